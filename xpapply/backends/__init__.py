@@ -1,0 +1,1 @@
+"""One file per library: graph in, callable on that library's arrays out."""

@@ -1,0 +1,166 @@
+"""The reference backend: runs any graph on any array-API namespace.
+
+It is the definition of every op: slow, with full-size temporaries, and plain.
+Every other backend is tested against it, and libraries without a backend of
+their own (JAX, array-api-strict ...) run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .. import namespace
+from ..errors import UnsupportedError
+from ..ir.batch import LETTER, batch
+from ..ir.graph import BATCH, Graph, Node
+from ..ir.ops import OPS, Kind
+from ..ir.rewrite import expand
+
+ENGINE = "array_api"
+
+
+def special_function(xp: ModuleType, name: str) -> Callable[[Any], Any] | None:
+    """erf and erfc are not in the standard: each library keeps them elsewhere."""
+    root = xp.__name__.replace("array_api_compat.", "").partition(".")[0]
+    try:
+        if root == "torch":
+            import torch
+
+            return getattr(torch, name)  # type: ignore[no-any-return]
+        if root == "cupy":
+            import cupyx.scipy.special as special
+        elif root == "jax":
+            import jax.scipy.special as special
+        elif root == "numpy":
+            import scipy.special as special
+        else:
+            return None
+    except ImportError:
+        return None
+    return getattr(special, name)  # type: ignore[no-any-return]
+
+
+def why_not(graph: Graph, like: Any) -> str | None:
+    """The reason why this library cannot run `graph`, or None."""
+    xp = namespace.compat(like)
+    for node in expand(graph).nodes:
+        row = OPS[node.op]
+        if node.op in ("erf", "erfc"):
+            if special_function(xp, node.op) is None:
+                extra = " without SciPy" if xp.__name__ == "numpy" else ""
+                return f"{xp.__name__}{extra} has no {node.op}"
+            continue
+        named = row.kind is Kind.ELEMENTWISE and node.op != "cast"
+        if named and not hasattr(xp, row.api or row.name):
+            return f"{xp.__name__} has no {row.api or row.name}"
+    return None
+
+
+def lower(graph: Graph) -> Lowered:
+    """`graph` as a callable on whole arrays."""
+    return Lowered(graph)
+
+
+class Lowered:
+    """One namespace call per node, on all slices at once."""
+
+    engine = ENGINE
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._batched = batch(expand(graph))
+        self.kernels: tuple[str, ...] = ("one array operation per node, full-size temporaries",)
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
+        """The constants on the library and device of `like`."""
+        xp, device = namespace.compat(like), namespace.device(like)
+        return tuple(xp.asarray(c, device=device) for c in consts)
+
+    def __call__(self, x: Any, at: int, bound: tuple[Any, ...], out: Any = None) -> Any:
+        """All slices of `x`; the results stand where the applied axis stood."""
+        xp = namespace.compat(x)
+        before, behind = x.shape[:at], x.shape[at + 1 :]
+        rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
+        y = evaluate(xp, self._batched, rows, bound)
+        y = xp.reshape(y, (*y.shape[:-1], *before, *behind))
+        n = y.ndim - len(before) - len(behind)
+        order = (*range(n, n + len(before)), *range(n), *range(n + len(before), y.ndim))
+        return xp.permute_dims(y, order)
+
+
+def evaluate(xp: ModuleType, graph: Graph, x: Any, consts: tuple[Any, ...]) -> Any:
+    """Run a (batched) graph node by node."""
+    values: list[Any] = []
+    for node in graph.nodes:
+        args = [values[a] for a in node.args]
+        if node.op == "input":
+            values.append(x)
+        elif node.op == "const":
+            values.append(consts[node.attr("k")])
+        elif node.op == "scalar":
+            dtype = getattr(xp, node.aval.dtype)
+            values.append(xp.asarray(float(node.attr("value")), dtype=dtype, device=x.device))
+        else:
+            values.append(apply(xp, node, args, x.shape[-1]))
+    return values[graph.out]
+
+
+def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
+    """One node on arrays of the namespace `xp`."""
+    attrs, row = dict(node.attrs), OPS[node.op]
+    if node.op == "cast":
+        dtype = getattr(xp, attrs["dtype"], None)
+        if dtype is None:
+            raise UnsupportedError(f"{xp.__name__} has no dtype {attrs['dtype']}")
+        return xp.astype(args[0], dtype)
+    if node.op in ("erf", "erfc"):
+        function = special_function(xp, node.op)
+        assert function is not None
+        return function(args[0])
+    if row.kind is Kind.ELEMENTWISE:
+        return getattr(xp, row.api or row.name)(*args)
+    if row.kind is Kind.REDUCTION:
+        keepdims = attrs.get("keepdims", False)
+        if row.name in ("sum", "prod"):  # the standard widens small dtypes otherwise
+            return getattr(xp, row.name)(
+                args[0], axis=attrs["axis"], keepdims=keepdims, dtype=args[0].dtype
+            )
+        return getattr(xp, row.name)(args[0], axis=attrs["axis"], keepdims=keepdims)
+    if row.kind is Kind.CONTRACTION:
+        return einsum(xp, attrs["subscripts"], *args)
+    if node.op == "concat":
+        return xp.concat(args, axis=attrs["axis"])
+    if node.op == "permute_dims":
+        return xp.permute_dims(args[0], attrs["axes"])
+    if node.op == "index":
+        return args[0][index_key(attrs["key"])]
+    shape = tuple(batch_size if n == BATCH else n for n in attrs["shape"])
+    return getattr(xp, node.op)(args[0], shape)
+
+
+def index_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """An index attribute as Python writes it."""
+    return (*(slice(*k) if isinstance(k, tuple) else k for k in key), ...)
+
+
+def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
+    """einsum, which the standard does not have: align the letters, multiply, sum."""
+    sources, _, result = subscripts.partition("->")
+    inputs = sources.split(",")
+    if subscripts == f"nm,m{LETTER}->n{LETTER}":
+        return xp.matmul(*operands)
+    letters = result + "".join(sorted(set(sources) - set(result) - {","}))
+    product = None
+    for names, x in zip(inputs, operands, strict=True):
+        if len(set(names)) < len(names):
+            raise UnsupportedError(f"einsum {subscripts!r} takes a diagonal")
+        order = sorted(range(len(names)), key=lambda i: letters.index(names[i]))
+        sizes = {names[i]: x.shape[i] for i in order}
+        aligned = xp.reshape(
+            xp.permute_dims(x, tuple(order)), tuple(sizes.get(k, 1) for k in letters)
+        )
+        product = aligned if product is None else product * aligned
+    summed = tuple(range(len(result), len(letters)))
+    return xp.sum(product, axis=summed, dtype=operands[0].dtype) if summed else product

@@ -1,0 +1,272 @@
+"""NumPy: cache-sized blocks, BLAS products, in-place bias and activation, threads over blocks."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from .. import config
+from ..blocks import boxes
+from ..ir.batch import batch
+from ..ir.graph import Graph
+from ..ir.ops import OPS
+from ..ir.rewrite import expand
+from ..program import Program, Scratch
+
+ENGINE = "numpy"
+
+BLOCK_BYTES = 1 << 20
+"""One buffer of a block: two of them and the weights stay in a 2 MiB L2 cache."""
+_STACK_MACS = 1 << 18
+"""Multiply-adds of one product in a stack. OpenBLAS runs products up to this size in the
+calling thread, so that our own threads do not wait for its thread pool."""
+_POOL_MACS = 6e7
+"""Below this many multiply-adds, waking threads costs more than they save."""
+
+
+class _NumPy:
+    """NumPy's calls, as `Program` wants them."""
+
+    name = "NumPy"
+
+    def const(self, array: np.ndarray) -> np.ndarray:
+        return array
+
+    def scalar(self, value: float, dtype: str) -> Any:
+        return np.dtype(dtype).type(value)
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def elementwise(self, op: str) -> Callable[..., Any]:
+        if op == "where":
+            return _where
+        if op in ("erf", "erfc"):
+            import scipy.special
+
+            return getattr(scipy.special, op)  # type: ignore[no-any-return]
+        return getattr(np, OPS[op].api or op)  # type: ignore[no-any-return]
+
+    def cast(self, x: np.ndarray, dtype: str, out: np.ndarray | None) -> np.ndarray:
+        if out is None:
+            return x.astype(library_dtype(dtype))
+        np.copyto(out, x, casting="unsafe")
+        return out
+
+    def reduce(
+        self, op: str, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, out: Any
+    ) -> np.ndarray:
+        reduction = getattr(np, op)
+        if op in ("sum", "prod"):
+            return reduction(x, axis=axis, keepdims=keepdims, out=out, dtype=x.dtype)  # type: ignore[no-any-return]
+        return reduction(x, axis=axis, keepdims=keepdims, out=out)  # type: ignore[no-any-return]
+
+    def weights(self, w: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(w.T)
+
+    def affine(
+        self, rows: np.ndarray, weights: np.ndarray, bias: Any, out: np.ndarray | None
+    ) -> np.ndarray:
+        """``rows @ weights + bias``: a stack of products, each small enough for one thread."""
+        if out is None:
+            out = np.empty((rows.shape[0], weights.shape[1]), weights.dtype)
+        size = max(1, min(256, _STACK_MACS // weights.size))
+        whole = len(rows) - len(rows) % size
+        if whole:
+            np.matmul(
+                rows[:whole].reshape(-1, size, rows.shape[1]),
+                weights,
+                out=out[:whole].reshape(-1, size, out.shape[1]),
+            )
+        if whole < len(rows):
+            np.matmul(rows[whole:], weights, out=out[whole:])
+        return out if bias is None else np.add(out, bias, out=out)
+
+    def einsum(self, subscripts: str, x: Any, y: Any, out: Any) -> np.ndarray:
+        if out is None:
+            return np.einsum(subscripts, x, y, optimize=True)  # type: ignore[no-any-return]
+        return np.einsum(subscripts, x, y, out=out, optimize=True)  # type: ignore[no-any-return]
+
+    def concat(self, xs: Sequence[Any], axis: int, out: Any) -> np.ndarray:
+        return np.concatenate(xs, axis=axis, out=out)
+
+    def transpose(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+        return x.transpose(axes)
+
+    def broadcast_to(self, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(x, shape)
+
+
+def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
+    if out is None:
+        return np.where(condition, x, y)
+    # x may lie in the memory of out, or y may: choose without a further buffer where possible
+    if out is x or (isinstance(x, np.ndarray) and np.may_share_memory(out, x)):
+        np.copyto(out, y, where=np.logical_not(condition))
+    else:
+        np.copyto(out, y)
+        np.copyto(out, x, where=condition)
+    return out
+
+
+_LIBRARY = _NumPy()
+
+
+def library_dtype(dtype: str) -> str:
+    """The dtype in which NumPy returns results; it has no bfloat16."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
+def why_not(graph: Graph, like: Any) -> str | None:
+    """The reason why NumPy cannot run `graph`, or None."""
+    needs = {n.op for n in expand(graph).nodes} & {"erf", "erfc"}
+    if needs:
+        try:
+            import scipy.special  # noqa: F401
+        except ImportError:
+            return f"NumPy has no {needs.pop()}, and SciPy is not installed"
+    return None
+
+
+def empty(shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
+    """Memory for results."""
+    return np.empty(shape, library_dtype(dtype))
+
+
+def lend(x: np.ndarray, dtype: str) -> tuple[str, Any, Callable[[Any], Any]] | None:
+    """With torch loaded anyway, its fused products and its thread pool are faster (measured)."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "from_numpy"):
+        return None
+    if x.dtype.name not in _TORCH_DTYPES or not x.dtype.isnative or dtype == "bfloat16":
+        return None
+    if any(s < 0 or s % x.itemsize for s in x.strides):
+        return None
+    return "torch", torch.from_numpy(_writable(x)), lambda t: t.numpy()
+
+
+_TORCH_DTYPES = frozenset(
+    ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+)
+
+
+class _Alias:
+    """The memory of an array, without its read-only flag: torch only warns about that."""
+
+    def __init__(self, x: np.ndarray) -> None:
+        self._keep = x
+        pointer = x.__array_interface__["data"][0]
+        self.__array_interface__ = x.__array_interface__ | {"data": (pointer, False)}
+
+
+def _writable(x: np.ndarray) -> np.ndarray:
+    return x if x.flags.writeable else np.asarray(_Alias(x))
+
+
+def lower(graph: Graph) -> Lowered:
+    """`graph` as a callable on NumPy arrays."""
+    return Lowered(graph)
+
+
+class Lowered:
+    """Blocks through a `Program`, in threads where that pays."""
+
+    engine = ENGINE
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._program = Program(batch(expand(graph)), _LIBRARY)
+        self._macs = graph.flops() / 2
+        self.kernels: tuple[str, ...] = (
+            "NumPy: einsum as stacked matmul(out=), in-place bias and activation, threads",
+        )
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> list[Any]:
+        """The constants as the steps want them."""
+        return self._program.bind(consts)
+
+    def __call__(self, x: np.ndarray, at: int, bound: list[Any], out: np.ndarray) -> np.ndarray:
+        """All slices of `x` into `out`; both in memory order."""
+        options = config.current()
+        slices = math.prod(x.shape) // max(1, x.shape[at])
+        rows = block_rows(self._program.row_bytes, slices, options.block_bytes)
+        pieces = boxes(x.shape, at, rows)
+        result_ndim = out.ndim - x.ndim + 1
+
+        def work(pieces: Iterator[tuple[Any, ...]]) -> None:
+            scratch = self._program.scratch(min(rows, slices))
+            with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
+                for piece in pieces:
+                    self._block(x[piece], at, bound, scratch, out, piece, result_ndim)
+
+        threads = min(options.thread_count(), -(-slices // rows))
+        if threads == 1 or slices * self._macs < _POOL_MACS:
+            work(pieces)
+        else:
+            in_threads(work, pieces, threads)
+        return out
+
+    def _block(
+        self, x: Any, at: int, bound: list[Any], scratch: Scratch, out: Any, piece: Any, ndim: int
+    ) -> None:
+        batch_shape = x.shape[:at] + x.shape[at + 1 :]
+        columns = np.moveaxis(x, at, 0).reshape(x.shape[at], -1)
+        target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
+        target = np.moveaxis(target, range(at, at + ndim), range(ndim))
+        flat = _flat_view(target, ndim)
+        result = self._program.run(columns, bound, scratch, flat)
+        if flat is None or not np.may_share_memory(result, flat):
+            target[...] = result.reshape((*result.shape[:-1], *batch_shape))
+
+
+def _flat_view(x: np.ndarray, ndim: int) -> np.ndarray | None:
+    """`x` with all axes behind the first `ndim` as one; None if that takes a copy."""
+    shape = (*x.shape[:ndim], math.prod(x.shape[ndim:]))
+    try:
+        return np.reshape(x, shape, copy=False)
+    except ValueError:
+        return None
+
+
+def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:
+    """Slices per block: buffers that stay in cache, not so few that calls dominate."""
+    rows = (block_bytes or BLOCK_BYTES) // row_bytes
+    return max(1, min(slices, rows if block_bytes else max(1024, min(16384, rows))))
+
+
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
+_pools_lock = threading.Lock()
+
+
+def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], threads: int) -> None:
+    """Run `work` in `threads` threads, which draw from the same pieces."""
+    shared = _Shared(pieces)
+    key = (os.getpid(), threads)  # threads do not survive a fork
+    with _pools_lock:
+        if key not in _pools:
+            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
+        pool = _pools[key]
+    for future in [pool.submit(work, iter(shared)) for _ in range(threads)]:
+        future.result()
+
+
+class _Shared:
+    """An iterator that several threads draw from."""
+
+    def __init__(self, pieces: Iterator[Any]) -> None:
+        self._pieces = pieces
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        with self._lock:
+            return next(self._pieces)

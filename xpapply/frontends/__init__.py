@@ -1,0 +1,58 @@
+"""One file per kind of function: callable in, graph of one slice out.
+
+The file name is the root package that it serves: an object whose class has
+``torch`` among the root packages of its MRO goes to ``frontends/torch.py``.
+Other packages register a module by the entry point group
+``xpapply.frontends``, under the name of their root package.
+
+A frontend module has three functions:
+
+``lift(f, aval, args, kwargs) -> Graph``
+    raises `TraceError` with the reason when it cannot;
+``state(f, args, kwargs) -> Hashable``
+    changes whenever the lifted graph or its constants would;
+``slice_function(f) -> callable``
+    `f` for one slice of any library, as the plain loop calls it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import types
+from types import ModuleType
+from typing import Any
+
+
+def owner(f: Any) -> Any:
+    """The object behind partials and bound methods: the one whose class chooses the frontend."""
+    while True:
+        if isinstance(f, functools.partial):
+            f = f.func
+        elif isinstance(f, types.MethodType):
+            f = f.__self__
+        else:
+            return f
+
+
+def find(f: Any) -> ModuleType | None:
+    """The frontend that serves `f`, or None."""
+    for cls in type(owner(f)).__mro__:
+        module = _load(cls.__module__.partition(".")[0])
+        if module is not None:
+            return module
+    return None
+
+
+@functools.cache
+def _load(root: str) -> ModuleType | None:
+    if root == "builtins":  # plain functions, and every class's `object`
+        return None
+    if importlib.util.find_spec(f"{__name__}.{root}") is not None:
+        return importlib.import_module(f"{__name__}.{root}")
+    for entry in importlib.metadata.entry_points(group="xpapply.frontends", name=root):
+        module: ModuleType = entry.load()
+        return module
+    return None

@@ -1,0 +1,285 @@
+"""torch modules: run once on a stand-in tensor that writes down what happens to it.
+
+The module's own ``forward`` runs with a stand-in for the slice, whose shape is
+known. So loops over layers, nested modules, shape ``if``s, parametrizations
+and buffers need no special care: torch and Python do them as always, and only
+what touches the slice becomes a node. (torch.fx does not see through shape
+``if``s, and torch.export costs seconds.)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from ... import namespace
+from ...errors import InputError, TraceError, UnsupportedError
+from ...ir.graph import Builder, Graph, ShapeDtype
+from ...ir.rewrite import without_batch_of_one
+from .. import owner
+from .standin import Recorder, StandIn
+
+# they only recompute a weight from its parts, on parameters
+_HARMLESS_HOOKS = ("torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
+
+
+def parts(f: Any) -> Iterator[Any]:
+    """Everything that a partial or bound method holds on to: functions, modules, arguments."""
+    while f is not None:
+        if hasattr(f, "func") and hasattr(f, "args"):  # functools.partial
+            yield from (*f.args, *f.keywords.values())
+            f = f.func
+        else:
+            yield f
+            f = getattr(f, "__self__", None)
+
+
+def modules(f: Any, args: tuple = (), kwargs: dict | None = None) -> list[nn.Module]:
+    """All modules in `f` and its arguments, submodules included."""
+    roots = [p for p in (*parts(f), *args, *(kwargs or {}).values()) if isinstance(p, nn.Module)]
+    return list(dict.fromkeys(m for root in roots for m in root.modules()))
+
+
+def state(f: Any, args: tuple, kwargs: dict) -> Hashable:
+    """Changes with weights (also in place), structure, mode, hooks and plain attributes."""
+    found: list[Hashable] = []
+    for m in modules(f, args, kwargs):
+        found += (id(m), m.training, len(m._forward_hooks), len(m._forward_pre_hooks))
+        for name, value in m.__dict__.items():
+            if isinstance(value, torch.Tensor):
+                found.append((name, _tensor_state(value)))
+            elif isinstance(value, (bool, int, float, str, tuple)):
+                found.append((name, repr(value)))
+        found += [_tensor_state(t) for t in _tensors(m)]
+    others = (*parts(f), *args, *kwargs.values())
+    found += [_tensor_state(t) for t in others if isinstance(t, torch.Tensor)]
+    found += [repr(t) for t in (*args, *kwargs.values()) if isinstance(t, (bool, int, float, str))]
+    return tuple(found)
+
+
+def _tensors(m: nn.Module) -> list[torch.Tensor]:
+    """The module's own parameters and buffers."""
+    return [t for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
+
+
+_HASHED_BYTES = 1 << 20
+
+
+def _tensor_state(t: torch.Tensor) -> Hashable:
+    """Identity and version; for small tensors on the CPU the bytes too.
+
+    ``t.data.mul_(2)`` and writes through a NumPy view do not count as a new version.
+    """
+    found = (id(t), t._version, t.data_ptr(), t.shape)
+    if t.device.type == "cpu" and t.nbytes <= _HASHED_BYTES and t.is_contiguous():
+        return (*found, hash(t.detach().view(-1).view(torch.uint8).numpy().tobytes()))
+    return found
+
+
+def held(f: Any, args: tuple, kwargs: dict) -> list[Any]:
+    """What `state` names by identity; kept alive, so that no identity is used again."""
+    return [t for m in modules(f, args, kwargs) for t in _tensors(m)]
+
+
+def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
+    """The dtype that the model computes and returns in: that of its parameters.
+
+    A model without parameters keeps a floating-point input's dtype; others become torch's default.
+    """
+    for m in modules(f):
+        for t in _tensors(m):
+            if t.is_floating_point():
+                return t.dtype
+    dtype: Any = getattr(torch, slice_dtype, None)
+    return dtype if dtype is not None and dtype.is_floating_point else torch.get_default_dtype()
+
+
+def _check(f: Any, args: tuple, kwargs: dict) -> None:
+    """Refuse what tracing would get wrong."""
+    root = owner(f)
+    for name, m in root.named_modules() if isinstance(root, nn.Module) else ():
+        where = f"layer {name!r}, {m}," if name else f"{m}"
+        dropout = isinstance(m, _DropoutNd) and m.p > 0
+        if m.training and (dropout or isinstance(m, _BatchNorm)):
+            raise InputError(
+                f"{where} is in training mode, so its answer depends on chance or on the other "
+                f"slices. Call .eval() on the model first."
+            )
+    for m in modules(f, args, kwargs):
+        hooks = (*m._forward_pre_hooks.values(), *m._forward_hooks.values())
+        for hook in hooks:
+            if type(hook).__module__ not in _HARMLESS_HOOKS:
+                raise TraceError(
+                    f"a forward hook is registered on {type(m).__name__}, so torch itself runs it "
+                    "for every slice; remove the hook to run all slices at once"
+                )
+    if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        raise TraceError("a global module hook is registered; torch itself runs every slice")
+
+
+def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+    """The graph of ``f(slice, *args, **kwargs)``.
+
+    `f` gets the slice as it is, shape (M,). If that fails it gets a batch of
+    one, shape (1, M), and the leading axis is taken off the result: networks
+    are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
+    """
+    _check(f, args, kwargs)
+    if aval.dtype.startswith("complex") or aval.dtype == "object":
+        raise TraceError(f"slices of dtype {aval.dtype}: networks take real numbers")
+    refusals: list[Exception] = []
+    for batched in (False, True):
+        try:
+            return _lift_surely(f, aval, args, kwargs, batched=batched)
+        except (InputError, TraceError) as error:
+            refusals.append(error)
+        except Exception as error:  # forward itself does not take this shape
+            refusals.append(TraceError(f"forward raises {type(error).__name__}: {error}"))
+            refusals[-1].__cause__ = error
+    for refusal in refusals:
+        if isinstance(refusal, InputError):
+            raise refusal
+    alone, batch_of_one = refusals
+    raise TraceError(f"{alone}; as a batch of one: {batch_of_one}") from alone
+
+
+def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
+    """Lift twice: what differs between two runs (random draws, counters) is no graph."""
+    everything = modules(f, args, kwargs)
+    before = [dict(m.__dict__) for m in everything]
+    numpy_state, python_state = np.random.get_state(), random.getstate()
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            once = _lift_once(f, aval, args, kwargs, batched=batched)
+            again = _lift_once(f, aval, args, kwargs, batched=batched)
+    finally:
+        np.random.set_state(numpy_state)
+        random.setstate(python_state)
+        changed = [m for m, d in zip(everything, before, strict=True) if _changed(m, d)]
+        for m, d in zip(everything, before, strict=True):
+            if m in changed:
+                m.__dict__.clear()
+                m.__dict__.update(d)
+    if changed:
+        raise TraceError(f"forward writes to attributes of {type(changed[0]).__name__}")
+    same = once == again and all(
+        np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        for a, b in zip(once.consts, again.consts, strict=True)
+    )
+    if not same:
+        raise TraceError("two runs of forward differ: it draws random numbers or counts its calls")
+    return once
+
+
+def _changed(m: nn.Module, before: dict[str, Any]) -> bool:
+    """Attributes that forward wrote, apart from weights recomputed by harmless hooks."""
+    now = m.__dict__
+    recomputed = {
+        getattr(h, "name", None)
+        for h in m._forward_pre_hooks.values()
+        if type(h).__module__ in _HARMLESS_HOOKS
+    }
+    return any(
+        now.get(k) is not before.get(k) for k in now.keys() | before.keys() if k not in recomputed
+    )
+
+
+def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
+    recorder = Recorder(Builder())
+    x = recorder.builder.input(aval)
+    dtype = parameter_dtype(f, aval.dtype)
+    x = recorder.cast(x, dtype)
+    if batched:
+        x = recorder.builder.op("reshape", x, shape=(1, *x.shape))
+    result = f(StandIn(recorder, x, dtype, _device(f)), *args, **kwargs)
+    out, dtype = recorder.result(result)
+    if batched:
+        if not out.shape or out.shape[0] != 1:
+            raise TraceError(f"a batch of one slice gives shape {out.shape}, not (1, ...)")
+        out = recorder.builder.op("reshape", out, shape=out.shape[1:])
+    graph = recorder.builder.graph(recorder.round(out, dtype))
+    return without_batch_of_one(graph) if batched else graph
+
+
+def _device(f: Any) -> torch.device:
+    for m in modules(f):
+        for t in _tensors(m):
+            return t.device
+    return torch.device("cpu")
+
+
+def _with_batch_of_one(f: Any) -> Callable[..., Any]:
+    """`f` on a slice; on a batch of one where a slice alone is refused (see `lift`)."""
+
+    def call(v: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(v, *args, **kwargs)
+        except (RuntimeError, ValueError, IndexError, TypeError) as first:
+            try:
+                return f(v[None], *args, **kwargs)[0]
+            except (RuntimeError, ValueError, IndexError, TypeError):
+                raise first from None
+
+    return call
+
+
+def slice_function(f: Any) -> Callable[..., Any]:
+    """`f` for one slice of any library: NumPy slices become tensors and results arrays."""
+    inner = _with_batch_of_one(f)
+    device = _device(f)
+
+    def call(v: Any, *args: Any, **kwargs: Any) -> Any:
+        library = namespace.library(v)
+        if library == "torch":
+            return inner(v.to(parameter_dtype(f, str(v.dtype).partition(".")[2])), *args, **kwargs)
+        if library == "cupy":
+            import cupy
+
+            dtype = parameter_dtype(f, v.dtype.name)
+            tensor = torch.utils.dlpack.from_dlpack(v).to(device, dtype)
+            with torch.no_grad():
+                result = inner(tensor, *args, **kwargs)
+            return cupy.from_dlpack(_numpy_dtype(result).to(f"cuda:{v.device.id}").detach())
+        if library != "numpy":
+            raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
+        v = np.asarray(v)
+        if v.dtype.kind == "c" or v.dtype.hasobject:
+            raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
+        dtype = parameter_dtype(f, v.dtype.name)
+        native = np.array(v, dtype=v.dtype.newbyteorder("="))
+        if native.dtype.kind == "u" and native.dtype.itemsize > 1:
+            native = native.astype(np.float64)
+        with torch.no_grad():
+            result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
+        if isinstance(result, (tuple, list)):
+            return [_numpy_dtype(r).detach().cpu().numpy() for r in result]
+        return _numpy_dtype(result).detach().cpu().numpy()
+
+    return call
+
+
+def _numpy_dtype(t: torch.Tensor) -> torch.Tensor:
+    """bfloat16, which NumPy and CuPy do not have, becomes float32."""
+    return t.float() if t.dtype == torch.bfloat16 else t
+
+
+def batched_function(f: Any, args: tuple, kwargs: dict) -> Callable[[torch.Tensor], torch.Tensor]:
+    """`f` on a tensor of slices, shape (B, M), through torch.vmap: torch's own operations.
+
+    vmap keeps the meaning of one call per slice, refuses random numbers and
+    branches on data, and is differentiable.
+    """
+    inner = _with_batch_of_one(f)
+
+    def one(v: torch.Tensor) -> torch.Tensor:
+        result = inner(v, *args, **kwargs)
+        return torch.stack(list(result)) if isinstance(result, (tuple, list)) else result
+
+    return torch.vmap(one)

@@ -1,0 +1,1 @@
+"""The graph of one slice: its ops, its nodes, how it is batched and rewritten."""

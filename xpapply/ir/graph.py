@@ -1,0 +1,325 @@
+"""Graphs of one slice: ShapeDtype, Node, Graph, and the builder that infers shapes.
+
+Shapes and dtypes are inferred by rule, never by running on dummy data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import TraceError
+from .ops import OPS, Kind
+
+BATCH = -1
+"""Length of the batch axis in the shapes of a batched graph: known only when it runs."""
+
+
+class ShapeDtype(NamedTuple):
+    """Shape and dtype of a value. dtypes are names: "float32", "bfloat16" ..."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join('B' if n == BATCH else str(n) for n in self.shape)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One op applied to earlier nodes (`args` are their positions in the graph)."""
+
+    op: str
+    args: tuple[int, ...]
+    attrs: tuple[tuple[str, Any], ...]
+    aval: ShapeDtype
+
+    def attr(self, name: str) -> Any:
+        """The attribute `name`."""
+        return dict(self.attrs)[name]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What `f` does to one slice.
+
+    Equality and hash are those of the structure: two models of the same
+    architecture have equal graphs, and so share compiled kernels.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        In an order in which operands come first.
+    out : int
+        The node that is the result.
+    consts : tuple of ndarray
+        Values of the const nodes, by their ``k``.
+    """
+
+    nodes: tuple[Node, ...]
+    out: int
+    consts: tuple[np.ndarray, ...] = field(compare=False, repr=False, default=())
+
+    @property
+    def input(self) -> ShapeDtype:
+        """Shape and dtype of the slice."""
+        return next(n.aval for n in self.nodes if n.op == "input")
+
+    @property
+    def result(self) -> ShapeDtype:
+        """Shape and dtype of the result."""
+        return self.nodes[self.out].aval
+
+    def __str__(self) -> str:
+        lines = []
+        for i, n in enumerate(self.nodes):
+            attrs = " ".join(f"{k}={v}" for k, v in n.attrs)
+            args = " ".join(f"%{a}" for a in n.args)
+            lines.append(f"%{i}: {n.aval} = {' '.join(filter(None, (n.op, args, attrs)))}")
+        return "\n".join([*lines, f"return %{self.out}"])
+
+    def flops(self) -> int:
+        """Floating-point operations for one slice (a multiply-add counts as two)."""
+        total = 0
+        for n in self.nodes:
+            kind = OPS[n.op].kind
+            if kind is Kind.CONTRACTION:
+                sizes = _letters(n.attr("subscripts"), [self.nodes[a].aval.shape for a in n.args])
+                total += 2 * math.prod(sizes.values())
+            elif kind is Kind.REDUCTION:
+                total += math.prod(self.nodes[n.args[0]].aval.shape)
+            elif kind is not Kind.LEAF and kind is not Kind.LAYOUT:
+                total += math.prod(n.aval.shape)
+        return total
+
+
+def _letters(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """The length of every einsum letter."""
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(subscripts.partition("->")[0].split(","), shapes, strict=True):
+        if len(letters) != len(shape):
+            raise TraceError(f"einsum {subscripts!r} with an operand of shape {shape}")
+        for letter, n in zip(letters, shape, strict=True):
+            if sizes.setdefault(letter, n) != n:
+                raise TraceError(
+                    f"einsum {subscripts!r}: lengths {sizes[letter]} and {n} of {letter!r}"
+                )
+    return sizes
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """NumPy's broadcasting rule; the batch axis (-1) goes with 1 and with itself."""
+    ndim = max(map(len, shapes))
+    result = []
+    for lengths in zip(*((1,) * (ndim - len(s)) + s for s in shapes), strict=True):
+        different = {n for n in lengths if n != 1}
+        if len(different) > 1:
+            raise TraceError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+        result.append(different.pop() if different else 1)
+    return tuple(result)
+
+
+def indexed_shape(shape: tuple[int, ...], key: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of ``x[key]``: integers take an axis, (start, stop, step) keep it, None makes one.
+
+    (Slices are written as tuples because slice objects have no hash before Python 3.12.)
+    """
+    result, axis = [], 0
+    for k in key:
+        if k is None:
+            result.append(1)
+            continue
+        if isinstance(k, tuple):
+            result.append(len(range(*slice(*k).indices(shape[axis]))))
+        axis += 1
+    return tuple(result) + shape[axis:]
+
+
+def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeDtype:
+    """Shape and dtype of a node: one rule per kind."""
+    row = OPS[op]
+    if row.kind is Kind.ELEMENTWISE:
+        shape = broadcast(*(a.shape for a in avals))
+        if row.result == "attr":
+            return ShapeDtype(shape, attrs["dtype"])
+        operands = avals[1:] if op == "where" else avals
+        dtypes = {a.dtype for a in operands}
+        if len(dtypes) > 1:
+            raise TraceError(f"{op} of {' and '.join(sorted(dtypes))}: cast one of them")
+        return ShapeDtype(shape, "bool" if row.result == "bool" else dtypes.pop())
+    first = avals[0]
+    if row.kind is Kind.REDUCTION:
+        axes = attrs["axis"]
+        if attrs.get("keepdims"):
+            shape = tuple(1 if a in axes else n for a, n in enumerate(first.shape))
+        else:
+            shape = tuple(n for a, n in enumerate(first.shape) if a not in axes)
+        return ShapeDtype(shape, first.dtype)
+    if row.kind is Kind.CONTRACTION:
+        subscripts = attrs["subscripts"]
+        sizes = _letters(subscripts, [a.shape for a in avals])
+        return ShapeDtype(tuple(sizes[k] for k in subscripts.partition("->")[2]), first.dtype)
+    if row.kind is Kind.COMPOSITE:
+        builder = Builder()
+        result = builder.expanded(op, [builder.placeholder(a) for a in avals], attrs)
+        return result.aval
+    if op == "reshape" or op == "broadcast_to":
+        if op == "reshape" and math.prod(attrs["shape"]) != math.prod(first.shape):
+            raise TraceError(f"cannot reshape {first.shape} to {attrs['shape']}")
+        return ShapeDtype(attrs["shape"], first.dtype)
+    if op == "permute_dims":
+        return ShapeDtype(tuple(first.shape[a] for a in attrs["axes"]), first.dtype)
+    if op == "concat":
+        axis = attrs["axis"]
+        rest = {a.shape[:axis] + a.shape[axis + 1 :] for a in avals}
+        if len(rest) > 1 or len({a.dtype for a in avals}) > 1:
+            raise TraceError(f"cannot join {' and '.join(map(str, avals))} along axis {axis}")
+        n = sum(a.shape[axis] for a in avals)
+        return ShapeDtype((*first.shape[:axis], n, *first.shape[axis + 1 :]), first.dtype)
+    if op == "index":
+        return ShapeDtype(indexed_shape(first.shape, attrs["key"]), first.dtype)
+    raise AssertionError(f"no shape rule for {op}")
+
+
+def verify(graph: Graph) -> Graph:
+    """Check every node of `graph`; return it. Every graph that is built or rewritten is checked."""
+    inputs = 0
+    for i, n in enumerate(graph.nodes):
+        if any(a >= i for a in n.args):
+            raise AssertionError(f"%{i} uses a later node\n{graph}")
+        if n.op == "input":
+            inputs += 1
+        elif n.op == "const":
+            const = graph.consts[n.attr("k")]
+            if (const.shape, const.dtype.name) != n.aval:
+                raise AssertionError(f"%{i} is {n.aval}, its value {const.dtype}{const.shape}")
+        elif n.op != "scalar":
+            found = infer(n.op, [graph.nodes[a].aval for a in n.args], dict(n.attrs))
+            if found != n.aval:
+                raise AssertionError(f"%{i} says {n.aval}, the rule {found}\n{graph}")
+    if inputs != 1:
+        raise AssertionError(f"{inputs} inputs\n{graph}")
+    return graph
+
+
+class Value:
+    """A node while its graph is being built; arithmetic on it adds nodes."""
+
+    __slots__ = ("aval", "builder", "index")
+    __hash__ = object.__hash__
+
+    def __init__(self, builder: Builder, index: int) -> None:
+        self.builder = builder
+        self.index = index
+        self.aval = builder.nodes[index].aval
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.aval.dtype
+
+    def __add__(self, other: Any) -> Value:
+        return self.builder.op("add", self, other)
+
+    def __sub__(self, other: Any) -> Value:
+        return self.builder.op("subtract", self, other)
+
+    def __mul__(self, other: Any) -> Value:
+        return self.builder.op("multiply", self, other)
+
+    def __truediv__(self, other: Any) -> Value:
+        return self.builder.op("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.builder.op("divide", other, self)
+
+    def __neg__(self) -> Value:
+        return self.builder.op("negative", self)
+
+    def __gt__(self, other: Any) -> Value:
+        return self.builder.op("greater", self, other)
+
+    def __lt__(self, other: Any) -> Value:
+        return self.builder.op("less", self, other)
+
+    def __le__(self, other: Any) -> Value:
+        return self.builder.op("less_equal", self, other)
+
+    def __bool__(self) -> bool:
+        raise TraceError("the truth of a value in a graph is not known")
+
+
+class Builder:
+    """Builds a graph node by node. Equal nodes are built once.
+
+    Start with the `consts` of another graph to copy its const nodes by their numbers.
+    """
+
+    def __init__(self, consts: Iterable[np.ndarray] = ()) -> None:
+        self.nodes: list[Node] = []
+        self.consts: list[np.ndarray] = list(consts)
+        self._seen: dict[Node, int] = {}
+        self._const_of: dict[int, Value] = {}
+
+    def _add(self, node: Node) -> Value:
+        index = self._seen.get(node)
+        if index is None:
+            index = self._seen[node] = len(self.nodes)
+            self.nodes.append(node)
+        return Value(self, index)
+
+    def leaf(self, node: Node) -> Value:
+        """The same leaf as in another graph with the same constants."""
+        return self._add(node)
+
+    def input(self, aval: ShapeDtype) -> Value:
+        """The slice."""
+        return self._add(Node("input", (), (), aval))
+
+    def const(self, array: np.ndarray) -> Value:
+        """A constant array; the same array object gives the same node."""
+        value = self._const_of.get(id(array))
+        if value is None:
+            aval = ShapeDtype(array.shape, array.dtype.name)
+            value = self._add(Node("const", (), (("k", len(self.consts)),), aval))
+            self.consts.append(array)  # also keeps the id from being used again
+            self._const_of[id(array)] = value
+        return value
+
+    def scalar(self, number: float, dtype: str) -> Value:
+        """A number of the given dtype."""
+        number = float(number)
+        if dtype.startswith(("int", "uint", "bool")) and number != int(number):
+            raise TraceError(f"the number {number} beside {dtype}: cast the array first")
+        # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
+        attrs = (("value", repr(number)),)
+        return self._add(Node("scalar", (), attrs, ShapeDtype((), dtype)))
+
+    def placeholder(self, aval: ShapeDtype) -> Value:
+        """A value that is known by shape and dtype only (for inference)."""
+        return self._add(Node("input", (), (("k", len(self.nodes)),), aval))
+
+    def op(self, name: str, *operands: Any, **attrs: Any) -> Value:
+        """Apply an op; Python numbers take the dtype of the array beside them."""
+        dtype = next(x.dtype for x in reversed(operands) if isinstance(x, Value))
+        values = [x if isinstance(x, Value) else self.scalar(x, dtype) for x in operands]
+        aval = infer(name, [v.aval for v in values], attrs)
+        args = tuple(v.index for v in values)
+        return self._add(Node(name, args, tuple(sorted(attrs.items())), aval))
+
+    def expanded(self, name: str, operands: Iterable[Any], attrs: dict[str, Any]) -> Value:
+        """Apply a composite by its definition."""
+        define = OPS[name].define
+        assert define is not None, name
+        return define(*operands, **attrs)
+
+    def graph(self, out: Value) -> Graph:
+        """The graph whose result is `out`, checked."""
+        return verify(Graph(tuple(self.nodes), out.index, tuple(self.consts)))

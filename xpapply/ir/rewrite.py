@@ -1,0 +1,253 @@
+"""Passes over graphs. Each takes a graph and returns a new, checked one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .graph import Builder, Graph, Node, Value, verify
+from .ops import OPS, Kind
+
+MATVEC = "nm,m->n"
+"""How a product with a weight matrix is written: ``einsum(W, x)``."""
+
+
+def _rebuild(graph: Graph, rule: Callable[[Builder, int, Node, list[Value]], Value]) -> Graph:
+    """Write the live nodes of `graph` again, each through `rule`. Constants keep their numbers."""
+    live = {graph.out}
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if i in live:
+            live.update(graph.nodes[i].args)
+    builder = Builder(graph.consts)
+    done: dict[int, Value] = {}
+    for i, node in enumerate(graph.nodes):
+        if OPS[node.op].kind is Kind.LEAF:
+            if i in live or node.op == "input":
+                done[i] = builder.leaf(node)
+        elif i in live:
+            done[i] = rule(builder, i, node, [done[a] for a in node.args])
+    return builder.graph(done[graph.out])
+
+
+def _copy(builder: Builder, _: int, node: Node, args: list[Value]) -> Value:
+    return builder.op(node.op, *args, **dict(node.attrs))
+
+
+def prune(graph: Graph) -> Graph:
+    """Drop nodes that the result does not depend on."""
+    return _rebuild(graph, _copy)
+
+
+def compact(graph: Graph) -> Graph:
+    """Drop constants that no node uses, and number the others anew."""
+    graph = prune(graph)
+    used = [n.attr("k") for n in graph.nodes if n.op == "const"]
+    number = {k: i for i, k in enumerate(used)}
+    nodes = tuple(
+        replace(n, attrs=(("k", number[n.attr("k")]),)) if n.op == "const" else n
+        for n in graph.nodes
+    )
+    return verify(Graph(nodes, graph.out, tuple(graph.consts[k] for k in used)))
+
+
+def expand(graph: Graph, keep: Collection[str] = ()) -> Graph:
+    """Replace composites by their definitions, except those in `keep`."""
+
+    def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
+        if OPS[node.op].kind is Kind.COMPOSITE and node.op not in keep:
+            return builder.expanded(node.op, args, dict(node.attrs))
+        return _copy(builder, i, node, args)
+
+    # definitions may use composites themselves
+    while any(OPS[n.op].kind is Kind.COMPOSITE and n.op not in keep for n in graph.nodes):
+        graph = _rebuild(graph, rule)
+    return prune(graph)
+
+
+def fold(graph: Graph) -> Graph:
+    """Fold constant factors and offsets into the affine layer before them (BatchNorm).
+
+    Only behind a layer: folding ``(x - mean) * scale`` into the layer that
+    *follows* would cancel where the mean is large.
+    """
+    uses = [0] * len(graph.nodes)
+    for node in graph.nodes:
+        for a in node.args:
+            uses[a] += 1
+    affine: dict[int, tuple[np.ndarray, Value, np.ndarray]] = {}
+
+    def constant(value: Value, width: int) -> np.ndarray | None:
+        node = value.builder.nodes[value.index]
+        if node.op == "const" and node.aval.shape in ((), (1,), (width,)):
+            return value.builder.consts[node.attr("k")]
+        if node.op == "scalar":
+            return np.asarray(float(node.attr("value")), node.aval.dtype)
+        return None
+
+    def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
+        result = _copy(builder, i, node, args)
+        if node.op == "einsum" and node.attr("subscripts") == MATVEC:
+            weights = builder.nodes[args[0].index]
+            if weights.op == "const":
+                w = builder.consts[weights.attr("k")]
+                affine[result.index] = (w, args[1], np.zeros(w.shape[0], w.dtype))
+        elif node.op in ("multiply", "add"):
+            for j in (0, 1):
+                form = affine.get(args[j].index)
+                if form is None or result.shape != args[j].shape:
+                    continue
+                c = constant(args[1 - j], form[0].shape[0])
+                if c is None:
+                    continue
+                w, x, b = form
+                if node.op == "multiply":
+                    if uses[node.args[j]] > 1:
+                        continue
+                    w, b = w * c.reshape(-1, 1), b * c
+                else:
+                    b = b + c
+                result = builder.op("einsum", builder.const(w), x, subscripts=MATVEC)
+                form = (w, x, b)
+                affine[result.index] = (w, x, np.zeros_like(b))
+                if b.any() or np.isnan(b).any():
+                    result = result + builder.const(np.broadcast_to(b, (w.shape[0],)))
+                    affine[result.index] = form
+                break
+        return result
+
+    return compact(_rebuild(graph, rule))
+
+
+def without_batch_of_one(graph: Graph) -> Graph:
+    """Take a leading axis of length 1 out of everything that depends on the input.
+
+    A function written for batches is lifted with a batch of one. Without that
+    axis it has the same graph as if it had been written for a slice.
+    """
+    short: dict[int, Value] = {}  # values whose leading axis of length 1 is gone, by their index
+
+    def whole(value: Value) -> Value:
+        kept = short.get(value.index)
+        return value if kept is None else kept
+
+    def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
+        leads = node.aval.shape[:1] == (1,)
+        new = _without_leading(node, args, [a.index in short for a in args]) if leads else None
+        if new is not None:
+            operands, attrs = new
+            result = builder.op(node.op, *operands, **attrs)
+            if result.shape == node.aval.shape[1:]:
+                full = builder.op("reshape", result, shape=node.aval.shape)
+                short[result.index] = full
+                return result
+        operands = [whole(a) for a in args]
+        if node.op == "reshape" and args[0].index in short:
+            operands = args  # whatever it was, the elements are the same
+        if node.op == "reshape" and operands[0].shape == node.aval.shape:
+            return operands[0]
+        result = _copy(builder, i, node, operands)
+        if node.op == "reshape" and leads:
+            inner = builder.op("reshape", operands[0], shape=node.aval.shape[1:])
+            if operands[0].shape == node.aval.shape[1:]:
+                inner = operands[0]
+            short[inner.index] = result
+            return inner
+        return result
+
+    return prune(_rebuild(graph, rule))
+
+
+def _without_leading(
+    node: Node, args: list[Value], short: list[bool]
+) -> tuple[list[Value], dict[str, object]] | None:
+    """Operands and attributes of `node` without the leading axis; None where it matters."""
+    attrs = dict(node.attrs)
+    kind = OPS[node.op].kind
+    if not any(short):
+        return None
+    if kind is Kind.CONTRACTION:
+        sources, _, result = attrs["subscripts"].partition("->")
+        names = sources.split(",")
+        leading = {n[0] for n, s in zip(names, short, strict=True) if s}
+        if leading != {result[:1]} or any(
+            result[0] in n for n, s in zip(names, short, strict=True) if not s
+        ):
+            return None
+        names = [n[1:] if s else n for n, s in zip(names, short, strict=True)]
+        return args, {"subscripts": f"{','.join(names)}->{result[1:]}"}
+    if kind is Kind.ELEMENTWISE or (kind is Kind.COMPOSITE and "axis" not in attrs):
+        operands = []
+        for a, s in zip(args, short, strict=True):
+            if not s and len(a.shape) == len(node.aval.shape):
+                if a.shape[0] != 1:
+                    return None
+                a = a.builder.op("reshape", a, shape=a.shape[1:])
+            operands.append(a)
+        return operands, attrs
+    if not all(short):
+        return None
+    if "axis" in attrs:
+        axis = attrs["axis"]
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        if 0 in axes:
+            return None
+        moved = tuple(a - 1 for a in axes)
+        return args, attrs | {"axis": moved if isinstance(axis, tuple) else moved[0]}
+    if node.op == "permute_dims" and attrs["axes"][0] == 0:
+        return args, {"axes": tuple(a - 1 for a in attrs["axes"][1:])}
+    if node.op == "index" and attrs["key"][:1] == ((None, None, None),):
+        return args, {"key": attrs["key"][1:]}
+    if node.op == "broadcast_to":
+        return args, {"shape": attrs["shape"][1:]}
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Elementwise nodes that run in one pass: everything between is seen by nobody else."""
+
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    out: int
+
+
+def regions(graph: Graph) -> dict[int, Region]:
+    """Group elementwise nodes into regions, by their last node.
+
+    A node joins the region of its consumer when that is its only consumer, has
+    the same shape and is elementwise too.
+    """
+    consumers: dict[int, list[int]] = {}
+    for i, node in enumerate(graph.nodes):
+        for a in set(node.args):
+            consumers.setdefault(a, []).append(i)
+    leader: dict[int, int] = {}
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if not _fusible(graph, i):
+            continue
+        users = consumers.get(i, [])
+        leaders = {leader.get(u) for u in users}
+        shape = graph.nodes[i].aval.shape
+        joins = (
+            i != graph.out
+            and len(leaders) == 1
+            and None not in leaders
+            and all(graph.nodes[u].aval.shape == shape for u in users)
+        )
+        leader[i] = leaders.pop() if joins else i  # type: ignore[assignment]
+    found: dict[int, Region] = {}
+    for out in sorted(set(leader.values())):
+        nodes = tuple(sorted(i for i, first in leader.items() if first == out))
+        inputs = dict.fromkeys(a for i in nodes for a in graph.nodes[i].args if a not in nodes)
+        keep = tuple(a for a in inputs if graph.nodes[a].op != "scalar")
+        found[out] = Region(nodes, keep, out)
+    return found
+
+
+def _fusible(graph: Graph, i: int) -> bool:
+    node = graph.nodes[i]
+    return OPS[node.op].kind is Kind.ELEMENTWISE or (
+        OPS[node.op].kind is Kind.COMPOSITE and bool(OPS[node.op].c)
+    )

@@ -1,0 +1,153 @@
+"""A multilayer perceptron without torch: weights, biases and the name of an activation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import namespace
+from .backends import array_api
+from .errors import InputError, UnsupportedError
+from .ir.graph import Builder, Graph, ShapeDtype
+from .ir.ops import OPS, Kind
+from .ir.rewrite import MATVEC, compact
+
+_ALONG_AXIS = ("softmax", "log_softmax")
+
+
+class MLP:
+    """A multilayer perceptron, to be applied to every slice of an array.
+
+    Each layer computes ``activation(W @ v + b)``; the last one has an
+    activation of its own.
+
+    Parameters
+    ----------
+    weights : sequence of array_like, shapes (n1, n0), (n2, n1), ...
+        One matrix per layer, (outputs, inputs) as in ``torch.nn.Linear``.
+        scikit-learn's ``coefs_`` are transposed: pass ``[w.T for w in est.coefs_]``.
+    biases : sequence of array_like or None, shapes (n1,), (n2,), ...
+        One vector per layer; None (for a layer, or for all) means no bias.
+    activation : str or sequence of str, optional
+        Of the hidden layers: "relu" (default), "tanh", "sigmoid", "gelu", "silu",
+        "identity" ... any activation of the op table; a sequence gives one per hidden layer.
+    output_activation : str, optional
+        Of the last layer, "identity" by default; "softmax" and "log_softmax" too.
+
+    Raises
+    ------
+    InputError
+        For shapes that do not fit each other, or an unknown activation.
+
+    Examples
+    --------
+    >>> import numpy as np, xpapply
+    >>> net = xpapply.MLP([[[1.0, -1.0]], [[2.0], [3.0]]], [None, [0.5, 0.5]])
+    >>> volume = np.array([[3.0, 1.0], [1.0, 3.0]])
+    >>> xpapply.apply_along_axis(net, -1, volume)
+    array([[4.5, 6.5],
+           [0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[Any],
+        biases: Sequence[Any] | None = None,
+        activation: str | Sequence[str] = "relu",
+        output_activation: str = "identity",
+    ) -> None:
+        if not len(weights):
+            raise InputError("MLP without layers: weights is empty")
+        matrices = [_floating(w) for w in weights]
+        vectors = [None if b is None else _floating(b) for b in biases or [None] * len(matrices)]
+        if len(vectors) != len(matrices):
+            raise InputError(f"{len(matrices)} weights but {len(vectors)} biases")
+        hidden = [activation] * (len(matrices) - 1) if isinstance(activation, str) else activation
+        self.activations = (*hidden, output_activation)
+        if len(self.activations) != len(matrices):
+            raise InputError(
+                f"{len(self.activations) - 1} activations for {len(matrices) - 1} hidden layers"
+            )
+        for k, (w, b) in enumerate(zip(matrices, vectors, strict=True)):
+            if w.ndim != 2 or (b is not None and b.shape != (w.shape[0],)):
+                found = f"{w.shape} and {None if b is None else b.shape}"
+                raise InputError(f"layer {k}: expected shapes (n, m) and (n,), found {found}")
+            if k and w.shape[1] != matrices[k - 1].shape[0]:
+                raise InputError(
+                    f"layer {k} takes {w.shape[1]} values, layer {k - 1} gives "
+                    f"{matrices[k - 1].shape[0]}; weights have shape (outputs, inputs)"
+                )
+        for name in self.activations:
+            row = OPS.get(name)
+            known = row is not None and (
+                row.kind is Kind.COMPOSITE or name == "tanh" or name in _ALONG_AXIS
+            )
+            if name != "identity" and not known:
+                raise InputError(f"unknown activation {name!r}")
+        every = [x for x in (*matrices, *vectors) if x is not None]
+        dtype = np.result_type(*every)
+        self.dtype = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
+        self.result_dtype = dtype
+        self.weights = tuple(w.astype(self.dtype) for w in matrices)
+        self.biases = tuple(None if b is None else b.astype(self.dtype) for b in vectors)
+        for x in (*self.weights, *self.biases):
+            if x is not None:
+                x.flags.writeable = False  # plans are made once: nothing may change
+
+    def __repr__(self) -> str:
+        widths = [self.weights[0].shape[1], *(w.shape[0] for w in self.weights)]
+        return (
+            f"MLP({'-'.join(map(str, widths))}, {', '.join(self.activations)}, {self.result_dtype})"
+        )
+
+    def lift(self, aval: ShapeDtype) -> Graph:
+        """The graph for slices of this shape and dtype."""
+        if aval.shape != (self.weights[0].shape[1],):
+            raise InputError(
+                f"{self!r} takes {self.weights[0].shape[1]} features, the slices have "
+                f"{aval.shape[0]}. Is `axis` the feature axis?"
+            )
+        if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
+            raise InputError(f"{self!r} takes real numbers, the slices are {aval.dtype}")
+        builder = Builder()
+        x = builder.input(aval)
+        if aval.dtype != self.dtype.name:
+            x = builder.op("cast", x, dtype=self.dtype.name)
+        for w, b, name in zip(self.weights, self.biases, self.activations, strict=True):
+            x = builder.op("einsum", builder.const(w), x, subscripts=MATVEC)
+            if b is not None:
+                x = x + builder.const(b)
+            if name in _ALONG_AXIS:
+                x = builder.op(name, x, axis=0)
+            elif name != "identity":
+                x = builder.op(name, x)
+        if self.result_dtype != self.dtype:
+            x = builder.op("cast", x, dtype=self.result_dtype.name)
+        return compact(builder.graph(x))
+
+    def __call__(self, v: Any) -> Any:
+        """The network on one slice of any library, shape (M,)."""
+        xp = namespace.compat(v)
+        v = xp.asarray(v)
+        graph = self.lift(ShapeDtype(tuple(v.shape), namespace.dtype_name(v)))
+        refused = array_api.why_not(graph, v)
+        if refused:
+            raise UnsupportedError(refused)
+        lowered = array_api.lower(graph)
+        return lowered(v, 0, lowered.bind(graph.consts, v))
+
+
+def _floating(x: Any) -> np.ndarray:
+    """A copy of `x` as a NumPy array of floats."""
+    if namespace.library(x) == "torch":
+        x = x.detach().cpu().numpy()
+    elif namespace.library(x) == "cupy":
+        x = x.get()
+    array = np.array(x)
+    if array.dtype.kind in "iub":
+        return array.astype(np.float64)
+    if array.dtype.kind != "f":
+        raise InputError(f"weights of dtype {array.dtype}: expected real numbers")
+    return array.astype(array.dtype.newbyteorder("="))

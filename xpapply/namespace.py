@@ -1,0 +1,133 @@
+"""Which library, which device, which axis.
+
+The one place that imports array_api_compat, and only once an array is seen
+that is neither NumPy's nor CuPy's.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+__all__ = ["compat", "describe", "device", "get_array_module", "library", "normalize_axis_index"]
+
+
+def library(x: Any) -> str | None:
+    """The root package whose array `x` is ("numpy", "cupy", "torch" ...), or None.
+
+    Looks at the class only, so nothing is imported to answer. Subclasses count
+    as the library's own (``numpy.memmap``, ``torch.nn.Parameter``).
+    """
+    if isinstance(x, (np.ndarray, np.generic)):
+        return "numpy"
+    for cls in type(x).__mro__:
+        root = cls.__module__.partition(".")[0]
+        if root == "cupy" and cls.__name__ == "ndarray":
+            return "cupy"
+        if root == "torch" and cls.__name__ == "Tensor":
+            return "torch"
+        if root in ("jax", "jaxlib") and hasattr(x, "shape") and hasattr(x, "dtype"):
+            return "jax"
+        if root == "dask" and cls.__name__ == "Array":
+            return "dask"
+    if hasattr(x, "__array_namespace__"):
+        return type(x).__module__.partition(".")[0]
+    return None
+
+
+def get_array_module(*arrays: Any) -> ModuleType:
+    """The array namespace of `arrays`, for code that is written once for every library.
+
+    Like `cupy.get_array_module`, for more libraries and with nothing installed
+    but NumPy.
+
+    Parameters
+    ----------
+    *arrays : array_like
+        Arrays of one library. Python numbers, lists and None go with any library.
+
+    Returns
+    -------
+    module
+        ``numpy`` for NumPy arrays, and where no argument is an array; ``cupy``
+        for CuPy arrays; for the others the namespace of the array API standard
+        (``array_api_compat.torch`` for torch tensors, ``jax.numpy`` ...).
+
+    Raises
+    ------
+    TypeError
+        If the arrays come from different libraries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpapply import get_array_module
+    >>> def softplus(x):
+    ...     xp = get_array_module(x)
+    ...     return xp.maximum(x, 0) + xp.log1p(xp.exp(-abs(x)))
+    >>> softplus(np.zeros(2))
+    array([0.69314718, 0.69314718])
+    """
+    found: dict[str, Any] = {}
+    for x in arrays:
+        name = library(x)
+        # NumPy scalars are numbers: cupy.get_array_module(cupy_array, np.float32(2)) is cupy
+        if name is not None and not isinstance(x, np.generic):
+            found.setdefault(name, x)
+    if len(found) > 1:
+        which = ", ".join(f"{n} ({describe(x)})" for n, x in found.items())
+        raise TypeError(
+            f"arrays of different libraries in one call: {which}. "
+            "Bring them to one library and device first (cupy.asarray, .to(device), .get() ...)."
+        )
+    return compat(next(iter(found.values()), None))
+
+
+def compat(x: Any) -> ModuleType:
+    """The namespace of `x`, as the array API standard has it."""
+    name = library(x)
+    if name is None or name == "numpy":
+        return np  # NumPy >= 2 follows the standard by itself
+    if name == "cupy":
+        return sys.modules["cupy"]
+    import array_api_compat
+
+    namespace: ModuleType = array_api_compat.array_namespace(x)
+    return namespace
+
+
+def device(x: Any) -> Any:
+    """The device of `x`: "cpu" for NumPy, the library's own device object else."""
+    if library(x) in (None, "numpy"):
+        return "cpu"
+    return x.device
+
+
+def describe(x: Any) -> str:
+    """`x` in an error message: library, shape, dtype and device."""
+    shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
+    if shape is None:
+        return f"{type(x).__module__}.{type(x).__qualname__}"
+    where = "" if library(x) == "numpy" else f" on {device(x)}"
+    return f"{type(x).__name__} {tuple(shape)} {dtype}{where}"
+
+
+def strides(x: Any) -> tuple[int, ...] | None:
+    """The strides of `x`, in units that compare among themselves; None where it has none."""
+    if library(x) in ("numpy", "cupy"):
+        return tuple(x.strides)
+    return tuple(x.stride()) if library(x) == "torch" else None
+
+
+def permute(x: Any, axes: tuple[int, ...]) -> Any:
+    """`x` with its axes in another order: a view."""
+    return x.permute(axes) if library(x) == "torch" else x.transpose(axes)
+
+
+def dtype_name(x: Any) -> str:
+    """The name of the dtype of `x`: "float32", "bfloat16" ..."""
+    return getattr(x.dtype, "name", None) or str(x.dtype).rpartition(".")[2]

@@ -1,0 +1,267 @@
+"""A batched graph as a list of library calls into reused buffers.
+
+One block of slices after the other runs through the same few cache-sized
+buffers, so the extra memory does not grow with the array. The values of a
+graph have the batch axis last; in memory it comes *first*, ``(B, *shape)``, so
+that products with a weight matrix are row-major BLAS calls, and the arrays in
+the graph are transposed views of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .ir.batch import LETTER
+from .ir.graph import BATCH, Graph
+from .ir.ops import OPS, Kind
+
+AFFINE = f"nm,m{LETTER}->n{LETTER}"
+
+
+class Library(Protocol):
+    """What a program needs of an array library. `out` is where a result goes, or None."""
+
+    name: str
+
+    def const(self, array: Any) -> Any: ...
+    def scalar(self, value: float, dtype: str) -> Any: ...
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any: ...
+    def elementwise(self, op: str) -> Callable[..., Any]: ...
+    def cast(self, x: Any, dtype: str, out: Any) -> Any: ...
+    def reduce(self, op: str, x: Any, axis: tuple[int, ...], keepdims: bool, out: Any) -> Any: ...
+    def weights(self, w: Any) -> Any: ...
+    def affine(self, rows: Any, weights: Any, bias: Any, out: Any) -> Any: ...
+    def einsum(self, subscripts: str, x: Any, y: Any, out: Any) -> Any: ...
+    def concat(self, xs: Sequence[Any], axis: int, out: Any) -> Any: ...
+    def transpose(self, x: Any, axes: tuple[int, ...]) -> Any: ...
+    def broadcast_to(self, x: Any, shape: tuple[int, ...]) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: node `node` from the nodes `args`."""
+
+    node: int
+    args: tuple[int, ...]
+    call: Callable[..., Any]
+
+
+class Program:
+    """The steps of a batched graph, and which buffer each result goes to."""
+
+    def __init__(self, graph: Graph, library: Library) -> None:
+        self.graph = graph
+        self.library = library
+        self.input = next(i for i, n in enumerate(graph.nodes) if n.op == "input")
+        self._batched = [n.aval.shape[-1:] == (BATCH,) for n in graph.nodes]
+        self._bias = self._biased_products()
+        self.steps = [
+            self._step(i) for i in range(len(graph.nodes)) if self._batched[i] and self._runs(i)
+        ]
+        self._slots = self._plan_buffers()
+        self.row_bytes = max((_bytes(graph, i) for i in (*self._slots, graph.out)), default=1)
+
+    # --- building ---------------------------------------------------------------------
+
+    def _biased_products(self) -> dict[int, tuple[int, int]]:
+        """add nodes that are a product plus a bias: ``{add: (product, bias)}``."""
+        nodes = self.graph.nodes
+        uses: dict[int, int] = {}
+        for n in nodes:
+            for a in n.args:
+                uses[a] = uses.get(a, 0) + 1
+        found = {}
+        for i, n in enumerate(nodes):
+            if n.op != "add" or not self._batched[i]:
+                continue
+            for product, bias in (n.args, n.args[::-1]):
+                if (
+                    self._is_affine(product)
+                    and uses[product] == 1
+                    and not self._batched[bias]
+                    and nodes[bias].aval.shape[-1:] == (1,)
+                    and nodes[product].aval.shape == n.aval.shape
+                ):
+                    found[i] = (product, bias)
+        return found
+
+    def _is_affine(self, i: int) -> bool:
+        n = self.graph.nodes[i]
+        return (
+            n.op == "einsum"
+            and n.attr("subscripts") == AFFINE
+            and not self._batched[n.args[0]]
+            and self._batched[n.args[1]]
+        )
+
+    def _runs(self, i: int) -> bool:
+        return i != self.input and i not in {p for p, _ in self._bias.values()}
+
+    def _step(self, i: int) -> Step:
+        lib, n = self.library, self.graph.nodes[i]
+        kind, attrs = OPS[n.op].kind, dict(n.attrs)
+        if i in self._bias or self._is_affine(i):
+            product, bias = self._bias.get(i, (i, -1))
+            weights, x = self.graph.nodes[product].args
+            return Step(i, (x, weights, bias), self._affine)
+        if n.op == "cast":
+            return Step(i, n.args, lambda x, out: lib.cast(x, attrs["dtype"], out))
+        if kind is Kind.ELEMENTWISE or kind is Kind.COMPOSITE:  # a composite the library has
+            return Step(i, n.args, lib.elementwise(n.op))
+        if kind is Kind.REDUCTION:
+            axis, keepdims = attrs["axis"], attrs.get("keepdims", False)
+            return Step(i, n.args, lambda x, out: lib.reduce(n.op, x, axis, keepdims, out))
+        if kind is Kind.CONTRACTION:
+            return Step(i, n.args, lambda x, y, out: lib.einsum(attrs["subscripts"], x, y, out))
+        if n.op == "concat":
+            return Step(i, n.args, lambda *xs, out: lib.concat(xs, attrs["axis"], out))
+        return Step(i, n.args, lambda x, out: layout(lib, n.op, x, attrs))
+
+    def _affine(self, x: Any, weights: Any, bias: Any, out: Any) -> Any:
+        # arrays in the graph are (n, B); the product runs on their (B, n) memory
+        rows = self.library.affine(x.T, weights, bias, None if out is None else out.T)
+        return rows.T
+
+    def _plan_buffers(self) -> dict[int, int]:
+        """Which buffer each computed node writes to; a buffer is used again once it is free."""
+        nodes = self.graph.nodes
+        root = list(range(len(nodes)))  # the node in whose buffer a value lies
+        last: dict[int, int] = {}
+        for step in self.steps:
+            i = step.node
+            if _is_view(nodes[i].op):
+                root[i] = root[nodes[i].args[0]]
+            for a in step.args:
+                if a >= 0:
+                    last[root[a]] = i
+        slots: dict[int, int] = {}
+        free: list[int] = []
+        count = 0
+        for step in self.steps:
+            i = step.node
+            if _is_view(nodes[i].op) or i == self.graph.out:
+                continue
+            elementwise = OPS[nodes[i].op].kind in (Kind.ELEMENTWISE, Kind.COMPOSITE)
+            dying = [r for r in {root[a] for a in step.args if a >= 0} if last.get(r) == i]
+            dying = [r for r in dying if r in slots]
+            # in place, where an operand of the same shape is read for the last time
+            same = [
+                r
+                for r in dying
+                if elementwise
+                and i not in self._bias
+                and r in step.args
+                and nodes[r].aval == nodes[i].aval
+            ]
+            if same:
+                slots[i] = slots[same[0]]
+                free += [slots[r] for r in dying if slots[r] != slots[i]]
+                continue
+            if free:
+                slots[i] = free.pop()
+            else:
+                slots[i] = count
+                count += 1
+            free += [slots[r] for r in dying]
+        return slots
+
+    # --- running ----------------------------------------------------------------------
+
+    def bind(self, consts: Sequence[Any]) -> list[Any]:
+        """Values of all nodes that depend on constants only: once per model state."""
+        lib = self.library
+        values: list[Any] = [None] * len(self.graph.nodes)
+        products = {self.graph.nodes[i].args[0] for i in range(len(values)) if self._is_affine(i)}
+        for i, n in enumerate(self.graph.nodes):
+            if self._batched[i]:
+                continue
+            args: list[Any] = [values[a] for a in n.args]
+            kind, attrs = OPS[n.op].kind, dict(n.attrs)
+            if n.op == "const":
+                values[i] = lib.const(consts[attrs["k"]])
+            elif n.op == "scalar":
+                values[i] = lib.scalar(float(attrs["value"]), n.aval.dtype)
+            elif kind is Kind.LAYOUT and n.op != "concat":
+                values[i] = layout(lib, n.op, args[0], attrs, batched=False)
+            else:
+                values[i] = self._step(i).call(*args, out=None)
+        for i in products:
+            values[i] = lib.weights(values[i])
+        for add, (_, bias) in self._bias.items():
+            width = self.graph.nodes[add].aval.shape[0]
+            values[bias] = lib.broadcast_to(values[bias].reshape(-1), (width,))
+        return values
+
+    def scratch(self, rows: int) -> Scratch:
+        """The buffers for blocks of at most `rows` slices."""
+        return Scratch(self, rows)
+
+    def run(self, x: Any, bound: list[Any], scratch: Scratch, out: Any = None) -> Any:
+        """Apply to one block, shape ``(*slice shape, B)``; the result may lie in `scratch`."""
+        values = bound.copy()
+        values[self.input] = x
+        outs = scratch.outs(x.shape[-1])
+        outs[self.graph.out] = out
+        for step in self.steps:
+            values[step.node] = step.call(
+                *[values[a] if a >= 0 else None for a in step.args], out=outs[step.node]
+            )
+        return values[self.graph.out]
+
+
+class Scratch:
+    """The buffers of one worker."""
+
+    def __init__(self, program: Program, rows: int) -> None:
+        self._program = program
+        graph = program.graph
+        sizes: dict[tuple[int, str], int] = {}
+        for i, slot in program._slots.items():
+            key = (slot, graph.nodes[i].aval.dtype)
+            sizes[key] = max(sizes.get(key, 0), math.prod(graph.nodes[i].aval.shape[:-1]))
+        self._flat = {key: program.library.empty((n * rows,), key[1]) for key, n in sizes.items()}
+        self._outs: dict[int, list[Any]] = {}
+
+    def outs(self, rows: int) -> list[Any]:
+        """For every node the view that its result goes to, for a block of `rows` slices."""
+        outs = self._outs.get(rows)
+        if outs is None:
+            graph = self._program.graph
+            outs = [None] * len(graph.nodes)
+            for i, slot in self._program._slots.items():
+                shape = graph.nodes[i].aval.shape[:-1]
+                flat = self._flat[slot, graph.nodes[i].aval.dtype]
+                memory = flat[: rows * math.prod(shape)].reshape((rows, *shape))
+                axes = (*range(1, len(shape) + 1), 0)
+                outs[i] = self._program.library.transpose(memory, axes)
+            self._outs = {rows: outs} if len(self._outs) > 2 else self._outs | {rows: outs}
+        return outs
+
+
+def layout(lib: Library, op: str, x: Any, attrs: dict[str, Any], *, batched: bool = True) -> Any:
+    """A view of `x`, or a copy where there is no view."""
+    if op == "permute_dims":
+        return lib.transpose(x, attrs["axes"])
+    if op == "index":
+        return x[(*(slice(*k) if isinstance(k, tuple) else k for k in attrs["key"]), ...)]
+    shape = attrs["shape"]
+    if op == "broadcast_to":
+        return lib.broadcast_to(x, tuple(x.shape[-1] if n == BATCH else n for n in shape))
+    if not batched:
+        return x.reshape(shape)
+    # the batch axis comes first in memory, so that this is a view
+    ndim = len(x.shape)
+    rows = lib.transpose(x, (ndim - 1, *range(ndim - 1))).reshape((x.shape[-1], *shape[:-1]))
+    return lib.transpose(rows, (*range(1, len(shape)), 0))
+
+
+def _is_view(op: str) -> bool:
+    return OPS[op].kind is Kind.LAYOUT and op != "concat"
+
+
+def _bytes(graph: Graph, i: int) -> int:
+    aval = graph.nodes[i].aval
+    return math.prod(aval.shape[:-1]) * (8 if aval.dtype.endswith("64") else 4)
