@@ -125,7 +125,10 @@ def strides(x: Any) -> tuple[int, ...] | None:
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:
     """`x` with its axes in another order: a view."""
-    return x.permute(axes) if library(x) == "torch" else x.transpose(axes)
+    name = library(x)
+    if name in ("numpy", "cupy"):
+        return x.transpose(axes)
+    return x.permute(axes) if name == "torch" else compat(x).permute_dims(x, axes)
 
 
 def dtype_name(x: Any) -> str:
