@@ -1,0 +1,140 @@
+"""What the pages take from elsewhere: the op table, the measured tables, the testing module.
+
+A page holds a marker such as ``<!-- fill: ops -->``; what stands there in the
+built page is made when the docs are built.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+import xpapply
+from xpapply.ir.ops import OPS, Kind, Op
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PICTURE = Path(__file__).parent / "_static" / "denoised.png"
+MARKER = re.compile(r"<!-- fill: (\w+) -->")
+
+KINDS = {
+    Kind.LEAF: "What a graph starts from.",
+    Kind.ELEMENTWISE: (
+        "Shapes broadcast as in NumPy. Batching adds a singleton axis to constants. Neighbouring "
+        "elementwise ops may share one kernel."
+    ),
+    Kind.REDUCTION: (
+        "Attributes `axis` (a tuple) and `keepdims`. Axes count from the front and the batch axis "
+        "is the last one, so batching changes nothing."
+    ),
+    Kind.CONTRACTION: "Attribute `subscripts`. Batching adds a letter to the batched operands.",
+    Kind.LAYOUT: "Elements move, nothing is computed.",
+    Kind.COMPOSITE: (
+        "Defined by other ops: no backend has to know them, though one that does keeps them "
+        "whole. Parameters have the names and defaults that they have in `torch.nn.functional`."
+    ),
+}
+
+
+def ops() -> str:
+    """The table, one section per kind."""
+    return "\n\n".join(_section(kind, text) for kind, text in KINDS.items())
+
+
+def _section(kind: Kind, text: str) -> str:
+    rows = [row for row in OPS.values() if row.kind is kind]
+    columns = {
+        "op": lambda row: f"`{row.name}`",
+        "meaning": lambda row: _plain(row.doc),
+        "parameters": _parameters,
+        "also called": lambda row: ", ".join(
+            f"`{name}`" for name in (*filter(None, [row.api]), *row.torch)
+        ),
+        "C++": lambda row: f"`{row.c}`" if row.c else "",
+        "tested in": lambda row: (
+            "" if row.domain == Op.__dataclass_fields__["domain"].default else f"{row.domain}"
+        ),
+    }
+    used = {name: cell for name, cell in columns.items() if any(cell(row) for row in rows)}
+    lines = [f"## {kind.value.capitalize()}", "", text, "", "```{list-table}", ":header-rows: 1"]
+    lines += ["", _row(used)]
+    lines += [_row([cell(row) for cell in used.values()]) for row in rows]
+    return "\n".join([*lines, "```"])
+
+
+def _row(cells) -> str:
+    first, *rest = cells
+    return "\n".join([f"* - {first}", *(f"  - {cell}" for cell in rest)])
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([*_|<\[`])", r"\\\1", text)
+
+
+def _parameters(row: Op) -> str:
+    if row.define is None:
+        return ""
+    _, *parameters = inspect.signature(row.define).parameters.values()
+    return ", ".join(
+        f"`{p.name}`" if p.default is p.empty else f"`{p.name}={p.default!r}`" for p in parameters
+    )
+
+
+def results() -> str:
+    """Every measured table, its headings one level deeper."""
+    files = sorted(RESULTS.glob("*.md"))
+    if not files:
+        return "*No measurements have been recorded yet.*"
+    return "\n\n".join(_deeper(path.read_text(encoding="utf-8")) for path in files)
+
+
+def _deeper(text: str) -> str:
+    lines, code = [], False
+    for line in text.splitlines():
+        code ^= line.lstrip().startswith("```")
+        lines.append(f"#{line}" if line.startswith("#") and not code else line)
+    return "\n".join(lines)
+
+
+def testing() -> str:
+    """The public helpers for tests, if this checkout has them."""
+    if importlib.util.find_spec("xpapply.testing") is None:
+        return "*This checkout has no `xpapply.testing`.*"
+    return "```{eval-rst}\n.. automodule:: xpapply.testing\n   :members:\n```"
+
+
+def picture() -> str:
+    """The picture that opens the docs, once it has been made."""
+    if not PICTURE.exists():
+        return ""
+    return (
+        "```{image} _static/denoised.png\n"
+        ":alt: one slice of a volume, as measured and as the network restores it\n```"
+    )
+
+
+FILLS = {f.__name__: f for f in (ops, results, testing, picture)}
+
+
+def fill(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the texts in the place of their markers."""
+    found = MARKER.findall(source[0])
+    if "results" in found:
+        for path in RESULTS.glob("*.md"):
+            app.env.note_dependency(str(path))
+    source[0] = MARKER.sub(lambda match: FILLS[match[1]](), source[0])
+    if docname == "api":
+        missing = [n for n in xpapply.__all__ if not re.search(rf"xpapply\.{n}\b", source[0])]
+        if missing:
+            logging.getLogger(__name__).warning("public, but not on the page: %s", missing)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
