@@ -1,0 +1,49 @@
+"""The examples run as a reader runs them, and show what they claim."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_denoise_volume(tmp_path):
+    pytest.importorskip("nibabel")
+    image = pytest.importorskip("PIL.Image")
+    script = ROOT / "examples" / "denoise_volume.py"
+    picture = tmp_path / "new folder" / "denoised.png"
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", script, "--small", "--out", picture],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert not ran.stderr
+    with image.open(picture) as png:
+        pixels = np.asarray(png.convert("L"))
+    assert pixels.shape[1] > 1000
+    assert pixels.std() > 30
+
+    db = {
+        name: float(x) for name, x in re.findall(r"^(\S.*?) {2,}.* ([\d.]+) dB$", ran.stdout, re.M)
+    }
+    noisy, gaussian, linear, network = db.values()
+    assert noisy + 4 < gaussian < linear + 0.1
+    assert network > max(gaussian, linear) + 0.8
+
+    differences = [float(x) for x in re.findall(r"max diff (\S+)", ran.stdout)]
+    assert max(differences) < 2e-3  # of values up to 1162, in float32
+
+
+def test_trained_network_is_plain_and_small():
+    stored = ROOT / "examples" / "denoiser.npz"
+    assert stored.stat().st_size < 100_000
+    with np.load(stored, allow_pickle=False) as arrays:
+        assert all(arrays[name].dtype == np.float32 for name in arrays)
