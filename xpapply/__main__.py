@@ -1,0 +1,74 @@
+"""``python -m xpapply``: the versions and engines that a bug report needs.
+
+Nothing but xpapply, and with it NumPy, is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import platform
+from dataclasses import fields
+from importlib import metadata
+from importlib.util import find_spec
+
+from . import __version__, backends, config, frontends
+
+_LIBRARIES = ("numpy", "array_api_compat", "cupy", "torch", "jax", "dask", "scipy", "sklearn")
+"""Import names, of which a bug report wants the versions."""
+
+
+def versions() -> dict[str, str]:
+    """Versions of the array libraries that are installed, without importing them.
+
+    Returns
+    -------
+    dict of str to str
+        By import name; where the distribution is called otherwise, its name
+        follows the version in brackets.
+    """
+    installed = metadata.packages_distributions()
+    found = {}
+    for name in _LIBRARIES:
+        for distribution in dict.fromkeys(installed.get(name, ())):
+            version = metadata.version(distribution)
+            same = distribution.replace("-", "_").lower() == name
+            found[name] = version if same else f"{version} ({distribution})"
+    return found
+
+
+def engines() -> dict[str, str]:
+    """What there is to run a function with, and whether its library is installed.
+
+    Returns
+    -------
+    dict of str to str
+        By the name that `Plan.engine` shows.
+    """
+    found = {"loop": "always", "array_api": "any array of the array API standard"}
+    for module in pkgutil.iter_modules(backends.__path__):
+        if module.name not in found and not module.name.startswith("_"):
+            here = find_spec(module.name) is not None
+            found[module.name] = "library installed" if here else "library not installed"
+    return found
+
+
+def report() -> str:
+    """The text that ``python -m xpapply`` prints."""
+    system = f"{platform.python_implementation()} {platform.python_version()}"
+    lines = [
+        ("xpapply", __version__),
+        ("python", f"{system}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"),
+        *versions().items(),
+    ]
+    lines += [(f"engine {name}", text) for name, text in engines().items()]
+    served = (m.name for m in pkgutil.iter_modules(frontends.__path__))
+    lines.append(("frontends", ", ".join(name for name in served if not name.startswith("_"))))
+    current = config.current()
+    chosen = (f"{f.name}={getattr(current, f.name)!r}" for f in fields(current))
+    lines.append(("options", ", ".join(chosen)))
+    return "\n".join(f"{name:18}{text}" for name, text in lines)
+
+
+if __name__ == "__main__":
+    print(report())
