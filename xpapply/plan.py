@@ -358,12 +358,12 @@ def _engine(
 ) -> tuple[str, Any, Callable[[Any, int], Any]] | None:
     """The fastest engine that can run the graph on `arr`."""
     assert lifted.graph is not None
-    for name, _ in _candidates(arr, lifted.graph):
+    for name, loan in _candidates(arr, lifted.graph):
         if forced and name != forced:
             continue
         module = backend(name)
         assert module is not None
-        refusal = module.why_not(lifted.graph, arr)
+        refusal = module.why_not(lifted.graph, arr if loan is None else loan[1])
         if refusal is not None:
             reasons.append(f"{name}: {refusal}")
             continue

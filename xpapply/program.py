@@ -2,7 +2,7 @@
 
 One block of slices after the other runs through the same few cache-sized
 buffers, so the extra memory does not grow with the array. The values of a
-graph have the batch axis last; in memory it comes *first*, ``(B, *shape)``, so
+graph have the batch axis last; on the CPU it comes *first* in memory, ``(B, *shape)``, so
 that products with a weight matrix are row-major BLAS calls, and the arrays in
 the graph are transposed views of that.
 """
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from .ir.batch import LETTER
 from .ir.graph import BATCH, Graph
 from .ir.ops import OPS, Kind
+from .ir.rewrite import Region, regions
 
 AFFINE = f"nm,m{LETTER}->n{LETTER}"
 
@@ -25,6 +26,11 @@ class Library(Protocol):
     """What a program needs of an array library. `out` is where a result goes, or None."""
 
     name: str
+    batch_first: bool
+    """Whether the batch axis comes first in memory."""
+
+    def fuse(self, graph: Graph, region: Region) -> Callable[..., Any] | None:
+        """One call for a region (its inputs, then out=); None where there is none."""
 
     def const(self, array: Any) -> Any: ...
     def scalar(self, value: float, dtype: str) -> Any: ...
@@ -57,7 +63,16 @@ class Program:
         self.library = library
         self.input = next(i for i, n in enumerate(graph.nodes) if n.op == "input")
         self._batched = [n.aval.shape[-1:] == (BATCH,) for n in graph.nodes]
-        self._bias = self._biased_products()
+        found = regions(graph)
+        self._fused: dict[int, tuple[Region, Callable[..., Any]]] = {}
+        for out, region in found.items():
+            call = library.fuse(graph, region) if self._batched[out] else None
+            if call is not None:
+                self._fused[out] = region, call
+        self._inside = {
+            i for out, (region, _) in self._fused.items() for i in region.nodes if i != out
+        }
+        self._bias = {} if self._fused else self._biased_products()
         self.steps = [
             self._step(i) for i in range(len(graph.nodes)) if self._batched[i] and self._runs(i)
         ]
@@ -98,11 +113,15 @@ class Program:
         )
 
     def _runs(self, i: int) -> bool:
-        return i != self.input and i not in {p for p, _ in self._bias.values()}
+        products = {p for p, _ in self._bias.values()}
+        return i != self.input and i not in products and i not in self._inside
 
     def _step(self, i: int) -> Step:
         lib, n = self.library, self.graph.nodes[i]
         kind, attrs = OPS[n.op].kind, dict(n.attrs)
+        if i in self._fused:
+            region, call = self._fused[i]
+            return Step(i, region.inputs, call)
         if i in self._bias or self._is_affine(i):
             product, bias = self._bias.get(i, (i, -1))
             weights, x = self.graph.nodes[product].args
@@ -121,6 +140,8 @@ class Program:
         return Step(i, n.args, lambda x, out: layout(lib, n.op, x, attrs))
 
     def _affine(self, x: Any, weights: Any, bias: Any, out: Any) -> Any:
+        if not self.library.batch_first:
+            return self.library.affine(x, weights, bias, out)
         # arrays in the graph are (n, B); the product runs on their (B, n) memory
         rows = self.library.affine(x.T, weights, bias, None if out is None else out.T)
         return rows.T
@@ -234,9 +255,13 @@ class Scratch:
             for i, slot in self._program._slots.items():
                 shape = graph.nodes[i].aval.shape[:-1]
                 flat = self._flat[slot, graph.nodes[i].aval.dtype]
-                memory = flat[: rows * math.prod(shape)].reshape((rows, *shape))
-                axes = (*range(1, len(shape) + 1), 0)
-                outs[i] = self._program.library.transpose(memory, axes)
+                flat = flat[: rows * math.prod(shape)]
+                if self._program.library.batch_first:
+                    axes = (*range(1, len(shape) + 1), 0)
+                    memory = flat.reshape((rows, *shape))
+                    outs[i] = self._program.library.transpose(memory, axes)
+                else:
+                    outs[i] = flat.reshape((*shape, rows))
             self._outs = {rows: outs} if len(self._outs) > 2 else self._outs | {rows: outs}
         return outs
 
@@ -250,8 +275,8 @@ def layout(lib: Library, op: str, x: Any, attrs: dict[str, Any], *, batched: boo
     shape = attrs["shape"]
     if op == "broadcast_to":
         return lib.broadcast_to(x, tuple(x.shape[-1] if n == BATCH else n for n in shape))
-    if not batched:
-        return x.reshape(shape)
+    if not batched or not lib.batch_first:
+        return x.reshape((*shape[:-1], x.shape[-1]) if batched else shape)
     # the batch axis comes first in memory, so that this is a view
     ndim = len(x.shape)
     rows = lib.transpose(x, (ndim - 1, *range(ndim - 1))).reshape((x.shape[-1], *shape[:-1]))

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from .. import namespace
 from ..errors import UnsupportedError
 from ..ir.batch import LETTER, batch
@@ -52,6 +54,8 @@ def why_not(graph: Graph, like: Any) -> str | None:
                 extra = " without SciPy" if xp.__name__ == "numpy" else ""
                 return f"{xp.__name__}{extra} has no {node.op}"
             continue
+        if node.op == "cast" and not hasattr(xp, node.aval.dtype):
+            return f"{xp.__name__} has no dtype {node.aval.dtype}"
         named = row.kind is Kind.ELEMENTWISE and node.op != "cast"
         if named and not hasattr(xp, row.api or row.name):
             return f"{xp.__name__} has no {row.api or row.name}"
@@ -76,14 +80,17 @@ class Lowered:
     def bind(self, consts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
         """The constants on the library and device of `like`."""
         xp, device = namespace.compat(like), namespace.device(like)
-        return tuple(xp.asarray(c, device=device) for c in consts)
+        # torch warns about read-only memory
+        native = (c if c.flags.writeable else c.copy() for c in consts)
+        return tuple(xp.asarray(c, device=device) for c in native)
 
     def __call__(self, x: Any, at: int, bound: tuple[Any, ...], out: Any = None) -> Any:
         """All slices of `x`; the results stand where the applied axis stood."""
         xp = namespace.compat(x)
         before, behind = x.shape[:at], x.shape[at + 1 :]
         rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
-        y = evaluate(xp, self._batched, rows, bound)
+        with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
+            y = evaluate(xp, self._batched, rows, bound)
         y = xp.reshape(y, (*y.shape[:-1], *before, *behind))
         n = y.ndim - len(before) - len(behind)
         order = (*range(n, n + len(before)), *range(n), *range(n + len(before), y.ndim))

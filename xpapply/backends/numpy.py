@@ -17,7 +17,7 @@ from ..blocks import boxes
 from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
-from ..ir.rewrite import expand
+from ..ir.rewrite import Region, expand
 from ..program import Program, Scratch
 
 ENGINE = "numpy"
@@ -35,6 +35,10 @@ class _NumPy:
     """NumPy's calls, as `Program` wants them."""
 
     name = "NumPy"
+    batch_first = True
+
+    def fuse(self, graph: Graph, region: Region) -> None:
+        """Elementwise work runs in place, one call after the other."""
 
     def const(self, array: np.ndarray) -> np.ndarray:
         return array

@@ -19,7 +19,7 @@ from ..blocks import boxes
 from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
-from ..ir.rewrite import expand
+from ..ir.rewrite import Region, expand
 from ..program import Program
 
 ENGINE = "torch"
@@ -34,6 +34,10 @@ class _Torch:
     """torch's calls, as `Program` wants them."""
 
     name = "torch"
+    batch_first = True
+
+    def fuse(self, graph: Graph, region: Region) -> None:
+        """Elementwise work runs in place, one call after the other."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -126,24 +126,22 @@ def without_batch_of_one(graph: Graph) -> Graph:
     A function written for batches is lifted with a batch of one. Without that
     axis it has the same graph as if it had been written for a slice.
     """
-    short: dict[int, Value] = {}  # values whose leading axis of length 1 is gone, by their index
-
-    def whole(value: Value) -> Value:
-        kept = short.get(value.index)
-        return value if kept is None else kept
+    # nodes that are built without their leading axis of length 1: the value with it. Kept by the
+    # node's number, because the same new value may also stand for a node that never had the axis.
+    whole: dict[int, Value] = {}
 
     def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
         leads = node.aval.shape[:1] == (1,)
-        new = _without_leading(node, args, [a.index in short for a in args]) if leads else None
+        short = [a in whole for a in node.args]
+        new = _without_leading(node, args, short) if leads else None
         if new is not None:
             operands, attrs = new
             result = builder.op(node.op, *operands, **attrs)
             if result.shape == node.aval.shape[1:]:
-                full = builder.op("reshape", result, shape=node.aval.shape)
-                short[result.index] = full
+                whole[i] = builder.op("reshape", result, shape=node.aval.shape)
                 return result
-        operands = [whole(a) for a in args]
-        if node.op == "reshape" and args[0].index in short:
+        operands = [whole.get(a, x) for a, x in zip(node.args, args, strict=True)]
+        if node.op == "reshape" and short[0]:
             operands = args  # whatever it was, the elements are the same
         if node.op == "reshape" and operands[0].shape == node.aval.shape:
             return operands[0]
@@ -152,7 +150,7 @@ def without_batch_of_one(graph: Graph) -> Graph:
             inner = builder.op("reshape", operands[0], shape=node.aval.shape[1:])
             if operands[0].shape == node.aval.shape[1:]:
                 inner = operands[0]
-            short[inner.index] = result
+            whole[i] = result
             return inner
         return result
 

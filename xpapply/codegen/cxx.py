@@ -1,0 +1,81 @@
+"""Names of types, numbers and elementwise expressions in C++.
+
+What is written here compiles as CUDA (NVRTC) and, unchanged, as host C++: so
+that tests without a GPU run the very text that a GPU would.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ..ir.graph import Graph
+from ..ir.ops import OPS
+
+TYPES = {
+    "bool": "bool",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "int16": "short",
+    "uint16": "unsigned short",
+    "int32": "int",
+    "uint32": "unsigned int",
+    "int64": "long long",
+    "uint64": "unsigned long long",
+    "float16": "float16",
+    "float32": "float",
+    "float64": "double",
+}
+"""C++ types by dtype; ``float16`` is CuPy's class."""
+
+_FUNCTIONS = re.compile(r"\b(fabs|sqrt|expm1|exp|log1p|log|tanh|sin|cos|erfc|erf)\(")
+_T = re.compile(r"\bT\b")
+
+
+def literal(value: float, dtype: str) -> str:
+    """A number of a dtype."""
+    if dtype == "bool":
+        return "true" if value else "false"
+    suffix = "f" if dtype == "float32" else ""
+    if math.isnan(value):
+        return f"(0.0{suffix} / 0.0{suffix})"
+    if math.isinf(value):
+        return f"({'-' if value < 0 else ''}1.0{suffix} / 0.0{suffix})"
+    text = f"{np.float32(value):.9g}" if dtype == "float32" else repr(float(value))
+    if not any(c in text for c in ".e"):
+        text += ".0"
+    return f"({text}{suffix})" if text.startswith("-") else text + suffix
+
+
+def statements(
+    graph: Graph, nodes: Iterable[int], operand: Callable[[int], str], suffix: str = ""
+) -> list[str]:
+    """One ``const`` variable ``t<i>`` per elementwise node.
+
+    `operand` names the values that come from outside `nodes`; numbers are
+    written in place.
+    """
+    inside = set(nodes)
+
+    def name(a: int) -> str:
+        node = graph.nodes[a]
+        if a in inside:
+            return f"t{a}{suffix}"
+        if node.op == "scalar":
+            return literal(float(node.attr("value")), node.aval.dtype)
+        return operand(a)
+
+    lines = []
+    for i in sorted(inside):
+        node = graph.nodes[i]
+        ctype = TYPES[node.aval.dtype]
+        text = OPS[node.op].c.format(*map(name, node.args))
+        compute = graph.nodes[node.args[-1]].aval.dtype
+        text = _T.sub(ctype, text)
+        if compute == "float32":  # C's name of the function: no doubt about the overload
+            text = _FUNCTIONS.sub(r"\1f(", text)
+        lines.append(f"const {ctype} t{i}{suffix} = {text};")
+    return lines

@@ -1,0 +1,432 @@
+"""Whole kernels as text: what `cupy.ElementwiseKernel` and `cupy.ReductionKernel` take.
+
+No GPU library is imported here: the texts are compiled for real
+architectures, and as host C++, on machines without a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir.graph import Graph
+from ..ir.ops import OPS
+from ..ir.rewrite import MATVEC, Region
+from .cxx import TYPES, literal, statements
+from .rows import RowFunction, prepare, row_function
+from .rows import why_not as rows_why_not
+
+THREADS = 128
+"""Threads per block."""
+
+_TYPES = """
+typedef {T} T;
+typedef {IN} IN;
+struct alignas(16) xpapply_t4 {{ T a[16 / sizeof(T)]; }};
+struct alignas(16) xpapply_in4 {{ IN a[16 / sizeof(IN)]; }};
+#ifndef XPAPPLY_INLINE
+#define XPAPPLY_INLINE __device__ __forceinline__
+#endif
+"""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a kernel finds its slices: what its text depends on.
+
+    Attributes
+    ----------
+    before, behind : int
+        The number of batch dims before and behind the applied axis, after
+        dims that lie together were merged.
+    vector : bool
+        Each slice is contiguous and aligned to 16 bytes.
+    wide : bool
+        Offsets do not fit in 32 bits.
+    """
+
+    before: int
+    behind: int
+    vector: bool = False
+    wide: bool = False
+
+
+def geometry(
+    shape: Sequence[int], strides: Sequence[int], itemsize: int, pointer: int, at: int, outputs: int
+) -> tuple[Access, tuple[int, ...]]:
+    """How a network kernel finds the slices of an array, and the numbers that it gets.
+
+    Parameters
+    ----------
+    shape, strides : sequence of int
+        Of the array in memory order, strides in bytes.
+    itemsize, pointer : int
+        Size of an element and address of the first.
+    at : int
+        Position of the applied axis.
+    outputs : int
+        Numbers in the whole output.
+
+    Returns
+    -------
+    Access
+        What the text of the kernel depends on.
+    tuple of int
+        The arguments between the weights and the output.
+    """
+    before = merged(shape[:at], strides[:at])
+    behind = merged(shape[at + 1 :], strides[at + 1 :])
+    vector = (
+        strides[at] == itemsize
+        and pointer % 16 == 0
+        and all(s % 16 == 0 for _, s in (*before, *behind))
+    )
+    reach = sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True)) // itemsize
+    slices = math.prod(shape) // shape[at]
+    # room for one more stride of the grid in 32 bits
+    wide = max(reach, outputs, slices) >= (1 << 31) - (1 << 26)
+    dims = [v for n, s in (*before, *behind) for v in (n, s // itemsize)]
+    numbers = (slices, math.prod(n for n, _ in behind), strides[at] // itemsize, *dims)
+    return Access(len(before), len(behind), vector, wide), numbers
+
+
+def merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Dims as (length, stride), slowest first, with those that lie together made one."""
+    dims: list[tuple[int, int]] = []
+    for n, s in zip(shape, strides, strict=True):
+        if n == 1:
+            continue
+        if dims and dims[-1][1] == n * s:
+            dims[-1] = (dims[-1][0] * n, s)
+        else:
+            dims.append((n, s))
+    return dims
+
+
+@dataclass(frozen=True)
+class NetworkKernel:
+    """The text of one elementwise kernel that runs a whole graph.
+
+    The arguments are the array, the packed weights, the number of slices, the
+    number of them behind the applied axis, the stride along it, then length
+    and stride of each batch dim, and the output.
+    """
+
+    function: RowFunction
+    access: Access
+    in_params: str
+    out_params: str
+    operation: str
+    preamble: str
+    loop_prep: str
+
+    name = "xpapply_network"
+
+
+SHARED_BYTES = 48 << 10
+"""Shared memory that every kernel may have without asking."""
+_REGISTERS = 96
+"""Four-byte numbers of one slice that one thread can hold; beyond, cuBLAS is faster (measured)."""
+_REGISTERS_WITHOUT_SHARED = 32
+
+
+def network_why_not(graph: Graph) -> str | None:
+    """Why there is no such kernel for `graph`, or None."""
+    refusal = rows_why_not(graph)
+    if refusal is not None:
+        return refusal
+    f = row_function(graph, 1)
+    words = np.dtype(f.dtype).itemsize // 4
+    if f.numbers * words > _REGISTERS:
+        return f"{f.numbers} numbers per slice do not fit in a thread's registers"
+    shared = f.weights.size * words * 4 <= SHARED_BYTES
+    if not shared and f.numbers * words > _REGISTERS_WITHOUT_SHARED:
+        return f"{f.weights.size:,} weights do not fit in shared memory"
+    return None
+
+
+def rows_per_thread(graph: Graph) -> int:
+    """How many slices one thread takes: each weight that is read serves them all.
+
+    Measured: as many as fit in registers, at most 4.
+    """
+    f = row_function(graph, 1)
+    words = f.numbers * np.dtype(f.dtype).itemsize // 4
+    return 4 if words <= 32 else 3 if words <= 48 else 2
+
+
+def network_kernel(graph: Graph, access: Access) -> NetworkKernel:
+    """One kernel for the whole graph; each thread runs `rows_per_thread` slices at a time.
+
+    The weights are copied to shared memory once per block, and the blocks are
+    as many as the device holds at once, each taking slices until none is left.
+    """
+    rows = rows_per_thread(graph)
+    f = row_function(graph, rows)
+    size = max(f.weights.size, f.weights.lanes)
+    n_out = math.prod(graph.result.shape)
+    index = "long long" if access.wide else "int"
+    lanes = f.weights.lanes
+    preamble = _TYPES.format(T=TYPES[f.dtype], IN=TYPES[graph.input.dtype])
+    if access.vector:
+        preamble += "#define XPAPPLY_VECTOR\n"
+    preamble += f.text
+    if size * np.dtype(f.dtype).itemsize <= SHARED_BYTES:
+        loop_prep = f"""
+__shared__ xpapply_t4 xpapply_w[{size // lanes}];
+{{
+  const xpapply_t4* const from = reinterpret_cast<const xpapply_t4*>(&weights[0]);
+  for (int k = threadIdx.x; k < {size // lanes}; k += blockDim.x) xpapply_w[k] = from[k];
+}}
+__syncthreads();"""
+    else:
+        loop_prep = """
+const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights[0]);"""
+    dims = [f"b{d}" for d in range(access.before)] + [f"c{d}" for d in range(access.behind)]
+    offset = []
+    # the last dim of each group is the fastest; `rest` is divided from there
+    for group, start in (("c", "row % inner"), ("b", "row / inner")):
+        names = [d for d in dims if d[0] == group]
+        if not names:
+            continue
+        offset.append(f"I {group}_rest = {start};")
+        for d in reversed(names[1:]):
+            offset += [
+                f"at += ({group}_rest % (I)n_{d}) * (I)s_{d};",
+                f"{group}_rest /= (I)n_{d};",
+            ]
+        offset.append(f"at += {group}_rest * (I)s_{names[0]};")
+    out = TYPES[graph.result.dtype]
+    indent = "\n      "
+    stride = "(I)1" if access.vector else "(I)s_m"
+    operation = f"""
+typedef {index} I;
+const I inner = (I)n_behind;
+const IN* const base = &x[0];
+{out}* const target = &y[0];
+const I step = (I)(gridDim.x * blockDim.x * {rows});
+for (I first = (I)(blockIdx.x * (blockDim.x * {rows}) + threadIdx.x);
+     first < (I)n_slices && first >= 0; first += step) {{
+  const IN* slice[{rows}];
+  #pragma unroll
+  for (int r = 0; r < {rows}; ++r) {{
+    I row = first + r * blockDim.x;
+    if (row >= (I)n_slices || row < 0) row = first;
+    I at = 0;
+    {{
+      {indent.join(offset)}
+    }}
+    slice[r] = base + at;
+  }}
+  {out} result[{n_out}][{rows}];
+  {f.name}<I>(slice, {stride}, reinterpret_cast<const T*>(xpapply_w), result);
+  #pragma unroll
+  for (int r = 0; r < {rows}; ++r) {{
+    const I row = first + r * blockDim.x;
+    if (row < (I)n_slices && row >= 0) {{
+      {out}* const p = target + (row / inner) * ({n_out} * inner) + row % inner;
+      #pragma unroll
+      for (int j = 0; j < {n_out}; ++j) p[j * inner] = result[j][r];
+    }}
+  }}
+}}"""
+    parameters = [
+        f"raw {graph.input.dtype} x",
+        f"raw {f.dtype} weights",
+        "int64 n_slices",
+        "int64 n_behind",
+        "int64 s_m",
+        *(f"int64 {k}_{d}" for d in dims for k in ("n", "s")),
+    ]
+    return NetworkKernel(
+        function=f,
+        access=access,
+        in_params=", ".join(parameters),
+        out_params=f"raw {graph.result.dtype} y",
+        operation=operation,
+        preamble=preamble,
+        loop_prep=loop_prep,
+    )
+
+
+@dataclass(frozen=True)
+class RegionKernel:
+    """The text of one elementwise kernel for a region: bias and activation in one pass."""
+
+    in_params: str
+    out_params: str
+    operation: str
+    name: str
+
+
+def region_kernel(graph: Graph, region: Region) -> RegionKernel:
+    """One pass over arrays that broadcast."""
+    nodes = graph.nodes
+    operation = "\n".join(
+        [
+            *statements(graph, region.nodes, lambda a: f"a{a}"),
+            f"y = t{region.out};",
+        ]
+    )
+    return RegionKernel(
+        in_params=", ".join(f"{nodes[a].aval.dtype} a{a}" for a in region.inputs),
+        out_params=f"{nodes[region.out].aval.dtype} y",
+        operation=operation,
+        name="xpapply_" + "_".join(nodes[i].op for i in region.nodes)[:60],
+    )
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The text of one reduction kernel: a graph that maps, reduces to one number, and maps."""
+
+    in_params: str
+    out_params: str
+    map_expr: str
+    reduce_expr: str
+    post_expr: str
+    identity: str
+    reduce_type: str
+    preamble: str
+    per_slice: tuple[int, ...]
+    """const nodes that stand beside the elements of the slice"""
+    numbers: tuple[int, ...]
+    """const nodes of one number"""
+
+    name = "xpapply_reduction"
+
+
+def reduction_kernel(graph: Graph) -> Reduction | None:
+    """`graph` as map, reduce, post; None if it has another form.
+
+    A product with one row of weights, ``Linear(n, 1)``, is such a graph too.
+    """
+    graph = prepare(graph)
+    nodes = graph.nodes
+    if math.prod(graph.result.shape) != 1:
+        return None
+    dependent: list[bool] = []
+    for n in nodes:
+        dependent.append(n.op == "input" or any(dependent[a] for a in n.args))
+    reductions = [
+        i for i, n in enumerate(nodes) if dependent[i] and (n.op == "einsum" or n.op in _IDENTITY)
+    ]
+    if len(reductions) != 1:
+        return None
+    at = reductions[0]
+    node = nodes[at]
+    if math.prod(node.aval.shape) != 1:
+        return None
+    if node.op == "einsum" and node.attr("subscripts") != MATVEC:
+        return None
+    length = graph.input.shape
+    before, behind = _upstream(graph, at, dependent), []
+    for i, n in enumerate(nodes):
+        if not dependent[i] or i in before or i == at or n.op == "input":
+            continue
+        if n.op not in ("reshape", "index", "broadcast_to") and not OPS[n.op].c:
+            return None
+        behind.append(i)
+    source = node.args[1] if node.op == "einsum" else node.args[0]
+    if any(nodes[i].aval.shape != length or not OPS[nodes[i].op].c for i in before):
+        return None
+    if nodes[source].aval.shape != length:
+        return None
+    per_slice: list[int] = [node.args[0]] if node.op == "einsum" else []
+    numbers: list[int] = []
+    for i in (*before, *behind):
+        for a in nodes[i].args:
+            if dependent[a] or nodes[a].op == "scalar" or a in per_slice or a in numbers:
+                continue
+            if nodes[a].op != "const":
+                return None
+            if nodes[a].aval.shape == length and i in before and math.prod(length) > 1:
+                per_slice.append(a)
+            elif math.prod(nodes[a].aval.shape) == 1:
+                numbers.append(a)
+            else:
+                return None
+    dtype = nodes[at].aval.dtype
+    T = TYPES[dtype]
+    start = next(i for i, n in enumerate(nodes) if n.op == "input")
+
+    def name(a: int) -> str:
+        return "in0" if a == start else f"c{a}"
+
+    mapped = statements(graph, before, name, "_map")
+    value = "in0" if source == start else f"t{source}_map"
+    result = f"{value} * c{node.args[0]}" if node.op == "einsum" else value
+    arguments = [
+        f"{TYPES[graph.input.dtype]} in0",
+        *(f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in (*per_slice, *numbers)),
+    ]
+    passed = ", ".join(["in0", *(f"c{a}" for a in (*per_slice, *numbers))])
+    # layouts of one number change nothing
+    alias = {
+        i: nodes[i].args[0] for i in behind if nodes[i].op in ("reshape", "index", "broadcast_to")
+    }
+
+    def post_name(a: int) -> str:
+        while a in alias:
+            a = alias[a]
+        if a == at:
+            return "s"
+        return f"t{a}_post" if a in behind else f"c{a}"
+
+    lines = [
+        line
+        for i in behind
+        if i not in alias
+        for line in statements(graph, [i], post_name, "_post")
+    ]
+    OUT = TYPES[graph.result.dtype]
+    numbers_in = [f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in numbers]
+    preamble = f"""
+__device__ __forceinline__ {T} xpapply_map({", ".join(arguments)}) {{
+  {" ".join(mapped)}
+  return {result};
+}}
+__device__ __forceinline__ {T} xpapply_join({T} s, {T} e) {{
+  return {"s + e" if node.op == "einsum" else OPS[node.op].c.format("s", "e")};
+}}
+__device__ __forceinline__ {OUT} xpapply_post({", ".join([f"{T} s", *numbers_in])}) {{
+  {" ".join(lines)}
+  return {post_name(graph.out)};
+}}
+"""
+    params = [
+        f"{graph.input.dtype} in0",
+        *(f"{nodes[a].aval.dtype} c{a}" for a in (*per_slice, *numbers)),
+    ]
+    post = ", ".join(["a", *(f"c{a}" for a in numbers)])
+    return Reduction(
+        in_params=", ".join(params),
+        out_params=f"{graph.result.dtype} out0",
+        map_expr=f"xpapply_map({passed})",
+        reduce_expr="xpapply_join(a, b)",
+        post_expr=f"out0 = xpapply_post({post})",
+        identity=literal(_IDENTITY["sum" if node.op == "einsum" else node.op], dtype),
+        reduce_type=T,
+        preamble=preamble,
+        per_slice=tuple(per_slice),
+        numbers=tuple(numbers),
+    )
+
+
+_IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+
+
+def _upstream(graph: Graph, at: int, dependent: Sequence[bool]) -> list[int]:
+    """The nodes between the input and node `at`."""
+    found: set[int] = set()
+    stack = [a for a in graph.nodes[at].args if dependent[a]]
+    while stack:
+        i = stack.pop()
+        if i in found or graph.nodes[i].op == "input":
+            continue
+        found.add(i)
+        stack += [a for a in graph.nodes[i].args if dependent[a]]
+    return sorted(found)
