@@ -2,14 +2,17 @@
 
 import os
 import warnings
+from dataclasses import dataclass
 
+import numpy as np
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-settings.register_profile("ci", max_examples=60, deadline=None)
-settings.register_profile(
-    "deep", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+_common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", max_examples=40, **_common)
+settings.register_profile("deep", max_examples=2000, **_common)
+# for looking around: failures are not made smaller, which takes long
+settings.register_profile("quick", max_examples=30, phases=[Phase.generate], **_common)
 settings.load_profile(os.environ.get("XPAPPLY_PROFILE", "ci"))
 
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
@@ -52,3 +55,90 @@ def torch():
 @pytest.fixture(scope="session")
 def cupy():
     return library("cupy")
+
+
+@dataclass(frozen=True)
+class Library:
+    """An array library and the engine that shall run on its arrays, for tests with one body."""
+
+    name: str
+    engine: str
+
+    def array(self, x: np.ndarray):
+        """`x` as an array of this library, with the same strides wherever it has such strides."""
+        if self.name == "numpy":
+            return x
+        if self.name == "torch":
+            tensor = library("torch")
+            if x.size and min((0, *x.strides)) >= 0:
+                memory, offset = _memory(x)
+                strides = [s // x.itemsize for s in x.strides]
+                return tensor.from_numpy(memory).as_strided(x.shape, strides, offset)
+            return tensor.from_numpy(x.copy())
+        if self.name == "cupy":
+            cupy = library("cupy")
+            if not x.size:
+                return cupy.asarray(x)
+            memory, offset = _memory(x)
+            start = cupy.asarray(memory)[offset:]
+            return cupy.lib.stride_tricks.as_strided(start, x.shape, x.strides)
+        if self.name == "cuda":
+            return Library("torch", "").array(x).cuda()
+        if self.name == "jax":
+            return library("jax").numpy.asarray(x)
+        return library(self.name).asarray(x.copy())
+
+    def module(self, net):
+        """A torch module on the device of the arrays."""
+        return net.cuda() if self.name == "cuda" else net
+
+    def numpy(self, x) -> np.ndarray:
+        """An array of this library as a NumPy array."""
+        from xpapply import testing
+
+        return testing._numpy(x)
+
+    def __call__(self):
+        """The options that force the engine."""
+        import xpapply
+
+        return xpapply.options(engine=self.engine)
+
+
+def _memory(x: np.ndarray):
+    """The memory that `x` is a view of as a fresh 1-D array, and where in it `x` starts."""
+    ends = [s * (n - 1) // x.itemsize for s, n in zip(x.strides, x.shape, strict=True)]
+    offset = -sum(e for e in ends if e < 0)
+    memory = np.zeros(offset + sum(e for e in ends if e > 0) + 1, x.dtype)
+    np.lib.stride_tricks.as_strided(memory[offset:], x.shape, x.strides)[...] = x
+    return memory, offset
+
+
+LIBRARIES = [
+    Library("numpy", "numpy"),
+    Library("numpy", "torch"),
+    Library("numpy", "array_api"),
+    Library("torch", "torch"),
+    Library("torch", "array_api"),
+    Library("array_api_strict", "array_api"),
+    Library("jax", "array_api"),
+    Library("cupy", "cupy"),
+    Library("cupy", "array_api"),
+    Library("cuda", "cupy"),
+]
+
+
+def _parameter(lib: Library):
+    gpu = lib.name in ("cupy", "cuda")
+    return pytest.param(lib, id=f"{lib.name}-{lib.engine}", marks=[pytest.mark.gpu] if gpu else [])
+
+
+@pytest.fixture(params=map(_parameter, LIBRARIES), scope="session")
+def xp(request):
+    """Every array library with every engine that runs on its arrays."""
+    lib = request.param
+    for name in ("torch",) if "torch" in (lib.name, lib.engine) else (lib.name,):
+        library("torch" if name == "cuda" else name)
+    if lib.engine == "cupy":
+        library("cupy")
+    return lib

@@ -1,0 +1,87 @@
+"""Random networks on random arrays give what the plain loop gives, on every engine."""
+
+import functools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply import testing
+from xpapply.testing import assert_parity
+
+PARAMETERS = ("float32", "float64", "float16", "bfloat16")
+
+
+def parameter_dtypes(xp):
+    """The dtypes of parameters that a library has."""
+    lacking = {
+        "numpy": {"torch": ["bfloat16"], "array_api": ["bfloat16"]}.get(xp.engine, []),
+        "cupy": ["bfloat16"],
+        "array_api_strict": ["float16", "bfloat16"],
+        "jax": ["float64"],  # unless it is configured to have it
+    }.get(xp.name, [])
+    return [d for d in PARAMETERS if d not in lacking]
+
+
+def activations(xp, names):
+    """The standard has no erf, so no exact GELU."""
+    return [n for n in names if xp.name != "array_api_strict" or n.upper() != "GELU"]
+
+
+def drawn(data, xp, network, **how):
+    """A network, an axis and an array of slices for it, in the library `xp`."""
+    features = data.draw(st.integers(1, 9), label="features")
+    net = data.draw(network(features), label="net")
+    ndim = data.draw(st.integers(1, 4), label="ndim")
+    axis = data.draw(testing.axes(ndim), label="axis")
+    dtypes = [d for d in testing.DTYPES if xp.name != "array_api_strict" or d != "float16"]
+    orders = list(testing.ORDERS)
+    if (xp.name, xp.engine) == ("numpy", "torch"):
+        orders.remove("negative")  # torch has no negative strides, so it cannot borrow those
+    array = testing.arrays(
+        features, axis, ndim=ndim, max_side=4, dtypes=dtypes, orders=orders, **how
+    )
+    return net, axis, data.draw(array, label="arr")
+
+
+@given(data=st.data())
+def test_networks(xp, torch, data):
+    names = activations(xp, testing.ACTIVATIONS)
+    net, axis, arr = drawn(data, xp, lambda m: testing.networks(m, activations=names))
+    with xp():
+        assert_parity(xp.module(net), axis, xp.array(arr))
+
+
+@given(data=st.data())
+def test_special_values(xp, torch, data):
+    """NaN, infinities, signed zeros and subnormals, and sizes from 1e-30 to 1e30."""
+    names = activations(xp, testing.ACTIVATIONS)
+    how = {"special": True, "exponents": (-30, 30)}
+    net, axis, arr = drawn(data, xp, lambda m: testing.networks(m, activations=names), **how)
+    with xp():
+        assert_parity(xp.module(net), axis, xp.array(arr))
+
+
+@given(data=st.data())
+def test_mlps(xp, data):
+    names = activations(xp, testing.MLP_ACTIVATIONS)
+    dtypes = [d for d in ("float32", "float64") if d in parameter_dtypes(xp)]
+    draw = functools.partial(testing.mlps, activations=names, dtypes=dtypes)
+    net, axis, arr = drawn(data, xp, draw, special=True)
+    with xp():
+        assert_parity(net, axis, xp.array(arr))
+
+
+@pytest.mark.parametrize("dtype", PARAMETERS[1:])
+@given(data=st.data())
+def test_parameter_dtypes(xp, torch, dtype, data):
+    names = activations(xp, testing.ACTIVATIONS)
+    draw = functools.partial(testing.networks, max_depth=3, dtype=dtype, activations=names)
+    net, axis, arr = drawn(data, xp, draw)
+    with xp():
+        if dtype in parameter_dtypes(xp):
+            assert_parity(xp.module(net), axis, xp.array(arr))
+        elif xp.name != "jax":  # JAX warns, and computes in float32
+            with pytest.raises(xpapply.UnsupportedError):
+                xpapply.apply_along_axis(xp.module(net), axis, xp.array(arr))
