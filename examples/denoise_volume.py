@@ -305,8 +305,8 @@ def main() -> None:
     print(f"{'the network at ' + format(noise.size, ',') + ' voxels':56}{'seconds':>10}{'x':>8}")
     print("-" * 90)
     for name, took, difference in rows:
-        print(f"{name:56}{took:10.4f}{took / seconds:8.3g}   max diff {difference:.1e}")
-    print("* timed on every 6th (NumPy) or 12th (torch) slice of the volume, and multiplied")
+        print(f"{name:56}{took:10.3g}{took / seconds:8.3g}   max diff {difference:.1e}")
+    print("* timed on every 6th (NumPy) or 12th (torch) slice z, and multiplied")
 
     # a linear filter is a network with one layer
     linear = xpapply.MLP([trained.linear[None]], [[trained.linear_bias]])
