@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import frontends, namespace, plan
+from . import frontends, namespace, planner
 from .errors import UnsupportedError
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
@@ -82,9 +82,9 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
         _announce_loop(f, axis, arr, args, kwargs)
         return np.apply_along_axis(f, axis, arr, *args, **kwargs)
     arr, axis = _look(axis, arr)
-    p = plan.plan(f, axis, arr, args, kwargs)
+    p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
-        plan.announce(p, f, stacklevel=2)
+        planner.announce(f, p, stacklevel=2)
     return p(arr, axis)
 
 
@@ -118,7 +118,7 @@ def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: An
     ('it is a Python function, and those are not traced yet',)
     """
     arr, axis = _look(axis, arr)
-    return plan.plan(f, axis, arr, args, kwargs)
+    return planner.plan(f, axis, arr, args, kwargs)
 
 
 def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "float32") -> Graph:
@@ -154,7 +154,7 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     """
     frontend = frontends.find(f)
     if frontend is None:
-        raise UnsupportedError("it is a Python function, and those are not traced yet")
+        raise UnsupportedError(planner.NOT_TRACED)
     graph: Graph = frontend.lift(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)), (), {})
     return graph
 
@@ -194,7 +194,7 @@ def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "f
     """
     graph = compact(fold(lift(f, slice_shape, dtype)))
     return Plan(
-        name=plan._name(f),
+        name=planner.name_of(f),
         engine="compiled",
         slice=graph.input,
         library="any",
@@ -218,7 +218,7 @@ def _look(axis: int, arr: Any) -> tuple[Any, int]:
 def _announce_loop(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
     """Warn about a plain loop over many slices."""
     shape = getattr(arr, "shape", ())
-    if len(shape) < 2 or plan.few(shape):
+    if len(shape) < 2 or planner.few(shape):
         return
     array, axis = _look(axis, arr)
-    plan.announce(plan.plan(f, axis, array, args, kwargs), f, stacklevel=3)
+    planner.announce(f, planner.plan(f, axis, array, args, kwargs), stacklevel=3)

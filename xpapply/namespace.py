@@ -6,7 +6,9 @@ that is neither NumPy's nor CuPy's.
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Hashable
 from types import ModuleType
 from typing import Any
 
@@ -22,20 +24,25 @@ def library(x: Any) -> str | None:
     Looks at the class only, so nothing is imported to answer. Subclasses count
     as the library's own (``numpy.memmap``, ``torch.nn.Parameter``).
     """
-    if isinstance(x, (np.ndarray, np.generic)):
+    return _library(type(x))  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=1024)
+def _library(array_type: Any) -> str | None:
+    if issubclass(array_type, (np.ndarray, np.generic)):
         return "numpy"
-    for cls in type(x).__mro__:
+    for cls in array_type.__mro__:
         root = cls.__module__.partition(".")[0]
         if root == "cupy" and cls.__name__ == "ndarray":
             return "cupy"
         if root == "torch" and cls.__name__ == "Tensor":
             return "torch"
-        if root in ("jax", "jaxlib") and hasattr(x, "shape") and hasattr(x, "dtype"):
+        if root in ("jax", "jaxlib") and hasattr(array_type, "aval"):
             return "jax"
         if root == "dask" and cls.__name__ == "Array":
             return "dask"
-    if hasattr(x, "__array_namespace__"):
-        return type(x).__module__.partition(".")[0]
+    if hasattr(array_type, "__array_namespace__"):
+        return array_type.__module__.partition(".")[0]
     return None
 
 
@@ -121,6 +128,19 @@ def strides(x: Any) -> tuple[int, ...] | None:
     if library(x) in ("numpy", "cupy"):
         return tuple(x.strides)
     return tuple(x.stride()) if library(x) == "torch" else None
+
+
+def signature(x: Any) -> tuple[Hashable, ...]:
+    """All that a plan may depend on, of an array: cheap to make and to compare."""
+    name = library(x)
+    if name == "numpy":
+        return x.shape, x.dtype, x.strides, None
+    if name == "cupy":
+        return x.shape, x.dtype, x.strides, x.device.id
+    if name == "torch":
+        recorded = sys.modules["torch"].is_grad_enabled(), x.requires_grad
+        return x.shape, x.dtype, x.stride(), x.device, recorded
+    return tuple(x.shape), str(x.dtype), None, str(device(x))
 
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:

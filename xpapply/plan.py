@@ -1,52 +1,17 @@
-"""What will run, and why: lift, choose an engine, remember.
-
-Everything that decides anything is here. `apply_along_axis` runs a `Plan`,
-`explain` shows it.
-"""
+"""What runs and why, as an object: `explain` shows it, `apply_along_axis` calls it."""
 
 from __future__ import annotations
 
-import functools
-import importlib
-import importlib.util
 import math
-import warnings
-import weakref
-from collections.abc import Callable, Hashable
-from contextlib import nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import MethodType, ModuleType
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from . import config, frontends, loop, namespace
-from .blocks import MemoryOrder
-from .errors import FallbackWarning, InputError, TraceError, UnsupportedError
+from . import engines, namespace
 from .ir.graph import Graph, ShapeDtype
-from .ir.rewrite import compact, fold
-
-_WORTH_A_WARNING = 1000
-"""Slices from which a plain Python loop is worth a warning."""
-
-
-@functools.cache
-def backend(library: str) -> ModuleType | None:
-    """The backend that serves a library's arrays, or None."""
-    if importlib.util.find_spec(f"{__package__}.backends.{library}") is None:
-        return None
-    return importlib.import_module(f"{__package__}.backends.{library}")
-
-
-_reference = functools.partial(backend, "array_api")
-
-
-@functools.lru_cache(maxsize=256)
-def _lowered(library: str, graph: Graph) -> Any:
-    """Compiled once per structure: graphs are equal when only their weights differ."""
-    module = backend(library)
-    assert module is not None
-    return module.lower(graph)
 
 
 @dataclass(eq=False)
@@ -60,38 +25,40 @@ class Plan:
     name : str
         What `f` is.
     engine : str
-        What runs: "loop", "numpy", "cupy", "torch", "torch.vmap", "array_api".
+        What runs: "loop", "numpy", "cupy", "torch", "torch.vmap", "array_api"; "compiled"
+        for a plan that chooses when it is called.
+    slice : ShapeDtype
+        Shape and dtype of one slice.
+    library, device : str
+        The array library and the device that was planned for.
     reasons : tuple of str
         Why each faster way was refused.
     kernels : tuple of str
         What the engine calls or launches.
-    slice : ShapeDtype
-        Shape and dtype of one slice.
-    result : ShapeDtype or None
-        Shape and dtype of one result; None where only the loop will tell.
     graph : Graph or None
         What `f` does to one slice.
+    result : ShapeDtype or None
+        Shape and dtype of one result; None where only the loop will tell.
     arr_shape : tuple of int or None
-        Shape of the array that was planned for, with `axis`.
+        Shape of the array that was planned for.
     axis : int or None
         The applied axis.
-    library : str
-        The array library that was planned for.
+    limits : tuple of float or None
+        Bytes and floating-point operations per second of the device, where known.
     """
 
     name: str
     engine: str
     slice: ShapeDtype
     library: str
+    device: str = "cpu"
     reasons: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     graph: Graph | None = None
     result: ShapeDtype | None = None
     arr_shape: tuple[int, ...] | None = None
     axis: int | None = None
-    device: str = "cpu"
     limits: tuple[float, float] | None = None
-    """Bytes and floating-point operations per second that the device can do, where known."""
     _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
 
     @property
@@ -121,11 +88,10 @@ class Plan:
 
     def __call__(self, arr: Any, axis: int = -1) -> Any:
         """Run on all slices of `arr` along `axis`."""
-        axis = namespace.normalize_axis_index(axis, arr.ndim)
-        if self.graph is not None and self._call is None:
-            return run_graph(self.graph, arr, axis)
-        assert self._call is not None
-        return self._call(arr, axis)
+        if self._call is None:  # compiled, or come from another process
+            assert self.graph is not None
+            self._call = engines.AnyLibrary(self.graph)
+        return self._call(arr, namespace.normalize_axis_index(axis, arr.ndim))
 
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
@@ -161,7 +127,7 @@ class Plan:
         }
 
     def _lines(self) -> list[tuple[str, str]]:
-        where = self.library if self.device == "cpu" else f"{self.library} on {self.device}"
+        where = self.library if self.device == "cpu" else f"{self.library} ({self.device})"
         applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
         lines = [
             ("apply", f"{self.name} to {self.slice} slices of a {where} array{applied}"),
@@ -170,9 +136,9 @@ class Plan:
         if self.result is None:
             lines.append(("result", "known once the first slice has run"))
         else:
-            out = (
-                "" if self.out_shape is None else f", {self.slices:,} slices, out {self.out_shape}"
-            )
+            out = ""
+            if self.out_shape is not None:
+                out = f", {self.slices:,} slices, out {self.out_shape}"
             lines.append(("result", f"{self.result}{out}"))
         cost = self.cost()
         if cost is not None:
@@ -188,8 +154,6 @@ class Plan:
         return "\n".join(f"{name:8}{text}" for name, text in self._lines())
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         rows = "".join(
             f"<tr><th style='text-align:left'>{name}</th><td>{escape(text)}</td></tr>"
             for name, text in self._lines()
@@ -207,308 +171,3 @@ def _si(n: float) -> str:
 
 def _itemsize(dtype: str) -> int:
     return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-
-
-# --- lifting --------------------------------------------------------------------------
-
-
-@dataclass
-class _Lifted:
-    """A function's graph, or the reason why there is none, for one state of the function."""
-
-    state: Hashable
-    graph: Graph | None
-    reason: str | None
-    held: list[Any]
-    bound: dict[tuple[str, str], Any] = field(default_factory=dict)
-
-
-_lifted: weakref.WeakKeyDictionary[Any, dict[Hashable, _Lifted]] = weakref.WeakKeyDictionary()
-_warned: weakref.WeakKeyDictionary[Any, set[Any]] = weakref.WeakKeyDictionary()
-
-
-def _anchor(f: Any) -> tuple[Any, Hashable]:
-    """The object that a cache can hang on weakly, and what tells its methods apart."""
-    return (f.__self__, f.__func__.__name__) if isinstance(f, MethodType) else (f, None)
-
-
-def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:
-    """The graph of `f`, from the cache while nothing that `f` depends on has changed."""
-    state = frontend.state(f, args, kwargs)
-    anchor, method = _anchor(f)
-    key = (method, aval)
-    try:
-        cache = _lifted.setdefault(anchor, {})
-    except TypeError:  # cannot be hashed or referenced weakly
-        cache = {}
-    found = cache.get(key)
-    if found is None or found.state != state:
-        try:
-            graph, reason = compact(fold(frontend.lift(f, aval, args, kwargs))), None
-        except TraceError as error:
-            graph, reason = None, str(error)
-        # lifting may itself touch the state (weight_norm recomputes its weight)
-        state = frontend.state(f, args, kwargs)
-        found = cache[key] = _Lifted(state, graph, reason, frontend.held(f, args, kwargs))
-    return found
-
-
-# --- choosing -------------------------------------------------------------------------
-
-
-def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
-    """Decide how ``apply_along_axis(f, axis, arr, *args, **kwargs)`` runs."""
-    library = namespace.library(arr)
-    assert library is not None
-    shape = tuple(arr.shape)
-    aval = ShapeDtype((shape[axis],), namespace.dtype_name(arr))
-    common: dict[str, Any] = {
-        "name": _name(f),
-        "slice": aval,
-        "library": library,
-        "arr_shape": shape,
-        "axis": axis,
-        "device": str(namespace.device(arr)),
-    }
-    frontend = frontends.find(f)
-    forced = config.current().engine
-    if forced == "loop":
-        return _loop_plan(f, frontend, args, kwargs, ("the loop was asked for",), common)
-    if frontend is None:
-        reason = "it is a Python function, and those are not traced yet"
-        return _loop_plan(f, None, args, kwargs, (reason,), common)
-    reasons: list[str] = []
-    awkward = _awkward(arr)
-    if awkward:
-        return _loop_plan(f, frontend, args, kwargs, (awkward,), common)
-    if 0 in shape[:axis] + shape[axis + 1 :]:
-        raise ValueError(loop.EMPTY)
-    _same_device(arr, (*args, *kwargs.values()))
-    differentiable = getattr(frontend, "differentiates", lambda *_: False)(f, arr, args, kwargs)
-    lifted = _lift(frontend, f, aval, args, kwargs)
-    if lifted.graph is None:
-        reasons.append(f"no graph: {lifted.reason}")
-    elif not differentiable:
-        chosen = _engine(lifted, arr, forced, reasons)
-        if chosen is not None:
-            engine, lowered, call = chosen
-            limits = getattr(backend(engine), "limits", lambda _: None)(arr)
-            return Plan(
-                engine=engine,
-                kernels=lowered.kernels,
-                reasons=tuple(reasons),
-                graph=lifted.graph,
-                result=lifted.graph.result,
-                limits=limits,
-                _call=call,
-                **common,
-            )
-    else:
-        reasons.append("autograd records this call; under torch.no_grad() it runs fused")
-    if lifted.graph is None or differentiable:
-        batched = _batched(frontend, f, arr, args, kwargs, forced, reasons)
-        if batched is not None:
-            kernels = ("torch.vmap: torch's own operations, differentiable",)
-            result = None if lifted.graph is None else lifted.graph.result
-            return Plan(
-                engine="torch.vmap",
-                kernels=kernels,
-                reasons=tuple(reasons),
-                graph=lifted.graph,
-                result=result,
-                _call=batched,
-                **common,
-            )
-    if forced:
-        raise UnsupportedError(
-            f"engine {forced!r} cannot run {common['name']}: {'; '.join(reasons)}"
-        )
-    return _loop_plan(f, frontend, args, kwargs, tuple(reasons), common)
-
-
-def _name(f: Any) -> str:
-    name = getattr(f, "__qualname__", None) or type(frontends.owner(f)).__qualname__
-    return str(name)
-
-
-def _awkward(arr: Any) -> str | None:
-    """Why only NumPy's own loop keeps the meaning of this array."""
-    if not isinstance(arr, np.ndarray) or type(arr) in (np.ndarray, np.memmap):
-        return None
-    if type(arr) is np.ma.MaskedArray:
-        return None  # a network reads the data; NumPy's loop loses the mask as well
-    return f"{type(arr).__name__} is a subclass of ndarray with a meaning of its own"
-
-
-def _same_device(arr: Any, others: tuple[Any, ...]) -> None:
-    for other in others:
-        if namespace.library(other) is None or isinstance(other, np.generic):
-            continue
-        if namespace.library(other) != namespace.library(arr) or namespace.device(
-            other
-        ) != namespace.device(arr):
-            raise InputError(
-                f"arr is {namespace.describe(arr)}, an argument of f is "
-                f"{namespace.describe(other)}: bring them to one library and device first"
-            )
-
-
-def _engine(
-    lifted: _Lifted, arr: Any, forced: str, reasons: list[str]
-) -> tuple[str, Any, Callable[[Any, int], Any]] | None:
-    """The fastest engine that can run the graph on `arr`."""
-    assert lifted.graph is not None
-    for name, loan in _candidates(arr, lifted.graph):
-        if forced and name != forced:
-            continue
-        module = backend(name)
-        assert module is not None
-        refusal = module.why_not(lifted.graph, arr if loan is None else loan[1])
-        if refusal is not None:
-            reasons.append(f"{name}: {refusal}")
-            continue
-        lowered = _lowered(name, lifted.graph)
-        return name, lowered, functools.partial(_run, name, lowered, lifted)
-    return None
-
-
-def _candidates(arr: Any, graph: Graph) -> list[tuple[str, Any]]:
-    """Engines to try, fastest first; with the loan where another library does the work."""
-    library = namespace.library(arr)
-    assert library is not None
-    own = backend(library)
-    found: list[tuple[str, Any]] = []
-    if own is not None:
-        loan = own.lend(_plain(arr), graph.result.dtype) if hasattr(own, "lend") else None
-        if loan is not None:
-            found.append((loan[0], loan))
-        found.append((library, None))
-    found.append(("array_api", None))
-    return found
-
-
-def _plain(arr: Any) -> Any:
-    return (
-        arr.view(np.ndarray) if isinstance(arr, np.ndarray) and type(arr) is not np.ndarray else arr
-    )
-
-
-def _run(engine: str, lowered: Any, lifted: _Lifted, arr: Any, axis: int) -> Any:
-    """Bring the axes into memory order, run, and put the result axes where `axis` was."""
-    x = _plain(arr)
-    own = backend(namespace.library(x) or "")
-    if engine == "array_api" or own is None:
-        return lowered(x, axis, _bound(engine, lowered, lifted, x))
-    order = MemoryOrder.of(namespace.strides(x), x.ndim, axis)
-    before, behind = order.batch(x.shape)
-    result = lowered.graph.result
-    out = own.empty((*before, *result.shape, *behind), result.dtype, x)
-    source, target, context = x, out, nullcontext()
-    if engine != namespace.library(x):
-        source, target = (own.lend(a, result.dtype)[1] for a in (x, out))
-        context = (
-            getattr(own, "lending", nullcontext)(x) if hasattr(own, "lending") else nullcontext()
-        )
-    with context:
-        bound = _bound(engine, lowered, lifted, source)
-        lowered(namespace.permute(source, order.axes), order.at, bound, target)
-    y = namespace.permute(out, order.result_axes(len(result.shape)))
-    if isinstance(arr, np.ndarray):
-        # what NumPy's own loop does with the type of its input
-        return arr.__array_wrap__(y, None, False) if type(arr) is not np.ndarray else y
-    return y
-
-
-def _bound(engine: str, lowered: Any, lifted: _Lifted, like: Any) -> Any:
-    """The weights as the engine wants them, on the device: once per model state."""
-    assert lifted.graph is not None
-    key = (engine, str(namespace.device(like)))
-    if key not in lifted.bound:
-        lifted.bound[key] = lowered.bind(lifted.graph.consts, like)
-    return lifted.bound[key]
-
-
-def run_graph(graph: Graph, arr: Any, axis: int) -> Any:
-    """Run a graph on whatever library `arr` is of."""
-    lifted = _by_graph.setdefault(id(graph), _Lifted(None, graph, None, [graph]))
-    reasons: list[str] = []
-    chosen = _engine(lifted, arr, config.current().engine, reasons)
-    if chosen is None:
-        raise UnsupportedError(f"no engine runs this graph: {'; '.join(reasons)}")
-    return chosen[2](arr, axis)
-
-
-_by_graph: dict[int, _Lifted] = {}
-
-
-def _batched(
-    frontend: ModuleType,
-    f: Any,
-    arr: Any,
-    args: tuple,
-    kwargs: dict,
-    forced: str,
-    reasons: list[str],
-) -> Callable[[Any, int], Any] | None:
-    """The frontend's own way to run all slices at once, where it has one."""
-    make = getattr(frontend, "vectorized", None)
-    if make is None or forced not in ("", "torch.vmap"):
-        return None
-    try:
-        call: Callable[[Any, int], Any] = make(f, arr, args, kwargs)
-    except TraceError as error:
-        reasons.append(f"torch.vmap: {error}")
-        return None
-    return call
-
-
-def _loop_plan(
-    f: Any,
-    frontend: ModuleType | None,
-    args: tuple,
-    kwargs: dict,
-    reasons: tuple[str, ...],
-    common: dict[str, Any],
-) -> Plan:
-    call = f if frontend is None else frontend.slice_function(f)
-    return Plan(
-        engine="loop",
-        reasons=reasons,
-        kernels=(),
-        _call=lambda arr, axis: loop.apply(call, axis, arr, args, kwargs),
-        **common,
-    )
-
-
-def few(shape: tuple[int, ...]) -> bool:
-    """Whether an array has too few slices along any axis for a warning about a plain loop."""
-    return math.prod(shape) // max(1, min(shape)) < _WORTH_A_WARNING
-
-
-def announce(p: Plan, f: Any, stacklevel: int) -> None:
-    """The slow way is never silent: warn once per function, or raise."""
-    how = config.current().fallback
-    plain = frontends.find(f) is None
-    if how == "silent" or (p.slices or 0) < (_WORTH_A_WARNING if plain else 2):
-        return
-    if config.current().engine == "loop":
-        return
-    advice = (
-        "Call it on the whole array if it takes axis=, or pass a torch module or xpapply.MLP"
-        if plain
-        else "xpapply.explain(...) shows the plan"
-    )
-    message = (
-        f"{p.name} runs slice by slice in Python ({p.slices:,} calls): {'; '.join(p.reasons)}. "
-        f"{advice}; options(fallback='silent') hides this warning."
-    )
-    if how == "raise":
-        raise UnsupportedError(message)
-    anchor, method = _anchor(f)
-    try:
-        seen = _warned.setdefault(anchor, set())
-    except TypeError:
-        seen = set()
-    if method not in seen:
-        seen.add(method)
-        warnings.warn(message, FallbackWarning, stacklevel=stacklevel + 1)

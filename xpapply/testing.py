@@ -315,8 +315,8 @@ def rounding_errors(graph: Graph, rows: np.ndarray, dtype: str) -> tuple[np.ndar
                     ulps = FUNCTION_ULPS if node.op in _FUNCTIONS else 1.0
                     e = np.hypot(e, ulps * max(u, own) * np.abs(v) + tiny)
             unordered = _unordered(node, args, rows.shape[1], largest, v)
-            # beside infinities and NaN there is no rounding error
-            done.append((v, np.where(np.isfinite(v), e, 0.0), unordered))
+            # beside infinities and NaN there is no rounding error; 0 times infinity would be NaN
+            done.append((v, np.where(np.isfinite(v), np.minimum(e, 1e150), 0.0), unordered))
         v, e, unordered = done[graph.out]
     return e, unordered
 
@@ -339,7 +339,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "erfc": lambda x, e, v: np.minimum(
         2.0, _spread(x, e, lambda t: 1.13 * np.exp(-t * t)) + 2.0**-52
     ),
-    "sqrt": lambda x, e, v: np.minimum(e / (2 * v), np.sqrt(e)),
+    "sqrt": lambda x, e, v: np.fmin(e / (2 * v), np.sqrt(e)),
 }
 """Error of f(x) from the error e of x; v is f(x)."""
 

@@ -116,7 +116,7 @@ def empty(shape: tuple[int, ...], dtype: str, like: torch.Tensor) -> torch.Tenso
     return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
 
 
-def lend(x: torch.Tensor, dtype: str) -> tuple[str, Any, Callable[[Any], Any]] | None:
+def lend(x: torch.Tensor, dtype: str) -> tuple[str, Any] | None:
     """A CUDA tensor goes to CuPy's kernels, if CuPy is there."""
     if x.device.type != "cuda" or importlib.util.find_spec("cupy") is None:
         return None
@@ -124,7 +124,7 @@ def lend(x: torch.Tensor, dtype: str) -> tuple[str, Any, Callable[[Any], Any]] |
         return None
     import cupy
 
-    return "cupy", cupy.from_dlpack(x.detach()), torch.utils.dlpack.from_dlpack
+    return "cupy", cupy.from_dlpack(x.detach())
 
 
 @contextmanager

@@ -9,10 +9,18 @@ A frontend module has three functions:
 
 ``lift(f, aval, args, kwargs) -> Graph``
     raises `TraceError` with the reason when it cannot;
-``state(f, args, kwargs) -> Hashable``
-    changes whenever the lifted graph or its constants would;
+``watch(f, args, kwargs) -> callable``
+    ``unchanged() -> bool``: whether a graph that was lifted just before still holds;
 ``slice_function(f) -> callable``
     `f` for one slice of any library, as the plain loop calls it.
+
+and may have two more:
+
+``differentiable(f, arr, args, kwargs) -> bool``
+    whether the library of `f` records this call for its autograd;
+``vectorized(f, axis, arr, args, kwargs, trusted=...) -> callable``
+    ``call(arr, axis)``: the library's own way to run all slices at once; raises `TraceError`.
+    `trusted` says that `f` has a graph, so that it is known to be a pure function.
 """
 
 from __future__ import annotations

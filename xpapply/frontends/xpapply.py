@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from ..ir.graph import Graph, ShapeDtype
@@ -16,14 +16,9 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     return graph
 
 
-def state(f: Any, args: tuple, kwargs: dict) -> Hashable:
+def watch(f: Any, args: tuple, kwargs: dict) -> Callable[[], bool]:
     """They cannot change."""
-    return 0
-
-
-def held(f: Any, args: tuple, kwargs: dict) -> list[Any]:
-    """Nothing is named by identity."""
-    return []
+    return lambda: True
 
 
 def slice_function(f: Any) -> Callable[..., Any]:

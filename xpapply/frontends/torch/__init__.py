@@ -10,7 +10,7 @@ what touches the slice becomes a node. (torch.fx does not see through shape
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from .. import owner
 from .standin import Recorder, StandIn
+from .watch import Watch
 
 # they only recompute a weight from its parts, on parameters
 _HARMLESS_HOOKS = ("torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
@@ -47,45 +48,9 @@ def modules(f: Any, args: tuple = (), kwargs: dict | None = None) -> list[nn.Mod
     return list(dict.fromkeys(m for root in roots for m in root.modules()))
 
 
-def state(f: Any, args: tuple, kwargs: dict) -> Hashable:
-    """Changes with weights (also in place), structure, mode, hooks and plain attributes."""
-    found: list[Hashable] = []
-    for m in modules(f, args, kwargs):
-        found += (id(m), m.training, len(m._forward_hooks), len(m._forward_pre_hooks))
-        for name, value in m.__dict__.items():
-            if isinstance(value, torch.Tensor):
-                found.append((name, _tensor_state(value)))
-            elif isinstance(value, (bool, int, float, str, tuple)):
-                found.append((name, repr(value)))
-        found += [_tensor_state(t) for t in _tensors(m)]
-    others = (*parts(f), *args, *kwargs.values())
-    found += [_tensor_state(t) for t in others if isinstance(t, torch.Tensor)]
-    found += [repr(t) for t in (*args, *kwargs.values()) if isinstance(t, (bool, int, float, str))]
-    return tuple(found)
-
-
 def _tensors(m: nn.Module) -> list[torch.Tensor]:
     """The module's own parameters and buffers."""
     return [t for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
-
-
-_HASHED_BYTES = 1 << 20
-
-
-def _tensor_state(t: torch.Tensor) -> Hashable:
-    """Identity and version; for small tensors on the CPU the bytes too.
-
-    ``t.data.mul_(2)`` and writes through a NumPy view do not count as a new version.
-    """
-    found = (id(t), t._version, t.data_ptr(), t.shape)
-    if t.device.type == "cpu" and t.nbytes <= _HASHED_BYTES and t.is_contiguous():
-        return (*found, hash(t.detach().view(-1).view(torch.uint8).numpy().tobytes()))
-    return found
-
-
-def held(f: Any, args: tuple, kwargs: dict) -> list[Any]:
-    """What `state` names by identity; kept alive, so that no identity is used again."""
-    return [t for m in modules(f, args, kwargs) for t in _tensors(m)]
 
 
 def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
@@ -122,6 +87,17 @@ def _check(f: Any, args: tuple, kwargs: dict) -> None:
                 )
     if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         raise TraceError("a global module hook is registered; torch itself runs every slice")
+
+
+def watch(f: Any, args: tuple, kwargs: dict) -> Callable[[], bool]:
+    """Notice changes of weights (also in place), structure, mode, hooks and attributes."""
+    everything = modules(f, args, kwargs)
+    tensors = {id(t): t for m in everything for t in _tensors(m)}
+    others = [*(p for p in parts(f)), *args, *kwargs.values()]
+    for m in everything:
+        others += m.__dict__.values()
+    tensors |= {id(t): t for t in others if isinstance(t, torch.Tensor)}
+    return Watch(everything, list(tensors.values()))
 
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
@@ -162,11 +138,7 @@ def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched
     finally:
         np.random.set_state(numpy_state)
         random.setstate(python_state)
-        changed = [m for m, d in zip(everything, before, strict=True) if _changed(m, d)]
-        for m, d in zip(everything, before, strict=True):
-            if m in changed:
-                m.__dict__.clear()
-                m.__dict__.update(d)
+        changed = _restore(everything, before)
     if changed:
         raise TraceError(f"forward writes to attributes of {type(changed[0]).__name__}")
     same = once == again and all(
@@ -176,6 +148,16 @@ def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched
     if not same:
         raise TraceError("two runs of forward differ: it draws random numbers or counts its calls")
     return once
+
+
+def _restore(everything: list[nn.Module], before: list[dict[str, Any]]) -> list[nn.Module]:
+    """Undo what forward wrote to attributes; return the modules that it wrote to."""
+    changed = [m for m, d in zip(everything, before, strict=True) if _changed(m, d)]
+    for m, d in zip(everything, before, strict=True):
+        if m in changed:
+            m.__dict__.clear()
+            m.__dict__.update(d)
+    return changed
 
 
 def _changed(m: nn.Module, before: dict[str, Any]) -> bool:
@@ -270,16 +252,87 @@ def _numpy_dtype(t: torch.Tensor) -> torch.Tensor:
     return t.float() if t.dtype == torch.bfloat16 else t
 
 
-def batched_function(f: Any, args: tuple, kwargs: dict) -> Callable[[torch.Tensor], torch.Tensor]:
-    """`f` on a tensor of slices, shape (B, M), through torch.vmap: torch's own operations.
+def differentiable(f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
+    """Whether autograd records the call: a tensor, or a parameter, requires grad."""
+    if not isinstance(arr, torch.Tensor) or not torch.is_grad_enabled():
+        return False
+    tensors = [t for m in modules(f, args, kwargs) for t in _tensors(m)]
+    others = [t for t in (*parts(f), *args, *kwargs.values()) if isinstance(t, torch.Tensor)]
+    return any(t.requires_grad for t in (arr, *tensors, *others))
+
+
+_VMAP_SLICES = 1 << 16
+
+
+def vectorized(
+    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool
+) -> Callable[[Any, int], Any]:
+    """`f` on all slices through torch.vmap: torch's own operations, differentiable.
 
     vmap keeps the meaning of one call per slice, refuses random numbers and
-    branches on data, and is differentiable.
+    branches on data, and records for autograd. A function that is not
+    `trusted` is first compared with real calls on the first and the last slice.
     """
+    _check(f, args, kwargs)
+    if namespace.library(arr) not in ("numpy", "torch"):
+        raise TraceError(f"not for {type(arr).__name__}")
     inner = _with_batch_of_one(f)
 
     def one(v: torch.Tensor) -> torch.Tensor:
         result = inner(v, *args, **kwargs)
         return torch.stack(list(result)) if isinstance(result, (tuple, list)) else result
 
-    return torch.vmap(one)
+    def call(x: Any, a: int) -> Any:
+        if not isinstance(x, torch.Tensor):
+            with torch.no_grad():
+                y = run(torch.from_numpy(np.array(x, dtype=x.dtype.newbyteorder("="))), a)
+            return _numpy_dtype(y).numpy()
+        return run(x, a)
+
+    def run(x: torch.Tensor, a: int) -> torch.Tensor:
+        dtype = parameter_dtype(f, str(x.dtype).partition(".")[2])
+        batch = x.shape[:a] + x.shape[a + 1 :]
+        rows = x.movedim(a, -1).reshape(-1, x.shape[a]).to(dtype)
+        # autograd keeps everything anyway; else the memory is that of one chunk
+        size = None if torch.is_grad_enabled() and x.requires_grad else _VMAP_SLICES
+        y = torch.vmap(one, chunk_size=size)(rows)
+        y = y.reshape(*batch, *y.shape[1:])
+        n = len(batch)
+        return y.permute(*range(a), *range(n, y.ndim), *range(a, n))
+
+    if not trusted:
+        _compare_ends(f, args, kwargs, arr, axis, call)
+    return call
+
+
+def _compare_ends(
+    f: Any, args: tuple, kwargs: dict, arr: Any, axis: int, call: Callable[[Any, int], Any]
+) -> None:
+    """Run the first and the last slice both ways; raise where they differ or write something."""
+    moved = np.moveaxis(arr, axis, -1) if isinstance(arr, np.ndarray) else arr.movedim(axis, -1)
+    rows = [moved[(index,) * (moved.ndim - 1)] for index in (0, -1)]
+    if isinstance(arr, np.ndarray):
+        ends: Any = np.stack(rows)
+    else:
+        ends = torch.stack(rows)
+    everything = modules(f, args, kwargs)
+    before = [dict(m.__dict__) for m in everything]
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            got = call(ends, 1)
+            each = slice_function(f)
+            want = [each(row, *args, **kwargs) for row in ends]
+    except Exception as error:
+        raise TraceError(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
+    finally:
+        changed = _restore(everything, before)
+    if changed:
+        raise TraceError(f"forward writes to attributes of {type(changed[0]).__name__}")
+    tolerance = torch.finfo(parameter_dtype(f, "float32")).eps ** 0.5
+    for g, w in zip(got, want, strict=True):
+        g, w = torch.as_tensor(g), torch.as_tensor(np.asarray(w) if isinstance(w, list) else w)
+        close = g.shape == w.shape and torch.allclose(
+            g.double(), w.double(), rtol=tolerance, atol=tolerance, equal_nan=True
+        )
+        if not close:
+            raise TraceError("all slices at once and one slice alone give different results")
