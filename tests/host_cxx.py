@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import math
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from xpapply.codegen.cxx import TYPES
-from xpapply.codegen.kernels import geometry, network_kernel
+from xpapply.codegen.kernels import geometry, network_kernel, placement
 
 _HEADER = """
 #include <cmath>
@@ -54,10 +55,11 @@ def _library(source: str) -> ctypes.CDLL:
     return ctypes.CDLL(str(target))
 
 
-def run_network(graph, x: np.ndarray, at: int, out: np.ndarray) -> None:
+def run_network(graph, x: np.ndarray, at: int, out: np.ndarray, rows: int = 4) -> None:
     """Run the network kernel of `graph` on host memory, with one thread in each of three blocks."""
     access, numbers = geometry(x.shape, x.strides, x.itemsize, x.ctypes.data, at, out.size)
-    text = network_kernel(graph, access)
+    text = network_kernel(graph, access, rows)
+    numbers += placement(access, numbers[1], math.prod(graph.result.shape))
     names = [p.split()[1] for p in text.in_params.split(", ") if not p.startswith("raw")]
     parameters = ", ".join(f"long long {n}" for n in names)
     ctype = TYPES[out.dtype.name]

@@ -47,7 +47,7 @@ class Bound:
 
     def weights(self, engine: str, lowered: Any, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""
-        key = (engine, namespace.device(like))
+        key = (engine, namespace.place(like))
         found = self._weights.get(key)
         if found is None:
             found = self._weights[key] = lowered.bind(self.graph.consts, like)
@@ -125,7 +125,7 @@ class AnyLibrary:
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
-        key = (namespace.library(arr), config.current().engine, str(namespace.device(arr)))
+        key = (namespace.library(arr), config.current().engine, namespace.place(arr))
         if key not in self._engines:
             reasons: list[str] = []
             found = choose(self._bound, arr, reasons)

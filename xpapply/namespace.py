@@ -114,6 +114,11 @@ def device(x: Any) -> Any:
     return x.device
 
 
+def place(x: Any) -> Hashable:
+    """The device of `x`, as a key (CuPy's device objects have no hash)."""
+    return x.device.id if library(x) == "cupy" else device(x)
+
+
 def describe(x: Any) -> str:
     """`x` in an error message: library, shape, dtype and device."""
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)

@@ -8,13 +8,16 @@ arguments.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cupy
 import numpy as np
 
 from ..blocks import boxes
+from ..codegen import chain
 from ..codegen.kernels import (
     THREADS,
     Access,
@@ -23,20 +26,22 @@ from ..codegen.kernels import (
     geometry,
     network_kernel,
     network_why_not,
+    placement,
     reduction_kernel,
     region_kernel,
+    rows_per_thread,
 )
 from ..codegen.rows import prepare
 from ..config import current
 from ..ir.batch import batch
 from ..ir.graph import Graph
-from ..ir.ops import OPS, Kind
-from ..ir.rewrite import Region, expand
+from ..ir.ops import OPS
+from ..ir.rewrite import Region
 from ..program import Program
 
 ENGINE = "cupy"
 
-_BLOCKS_PER_SM = 6
+_BLOCKS_PER_SM = 8
 _FEW_SLICES = 16384
 """Fewer slices than this leave threads idle if each takes whole slices ..."""
 _LONG = 64
@@ -81,7 +86,7 @@ def lower(graph: Graph) -> Lowered:
 
 
 class Lowered:
-    """The network kernel, a reduction kernel, or cuBLAS and fused kernels in blocks."""
+    """The network kernel, a reduction kernel, or cuBLAS between fused kernels in blocks."""
 
     engine = ENGINE
 
@@ -89,115 +94,203 @@ class Lowered:
         self.graph = _without_bfloat16(graph)
         self.refusal = network_why_not(self.graph)
         self._reduction = reduction_kernel(self.graph)
+        self._network = None if self.refusal else _Network(self.graph)
+        stages = chain.stages(self.graph) if self.refusal else None
+        self._chain = None if stages is None else _Chain(stages)
         self._program: Program | None = None
         if self.refusal is None:
             what = "one ElementwiseKernel for all layers, activations in registers"
+        elif stages is not None:
+            kinds = [s.kind for s in stages]
+            what = (
+                f"in blocks of slices {kinds.count('product')} cuBLAS products, "
+                f"{len(kinds) - kinds.count('product')} fused kernels ({self.refusal})"
+            )
         else:
-            what = f"cuBLAS in blocks, bias and activation in one kernel ({self.refusal})"
+            what = f"in blocks of slices, elementwise work in fused kernels ({self.refusal})"
         if self._reduction is not None:
             what += f"; below {_FEW_SLICES:,} long slices one ReductionKernel"
         self.kernels: tuple[str, ...] = (what,)
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> _Weights:
         """The weights, packed and copied to the device as the kernels first want them."""
-        return _Weights(self, consts, like.device.id)
+        return _Weights(consts)
 
     def __call__(self, x: Any, at: int, bound: _Weights, out: Any) -> Any:
         """All slices of `x` into `out`; both in memory order."""
-        slices = x.size // max(1, x.shape[at])
-        with cupy.cuda.Device(x.device.id):
-            long = slices < _FEW_SLICES and x.shape[at] >= _LONG
-            if self._reduction is not None and (long or self.refusal is not None):
+        length = x.shape[at]
+        slices = x.size // max(1, length)
+        with x.device:
+            few = slices < _FEW_SLICES and length >= _LONG
+            if self._reduction is not None and length and (few or self._network is None):
                 self._reduce(self._reduction, x, at, bound, out)
-            elif self.refusal is None and x.shape[at]:
+            elif self._network is not None and length:
                 self._network(x, at, slices, bound, out)
             else:
                 self._in_blocks(x, at, slices, bound, out)
         return out
 
-    # --- one kernel -------------------------------------------------------------------
-
-    def _network(self, x: Any, at: int, slices: int, bound: _Weights, out: Any) -> None:
-        access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, out.size)
-        kernel, text = _network_kernel(self.graph, access)
-        rows = text.function.rows
-        blocks = min(-(-slices // (THREADS * rows)), _BLOCKS_PER_SM * _multiprocessors(x.device.id))
-        arguments = (_alias(x), bound.packed(text), *numbers, _alias(out))
-        kernel(*arguments, size=blocks * THREADS, block_size=THREADS)
-
     def _reduce(self, text: Reduction, x: Any, at: int, bound: _Weights, out: Any) -> None:
+        nodes = prepare(self.graph).nodes
         shape = (*(1,) * at, -1, *(1,) * (x.ndim - at - 1))
-        weights = [bound.const(a).reshape(shape) for a in text.per_slice]
-        numbers = [bound.number(a) for a in text.numbers]
+        arrays = [bound.const(nodes[a].attr("k")).reshape(shape) for a in text.per_slice]
+        numbers = [bound.consts[nodes[a].attr("k")].reshape(())[()] for a in text.numbers]
         target = out.reshape((*x.shape[:at], *x.shape[at + 1 :]))
-        _reduction_kernel(text)(x, *weights, *numbers, target, axis=at)
-
-    # --- blocks -----------------------------------------------------------------------
+        _reduction_kernel(text)(x, *arrays, *numbers, target, axis=at)
 
     def _in_blocks(self, x: Any, at: int, slices: int, bound: _Weights, out: Any) -> None:
-        program = self.program()
+        """Block by block, in memory that does not grow with the array."""
+        runner: _Chain | Program = self._chain or self.program()
         most = current().block_bytes or _BLOCK_BYTES
-        rows = max(1, min(slices, most // program.row_bytes))
-        scratch = program.scratch(rows)
+        rows = max(1, min(slices, most // runner.row_bytes))
+        scratch: Any = runner.scratch(rows)
         ndim = out.ndim - x.ndim + 1
         for piece in boxes(x.shape, at, rows):
             block = x[piece]
             batch_shape = block.shape[:at] + block.shape[at + 1 :]
-            columns = cupy.moveaxis(block, at, 0).reshape(block.shape[at], -1)
             target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
             target = cupy.moveaxis(target, range(at, at + ndim), range(ndim))
             flat = target.reshape((*target.shape[:ndim], -1))
             direct = flat.data.ptr == target.data.ptr
-            result = program.run(columns, bound.values(), scratch, flat if direct else None)
+            if isinstance(runner, _Chain):
+                result = runner.run(block, at, bound, scratch, flat if direct else None)
+            else:
+                columns = cupy.moveaxis(block, at, 0).reshape(block.shape[at], -1)
+                values = bound.values("program", runner)
+                result = runner.run(columns, values, scratch, flat if direct else None)
             if not direct or result.data.ptr != flat.data.ptr:
                 target[...] = result.reshape((*result.shape[:-1], *batch_shape))
 
     def program(self) -> Program:
-        """The steps of a block."""
+        """The steps of a block, for graphs that are no chain of kernels and products."""
         if self._program is None:
-            graph = expand(
-                self.graph, {n for n, r in OPS.items() if r.kind is Kind.COMPOSITE and r.c}
-            )
-            self._program = Program(batch(graph), _CuPy())
+            self._program = Program(batch(prepare(self.graph)), _CuPy())
         return self._program
 
 
-class _Weights:
-    """The constants of one model state on one device."""
+class _Network:
+    """One kernel for a whole graph: which one depends on how the array lies in memory."""
 
-    def __init__(self, lowered: Lowered, consts: Sequence[np.ndarray], device: int) -> None:
-        self._lowered = lowered
-        self._consts = consts
-        self._device = device
-        self._packed: Any = None
-        self._values: list[Any] | None = None
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._numbers = math.prod(graph.result.shape)
+        self._known: dict[Any, tuple[Any, ...]] = {}
+
+    def __call__(
+        self,
+        x: Any,
+        at: int,
+        slices: int,
+        bound: _Weights,
+        out: Any,
+        place: tuple[int, int] | None = None,
+    ) -> None:
+        key = (x.shape, x.strides, at, x.data.ptr % 16, x.device.id, place is None)
+        found = self._known.get(key)
+        if found is None:
+            access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, out.size)
+            if place is not None:
+                access = replace(access, grouped=False)
+            text, kernel = _network_kernel(self.graph, access, rows_per_thread(self.graph, slices))
+            tiles = -(-slices // (THREADS * text.function.rows))
+            size = min(tiles, _BLOCKS_PER_SM * _multiprocessors(x.device.id)) * THREADS
+            found = (kernel, text, numbers, placement(access, numbers[1], self._numbers), size)
+            if len(self._known) > 64:
+                self._known.clear()
+            self._known[key] = found
+        kernel, text, numbers, usual, size = found
+        weights = bound.packed(self, text)
+        kernel(
+            _alias(x),
+            weights,
+            *numbers,
+            *(place or usual),
+            _alias(out),
+            size=size,
+            block_size=THREADS,
+        )
+
+
+class _Chain:
+    """The stages of a wide network, for blocks of slices."""
+
+    def __init__(self, stages: list[chain.Stage]) -> None:
+        self._runs: list[tuple[chain.Stage, Any]] = []
+        for s in stages:
+            run: Any = None
+            if s.kind == "fused":
+                run = Program(batch(s.graph), _CuPy())
+            elif s.kind == "kernel":
+                run = _Network(s.graph)
+            self._runs.append((s, run))
+        self._widths = [math.prod(s.graph.result.shape) for s in stages]
+        self._dtype = stages[0].graph.result.dtype
+        self.row_bytes = max(self._widths) * np.dtype(self._dtype).itemsize
+
+    def scratch(self, rows: int) -> list[Any]:
+        """Two buffers, used in turn."""
+        return [cupy.empty(max(self._widths) * rows, self._dtype) for _ in range(2)]
+
+    def run(self, block: Any, at: int, bound: _Weights, scratch: list[Any], out: Any) -> Any:
+        """One block; the result may lie in `scratch`."""
+        x, rows = block, block.size // block.shape[at]
+        turn = 0
+        for number, (stage, run) in enumerate(self._runs):
+            last = number == len(self._runs) - 1
+            if stage.kind == "fused":  # in place
+                x = run.run(x, bound.values(id(run), run), run.scratch(rows), x)
+                continue
+            width = self._widths[number]
+            target = out if last else None
+            if target is None:
+                dtype = stage.graph.result.dtype
+                flat = scratch[turn] if dtype == self._dtype else cupy.empty(width * rows, dtype)
+                target = flat[: width * rows].reshape((*stage.graph.result.shape, rows))
+                turn = 1 - turn
+            if stage.kind == "kernel":
+                step = target.strides[-1] // target.itemsize
+                jump = target.strides[0] // target.itemsize if target.ndim > 1 else 0
+                if target.ndim > 2:
+                    jump = target.strides[-2] // target.itemsize
+                run(x, at, rows, bound, target, (step, jump))
+            else:
+                if number == 0:
+                    x = cupy.moveaxis(x, at, 0).reshape(x.shape[at], -1)
+                cupy.matmul(bound.const(stage.weights), x, out=target)
+            x, at = target, 0
+        if out is not None and x.data.ptr != out.data.ptr:
+            out[...] = x
+            return out
+        return x
+
+
+class _Weights:
+    """The constants of one model state on one device, in every form that a kernel wants."""
+
+    def __init__(self, consts: Sequence[np.ndarray]) -> None:
+        self.consts = consts
+        self._packed: dict[_Network, Any] = {}
+        self._values: dict[Any, list[Any]] = {}
         self._arrays: dict[int, Any] = {}
 
-    def packed(self, text: NetworkKernel) -> Any:
-        """In the order of the network kernel; the same for every way of access."""
-        if self._packed is None:
-            self._packed = cupy.asarray(text.function.pack(self._consts))
-        return self._packed
+    def packed(self, network: _Network, text: NetworkKernel) -> Any:
+        """In the order of a network kernel; the same for every way of access."""
+        found = self._packed.get(network)
+        if found is None:
+            found = self._packed[network] = cupy.asarray(text.function.pack(self.consts))
+        return found
 
-    def values(self) -> list[Any]:
-        """As the steps of the program want them."""
-        if self._values is None:
-            self._values = self._lowered.program().bind(self._consts)
-        return self._values
+    def values(self, name: Any, program: Program) -> list[Any]:
+        """As the steps of a program want them."""
+        if name not in self._values:
+            self._values[name] = program.bind(self.consts)
+        return self._values[name]
 
-    def const(self, node: int) -> Any:
+    def const(self, k: int) -> Any:
         """One constant."""
-        if node not in self._arrays:
-            self._arrays[node] = cupy.asarray(self._host(node))
-        return self._arrays[node]
-
-    def number(self, node: int) -> Any:
-        """A constant of one number: passed by value."""
-        return self._host(node).reshape(())[()]
-
-    def _host(self, node: int) -> np.ndarray:
-        graph = prepare(self._lowered.graph)
-        return np.ascontiguousarray(self._consts[graph.nodes[node].attr("k")])
+        if k not in self._arrays:
+            self._arrays[k] = cupy.asarray(np.ascontiguousarray(self.consts[k]))
+        return self._arrays[k]
 
 
 def _without_bfloat16(graph: Graph) -> Graph:
@@ -219,8 +312,8 @@ def _multiprocessors(device: int) -> int:
 
 
 @functools.lru_cache(maxsize=512)
-def _network_kernel(graph: Graph, access: Access) -> tuple[Any, NetworkKernel]:
-    text = network_kernel(graph, access)
+def _network_kernel(graph: Graph, access: Access, rows: int) -> tuple[NetworkKernel, Any]:
+    text = network_kernel(graph, access, rows)
     kernel = cupy.ElementwiseKernel(
         text.in_params,
         text.out_params,
@@ -228,8 +321,9 @@ def _network_kernel(graph: Graph, access: Access) -> tuple[Any, NetworkKernel]:
         text.name,
         preamble=text.preamble,
         loop_prep=text.loop_prep,
+        no_return=True,
     )
-    return kernel, text
+    return text, kernel
 
 
 @functools.lru_cache(maxsize=512)

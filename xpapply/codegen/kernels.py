@@ -46,12 +46,15 @@ class Access:
         Each slice is contiguous and aligned to 16 bytes.
     wide : bool
         Offsets do not fit in 32 bits.
+    grouped : bool
+        The results of consecutive slices do not lie at equal distances.
     """
 
     before: int
     behind: int
     vector: bool = False
     wide: bool = False
+    grouped: bool = False
 
 
 def geometry(
@@ -75,7 +78,7 @@ def geometry(
     Access
         What the text of the kernel depends on.
     tuple of int
-        The arguments between the weights and the output.
+        The arguments between the weights and the placement of results.
     """
     before = merged(shape[:at], strides[:at])
     behind = merged(shape[at + 1 :], strides[at + 1 :])
@@ -90,7 +93,20 @@ def geometry(
     wide = max(reach, outputs, slices) >= (1 << 31) - (1 << 26)
     dims = [v for n, s in (*before, *behind) for v in (n, s // itemsize)]
     numbers = (slices, math.prod(n for n, _ in behind), strides[at] // itemsize, *dims)
-    return Access(len(before), len(behind), vector, wide), numbers
+    grouped = bool(before and behind)
+    return Access(len(before), len(behind), vector, wide, grouped), numbers
+
+
+def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:
+    """Where results of `numbers` numbers go in an output in memory order.
+
+    ``(o_row, o_j)``: result j of slice i lies at ``i * o_row + j * o_j``. Grouped,
+    ``(o_row, o_j, n_group, o_group)``: it lies at
+    ``i % n_group * o_row + i // n_group * o_group + j * o_j``.
+    """
+    if access.grouped:
+        return 1, n_behind, n_behind, numbers * n_behind
+    return (1, n_behind) if access.behind else (numbers, 1)
 
 
 def merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
@@ -111,8 +127,8 @@ class NetworkKernel:
     """The text of one elementwise kernel that runs a whole graph.
 
     The arguments are the array, the packed weights, the number of slices, the
-    number of them behind the applied axis, the stride along it, then length
-    and stride of each batch dim, and the output.
+    number of them behind the applied axis, the stride along it, length and
+    stride of each batch dim, then where results go (see `placement`), and the output.
     """
 
     function: RowFunction
@@ -131,6 +147,7 @@ SHARED_BYTES = 48 << 10
 _REGISTERS = 96
 """Four-byte numbers of one slice that one thread can hold; beyond, cuBLAS is faster (measured)."""
 _REGISTERS_WITHOUT_SHARED = 32
+_LONG_FUNCTIONS = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "erfc"))
 
 
 def network_why_not(graph: Graph) -> str | None:
@@ -148,26 +165,29 @@ def network_why_not(graph: Graph) -> str | None:
     return None
 
 
-def rows_per_thread(graph: Graph) -> int:
+def rows_per_thread(graph: Graph, slices: int) -> int:
     """How many slices one thread takes: each weight that is read serves them all.
 
-    Measured: as many as fit in registers, at most 4.
+    Measured: as many as fit in registers, at most 4; fewer where that would
+    leave parts of the device idle.
     """
     f = row_function(graph, 1)
     words = f.numbers * np.dtype(f.dtype).itemsize // 4
-    return 4 if words <= 32 else 3 if words <= 48 else 2
+    if slices < (256 if words > 40 else 40_000):
+        return 1
+    if words > 16 and any(n.op in _LONG_FUNCTIONS for n in f.graph.nodes):
+        return 3 if words < 32 else 2  # they need registers themselves
+    return 4 if words <= 40 else 3 if words <= 56 else 2
 
 
-def network_kernel(graph: Graph, access: Access) -> NetworkKernel:
-    """One kernel for the whole graph; each thread runs `rows_per_thread` slices at a time.
+def network_kernel(graph: Graph, access: Access, rows: int) -> NetworkKernel:
+    """One kernel for the whole graph; each thread runs `rows` slices at a time.
 
     The weights are copied to shared memory once per block, and the blocks are
     as many as the device holds at once, each taking slices until none is left.
     """
-    rows = rows_per_thread(graph)
     f = row_function(graph, rows)
     size = max(f.weights.size, f.weights.lanes)
-    n_out = math.prod(graph.result.shape)
     index = "long long" if access.wide else "int"
     lanes = f.weights.lanes
     preamble = _TYPES.format(T=TYPES[f.dtype], IN=TYPES[graph.input.dtype])
@@ -188,7 +208,11 @@ const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights
     dims = [f"b{d}" for d in range(access.before)] + [f"c{d}" for d in range(access.behind)]
     offset = []
     # the last dim of each group is the fastest; `rest` is divided from there
-    for group, start in (("c", "row % inner"), ("b", "row / inner")):
+    both = access.before and access.behind
+    for group, start in (
+        ("c", "row % (I)n_behind" if both else "row"),
+        ("b", "row / (I)n_behind" if both else "row"),
+    ):
         names = [d for d in dims if d[0] == group]
         if not names:
             continue
@@ -202,36 +226,30 @@ const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights
     out = TYPES[graph.result.dtype]
     indent = "\n      "
     stride = "(I)1" if access.vector else "(I)s_m"
+    result_at = "row * (I)o_row"
+    if access.grouped:
+        result_at = "(row % (I)n_group) * (I)o_row + (row / (I)n_group) * (I)o_group"
     operation = f"""
 typedef {index} I;
-const I inner = (I)n_behind;
 const IN* const base = &x[0];
 {out}* const target = &y[0];
 const I step = (I)(gridDim.x * blockDim.x * {rows});
 for (I first = (I)(blockIdx.x * (blockDim.x * {rows}) + threadIdx.x);
      first < (I)n_slices && first >= 0; first += step) {{
   const IN* slice[{rows}];
+  {out}* result[{rows}];
   #pragma unroll
   for (int r = 0; r < {rows}; ++r) {{
     I row = first + r * blockDim.x;
-    if (row >= (I)n_slices || row < 0) row = first;
+    if (row >= (I)n_slices || row < 0) row = first;  // once more: the same results
     I at = 0;
     {{
       {indent.join(offset)}
     }}
     slice[r] = base + at;
+    result[r] = target + {result_at};
   }}
-  {out} result[{n_out}][{rows}];
-  {f.name}<I>(slice, {stride}, reinterpret_cast<const T*>(xpapply_w), result);
-  #pragma unroll
-  for (int r = 0; r < {rows}; ++r) {{
-    const I row = first + r * blockDim.x;
-    if (row < (I)n_slices && row >= 0) {{
-      {out}* const p = target + (row / inner) * ({n_out} * inner) + row % inner;
-      #pragma unroll
-      for (int j = 0; j < {n_out}; ++j) p[j * inner] = result[j][r];
-    }}
-  }}
+  {f.name}<I>(slice, {stride}, reinterpret_cast<const T*>(xpapply_w), result, (I)o_j);
 }}"""
     parameters = [
         f"raw {graph.input.dtype} x",
@@ -240,6 +258,9 @@ for (I first = (I)(blockIdx.x * (blockDim.x * {rows}) + threadIdx.x);
         "int64 n_behind",
         "int64 s_m",
         *(f"int64 {k}_{d}" for d in dims for k in ("n", "s")),
+        "int64 o_row",
+        "int64 o_j",
+        *(["int64 n_group", "int64 o_group"] if access.grouped else []),
     ]
     return NetworkKernel(
         function=f,

@@ -13,6 +13,8 @@ pair
     two layers at once, with a loop over the hidden features j that is not
     unrolled: ``s = act(W[j] @ x + b[j]); y += V[:, j] * s``. The hidden
     values are never stored.
+stream
+    the last layer, if no pair takes it: results are stored as they come.
 dense
     everything unrolled: for what is left.
 """
@@ -20,7 +22,7 @@ dense
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,10 +81,12 @@ class RowFunction:
                 w = value[nodes[0]]
                 flat = _padded(w.T, lanes).reshape(-1)
             else:  # one record per hidden feature: row of W, its constants, column of V
-                w, v = value[nodes[0]], value[nodes[-1]]
-                own = [np.broadcast_to(value[c].reshape(-1), (len(w),)) for c in nodes[1:-1]]
-                tail = np.column_stack([*own, v.T])
-                flat = np.hstack([_padded(w, lanes), _padded(tail, lanes)]).reshape(-1)
+                w, count = value[nodes[0]], int(how.split()[1])
+                own = [value[c].reshape(-1) for c in nodes[1 : 1 + count]]
+                tail = [np.broadcast_to(c, (len(w),)) for c in own]
+                tail += [v for c in nodes[1 + count :] for v in value[c]]
+                parts = [w, np.column_stack(tail)] if tail else [w]
+                flat = np.hstack([_padded(part, lanes) for part in parts]).reshape(-1)
             packed[offset : offset + flat.size] = flat
         return packed
 
@@ -142,9 +146,9 @@ def compute_dtype(graph: Graph) -> str:
 def row_function(graph: Graph, rows: int, *, name: str = "xpapply_rows") -> RowFunction:
     """Write the function of `rows` slices.
 
-    ``void name(const IN* const (&x)[R], const I xs, const T* w, OUT (&y)[N][R])``:
-    ``x[r]`` points at a slice, whose elements are ``xs`` apart; ``XPAPPLY_VECTOR``
-    says that they lie together, aligned to 16 bytes.
+    ``void name(const IN* const (&x)[R], const I xs, const T* w, OUT* const (&y)[R], const I ys)``:
+    ``x[r]`` points at a slice, whose elements are ``xs`` apart, ``y[r]`` at its
+    result; ``XPAPPLY_VECTOR`` says that slices are contiguous and aligned to 16 bytes.
     """
     return _Writer(prepare(graph), rows, name).function()
 
@@ -208,6 +212,21 @@ class _Writer:
             return None
         return region, behind[0]
 
+    def _streamed(
+        self, products: list[int], taken: set[int], lead: int | None
+    ) -> tuple[int, Region | None] | None:
+        """The last product, if its results (and a region behind it) can be stored as they come."""
+        if not products or products[-1] in taken or products[-1] == lead:
+            return None
+        i, out = products[-1], self.graph.out
+        if i == out:
+            return i, None
+        region = self.region_of.get(out)
+        if region is None or region.out != out or i not in region.inputs:
+            return None
+        only = all(self.region_of.get(u) is region for u in self.uses[i])
+        return (i, region) if only and self._private(region, i) else None
+
     def _source(self, i: int) -> Region | bool | None:
         """For a product that may lead: the region between input and product (None: directly)."""
         x = self.graph.nodes[i].args[1]
@@ -231,7 +250,9 @@ class _Writer:
             chain, i = 1, products[0]
             while (behind := self._follower(i)) is not None:
                 chain, i = chain + 1, behind[1]
-            if chain % 2 and self._source(products[0]) is not False:
+            w = graph.nodes[graph.nodes[products[0]].args[0]].aval
+            narrows = chain > 1 or w.shape[0] <= w.shape[1]
+            if chain % 2 and narrows and self._source(products[0]) is not False:
                 lead = products[0]
         for i in products:
             if i in taken or i == lead:
@@ -250,10 +271,15 @@ class _Writer:
             if region is not None:
                 skipped |= set(region.nodes)
         second = {b: a for a, (_, b) in paired.items()}
+        stream = self._streamed(products, taken, lead)
+        if stream is not None and stream[1] is not None:
+            skipped |= set(stream[1].nodes)
         for i, n in enumerate(graph.nodes):
             if not self.dependent[i] or i in skipped or i in paired:
                 continue
-            if i in second:
+            if stream is not None and i == stream[0]:
+                self._stream(*stream)
+            elif i in second:
                 self._pair(second[i], paired[second[i]][0], i)
             elif i == lead:
                 source = self._source(i)
@@ -271,11 +297,12 @@ class _Writer:
             else:
                 self._other(i)
         N, out = self._size(graph.out), TYPES[graph.result.dtype]
-        self._loop(N, [f"y[j][r] = {self._at(graph.out, 'j')};"])
+        if stream is None:
+            self._loop(N, [f"y[r][j * ys] = {self._at(graph.out, 'j')};"])
         text = f"""
 template <typename I>
 XPAPPLY_INLINE void {self.name}(
-    const IN* const (&x)[{R}], const I xs, const T* w, {out} (&y)[{N}][{R}]) {{
+    const IN* const (&x)[{R}], const I xs, const T* w, {out}* const (&y)[{R}], const I ys) {{
 {chr(10).join("  " + line for line in self.lines)}
 }}
 """
@@ -469,29 +496,56 @@ XPAPPLY_INLINE void {self.name}(
         return [*lines, f"{indent}}}"]
 
     def _pair(self, first: int, region: Region | None, second: int) -> None:
-        w, x = self.graph.nodes[first].args
+        """Two products at once: hidden features are used as they come, and not kept."""
         v = self.graph.nodes[second].args[0]
-        n, k = self.graph.nodes[w].aval.shape
         m = self.graph.nodes[v].aval.shape[0]
+        self._declare(second)
+        self._loop(m, [f"v{second}[j][r] = {self._start(second)};"])
+
+        def use(own: int) -> list[str]:
+            return [
+                f"v{second}[{j}][r] += b[u][{(own + j) // self.lanes}]"
+                f".a[{(own + j) % self.lanes}] * (T)h;"
+                for j in range(m)
+            ]
+
+        self._features(first, region, (v,), m, use)
+
+    def _stream(self, product: int, region: Region | None) -> None:
+        """The last product: results are stored as they come."""
+        self._features(product, region, (), 0, lambda own: ["y[r][(j0 + u) * ys] = h;"])
+
+    def _features(
+        self,
+        product: int,
+        region: Region | None,
+        column_of: tuple[int, ...],
+        columns: int,
+        use: Callable[[int], list[str]],
+    ) -> None:
+        """A loop over the features j of a product, which is not unrolled.
+
+        The weights of one feature lie together: its row of W, what the region
+        behind the product wants of constants, its column of the next W.
+        """
+        w, x = self.graph.nodes[product].args
+        n, k = self.graph.nodes[w].aval.shape
         lanes, R = self.lanes, self.rows
         own: list[int] = []
         if region is not None:
-            own = [a for a in region.inputs if a != first and self.graph.nodes[a].op != "scalar"]
+            own = [a for a in region.inputs if a != product]
         row = -(-k // lanes) * lanes
-        tail = -(-(len(own) + m) // lanes) * lanes
+        tail = -(-(len(own) + columns) // lanes) * lanes
         record = row + tail
-        offset = self.weights.add(n * record, (w, *own, v), "records")
+        offset = self.weights.add(n * record, (w, *own, *column_of), f"records {len(own)}")
         at = {a: f"b[u][{c // lanes}].a[{c % lanes}]" for c, a in enumerate(own)}
-        at[first] = "s[u][r]"
-        bias = self._bias(first)
+        at[product] = "s[u][r]"
+        bias = self._bias(product)
         start = at[bias[1]] if bias is not None and bias[1] in at else "0"
         done = self._last(region, at) if region is not None else "s[u][r]"
         body = self._body(region, at) if region is not None else []
-        if bias is not None and bias[1] not in at:
-            raise AssertionError("a bias outside its region")
-        J = 2 if n % 2 == 0 else 1  # features at once: two independent chains of sums
-        self._declare(second)
-        self._loop(m, [f"v{second}[j][r] = {self._start(second)};"])
+        out = product if region is None else region.out
+        J = next(c for c in (4, 3, 2, 1) if n % c == 0)  # independent chains of sums
         each = f"for (int r = 0; r < {R}; ++r)"
         features = f"for (int u = 0; u < {J}; ++u)"
         self._emit(
@@ -499,12 +553,20 @@ XPAPPLY_INLINE void {self.name}(
             f"for (int j0 = 0; j0 < {n}; j0 += {J}) {{",
             f"  const T* const p = w + {offset} + j0 * {record};",
             f"  T s[{J}][{R}];",
-            f"  xpapply_t4 b[{J}][{tail // lanes}];",
+        )
+        if tail:
+            self._emit(
+                f"  xpapply_t4 b[{J}][{tail // lanes}];",
+                f"  {UNROLL}",
+                f"  {features} {{",
+                f"    {UNROLL}",
+                f"    for (int q = 0; q < {tail // lanes}; ++q) b[u][q] = "
+                f"*reinterpret_cast<const xpapply_t4*>(p + u * {record} + {row} + q * {lanes});",
+                "  }",
+            )
+        self._emit(
             f"  {UNROLL}",
             f"  {features} {{",
-            f"    {UNROLL}",
-            f"    for (int q = 0; q < {tail // lanes}; ++q) b[u][q] = "
-            f"*reinterpret_cast<const xpapply_t4*>(p + u * {record} + {row} + q * {lanes});",
             f"    {UNROLL}",
             f"    {each} s[u][r] = {start};",
             "  }",
@@ -515,13 +577,12 @@ XPAPPLY_INLINE void {self.name}(
             f"      {self._pack('a', f'p + u * {record} + q * {lanes}')}",
             f"      {UNROLL}",
             f"      {each} {{",
-            *(
-                f"        s[u][r] += a.a[{z}] * {self._clamped(x, f'q * {lanes} + {z}', k)};"
-                if k % lanes == 0
-                else f"        if (q * {lanes} + {z} < {k}) s[u][r] += "
-                f"a.a[{z}] * {self._clamped(x, f'q * {lanes} + {z}', k)};"
-                for z in range(lanes)
-            ),
+        )
+        for z in range(lanes):
+            guard = "" if k % lanes == 0 else f"if (q * {lanes} + {z} < {k}) "
+            value = self._clamped(x, f"q * {lanes} + {z}", k)
+            self._emit(f"        {guard}s[u][r] += a.a[{z}] * {value};")
+        self._emit(
             "      }",
             "    }",
             "  }",
@@ -530,12 +591,8 @@ XPAPPLY_INLINE void {self.name}(
             f"    {UNROLL}",
             f"    {each} {{",
             *("      " + line for line in body),
-            f"      const T h = {done};",
-            *(
-                f"      v{second}[{j}][r] += b[u][{(len(own) + j) // lanes}]"
-                f".a[{(len(own) + j) % lanes}] * h;"
-                for j in range(m)
-            ),
+            f"      const {TYPES[self.graph.nodes[out].aval.dtype]} h = {done};",
+            *("      " + line for line in use(len(own))),
             "    }",
             "  }",
             "}",
