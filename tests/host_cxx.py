@@ -21,6 +21,7 @@ _HEADER = """
 #include <cmath>
 #include <cstddef>
 #define XPAPPLY_INLINE inline
+#define XPAPPLY_THREADS 1
 #define __shared__ static
 #define __syncthreads()
 #define __device__

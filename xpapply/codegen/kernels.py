@@ -29,6 +29,7 @@ struct alignas(16) xpapply_t4 {{ T a[16 / sizeof(T)]; }};
 struct alignas(16) xpapply_in4 {{ IN a[16 / sizeof(IN)]; }};
 #ifndef XPAPPLY_INLINE
 #define XPAPPLY_INLINE __device__ __forceinline__
+#define XPAPPLY_THREADS {THREADS}
 #endif
 """
 
@@ -173,7 +174,7 @@ def rows_per_thread(graph: Graph, slices: int) -> int:
     """
     f = row_function(graph, 1)
     words = f.numbers * np.dtype(f.dtype).itemsize // 4
-    if slices < (256 if words > 40 else 40_000):
+    if slices < (4 * THREADS if words > 40 else 40_000):
         return 1
     if words > 16 and any(n.op in _LONG_FUNCTIONS for n in f.graph.nodes):
         return 3 if words < 32 else 2  # they need registers themselves
@@ -183,6 +184,8 @@ def rows_per_thread(graph: Graph, slices: int) -> int:
 def network_kernel(graph: Graph, access: Access, rows: int) -> NetworkKernel:
     """One kernel for the whole graph; each thread runs `rows` slices at a time.
 
+    For more than one there must be at least ``THREADS * rows`` slices.
+
     The weights are copied to shared memory once per block, and the blocks are
     as many as the device holds at once, each taking slices until none is left.
     """
@@ -190,7 +193,7 @@ def network_kernel(graph: Graph, access: Access, rows: int) -> NetworkKernel:
     size = max(f.weights.size, f.weights.lanes)
     index = "long long" if access.wide else "int"
     lanes = f.weights.lanes
-    preamble = _TYPES.format(T=TYPES[f.dtype], IN=TYPES[graph.input.dtype])
+    preamble = _TYPES.format(T=TYPES[f.dtype], IN=TYPES[graph.input.dtype], THREADS=THREADS)
     if access.vector:
         preamble += "#define XPAPPLY_VECTOR\n"
     preamble += f.text
@@ -229,19 +232,28 @@ const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights
     result_at = "row * (I)o_row"
     if access.grouped:
         result_at = "(row % (I)n_group) * (I)o_row + (row / (I)n_group) * (I)o_group"
+    # whole tiles only: the last one lies over the one before, and computes the same results again
+    last = f"if (first > (I)n_slices - XPAPPLY_TILE) first = (I)n_slices - XPAPPLY_TILE;"
+    clamp = ""
+    if rows == 1:  # there may be fewer slices than threads
+        last, clamp = "", "if (first >= (I)n_slices) first = (I)n_slices - 1;"
     operation = f"""
 typedef {index} I;
+#define XPAPPLY_TILE (XPAPPLY_THREADS * {rows})
 const IN* const base = &x[0];
 {out}* const target = &y[0];
-const I step = (I)(gridDim.x * blockDim.x * {rows});
-for (I first = (I)(blockIdx.x * (blockDim.x * {rows}) + threadIdx.x);
-     first < (I)n_slices && first >= 0; first += step) {{
+const I tiles = ((I)n_slices + XPAPPLY_TILE - 1) / XPAPPLY_TILE;
+#pragma unroll 1
+for (I tile = blockIdx.x; tile < tiles; tile += gridDim.x) {{
+  I first = tile * XPAPPLY_TILE;
+  {last}
+  first += threadIdx.x;
+  {clamp}
   const IN* slice[{rows}];
   {out}* result[{rows}];
   #pragma unroll
   for (int r = 0; r < {rows}; ++r) {{
-    I row = first + r * blockDim.x;
-    if (row >= (I)n_slices || row < 0) row = first;  // once more: the same results
+    const I row = first + r * XPAPPLY_THREADS;
     I at = 0;
     {{
       {indent.join(offset)}

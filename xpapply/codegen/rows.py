@@ -474,10 +474,20 @@ XPAPPLY_INLINE void {self.name}(
                 "}",
                 "#else",
             )
+        R = self.rows
         self._emit(
+            f"IN ahead[{R}];",
+            UNROLL,
+            f"for (int r = 0; r < {R}; ++r) ahead[r] = x[r][0];",
             f"{UNROLL} 1",
             f"for (int k = 0; k < {k}; ++k) {{",
-            *accumulate("k", "x[r][k * xs]", "  "),
+            f"  IN now[{R}];",
+            f"  {UNROLL}",
+            f"  for (int r = 0; r < {R}; ++r) {{",
+            "    now[r] = ahead[r];",
+            f"    if (k + 1 < {k}) ahead[r] = x[r][(k + 1) * xs];",
+            "  }",
+            *accumulate("k", "now[r]", "  "),
             "}",
         )
         if k % in_lanes == 0:
