@@ -1,7 +1,9 @@
 """Fixtures and profiles shared by tests and doctests."""
 
 import os
+import sys
 import warnings
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,11 +100,14 @@ class Library:
 
         return testing._numpy(x)
 
+    @contextmanager
     def __call__(self):
-        """The options that force the engine."""
+        """Force the engine; without autograd, which would force torch's own operations."""
         import xpapply
 
-        return xpapply.options(engine=self.engine)
+        torch = sys.modules.get("torch")
+        with xpapply.options(engine=self.engine), torch.no_grad() if torch else nullcontext():
+            yield
 
 
 def _memory(x: np.ndarray):
@@ -136,7 +141,16 @@ def _parameter(lib: Library):
 @pytest.fixture(params=map(_parameter, LIBRARIES), scope="session")
 def xp(request):
     """Every array library with every engine that runs on its arrays."""
-    lib = request.param
+    return _present(request.param)
+
+
+@pytest.fixture(params=[_parameter(x) for x in LIBRARIES if x.name != "jax"], scope="session")
+def quick_xp(request):
+    """The same without JAX, which compiles every operation for every shape."""
+    return _present(request.param)
+
+
+def _present(lib: Library) -> Library:
     for name in ("torch",) if "torch" in (lib.name, lib.engine) else (lib.name,):
         library("torch" if name == "cuda" else name)
     if lib.engine == "cupy":

@@ -137,6 +137,14 @@ class Program:
             return Step(i, n.args, lambda x, y, out: lib.einsum(attrs["subscripts"], x, y, out))
         if n.op == "concat":
             return Step(i, n.args, lambda *xs, out: lib.concat(xs, attrs["axis"], out))
+        if n.op == "broadcast_to" and self._batched[i] and not self._batched[n.args[0]]:
+            # a constant, once per slice: the input tells how many there are
+            shape = attrs["shape"][:-1]
+            return Step(
+                i,
+                (*n.args, self.input),
+                lambda x, like, out: lib.broadcast_to(x, (*shape, like.shape[-1])),
+            )
         return Step(i, n.args, lambda x, out: layout(lib, n.op, x, attrs))
 
     def _affine(self, x: Any, weights: Any, bias: Any, out: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import frontends, loop, namespace
-from .apply import apply_along_axis
+from .apply import apply_along_axis, explain
 from .backends import array_api
 from .errors import UnsupportedError
 from .ir.batch import batch
@@ -96,6 +96,7 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
     >>> assert_parity(net, 0, np.ones((3, 4), np.float32)).shape
     (2, 4)
     """
+    engine = explain(f, axis, arr, *args, **kwargs).engine
     result = apply_along_axis(f, axis, arr, *args, **kwargs)
     frontend = frontends.find(f)
     library = namespace.library(arr)
@@ -116,11 +117,14 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
         like = arr if library in (None, "numpy", "torch") else values
         expected = loop.apply(one, axis, like, args, kwargs)
         _same_kind(result, expected)
-        exact = _exact(f, axis, values, args, kwargs)
-        allowed = _allowed(f, axis, values, args, kwargs)
+        # torch's own operations have torch's own errors (its GELU cancels below -5)
+        own = engine in ("loop", "torch.vmap")
+        exact = None if own else _exact(f, axis, values, args, kwargs)
+        allowed = None if own else _allowed(f, axis, values, args, kwargs)
     got, seen = _numpy(result), _numpy(expected)
     if exact is None or allowed is None:
-        _compare(got, seen, None, None)
+        name = _dtype(f, values)
+        _compare(got, seen, None, None, ulp=2 * _ROUNDOFF.get(name, 0.0))
     else:
         error, unordered = (_in_place(x, axis, values.shape) for x in allowed)
         _compare(got, exact, SAFETY * error, unordered, seen)
@@ -142,7 +146,9 @@ def _same_kind(result: Any, expected: Any) -> None:
         _same("class", type(result), type(expected))
 
 
-def _compare(got: Any, exact: Any, allowed: Any, unordered: Any, seen: Any = None) -> None:
+def _compare(
+    got: Any, exact: Any, allowed: Any, unordered: Any, seen: Any = None, *, ulp: float = 0.0
+) -> None:
     """`got` is near `exact`, or not finite in the way of `seen`."""
     if got.dtype.kind not in "fc":
         if not np.array_equal(got, exact):
@@ -151,7 +157,7 @@ def _compare(got: Any, exact: Any, allowed: Any, unordered: Any, seen: Any = Non
     got = got.astype(np.complex128 if got.dtype.kind == "c" else np.float64)
     if allowed is None:
         finite = np.where(np.isfinite(exact), np.abs(exact), 0)
-        ulp = np.finfo(exact.dtype).eps
+        ulp = max(ulp, float(np.finfo(exact.dtype).eps))
         allowed = PLAIN_ULPS * ulp * finite.max(initial=0.0) * np.ones(exact.shape)
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(got - exact)
@@ -316,7 +322,8 @@ def rounding_errors(graph: Graph, rows: np.ndarray, dtype: str) -> tuple[np.ndar
                     e = np.hypot(e, ulps * max(u, own) * np.abs(v) + tiny)
             unordered = _unordered(node, args, rows.shape[1], largest, v)
             # beside infinities and NaN there is no rounding error; 0 times infinity would be NaN
-            done.append((v, np.where(np.isfinite(v), np.minimum(e, 1e150), 0.0), unordered))
+            e = np.where(np.isfinite(v), np.minimum(e, np.maximum(np.abs(v), 1e150)), 0.0)
+            done.append((v, e, unordered))
         v, e, unordered = done[graph.out]
     return e, unordered
 

@@ -115,6 +115,10 @@ def _softplus(x: Value, beta: float = 1.0, threshold: float = 20.0) -> Value:
     return F.where(z > threshold, x, F.log1p(F.exp(z)) / beta)
 
 
+def _log_sigmoid(x: Value) -> Value:
+    return F.minimum(x, 0.0) - F.log1p(F.exp(-F.abs(x)))
+
+
 def _gelu(x: Value, approximate: str = "none") -> Value:
     if approximate == "tanh":
         inner = (x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)
@@ -228,9 +232,7 @@ _ROWS = [
         torch=("expit",),
         define=lambda x: 1.0 / (F.exp(-x) + 1.0),
     ),
-    Op(
-        "log_sigmoid", _C, "log(sigmoid(a))", torch=("logsigmoid",), define=lambda x: -_softplus(-x)
-    ),
+    Op("log_sigmoid", _C, "log(sigmoid(a))", torch=("logsigmoid",), define=_log_sigmoid),
     Op("silu", _C, "a * sigmoid(a)", define=lambda x: x / (F.exp(-x) + 1.0)),
     Op("mish", _C, "a * tanh(softplus(a))", define=lambda x: x * F.tanh(_softplus(x))),
     Op("softplus", _C, "log(1 + exp(beta a)) / beta", define=_softplus),

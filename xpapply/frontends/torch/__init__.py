@@ -9,7 +9,6 @@ what touches the slice becomes a node. (torch.fx does not see through shape
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,10 +24,8 @@ from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from .. import owner
 from .standin import Recorder, StandIn
+from .trial import HARMLESS_HOOKS, untouched
 from .watch import Watch
-
-# they only recompute a weight from its parts, on parameters
-_HARMLESS_HOOKS = ("torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
 
 
 def parts(f: Any) -> Iterator[Any]:
@@ -66,8 +63,8 @@ def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
     return dtype if dtype is not None and dtype.is_floating_point else torch.get_default_dtype()
 
 
-def _check(f: Any, args: tuple, kwargs: dict) -> None:
-    """Refuse what tracing would get wrong."""
+def _check_mode(f: Any) -> None:
+    """No engine, nor the loop, has one answer in training mode."""
     root = owner(f)
     for name, m in root.named_modules() if isinstance(root, nn.Module) else ():
         where = f"layer {name!r}, {m}," if name else f"{m}"
@@ -77,10 +74,15 @@ def _check(f: Any, args: tuple, kwargs: dict) -> None:
                 f"{where} is in training mode, so its answer depends on chance or on the other "
                 f"slices. Call .eval() on the model first."
             )
+
+
+def _check(f: Any, args: tuple, kwargs: dict) -> None:
+    """Refuse what tracing would get wrong."""
+    _check_mode(f)
     for m in modules(f, args, kwargs):
         hooks = (*m._forward_pre_hooks.values(), *m._forward_hooks.values())
         for hook in hooks:
-            if type(hook).__module__ not in _HARMLESS_HOOKS:
+            if type(hook).__module__ not in HARMLESS_HOOKS:
                 raise TraceError(
                     f"a forward hook is registered on {type(m).__name__}, so torch itself runs it "
                     "for every slice; remove the hook to run all slices at once"
@@ -108,8 +110,8 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
     """
     _check(f, args, kwargs)
-    if aval.dtype.startswith("complex") or aval.dtype == "object":
-        raise TraceError(f"slices of dtype {aval.dtype}: networks take real numbers")
+    if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
+        raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")
     refusals: list[Exception] = []
     for batched in (False, True):
         try:
@@ -128,19 +130,9 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
 
 def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
     """Lift twice: what differs between two runs (random draws, counters) is no graph."""
-    everything = modules(f, args, kwargs)
-    before = [dict(m.__dict__) for m in everything]
-    numpy_state, python_state = np.random.get_state(), random.getstate()
-    try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            once = _lift_once(f, aval, args, kwargs, batched=batched)
-            again = _lift_once(f, aval, args, kwargs, batched=batched)
-    finally:
-        np.random.set_state(numpy_state)
-        random.setstate(python_state)
-        changed = _restore(everything, before)
-    if changed:
-        raise TraceError(f"forward writes to attributes of {type(changed[0]).__name__}")
+    with untouched(modules(f, args, kwargs)):
+        once = _lift_once(f, aval, args, kwargs, batched=batched)
+        again = _lift_once(f, aval, args, kwargs, batched=batched)
     same = once == again and all(
         np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         for a, b in zip(once.consts, again.consts, strict=True)
@@ -148,29 +140,6 @@ def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched
     if not same:
         raise TraceError("two runs of forward differ: it draws random numbers or counts its calls")
     return once
-
-
-def _restore(everything: list[nn.Module], before: list[dict[str, Any]]) -> list[nn.Module]:
-    """Undo what forward wrote to attributes; return the modules that it wrote to."""
-    changed = [m for m, d in zip(everything, before, strict=True) if _changed(m, d)]
-    for m, d in zip(everything, before, strict=True):
-        if m in changed:
-            m.__dict__.clear()
-            m.__dict__.update(d)
-    return changed
-
-
-def _changed(m: nn.Module, before: dict[str, Any]) -> bool:
-    """Attributes that forward wrote, apart from weights recomputed by harmless hooks."""
-    now = m.__dict__
-    recomputed = {
-        getattr(h, "name", None)
-        for h in m._forward_pre_hooks.values()
-        if type(h).__module__ in _HARMLESS_HOOKS
-    }
-    return any(
-        now.get(k) is not before.get(k) for k in now.keys() | before.keys() if k not in recomputed
-    )
 
 
 def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
@@ -214,6 +183,7 @@ def _with_batch_of_one(f: Any) -> Callable[..., Any]:
 
 def slice_function(f: Any) -> Callable[..., Any]:
     """`f` for one slice of any library: NumPy slices become tensors and results arrays."""
+    _check_mode(f)
     inner = _with_batch_of_one(f)
     device = _device(f)
 
@@ -232,12 +202,13 @@ def slice_function(f: Any) -> Callable[..., Any]:
         if library != "numpy":
             raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
         v = np.asarray(v)
-        if v.dtype.kind == "c" or v.dtype.hasobject:
+        if v.dtype.kind not in "fiub":
             raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
         dtype = parameter_dtype(f, v.dtype.name)
         native = np.array(v, dtype=v.dtype.newbyteorder("="))
-        if native.dtype.kind == "u" and native.dtype.itemsize > 1:
-            native = native.astype(np.float64)
+        small = native.dtype.itemsize == 1
+        if (native.dtype.kind == "u" and not small) or native.dtype.itemsize > 8:
+            native = native.astype(np.float64)  # torch cannot compute with these, or has them not
         with torch.no_grad():
             result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
         if isinstance(result, (tuple, list)):
@@ -315,19 +286,15 @@ def _compare_ends(
         ends: Any = np.stack(rows)
     else:
         ends = torch.stack(rows)
-    everything = modules(f, args, kwargs)
-    before = [dict(m.__dict__) for m in everything]
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with untouched(modules(f, args, kwargs)):
             got = call(ends, 1)
             each = slice_function(f)
             want = [each(row, *args, **kwargs) for row in ends]
+    except TraceError:
+        raise
     except Exception as error:
         raise TraceError(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
-    finally:
-        changed = _restore(everything, before)
-    if changed:
-        raise TraceError(f"forward writes to attributes of {type(changed[0]).__name__}")
     tolerance = torch.finfo(parameter_dtype(f, "float32")).eps ** 0.5
     for g, w in zip(got, want, strict=True):
         g, w = torch.as_tensor(g), torch.as_tensor(np.asarray(w) if isinstance(w, list) else w)

@@ -175,6 +175,11 @@ for _name in (
     "unique",
     "__dlpack__",
     "__cuda_array_interface__",
+    "__reversed__",
+    "__delitem__",
+    "__reduce_ex__",
+    "__reduce__",
+    "__getstate__",
 ):
     setattr(StandIn, _name, _refuse(_name))
 
@@ -354,6 +359,8 @@ def _linear(r: Recorder, input: StandIn, weight: Any, bias: Any = None) -> Stand
 
 
 def _matmul(r: Recorder, a: Any, b: Any) -> StandIn:
+    if not all(isinstance(x, (torch.Tensor, StandIn)) for x in (a, b)):
+        raise TypeError(f"matmul of {type(a).__name__} and {type(b).__name__}")
     if isinstance(b, torch.Tensor) and b.ndim <= 2:
         return _linear(r, a, b.mT if b.ndim == 2 else b)
     if isinstance(a, torch.Tensor) and isinstance(b, StandIn) and b.ndim == 1:
@@ -721,6 +728,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "expand": _expand,
     "expand_as": lambda r, input, other: _expand(r, input, tuple(other.shape)),
     "getitem": _getitem,
+    # one truth value; the row of that name is torch.eq
+    "equal": lambda r, input, other: _refuse("torch.equal")(input),
     "split": _split,
     "chunk": _chunk,
     "unbind": _unbind,
