@@ -7,8 +7,6 @@ tensors to CuPy's kernels, NumPy arrays to torch's products.
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.util
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
@@ -16,18 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from . import config, namespace
+from . import config, extensions, namespace
 from .blocks import MemoryOrder
 from .errors import UnsupportedError
 from .ir.graph import Graph
 
 
-@functools.cache
 def backend(library: str) -> ModuleType | None:
     """The backend that serves a library's arrays, or None."""
-    if importlib.util.find_spec(f"{__package__}.backends.{library}") is None:
-        return None
-    return importlib.import_module(f"{__package__}.backends.{library}")
+    return extensions.find("backends", library)
 
 
 @functools.lru_cache(maxsize=256)

@@ -41,7 +41,7 @@ from ..program import Program
 
 ENGINE = "cupy"
 
-_BLOCKS_PER_SM = 8
+_BLOCKS_PER_SM = 16
 _FEW_SLICES = 16384
 """Fewer slices than this leave threads idle if each takes whole slices ..."""
 _LONG = 64
@@ -350,7 +350,9 @@ class _CuPy:
     def fuse(self, graph: Graph, region: Region) -> Callable[..., Any]:
         """Bias and activation, or any elementwise region, in one kernel."""
         text = region_kernel(graph, region)
-        kernel = cupy.ElementwiseKernel(text.in_params, text.out_params, text.operation, text.name)
+        kernel = cupy.ElementwiseKernel(
+            text.in_params, text.out_params, text.operation, text.name, preamble=text.preamble
+        )
         return lambda *args, out: kernel(*args) if out is None else kernel(*args, out)
 
     def const(self, array: np.ndarray) -> Any:

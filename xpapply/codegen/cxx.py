@@ -31,6 +31,21 @@ TYPES = {
 }
 """C++ types by dtype; ``float16`` is CuPy's class."""
 
+HELPERS = """
+template <typename T> __device__ __forceinline__ T xpapply_relu(const T x) {
+  return x < T(0) ? T(0) : x;
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+// one instruction instead of two; fmaxf would lose NaN
+template <> __device__ __forceinline__ float xpapply_relu<float>(const float x) {
+  float y;
+  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
+  return y;
+}
+#endif
+"""
+"""Functions that expressions call, to stand before every kernel."""
+
 _FUNCTIONS = re.compile(r"\b(fabs|sqrt|expm1|exp|log1p|log|tanh|sin|cos|erfc|erf)\(")
 _T = re.compile(r"\bT\b")
 

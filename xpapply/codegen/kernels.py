@@ -15,7 +15,7 @@ import numpy as np
 from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import MATVEC, Region
-from .cxx import TYPES, literal, statements
+from .cxx import HELPERS, TYPES, literal, statements
 from .rows import RowFunction, prepare, row_function
 from .rows import why_not as rows_why_not
 
@@ -196,7 +196,7 @@ def network_kernel(graph: Graph, access: Access, rows: int) -> NetworkKernel:
     preamble = _TYPES.format(T=TYPES[f.dtype], IN=TYPES[graph.input.dtype], THREADS=THREADS)
     if access.vector:
         preamble += "#define XPAPPLY_VECTOR\n"
-    preamble += f.text
+    preamble += HELPERS + f.text
     if size * np.dtype(f.dtype).itemsize <= SHARED_BYTES:
         loop_prep = f"""
 __shared__ xpapply_t4 xpapply_w[{size // lanes}];
@@ -233,7 +233,7 @@ const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights
     if access.grouped:
         result_at = "(row % (I)n_group) * (I)o_row + (row / (I)n_group) * (I)o_group"
     # whole tiles only: the last one lies over the one before, and computes the same results again
-    last = f"if (first > (I)n_slices - XPAPPLY_TILE) first = (I)n_slices - XPAPPLY_TILE;"
+    last = "if (first > (I)n_slices - XPAPPLY_TILE) first = (I)n_slices - XPAPPLY_TILE;"
     clamp = ""
     if rows == 1:  # there may be fewer slices than threads
         last, clamp = "", "if (first >= (I)n_slices) first = (I)n_slices - 1;"
@@ -293,6 +293,7 @@ class RegionKernel:
     out_params: str
     operation: str
     name: str
+    preamble: str = HELPERS
 
 
 def region_kernel(graph: Graph, region: Region) -> RegionKernel:
@@ -417,7 +418,7 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     ]
     OUT = TYPES[graph.result.dtype]
     numbers_in = [f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in numbers]
-    preamble = f"""
+    preamble = f"""{HELPERS}
 __device__ __forceinline__ {T} xpapply_map({", ".join(arguments)}) {{
   {" ".join(mapped)}
   return {result};

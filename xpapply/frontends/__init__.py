@@ -26,12 +26,11 @@ and may have two more:
 from __future__ import annotations
 
 import functools
-import importlib
-import importlib.metadata
-import importlib.util
 import types
 from types import ModuleType
 from typing import Any
+
+from .. import extensions
 
 
 def owner(f: Any) -> Any:
@@ -48,19 +47,9 @@ def owner(f: Any) -> Any:
 def find(f: Any) -> ModuleType | None:
     """The frontend that serves `f`, or None."""
     for cls in type(owner(f)).__mro__:
-        module = _load(cls.__module__.partition(".")[0])
+        root = cls.__module__.partition(".")[0]
+        # plain functions, and every class's `object`, are of no package
+        module = None if root == "builtins" else extensions.find("frontends", root)
         if module is not None:
             return module
-    return None
-
-
-@functools.cache
-def _load(root: str) -> ModuleType | None:
-    if root == "builtins":  # plain functions, and every class's `object`
-        return None
-    if importlib.util.find_spec(f"{__name__}.{root}") is not None:
-        return importlib.import_module(f"{__name__}.{root}")
-    for entry in importlib.metadata.entry_points(group="xpapply.frontends", name=root):
-        module: ModuleType = entry.load()
-        return module
     return None

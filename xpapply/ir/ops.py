@@ -193,7 +193,7 @@ _ROWS = [
     Op("square", _C, "a * a", define=lambda x: x * x),
     Op("reciprocal", _C, "1 / a", define=lambda x: 1.0 / x),
     Op("rsqrt", _C, "1 / sqrt(a)", define=lambda x: 1.0 / F.sqrt(x), domain=(0.01, 1e6)),
-    Op("relu", _C, "max(a, 0)", c="({0} < T(0) ? T(0) : {0})", define=lambda x: F.maximum(x, 0.0)),
+    Op("relu", _C, "max(a, 0)", c="xpapply_relu({0})", define=lambda x: F.maximum(x, 0.0)),
     Op(
         "leaky_relu",
         _C,

@@ -9,6 +9,8 @@ what touches the slice becomes a node. (torch.fx does not see through shape
 
 from __future__ import annotations
 
+import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -247,10 +249,11 @@ def vectorized(
     _check(f, args, kwargs)
     if namespace.library(arr) not in ("numpy", "torch"):
         raise TraceError(f"not for {type(arr).__name__}")
-    inner = _with_batch_of_one(f)
+    # plans live in a weak memory of f: holding f itself would keep it there for ever
+    alive = weakref.WeakMethod(f) if isinstance(f, types.MethodType) else weakref.ref(f)
 
     def one(v: torch.Tensor) -> torch.Tensor:
-        result = inner(v, *args, **kwargs)
+        result = _with_batch_of_one(alive())(v, *args, **kwargs)
         return torch.stack(list(result)) if isinstance(result, (tuple, list)) else result
 
     def call(x: Any, a: int) -> Any:
@@ -261,7 +264,7 @@ def vectorized(
         return run(x, a)
 
     def run(x: torch.Tensor, a: int) -> torch.Tensor:
-        dtype = parameter_dtype(f, str(x.dtype).partition(".")[2])
+        dtype = parameter_dtype(alive(), str(x.dtype).partition(".")[2])
         batch = x.shape[:a] + x.shape[a + 1 :]
         rows = x.movedim(a, -1).reshape(-1, x.shape[a]).to(dtype)
         # autograd keeps everything anyway; else the memory is that of one chunk

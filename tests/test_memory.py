@@ -1,0 +1,43 @@
+"""What xpapply remembers does not keep anything alive, and does not grow with the array."""
+
+import gc
+import tracemalloc
+import weakref
+
+import numpy as np
+import pytest
+
+import xpapply
+
+
+@pytest.mark.parametrize("kind", ["fused", "vmap"])
+def test_models_are_freed(torch, kind):
+    """Plans hang on the function weakly."""
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
+    if kind == "vmap":
+        net.append(nn.Sequential(nn.Unflatten(-1, (1, 4)), nn.Conv1d(1, 2, 3), nn.Flatten(-2)))
+    arr = np.ones((5, 8), np.float32)
+    assert xpapply.explain(net, 1, arr).engine == ("torch" if kind == "fused" else "torch.vmap")
+    xpapply.apply_along_axis(net, 1, arr)
+    gone = weakref.ref(net)
+    del net
+    gc.collect()
+    assert gone() is None
+
+
+def test_extra_memory_is_a_fixed_block():
+    """Output plus blocks, whatever the number of slices."""
+    rng = np.random.default_rng(0)
+    net = xpapply.MLP([rng.standard_normal((32, 16), np.float32), np.ones((1, 32), np.float32)])
+    extra = []
+    for slices in (100_000, 400_000):
+        arr = np.ones((slices, 16), np.float32)
+        with xpapply.options(engine="numpy", threads=2):
+            xpapply.apply_along_axis(net, 1, arr[:1000])
+            tracemalloc.start()
+            out = xpapply.apply_along_axis(net, 1, arr)
+            extra.append(tracemalloc.get_traced_memory()[1] - out.nbytes)
+            tracemalloc.stop()
+    assert max(extra) < 12 << 20  # the hidden layer alone would take 51 MB
+    assert extra[1] < extra[0] * 1.5
