@@ -16,8 +16,8 @@ import numpy as np
 
 from . import config, extensions, namespace
 from .blocks import MemoryOrder
-from .errors import UnsupportedError
-from .ir.graph import Graph
+from .errors import InputError, UnsupportedError
+from .ir.graph import Graph, ShapeDtype
 
 
 def backend(library: str) -> ModuleType | None:
@@ -70,13 +70,17 @@ class Engine:
         x = plain(arr)
         own = self._own
         if self.name == "array_api" or own is None:
+            self._check(x, axis)
             return self.lowered(x, axis, self._bound.weights(self.name, self.lowered, x))
         inward, at, outward, out_shape = self._order(x, axis)
         out = own.empty(out_shape, self._result.dtype, x)
         source, target = x, out
         context: Any = nullcontext()
         if self._lends:
-            source, target = (own.lend(a, self._result.dtype)[1] for a in (x, out))
+            loan = own.lend(x, self._result.dtype)
+            if loan is None or loan[0] != self.name:  # not the array that this was chosen for
+                return self._chosen_anew(arr)(arr, axis)
+            source, target = loan[1], own.lend(out, self._result.dtype)[1]
             if hasattr(own, "lending"):
                 context = own.lending(x)
         with context:
@@ -90,12 +94,30 @@ class Engine:
             return arr.__array_wrap__(y, None, False)
         return y
 
+    def _chosen_anew(self, arr: Any) -> Engine:
+        reasons: list[str] = []
+        found = choose(self._bound, arr, reasons)
+        if found is None:
+            why = "; ".join(reasons) or f"{self.name} cannot read its memory"
+            raise UnsupportedError(f"no engine runs this graph: {why}")
+        return found
+
+    def _check(self, x: Any, axis: int) -> None:
+        """Plans can be called with any array; a wrong one must not get an answer."""
+        found = ShapeDtype((x.shape[axis],), namespace.dtype_name(x))
+        if found != self._bound.graph.input:
+            raise InputError(
+                f"this plan is for slices {self._bound.graph.input}, those along axis {axis} "
+                f"are {found}. Compile or explain it for them."
+            )
+
     def _order(self, x: Any, axis: int) -> tuple[Any, ...]:
         """Permutations into and out of memory order (None: none needed), and the output's shape."""
         strides = namespace.strides(x)
-        key = (axis, x.shape, strides)
+        key = (axis, x.shape, strides, x.dtype)
         found = self._orders.get(key)
         if found is None:
+            self._check(x, axis)
             order = MemoryOrder.of(strides, x.ndim, axis)
             before, behind = order.batch(x.shape)
             outward = order.result_axes(len(self._result.shape))

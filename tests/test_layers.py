@@ -1,0 +1,122 @@
+"""Imports go one way, siblings do not know each other, and nothing is imported that is not used."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "xpapply"
+
+LEVELS = {
+    **dict.fromkeys(("errors", "config", "namespace"), 0),
+    "ir": 1,
+    **dict.fromkeys(("codegen", "program", "blocks", "extensions"), 2),
+    **dict.fromkeys(("backends", "frontends", "loop"), 3),
+    **dict.fromkeys(("engines", "mlp"), 4),
+    "plan": 5,
+    "planner": 6,
+    "apply": 7,
+    "special": 8,
+    "": 9,  # xpapply/__init__.py
+    **dict.fromkeys(("testing", "__main__"), 10),
+}
+"""A module imports from lower levels only, or from its own room or level."""
+
+ROOMS = ("backends", "frontends")
+"""Their files serve one library each and do not know each other."""
+
+
+def modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield pytest.param(path, id=".".join(parts))
+
+
+def package_of(path):
+    """The dotted path of the package that relative imports in `path` start from."""
+    return path.relative_to(PACKAGE).parts[:-1]
+
+
+def imported(path, source=None):
+    """Every module of the package that `path` imports when it is loaded or run."""
+    tree = ast.parse(source or path.read_text())
+    typing_only = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.partition(".")[0] == "xpapply":
+                    yield tuple(name.name.split(".")[1:])
+        elif isinstance(node, ast.ImportFrom):
+            base = package_of(path)
+            if node.level:
+                base = base[: len(base) - node.level + 1]
+            elif (node.module or "").partition(".")[0] != "xpapply":
+                continue
+            else:
+                base = ()
+            inner = tuple(node.module.split(".")) if node.module else ()
+            inner = inner if node.level else inner[1:]
+            for name in node.names:
+                target = (*base, *inner)
+                whole = PACKAGE.joinpath(*target, name.name)
+                is_module = whole.is_dir() or whole.with_suffix(".py").exists()
+                yield (*target, name.name) if is_module else target
+
+
+def wrong(path, source=None):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    room = "" if parts == ("__init__",) else parts[0]
+    for target in imported(path, source):
+        other = target[0] if target else ""
+        if LEVELS[other] > LEVELS[room]:
+            yield f"{'.'.join(parts)} imports {other}, which is above it"
+        siblings = room in ROOMS and other in ROOMS and len(target) > 1
+        if siblings and (room, parts[1]) != target[:2] and parts[1] != "__init__":
+            yield f"{'.'.join(parts)} imports its sibling {'.'.join(target)}"
+
+
+@pytest.mark.parametrize("path", list(modules()))
+def test_imports_go_down(path):
+    assert list(wrong(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("ir/graph.py", "from ..plan import Plan"),
+        ("ir/graph.py", "from .. import plan"),
+        ("backends/numpy.py", "from . import torch"),
+        ("backends/numpy.py", "from .torch import lower"),
+        ("backends/numpy.py", "from ..frontends.torch import lift"),
+        ("frontends/torch/standin.py", "from ..xpapply import lift"),
+        ("loop.py", "def f():\n    import xpapply.apply"),
+        ("plan.py", "from xpapply import apply"),
+    ],
+)
+def test_upward_arrows_are_seen(file, source):
+    assert list(wrong(PACKAGE / file, source))
+
+
+def test_import_loads_nothing_else():
+    heavy = ("torch", "cupy", "dask", "jax", "sklearn", "scipy", "array_api_compat", "hypothesis")
+    code = (
+        "import sys, xpapply, numpy as np\n"
+        "xpapply.apply_along_axis(sorted, 0, np.zeros((2, 3)))\n"
+        "net = xpapply.MLP([np.ones((2, 3))])\n"
+        "xpapply.apply_along_axis(net, 1, np.zeros((2, 3)))\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ran.stderr == ""
+    assert ran.stdout.strip() == "[]"

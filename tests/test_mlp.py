@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply.testing import MLP_ACTIVATIONS, assert_parity
+
+RNG = np.random.default_rng(0)
+W, B = RNG.standard_normal((5, 3)), RNG.standard_normal(5)
+V = RNG.standard_normal((2, 2))
+ARR = RNG.standard_normal((4, 3, 2))
+
+TORCH_NAMES = {"identity": "Identity", "sigmoid": "Sigmoid", "tanh": "Tanh", "gelu": "GELU"}
+TORCH_NAMES |= {"silu": "SiLU", "relu": "ReLU", "elu": "ELU", "selu": "SELU", "mish": "Mish"}
+TORCH_NAMES |= {"softplus": "Softplus", "softsign": "Softsign", "hardtanh": "Hardtanh"}
+TORCH_NAMES |= {"leaky_relu": "LeakyReLU", "softmax": "Softmax", "log_softmax": "LogSoftmax"}
+
+
+@pytest.mark.parametrize("name", MLP_ACTIVATIONS)
+def test_like_torch(torch, name):
+    """Against an implementation that is not ours, in float64."""
+    layer = getattr(torch.nn, TORCH_NAMES[name])
+    layer = layer(dim=-1) if "softmax" in name else layer()
+    linear = torch.nn.Linear(3, 5).double()
+    with torch.no_grad():
+        linear.weight.copy_(torch.from_numpy(W))
+        linear.bias.copy_(torch.from_numpy(B))
+        expected = layer(linear(torch.from_numpy(ARR).movedim(1, -1))).movedim(-1, 1).numpy()
+    net = xpapply.MLP([W], [B], output_activation=name)
+    np.testing.assert_allclose(assert_parity(net, 1, ARR), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_by_hand():
+    net = xpapply.MLP([W, np.ones((1, 5))], [B, [2.0]])
+    expected = np.maximum(np.einsum("nm,amb->anb", W, ARR) + B[:, None], 0).sum(1) + 2
+    np.testing.assert_allclose(xpapply.apply_along_axis(net, 1, ARR)[:, 0], expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([],), "empty"),
+        (([W, V],), "layer 1 takes 2 values, layer 0 gives 5"),
+        (([W], [B[:2]]), r"layer 0: expected"),
+        (([W], [B, B]), "1 weights but 2 biases"),
+        (([W[0]],), r"layer 0: expected"),
+        (([W], None, "relu", "sofmax"), "unknown activation 'sofmax'"),
+        (([W], None, ["relu"]), "1 activations for 0 hidden"),
+        (([W * 1j],), "real numbers"),
+        (([W], None, "relu", "einsum"), "unknown activation"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(xpapply.InputError, match=message):
+        xpapply.MLP(*arguments)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", ">f4"])
+def test_dtypes(dtype):
+    net = xpapply.MLP([(W * 3).astype(dtype)], [None])
+    expected = np.dtype("float64" if dtype == "int32" else dtype).newbyteorder("=")
+    for source in ("f4", "f8", "u1", "?"):
+        assert assert_parity(net, 1, ARR.astype(source)).dtype == expected
+
+
+def test_the_weights_are_copies_that_cannot_change():
+    weights = W.copy()
+    net = xpapply.MLP([weights])
+    before = xpapply.apply_along_axis(net, 1, ARR)
+    weights[:] = 0
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, ARR), before)
+    with pytest.raises(ValueError, match="read-only"):
+        net.weights[0][0] = 1
+
+
+def test_wrong_slices():
+    net = xpapply.MLP([W])
+    with pytest.raises(xpapply.InputError, match=r"takes 3 features, the slices have 2.*axis"):
+        xpapply.apply_along_axis(net, 2, ARR)
+    with pytest.raises(xpapply.InputError, match="real numbers"):
+        xpapply.apply_along_axis(net, 1, ARR * 1j)
+    with pytest.raises(TypeError, match="nothing else"):
+        xpapply.apply_along_axis(net, 1, ARR, 2.0)
+
+
+def test_one_slice(xp):
+    net = xpapply.MLP([W.astype("f4")], output_activation="softmax")
+    v = xp.array(ARR[0, :, 0].astype("f4"))
+    result = net(v)
+    assert type(result) is type(v)
+    expected = xpapply.apply_along_axis(net, 0, ARR[0, :, 0].astype("f4"))
+    np.testing.assert_allclose(xp.numpy(result), expected, rtol=1e-5)
+
+
+def test_repr():
+    assert (
+        repr(xpapply.MLP([W, V[:, :1] @ np.ones((1, 5))])) == "MLP(3-5-2, relu, identity, float64)"
+    )

@@ -1,0 +1,195 @@
+import gc
+import json
+import pickle
+import warnings
+import weakref
+
+import numpy as np
+import pytest
+
+import xpapply
+
+RNG = np.random.default_rng(0)
+NET = xpapply.MLP([RNG.standard_normal((5, 8)), RNG.standard_normal((2, 5))])
+ARR = RNG.standard_normal((10, 8, 3))
+MANY = np.zeros((1000, 2))
+
+
+def plain(v):
+    return v.sum()
+
+
+def plans():
+    yield xpapply.explain(NET, 1, ARR)
+    yield xpapply.explain(plain, 1, ARR)
+    yield xpapply.compile(NET, (8,), "float64")
+    with xpapply.options(engine="array_api"):
+        yield xpapply.explain(NET, 1, ARR)
+
+
+@pytest.mark.parametrize("plan", list(plans()), ids=lambda p: p.engine)
+def test_what_a_plan_shows(plan):
+    assert plan.vectorized == (plan.engine != "loop")
+    assert len(str(plan).splitlines()) <= 6
+    assert plan.name in str(plan)
+    html = plan._repr_html_()
+    assert html.startswith("<table>")
+    assert html.count("<tr>") == len(str(plan).splitlines())
+    assert json.loads(json.dumps(plan.to_dict()))["engine"] == plan.engine
+    assert plan.vectorized or plan.reasons
+
+
+def test_what_it_says_is_what_happens():
+    plan = xpapply.explain(NET, 1, ARR)
+    result = xpapply.apply_along_axis(NET, 1, ARR)
+    assert plan.out_shape == result.shape == (10, 2, 3)
+    assert plan.out_dtype == result.dtype.name
+    assert plan.slices == 30
+    assert plan.cost() == (30 * (8 + 2) * 8, 30 * plan.graph.flops())
+    np.testing.assert_array_equal(plan(ARR, 1), result)
+
+
+def test_html_is_escaped():
+    def f(v):
+        return v
+
+    f.__qualname__ = "<script>"
+    assert "<script>" not in xpapply.explain(f, 1, ARR)._repr_html_()
+
+
+def test_compiled_plans_go_through_pickle(xp):
+    plan = pickle.loads(pickle.dumps(xpapply.compile(NET, (8,), "float32")))
+    arr = xp.array(ARR.astype(np.float32))
+    expected = xpapply.apply_along_axis(NET, 1, ARR.astype(np.float32))
+    if xp.name == "jax":
+        pytest.skip("float64 weights")
+    result = plan(arr, 1)
+    assert type(result) is type(arr)
+    np.testing.assert_allclose(xp.numpy(result), expected, rtol=1e-6)
+
+
+def test_compiled_plans_need_no_torch(torch, tmp_path):
+    import subprocess
+    import sys
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.Tanh()).eval()
+    plan = xpapply.compile(net, (8,), "float64")
+    arr = np.ascontiguousarray(np.moveaxis(ARR, 1, -1))
+    np.save(tmp_path / "arr.npy", arr)
+    (tmp_path / "plan").write_bytes(pickle.dumps(plan))
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "plan = pickle.loads(open('plan', 'rb').read())\n"
+        "np.save('out.npy', plan(np.load('arr.npy')))\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    expected = xpapply.apply_along_axis(net, -1, arr)
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_compiled_plan_keeps_its_weights(torch):
+    net = torch.nn.Linear(8, 4)
+    plan = xpapply.compile(net, (8,), "float64")
+    before = plan(ARR, 1)
+    net.weight.data.zero_()
+    np.testing.assert_array_equal(plan(ARR, 1), before)
+
+
+@pytest.mark.parametrize("net", [NET, xpapply.MLP([np.ones((1, 1))])])
+def test_wrong_arrays_for_a_compiled_plan(net):
+    plan = xpapply.compile(net, (net.weights[0].shape[1],), "float64")
+    with pytest.raises(xpapply.InputError, match=r"float64\[\d\].*float64\[10\]"):
+        plan(np.zeros((2, 10)))
+    with pytest.raises(xpapply.InputError, match=r"float64.*float32"):
+        plan(np.zeros((2, *plan.slice.shape), np.float32))
+    with pytest.raises(np.exceptions.AxisError):
+        plan(ARR, 3)
+
+
+def test_plans_run_arrays_of_any_layout(torch):
+    """The engine that was chosen for one array may be unable to read another one's memory."""
+    expected = xpapply.apply_along_axis(NET, 1, ARR)
+    compiled = xpapply.compile(NET, (8,), "float64")
+    compiled(ARR, 1)
+    for plan in (compiled, xpapply.explain(NET, 1, ARR)):
+        for view in (np.s_[::-1], np.s_[:, :, ::-1], np.s_[::2, :, ::-2]):
+            np.testing.assert_allclose(plan(ARR[view], 1), expected[view], rtol=1e-12)
+
+
+def test_plans_without_a_graph_are_not_pickled():
+    with pytest.raises(TypeError, match="plain"):
+        pickle.dumps(xpapply.explain(plain, 1, ARR))
+
+
+def test_compile_and_lift_refuse_with_the_reason():
+    for call in (xpapply.compile, xpapply.lift):
+        with pytest.raises(xpapply.UnsupportedError, match="Python function"):
+            call(plain, (8,))
+
+
+# --- the slow way is never silent -----------------------------------------------------
+
+
+def test_one_warning_per_function():
+    def one(v):
+        return v[0]
+
+    def other(v):
+        return v[1]
+
+    for f in (one, other):
+        with pytest.warns(xpapply.FallbackWarning, match=r"slice by slice.*1,000 calls") as caught:
+            xpapply.apply_along_axis(f, 1, MANY)
+        assert caught[0].filename == __file__
+        assert f.__name__ in str(caught[0].message)
+        xpapply.apply_along_axis(f, 1, MANY)  # a second warning would be an error
+
+
+def test_few_slices_of_plain_functions_do_not_warn():
+    xpapply.apply_along_axis(lambda v: v[0], 1, MANY[1:])
+    xpapply.apply_along_axis(lambda v: v[0], 0, np.zeros((2, 999)))
+    with pytest.warns(xpapply.FallbackWarning):
+        xpapply.apply_along_axis(lambda v: v[0], 0, np.zeros((2, 10, 100)))
+
+
+def test_networks_warn_sooner(torch):
+    net = torch.nn.Linear(2, 2)
+    net.register_forward_hook(lambda *_: None)
+    with pytest.warns(xpapply.FallbackWarning, match="hook") as caught:
+        xpapply.apply_along_axis(net, 1, MANY[:3])
+    assert caught[0].filename == __file__
+    net = torch.nn.Linear(2, 2)
+    net.register_forward_hook(lambda *_: None)
+    with pytest.warns(xpapply.FallbackWarning, match="2 calls"):
+        xpapply.apply_along_axis(net, 1, torch.zeros(2, 2))
+
+
+def test_silent_and_raise():
+    calls = []
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(lambda v: v[0], 1, MANY)
+    with (
+        xpapply.options(fallback="raise"),
+        pytest.raises(xpapply.UnsupportedError, match="slice by slice"),
+    ):
+        xpapply.apply_along_axis(lambda v: calls.append(1), 1, MANY)
+    assert not calls
+    with xpapply.options(fallback="raise"):  # what is fast is not refused
+        xpapply.apply_along_axis(NET, 1, ARR)
+
+
+def test_asking_for_the_loop_is_no_reason_to_warn():
+    with warnings.catch_warnings(), xpapply.options(engine="loop", fallback="raise"):
+        warnings.simplefilter("error")
+        xpapply.apply_along_axis(NET, 1, ARR)
+
+
+def test_functions_are_not_kept_alive(torch):
+    net = torch.nn.Linear(8, 4)
+    xpapply.apply_along_axis(net, 1, ARR)
+    xpapply.apply_along_axis(net.forward, 1, ARR)
+    dead = weakref.ref(net)
+    del net
+    gc.collect()
+    assert dead() is None
