@@ -64,7 +64,11 @@ def run_network(graph, x: np.ndarray, at: int, out: np.ndarray, rows: int = 4) -
     names = [p.split()[1] for p in text.in_params.split(", ") if not p.startswith("raw")]
     parameters = ", ".join(f"long long {n}" for n in names)
     ctype = TYPES[out.dtype.name]
-    source = f"""{_HEADER}{text.preamble}
+    load = """
+inline xpapply_in4 xpapply_load(const IN* p) { return *reinterpret_cast<const xpapply_in4*>(p); }
+"""
+    types, _, rest = text.preamble.partition("#ifndef XPAPPLY_INLINE")
+    source = f"""{_HEADER}{types}{load}#ifndef XPAPPLY_INLINE{rest}
 extern "C" void run(const IN* x, const T* weights, {parameters}, {ctype}* y) {{
   blockDim.x = 1; gridDim.x = 3; threadIdx.x = 0;
   for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) {{

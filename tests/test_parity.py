@@ -17,7 +17,8 @@ def parameter_dtypes(xp):
     """The dtypes of parameters that a library has."""
     lacking = {
         "numpy": {"torch": ["bfloat16"], "array_api": ["bfloat16"]}.get(xp.engine, []),
-        "cupy": ["bfloat16"],
+        "cupy": {"array_api": ["bfloat16"]}.get(xp.engine, []),
+        "cuda": ["bfloat16"],
         "array_api_strict": ["float16", "bfloat16"],
     }.get(xp.name, [])
     return [d for d in PARAMETERS if d not in lacking]

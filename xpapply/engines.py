@@ -62,6 +62,8 @@ class Engine:
         self._bound = bound
         self._result = bound.graph.result
         self._own = backend(library)
+        dtype = getattr(self._own, "library_dtype", str)(self._result.dtype)
+        self.result = ShapeDtype(self._result.shape, dtype)
         self._lends = name != library and name != "array_api"
         self._orders: dict[Any, tuple[Any, ...]] = {}
 

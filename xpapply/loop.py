@@ -65,4 +65,4 @@ def _as_array(xp: Any, value: Any, like: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return xp.stack([_as_array(xp, v, like) for v in value])
-    return xp.asarray(value, device=namespace.device(like))
+    return namespace.asarray(value, like)

@@ -119,6 +119,15 @@ def place(x: Any) -> Hashable:
     return x.device.id if library(x) == "cupy" else device(x)
 
 
+def asarray(value: Any, like: Any, dtype: Any = None) -> Any:
+    """`value` as an array of the library, and on the device, of `like`."""
+    xp = compat(like)
+    if library(like) == "cupy":  # has no device=
+        with like.device:
+            return xp.asarray(value, dtype=dtype)
+    return xp.asarray(value, dtype=dtype, device=device(like))
+
+
 def describe(x: Any) -> str:
     """`x` in an error message: library, shape, dtype and device."""
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)

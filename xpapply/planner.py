@@ -150,7 +150,7 @@ def _plan(
                 kernels=engine.kernels,
                 reasons=tuple(reasons),
                 graph=graph,
-                result=result,
+                result=engine.result,
                 limits=engines.limits(engine.name, arr),
                 _call=engine,
                 **common,

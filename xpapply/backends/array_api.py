@@ -79,10 +79,9 @@ class Lowered:
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
         """The constants on the library and device of `like`."""
-        xp, device = namespace.compat(like), namespace.device(like)
         # torch warns about read-only memory
         native = (c if c.flags.writeable else c.copy() for c in consts)
-        return tuple(xp.asarray(c, device=device) for c in native)
+        return tuple(namespace.asarray(c, like) for c in native)
 
     def __call__(self, x: Any, at: int, bound: tuple[Any, ...], out: Any = None) -> Any:
         """All slices of `x`; the results stand where the applied axis stood."""
@@ -108,7 +107,7 @@ def evaluate(xp: ModuleType, graph: Graph, x: Any, consts: tuple[Any, ...]) -> A
             values.append(consts[node.attr("k")])
         elif node.op == "scalar":
             dtype = getattr(xp, node.aval.dtype)
-            values.append(xp.asarray(float(node.attr("value")), dtype=dtype, device=x.device))
+            values.append(namespace.asarray(float(node.attr("value")), x, dtype))
         else:
             values.append(apply(xp, node, args, x.shape[-1]))
     return values[graph.out]

@@ -136,7 +136,11 @@ def lending(x: torch.Tensor) -> Iterator[None]:
     import cupy
 
     stream = torch.cuda.current_stream(x.device)
-    with cupy.cuda.Device(x.device.index), cupy.cuda.ExternalStream(stream.cuda_stream):
+    try:
+        borrowed = cupy.cuda.Stream.from_external(stream)
+    except (AttributeError, TypeError, ValueError):  # an older CuPy or torch
+        borrowed = cupy.cuda.ExternalStream(stream.cuda_stream)
+    with cupy.cuda.Device(x.device.index), borrowed:
         yield
 
 

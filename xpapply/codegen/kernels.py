@@ -30,6 +30,10 @@ struct alignas(16) xpapply_in4 {{ IN a[16 / sizeof(IN)]; }};
 #ifndef XPAPPLY_INLINE
 #define XPAPPLY_INLINE __device__ __forceinline__
 #define XPAPPLY_THREADS {THREADS}
+XPAPPLY_INLINE xpapply_in4 xpapply_load(const IN* const p) {{  // nobody writes the input
+  const int4 q = __ldg(reinterpret_cast<const int4*>(p));
+  return reinterpret_cast<const xpapply_in4&>(q);
+}}
 #endif
 """
 

@@ -338,8 +338,7 @@ XPAPPLY_INLINE void {self.name}(
             self._loop(
                 n // lanes,
                 [
-                    "const xpapply_in4 q = *reinterpret_cast<const xpapply_in4*>"
-                    f"(x[r] + j * {lanes});",
+                    f"const xpapply_in4 q = xpapply_load(x[r] + j * {lanes});",
                     UNROLL,
                     f"for (int z = 0; z < {lanes}; ++z) v{i}[j * {lanes} + z][r] = q.a[z];",
                 ],
@@ -453,19 +452,11 @@ XPAPPLY_INLINE void {self.name}(
             R = self.rows
             self._emit(
                 "#ifdef XPAPPLY_VECTOR",
-                f"xpapply_in4 next[{R}];",
-                UNROLL,
-                f"for (int r = 0; r < {R}; ++r)"
-                " next[r] = *reinterpret_cast<const xpapply_in4*>(x[r]);",
                 f"{UNROLL} 1",
                 f"for (int k0 = 0; k0 < {k}; k0 += {in_lanes}) {{",
                 f"  xpapply_in4 now[{R}];",
                 f"  {UNROLL}",
-                f"  for (int r = 0; r < {R}; ++r) {{",
-                "    now[r] = next[r];",
-                f"    if (k0 + {in_lanes} < {k}) next[r] = *reinterpret_cast<const xpapply_in4*>"
-                f"(x[r] + k0 + {in_lanes});",
-                "  }",
+                f"  for (int r = 0; r < {R}; ++r) now[r] = xpapply_load(x[r] + k0);",
                 f"  {UNROLL}",
                 f"  for (int z = 0; z < {in_lanes}; ++z) {{",
                 "    const int k = k0 + z;",
