@@ -58,13 +58,15 @@ class Engine:
     def __init__(self, name: str, bound: Bound, library: str) -> None:
         self.name = name
         self.lowered = _lowered(name, bound.graph)
-        self.kernels: tuple[str, ...] = self.lowered.kernels
         self._bound = bound
         self._result = bound.graph.result
         self._own = backend(library)
         dtype = getattr(self._own, "library_dtype", str)(self._result.dtype)
         self.result = ShapeDtype(self._result.shape, dtype)
         self._lends = name != library and name != "array_api"
+        self.kernels: tuple[str, ...] = self.lowered.kernels
+        if self._lends:
+            self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
         self._orders: dict[Any, tuple[Any, ...]] = {}
 
     def __call__(self, arr: Any, axis: int) -> Any:

@@ -189,7 +189,7 @@ class Lowered:
         self._program = Program(batch(expand(graph)), _LIBRARY)
         self._macs = graph.flops() / 2
         self.kernels: tuple[str, ...] = (
-            "NumPy: einsum as stacked matmul(out=), in-place bias and activation, threads",
+            "einsum as stacked matmul(out=), in-place bias and activation, threads over blocks",
         )
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[Any]:

@@ -158,7 +158,7 @@ class Lowered:
         self.graph = graph
         self._batched = batch(expand(graph, _NATIVE))
         self._programs: dict[torch.device, Program] = {}
-        self.kernels: tuple[str, ...] = ("torch: addmm(out=) and in-place activation in blocks",)
+        self.kernels: tuple[str, ...] = ("addmm(out=) and in-place activation in blocks",)
 
     def _program(self, device: torch.device) -> Program:
         if device not in self._programs:

@@ -1,0 +1,186 @@
+"""What only a real GPU shows: streams, memory, poisoned outputs, 2**31 elements."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+import xpapply
+
+pytestmark = pytest.mark.gpu
+
+WIDTHS = [(8, 16, 1), (16, 32, 32, 3), (5, 100), (32, 128, 128, 8), (40, 150, 60), (300, 1)]
+SLICES = [1, 127, 129, 1000, 41_003]
+
+
+def network(*widths, seed=0, **how):
+    rng = np.random.default_rng(seed)
+    pairs = list(itertools.pairwise(widths))
+    weights = [(rng.standard_normal((n, m)) / np.sqrt(m)).astype("f") for m, n in pairs]
+    return xpapply.MLP(weights, [rng.standard_normal(n).astype("f") for _, n in pairs], **how)
+
+
+def expected(net, x, axis=-1):
+    with xpapply.options(engine="numpy"):
+        return xpapply.apply_along_axis(net, axis, x)
+
+
+def close(got, want):
+    np.testing.assert_allclose(got, want, atol=2e-5 * np.abs(want).max(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize("slices", SLICES)
+def test_every_result_is_written(cupy, widths, slices):
+    """Tails that fill no tile; memory that holds NaN before."""
+    net = network(*widths)
+    x = np.random.default_rng(1).standard_normal((slices, widths[0])).astype("f")
+    want = expected(net, x)
+    for array, axis in ((cupy.asarray(x), 1), (cupy.asarray(np.ascontiguousarray(x.T)), 0)):
+        poison = cupy.full(want.shape, np.nan, "f")
+        del poison  # the pool hands this memory out next
+        got = xpapply.apply_along_axis(net, axis, array).get()
+        close(got if axis else got.T, want)
+
+
+def test_only_the_output_is_allocated(cupy):
+    net = network(16, 32, 32, 3)
+    x = cupy.ones((50_000, 16), "f")
+    xpapply.apply_along_axis(net, 1, x)
+    asked = []
+
+    class Count(cupy.cuda.MemoryHook):
+        name = "count"
+
+        def malloc_preprocess(self, **kwargs):
+            asked.append(kwargs["size"])
+
+    with Count():
+        xpapply.apply_along_axis(net, 1, x)
+    assert asked == [50_000 * 3 * 4]
+
+
+def test_memory_of_wide_networks_is_bounded(cupy):
+    """Output plus blocks: one hidden layer of the whole array would take 2 GB."""
+    net = network(32, 256, 256, 4)
+    x = cupy.ones((1 << 21, 32), "f")
+    pool = cupy.get_default_memory_pool()
+    xpapply.apply_along_axis(net, 1, x[:1000])
+    pool.free_all_blocks()
+    before = pool.total_bytes()
+    out = xpapply.apply_along_axis(net, 1, x)
+    assert pool.total_bytes() - before - out.nbytes < 3 * (1 << 28)
+
+
+def test_current_stream(cupy):
+    """Work is ordered by the current stream, and by nothing else."""
+    net, x = network(8, 16, 1), np.random.default_rng(2).standard_normal((100_000, 8)).astype("f")
+    source, array = cupy.asarray(x), cupy.zeros(x.shape, "f")
+    busy = cupy.ones((4000, 4000), "f")
+    xpapply.apply_along_axis(net, 1, array)
+    cupy.cuda.Device().synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _ in range(20):
+            busy @ busy
+        array[...] = source
+        got = xpapply.apply_along_axis(net, 1, array)
+        stream.synchronize()
+    close(got.get(), expected(net, x))
+
+
+def test_current_stream_of_torch(cupy, torch):
+    net, x = network(8, 16, 1), np.random.default_rng(3).standard_normal((100_000, 8)).astype("f")
+    source, array = torch.from_numpy(x).cuda(), torch.zeros(x.shape, device="cuda")
+    busy = torch.ones((4000, 4000), device="cuda")
+    xpapply.apply_along_axis(net, 1, array)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(20):
+            busy @ busy
+        array.copy_(source)
+        got = xpapply.apply_along_axis(net, 1, array)
+        doubled = got * 2
+    stream.synchronize()
+    assert got.is_cuda
+    close(doubled.cpu().numpy() / 2, expected(net, x))
+
+
+def test_threads(cupy):
+    """Threads with a stream each, on networks of one structure and different weights."""
+    x = np.random.default_rng(4).standard_normal((20_000, 16)).astype("f")
+    nets = [network(16, 32, 2, seed=seed) for seed in range(4)]
+    wants = [expected(net, x) for net in nets]
+    failures = []
+
+    def work(net, want):
+        try:
+            with cupy.cuda.Stream(non_blocking=True) as stream:
+                array = cupy.asarray(x)
+                for _ in range(20):
+                    got = xpapply.apply_along_axis(net, 1, array)
+                stream.synchronize()
+                close(got.get(), want)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(nets, wants, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("where", ["cpu", "cuda"])
+def test_models_that_change_in_place(cupy, torch, where):
+    """Weights are copied once, from wherever the model is, and again when they change."""
+    net = torch.nn.Linear(8, 2).to(where)
+    array = cupy.ones((10, 8), "f")
+    first = xpapply.apply_along_axis(net, 1, array)
+    with torch.no_grad():
+        net.weight.mul_(2)
+        net.bias.mul_(2)
+    second = xpapply.apply_along_axis(net, 1, array)
+    np.testing.assert_allclose(second.get(), 2 * first.get(), rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("axis", [0, 1])
+def test_more_than_2_31_elements(cupy, axis):
+    net = network(8, 16, 2)
+    slices = (1 << 28) + 5003
+    few = np.random.default_rng(5).integers(0, 255, (1000, 8), np.uint8)
+    shape = (slices, 8) if axis else (8, slices)
+    x = cupy.zeros(shape, np.uint8)
+    rows = x if axis else x.T
+    rows[-1000:] = cupy.asarray(few)
+    rows[:1000] = cupy.asarray(few)
+    assert x.size > 1 << 31
+    got = xpapply.apply_along_axis(net, axis, x)
+    got = got if axis else got.T
+    want = expected(net, few)
+    close(got[-1000:].get(), want)
+    close(got[:1000].get(), want)
+    close(got[slices // 2 : slices // 2 + 10].get(), expected(net, np.zeros((10, 8), np.uint8)))
+
+
+def test_few_long_slices_in_one_reduction(cupy):
+    net = network(5000, 1)
+    x = np.random.default_rng(6).standard_normal((5000, 7, 3)).astype("f")
+    assert "ReductionKernel" in str(xpapply.explain(net, 0, cupy.asarray(x)))
+    close(xpapply.apply_along_axis(net, 0, cupy.asarray(x)).get(), expected(net, x, 0))
+
+
+def test_gradients_on_the_gpu(torch):
+    net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
+    net = net.double().cuda()
+    x = torch.randn(3, 4, 2, dtype=torch.float64, device="cuda", requires_grad=True)
+    assert torch.autograd.gradcheck(lambda v: xpapply.apply_along_axis(net, 1, v), (x,))
+
+
+def test_limits_of_the_device_are_in_the_plan(cupy):
+    p = xpapply.explain(network(8, 16, 1), 1, cupy.ones((1000, 8), "f"))
+    assert p.limits is not None
+    assert "at least" in str(p)
