@@ -271,8 +271,8 @@ def cumulative(v):
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_loop_on_any_library(xp, f, axis):
     library("array_api_compat")
-    if xp.name in ("numpy", "cupy"):
-        pytest.skip("has a loop of its own")
+    if xp.name == "cupy":
+        pytest.skip("its own loop takes fewer kinds of results")
     expected = np.apply_along_axis(f, axis, CUBE)
     arr = xp.array(CUBE)
     with xpapply.options(fallback="silent"):
@@ -283,8 +283,8 @@ def test_loop_on_any_library(xp, f, axis):
 
 
 def test_loop_on_any_library_keeps_numpys_contract(xp):
-    if xp.name in ("numpy", "cupy"):
-        pytest.skip("has a loop of its own")
+    if xp.name == "cupy":
+        pytest.skip("its own loop takes fewer kinds of results")
     apply = xpapply.apply_along_axis
     with xpapply.options(fallback="silent"):
         with pytest.raises(ValueError, match="Cannot apply_along_axis when any iteration"):
