@@ -201,6 +201,16 @@ def test_sixteen_bits_written_for_batches():
     assert assert_fast(net).shape == (3, 3, 4)
 
 
+@pytest.mark.parametrize("value", [3.0, True, None, [1.0, 2.0], {"a": 1}, "text"], ids=repr)
+def test_results_that_are_no_tensors(value):
+    """The loop gives what NumPy's gives."""
+    with xpapply.options(fallback="silent"):
+        result = xpapply.apply_along_axis(Of(lambda self, x: value), 1, ARR)
+    expected = np.apply_along_axis(lambda v: value, 1, ARR)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+
+
 # --- callables ------------------------------------------------------------------------
 
 

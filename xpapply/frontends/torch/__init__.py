@@ -213,11 +213,16 @@ def slice_function(f: Any) -> Callable[..., Any]:
             native = native.astype(np.float64)  # torch cannot compute with these, or has them not
         with torch.no_grad():
             result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
-        if isinstance(result, (tuple, list)):
-            return [_numpy_dtype(r).detach().cpu().numpy() for r in result]
-        return _numpy_dtype(result).detach().cpu().numpy()
+        return _to_numpy(result)
 
     return call
+
+
+def _to_numpy(x: Any) -> Any:
+    """What forward returned, for NumPy's loop: tensors as arrays, all else as it is."""
+    if isinstance(x, (tuple, list)):
+        return [_to_numpy(y) for y in x]
+    return _numpy_dtype(x).detach().cpu().numpy() if isinstance(x, torch.Tensor) else x
 
 
 def _numpy_dtype(t: torch.Tensor) -> torch.Tensor:
