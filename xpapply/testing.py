@@ -242,9 +242,10 @@ def _double(f: Any) -> Any:
         biases = [None if b is None else b.astype(np.float64) for b in f.biases]
         return MLP(weights, biases, f.activations[:-1], f.activations[-1])
     if namespace.library(f) == "torch" and f.is_floating_point():
-        return f.double()
+        return f.double().cpu()
     if hasattr(f, "named_modules"):
-        return copy.deepcopy(f).double()
+        # on the CPU: torch's CUDA Hardsigmoid multiplies by a float32 1/6 in float64 too
+        return copy.deepcopy(f).double().cpu()
     return f
 
 

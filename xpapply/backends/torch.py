@@ -6,6 +6,7 @@ operations on it.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -118,13 +119,29 @@ def empty(shape: tuple[int, ...], dtype: str, like: torch.Tensor) -> torch.Tenso
 
 def lend(x: torch.Tensor, dtype: str) -> tuple[str, Any] | None:
     """A CUDA tensor goes to CuPy's kernels, if CuPy is there."""
-    if x.device.type != "cuda" or importlib.util.find_spec("cupy") is None:
+    if x.device.type != "cuda" or not _cupy_is_installed():
         return None
     if torch.bfloat16 in (x.dtype, getattr(torch, dtype)):  # CuPy has no bfloat16
         return None
     import cupy
 
     return "cupy", cupy.from_dlpack(x.detach())
+
+
+@functools.cache
+def _cupy_is_installed() -> bool:
+    return importlib.util.find_spec("cupy") is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _borrowed(stream: torch.cuda.Stream) -> Any:
+    """torch's stream as one of CuPy's."""
+    import cupy
+
+    try:
+        return cupy.cuda.Stream.from_external(stream)
+    except (AttributeError, TypeError, ValueError):  # an older CuPy or torch
+        return cupy.cuda.ExternalStream(stream.cuda_stream)
 
 
 @contextmanager
@@ -136,11 +153,7 @@ def lending(x: torch.Tensor) -> Iterator[None]:
     import cupy
 
     stream = torch.cuda.current_stream(x.device)
-    try:
-        borrowed = cupy.cuda.Stream.from_external(stream)
-    except (AttributeError, TypeError, ValueError):  # an older CuPy or torch
-        borrowed = cupy.cuda.ExternalStream(stream.cuda_stream)
-    with cupy.cuda.Device(x.device.index), borrowed:
+    with cupy.cuda.Device(x.device.index), _borrowed(stream):
         yield
 
 
