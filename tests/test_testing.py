@@ -88,6 +88,22 @@ def test_nan_that_is_lost_is_noticed(monkeypatch):
         testing.assert_parity(NET, 1, arr)
 
 
+def test_batch_norms_that_cancel(torch):
+    """bias - mean * scale cancels in float64, in ours and in the oracle."""
+    torch.manual_seed(0)
+    norm = torch.nn.BatchNorm1d(16).double().eval()
+    norm.running_mean.normal_()
+    norm.running_var.uniform_(0.1, 2)
+    with torch.no_grad():
+        norm.weight.normal_()
+        shift = norm.running_mean / torch.sqrt(norm.running_var + norm.eps) * norm.weight
+        norm.bias.copy_(shift * (1 + torch.logspace(-12, 0, 16)))
+        norm.bias[0] = 2.0
+    net = torch.nn.Sequential(torch.nn.Linear(1, 16, bias=False).double(), norm)
+    testing.assert_parity(net, 0, np.zeros(1))
+    testing.assert_parity(net.float(), 0, np.zeros(1))
+
+
 @pytest.mark.parametrize("order", testing.ORDERS)
 def test_layouts(order):
     seen = []
