@@ -61,7 +61,8 @@ class MLP:
         if not len(weights):
             raise InputError("MLP without layers: weights is empty")
         matrices = [_floating(w) for w in weights]
-        vectors = [None if b is None else _floating(b) for b in biases or [None] * len(matrices)]
+        biases = [None] * len(matrices) if biases is None else biases
+        vectors = [None if b is None else _floating(b) for b in biases]
         if len(vectors) != len(matrices):
             raise InputError(f"{len(matrices)} weights but {len(vectors)} biases")
         hidden = [activation] * (len(matrices) - 1) if isinstance(activation, str) else activation

@@ -47,19 +47,30 @@ class _Memory:
         self.warned: set[Hashable] = set()
 
 
-_memories: weakref.WeakKeyDictionary[Any, _Memory] = weakref.WeakKeyDictionary()
+_memories: dict[int, tuple[weakref.ref[Any], _Memory]] = {}
+"""By identity: objects that compare equal need not be the same function."""
 
 
 def _memory(f: Any) -> tuple[_Memory, Hashable]:
     """The memory of `f`, and what tells the methods of one object apart."""
     anchor, method = (f.__self__, f.__func__) if type(f) is MethodType else (f, None)
+    key = id(anchor)
+    found = _memories.get(key)
+    if found is not None and found[0]() is anchor:
+        return found[1], method
+    memory = _Memory()
     try:
-        found = _memories.get(anchor)
-        if found is None:
-            found = _memories[anchor] = _Memory()
-    except TypeError:  # cannot be hashed or referenced weakly: remember nothing
-        found = _Memory()
-    return found, method
+        ref = weakref.ref(anchor, lambda gone: _forget(key, gone))
+    except TypeError:  # cannot be referenced weakly: remember nothing
+        return memory, method
+    _memories[key] = ref, memory
+    return memory, method
+
+
+def _forget(key: int, gone: weakref.ref[Any]) -> None:
+    """Drop what is known of an object that is gone, unless another one has its identity now."""
+    if key in _memories and _memories[key][0] is gone:
+        del _memories[key]
 
 
 def _signature(axis: int, arr: Any) -> Hashable:
@@ -134,6 +145,8 @@ def _plan(
         raise ValueError(loop.EMPTY)
     _same_device(arr, (*args, *kwargs.values()))
     lifted = _lift(frontend, f, aval, args, kwargs)
+    if shape[axis] == 0:
+        return in_loop("the slices are empty")
     reasons: list[str] = []
     differentiable = _differentiable(frontend, f, arr, args, kwargs)
     result = None if lifted.bound is None else lifted.bound.graph.result
@@ -187,12 +200,15 @@ def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: d
     if found is None or not found.unchanged():
         bound: engines.Bound | None = None
         reason: str | None = None
+        sources: tuple[Any, ...] = ()
         try:
-            bound = engines.Bound(compact(fold(frontend.lift(f, aval, args, kwargs))))
+            graph = frontend.lift(f, aval, args, kwargs)
+            sources = graph.sources
+            bound = engines.Bound(compact(fold(graph)))
         except TraceError as error:
             reason = str(error)
         # watched from now on: lifting itself may write (weight_norm recomputes its weight)
-        found = _Lifted(frontend.watch(f, args, kwargs), bound, reason)
+        found = _Lifted(frontend.watch(f, args, kwargs, sources), bound, reason)
         if not (args or kwargs):
             memory.lifted[key] = found
     return found

@@ -73,6 +73,12 @@ class Program:
             i for out, (region, _) in self._fused.items() for i in region.nodes if i != out
         }
         self._bias = {} if self._fused else self._biased_products()
+        products = [i for i in range(len(graph.nodes)) if self._is_affine(i)]
+        # weights and biases in the form that products want lie behind the values of the nodes
+        self._packed = {w: len(graph.nodes) + k for k, w in enumerate(products)}
+        self._packed_bias = {
+            add: len(graph.nodes) + len(products) + k for k, add in enumerate(self._bias)
+        }
         self.steps = [
             self._step(i) for i in range(len(graph.nodes)) if self._batched[i] and self._runs(i)
         ]
@@ -123,9 +129,9 @@ class Program:
             region, call = self._fused[i]
             return Step(i, region.inputs, call)
         if i in self._bias or self._is_affine(i):
-            product, bias = self._bias.get(i, (i, -1))
-            weights, x = self.graph.nodes[product].args
-            return Step(i, (x, weights, bias), self._affine)
+            product = self._bias[i][0] if i in self._bias else i
+            x = self.graph.nodes[product].args[1]
+            return Step(i, (x, self._packed[product], self._packed_bias.get(i, -1)), self._affine)
         if n.op == "cast":
             return Step(i, n.args, lambda x, out: lib.cast(x, attrs["dtype"], out))
         if kind is Kind.ELEMENTWISE or kind is Kind.COMPOSITE:  # a composite the library has
@@ -154,6 +160,10 @@ class Program:
         rows = self.library.affine(x.T, weights, bias, None if out is None else out.T)
         return rows.T
 
+    def _nodes(self, step: Step) -> list[int]:
+        """The operands of a step that are nodes of the graph."""
+        return [a for a in step.args if 0 <= a < len(self.graph.nodes)]
+
     def _plan_buffers(self) -> dict[int, int]:
         """Which buffer each computed node writes to; a buffer is used again once it is free."""
         nodes = self.graph.nodes
@@ -163,9 +173,8 @@ class Program:
             i = step.node
             if _is_view(nodes[i].op):
                 root[i] = root[nodes[i].args[0]]
-            for a in step.args:
-                if a >= 0:
-                    last[root[a]] = i
+            for a in self._nodes(step):
+                last[root[a]] = i
         slots: dict[int, int] = {}
         free: list[int] = []
         count = 0
@@ -174,13 +183,16 @@ class Program:
             if _is_view(nodes[i].op) or i == self.graph.out:
                 continue
             elementwise = OPS[nodes[i].op].kind in (Kind.ELEMENTWISE, Kind.COMPOSITE)
-            dying = [r for r in {root[a] for a in step.args if a >= 0} if last.get(r) == i]
+            roots = [root[a] for a in self._nodes(step)]
+            dying = [r for r in set(roots) if last.get(r) == i]
             dying = [r for r in dying if r in slots]
-            # in place, where an operand of the same shape is read for the last time
+            # in place, where an operand of the same shape is read for the last time, and no
+            # other operand is a view of its memory
             same = [
                 r
                 for r in dying
                 if elementwise
+                and roots.count(r) == step.args.count(r)
                 and i not in self._bias
                 and r in step.args
                 and nodes[r].aval == nodes[i].aval
@@ -203,7 +215,6 @@ class Program:
         """Values of all nodes that depend on constants only: once per model state."""
         lib = self.library
         values: list[Any] = [None] * len(self.graph.nodes)
-        products = {self.graph.nodes[i].args[0] for i in range(len(values)) if self._is_affine(i)}
         for i, n in enumerate(self.graph.nodes):
             if self._batched[i]:
                 continue
@@ -217,11 +228,12 @@ class Program:
                 values[i] = layout(lib, n.op, args[0], attrs, batched=False)
             else:
                 values[i] = self._step(i).call(*args, out=None)
-        for i in products:
-            values[i] = lib.weights(values[i])
-        for add, (_, bias) in self._bias.items():
+        for product in self._packed:
+            values.append(lib.weights(values[self.graph.nodes[product].args[0]]))
+        for add in self._packed_bias:
             width = self.graph.nodes[add].aval.shape[0]
-            values[bias] = lib.broadcast_to(values[bias].reshape(-1), (width,))
+            bias = values[self._bias[add][1]].reshape(-1)
+            values.append(lib.broadcast_to(bias, (width,)))
         return values
 
     def scratch(self, rows: int) -> Scratch:

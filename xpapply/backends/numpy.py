@@ -222,7 +222,8 @@ class Lowered:
     ) -> None:
         batch_shape = x.shape[:at] + x.shape[at + 1 :]
         columns = np.moveaxis(x, at, 0).reshape(x.shape[at], -1)
-        target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
+        # with an ellipsis: without one an index of a 0-d array is a copy
+        target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :], ...)]
         target = np.moveaxis(target, range(at, at + ndim), range(ndim))
         flat = _flat_view(target, ndim)
         result = self._program.run(columns, bound, scratch, flat)

@@ -71,6 +71,8 @@ class _Torch:
     def reduce(
         self, op: str, x: torch.Tensor, axis: tuple[int, ...], keepdims: bool, out: Any
     ) -> torch.Tensor:
+        if not axis:  # torch takes no axes for all axes
+            return x if out is None else out.copy_(x)
         if op in ("max", "min"):
             return getattr(torch, f"a{op}")(x, axis, keepdims, out=out)  # type: ignore[no-any-return]
         if op == "prod":  # one axis at a time

@@ -368,6 +368,9 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
         if n.op not in ("reshape", "index", "broadcast_to") and not OPS[n.op].c:
             return None
         behind.append(i)
+    seen = {at, *behind}  # what is behind the reduction must not look at the slice again
+    if any(dependent[a] and a not in seen for i in behind for a in nodes[i].args):
+        return None
     source = node.args[1] if node.op == "einsum" else node.args[0]
     if any(nodes[i].aval.shape != length or not OPS[nodes[i].op].c for i in before):
         return None

@@ -9,8 +9,9 @@ A frontend module has three functions:
 
 ``lift(f, aval, args, kwargs) -> Graph``
     raises `TraceError` with the reason when it cannot;
-``watch(f, args, kwargs) -> callable``
-    ``unchanged() -> bool``: whether a graph that was lifted just before still holds;
+``watch(f, args, kwargs, sources) -> callable``
+    ``unchanged() -> bool``: whether a graph that was lifted just before, with these
+    `sources` of its constants, still holds;
 ``slice_function(f) -> callable``
     `f` for one slice of any library, as the plain loop calls it.
 

@@ -16,7 +16,7 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     return graph
 
 
-def watch(f: Any, args: tuple, kwargs: dict) -> Callable[[], bool]:
+def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
     """They cannot change."""
     return lambda: True
 

@@ -58,11 +58,14 @@ class Graph:
         The node that is the result.
     consts : tuple of ndarray
         Values of the const nodes, by their ``k``.
+    sources : tuple
+        What a frontend made the constants from, for it to notice changes; no pass keeps it.
     """
 
     nodes: tuple[Node, ...]
     out: int
     consts: tuple[np.ndarray, ...] = field(compare=False, repr=False, default=())
+    sources: tuple[Any, ...] = field(compare=False, repr=False, default=())
 
     @property
     def input(self) -> ShapeDtype:

@@ -131,8 +131,16 @@ def without_batch_of_one(graph: Graph) -> Graph:
     whole: dict[int, Value] = {}
 
     def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
+        result = shortened(builder, i, node, args)
+        # the axis of a batch of one is gone from the result already: what leads it is its own
+        return whole.get(i, result) if i == graph.out else result
+
+    def shortened(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
         leads = node.aval.shape[:1] == (1,)
         short = [a in whole for a in node.args]
+        if node.op == "index" and short[0] and node.attr("key")[:1] == (0,):
+            rest = node.attr("key")[1:]
+            return builder.op("index", args[0], key=rest) if rest else args[0]
         new = _without_leading(node, args, short) if leads else None
         if new is not None:
             operands, attrs = new

@@ -9,9 +9,11 @@ what touches the slice becomes a node. (torch.fx does not see through shape
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,7 @@ from .watch import Watch
 def parts(f: Any) -> Iterator[Any]:
     """Everything that a partial or bound method holds on to: functions, modules, arguments."""
     while f is not None:
-        if hasattr(f, "func") and hasattr(f, "args"):  # functools.partial
+        if isinstance(f, functools.partial):
             yield from (*f.args, *f.keywords.values())
             f = f.func
         else:
@@ -78,6 +80,9 @@ def _check_mode(f: Any) -> None:
             )
 
 
+_CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
+
+
 def _check(f: Any, args: tuple, kwargs: dict) -> None:
     """Refuse what tracing would get wrong."""
     _check_mode(f)
@@ -93,15 +98,35 @@ def _check(f: Any, args: tuple, kwargs: dict) -> None:
         raise TraceError("a global module hook is registered; torch itself runs every slice")
 
 
-def watch(f: Any, args: tuple, kwargs: dict) -> Callable[[], bool]:
-    """Notice changes of weights (also in place), structure, mode, hooks and attributes."""
+def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
+    """Refuse a forward that asks for the class of a value."""
+    for m in modules(f, args, kwargs):
+        # the stand-in is no tensor by class: torch's C code would take it for one
+        code = getattr(type(m).forward, "__code__", None)
+        own = not type(m).__module__.startswith("torch.nn.")
+        asked = _CLASS_QUESTIONS & set(code.co_names) if code is not None and own else ()
+        if asked:
+            raise TraceError(f"forward of {type(m).__name__} asks {min(asked)}() of its values")
+
+
+def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
+    """Notice changes of weights (also in place), structure, mode, hooks and attributes.
+
+    `sources` are the tensors that the graph's constants were made from, wherever
+    they were found: in lists, in globals, in modules that are not registered.
+    """
     everything = modules(f, args, kwargs)
     tensors = {id(t): t for m in everything for t in _tensors(m)}
-    others = [*(p for p in parts(f)), *args, *kwargs.values()]
+    others = [*parts(f), *args, *kwargs.values(), *sources]
     for m in everything:
         others += m.__dict__.values()
     tensors |= {id(t): t for t in others if isinstance(t, torch.Tensor)}
-    return Watch(everything, list(tensors.values()))
+    held: list[Any] = []
+    inner = f
+    while isinstance(inner, functools.partial):
+        held += [inner.keywords, *inner.args]
+        inner = inner.func
+    return Watch(everything, list(tensors.values()), held)
 
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
@@ -112,6 +137,7 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
     """
     _check(f, args, kwargs)
+    _check_classes(f, args, kwargs)
     if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
         raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")
     refusals: list[Exception] = []
@@ -123,10 +149,10 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         except Exception as error:  # forward itself does not take this shape
             refusals.append(TraceError(f"forward raises {type(error).__name__}: {error}"))
             refusals[-1].__cause__ = error
-    for refusal in refusals:
-        if isinstance(refusal, InputError):
-            raise refusal
     alone, batch_of_one = refusals
+    if isinstance(batch_of_one, InputError):
+        # only a batch could have fitted, or neither did
+        raise alone if isinstance(alone, InputError) else batch_of_one
     raise TraceError(f"{alone}; as a batch of one: {batch_of_one}") from alone
 
 
@@ -152,13 +178,17 @@ def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: 
     if batched:
         x = recorder.builder.op("reshape", x, shape=(1, *x.shape))
     result = f(StandIn(recorder, x, dtype, _device(f)), *args, **kwargs)
+    several = isinstance(result, (tuple, list))
+    if batched and several:
+        result = [r[0] for r in result]
     out, dtype = recorder.result(result)
-    if batched:
+    if batched and not several:
         if not out.shape or out.shape[0] != 1:
             raise TraceError(f"a batch of one slice gives shape {out.shape}, not (1, ...)")
         out = recorder.builder.op("reshape", out, shape=out.shape[1:])
     graph = recorder.builder.graph(recorder.round(out, dtype))
-    return without_batch_of_one(graph) if batched else graph
+    graph = without_batch_of_one(graph) if batched else graph
+    return replace(graph, sources=tuple(recorder.sources))
 
 
 def _device(f: Any) -> torch.device:
@@ -176,7 +206,9 @@ def _with_batch_of_one(f: Any) -> Callable[..., Any]:
             return f(v, *args, **kwargs)
         except (RuntimeError, ValueError, IndexError, TypeError) as first:
             try:
-                return f(v[None], *args, **kwargs)[0]
+                result = f(v[None], *args, **kwargs)
+                several = isinstance(result, (tuple, list))
+                return [r[0] for r in result] if several else result[0]
             except (RuntimeError, ValueError, IndexError, TypeError):
                 raise first from None
 
@@ -258,7 +290,10 @@ def vectorized(
     alive = weakref.WeakMethod(f) if isinstance(f, types.MethodType) else weakref.ref(f)
 
     def one(v: torch.Tensor) -> torch.Tensor:
-        result = _with_batch_of_one(alive())(v, *args, **kwargs)
+        function = alive()
+        if function is None:
+            raise InputError("the function that this plan was made for is gone: keep it alive")
+        result = _with_batch_of_one(function)(v, *args, **kwargs)
         return torch.stack(list(result)) if isinstance(result, (tuple, list)) else result
 
     def call(x: Any, a: int) -> Any:
@@ -271,7 +306,8 @@ def vectorized(
     def run(x: torch.Tensor, a: int) -> torch.Tensor:
         dtype = parameter_dtype(alive(), str(x.dtype).partition(".")[2])
         batch = x.shape[:a] + x.shape[a + 1 :]
-        rows = x.movedim(a, -1).reshape(-1, x.shape[a]).to(dtype)
+        rows = x.movedim(a, -1).reshape(-1, x.shape[a])
+        rows = rows.to(dtype, copy=True)  # forward may write into its input
         # autograd keeps everything anyway; else the memory is that of one chunk
         size = None if torch.is_grad_enabled() and x.requires_grad else _VMAP_SLICES
         y = torch.vmap(one, chunk_size=size)(rows)

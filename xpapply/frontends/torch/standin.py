@@ -35,7 +35,8 @@ class Recorder:
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self._arrays: dict[int, tuple[torch.Tensor, np.ndarray]] = {}
+        self._arrays: dict[tuple[int, torch.dtype], np.ndarray] = {}
+        self.sources: list[torch.Tensor] = []
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         """`x` in the dtype that graphs compute `dtype` in."""
@@ -44,6 +45,12 @@ class Recorder:
         except KeyError:
             raise TraceError(f"{dtype} values inside a network ({user_line()})") from None
         return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
+
+    def number(self, x: float, dtype: torch.dtype) -> Value:
+        """A number beside values of `dtype`."""
+        if dtype not in _IR_DTYPES:
+            raise TraceError(f"{dtype} values inside a network ({user_line()})")
+        return self.builder.scalar(x, _IR_DTYPES[dtype])
 
     def round(self, x: Value, dtype: torch.dtype) -> Value:
         """The result in its own dtype."""
@@ -56,16 +63,15 @@ class Recorder:
             return x.value if dtype is None else self.cast(x.value, dtype)
         if not isinstance(x, torch.Tensor):
             x = torch.as_tensor(x, dtype=dtype)
-        if x.requires_grad or id(x) not in self._arrays:
-            x = x.detach() if not x.requires_grad else x
-        found = self._arrays.get(id(x))
-        if found is None or found[0] is not x:
-            dtype = dtype or x.dtype
-            if dtype not in _IR_DTYPES:
-                raise TraceError(f"a constant of {x.dtype} ({user_line()})")
+        dtype = dtype or x.dtype
+        if dtype not in _IR_DTYPES:
+            raise TraceError(f"a constant of {x.dtype} ({user_line()})")
+        array = self._arrays.get((id(x), dtype))
+        if array is None:
             wide = x.detach().to(dtype).to(getattr(torch, _IR_DTYPES[dtype]))
-            found = self._arrays[id(x)] = (x, wide.cpu().numpy().copy())
-        return self.builder.const(found[1])
+            array = self._arrays[id(x), dtype] = wide.cpu().numpy().copy()
+            self.sources.append(x)  # kept alive, so no id is used again
+        return self.builder.const(array)
 
     def result(self, x: Any) -> tuple[Value, torch.dtype]:
         """What forward returned."""
@@ -113,12 +119,18 @@ class StandIn:
         cls, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func is torch.Tensor.where:
+            return _where(*args, **kwargs)
         return _call(_first((args, tuple(kwargs.values()))), func.__name__, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or not callable(getattr(torch.Tensor, name, None)):
             raise AttributeError(name)
         return lambda *args, **kwargs: _call(self, name, (self, *args), kwargs)
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """``x.where(c, y)`` is ``torch.where(c, x, y)``."""
+        return _where(self, condition, other)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -127,6 +139,10 @@ class StandIn:
 
     def __iter__(self) -> Any:
         return iter([_getitem(self.recorder, self, i) for i in range(len(self))])
+
+
+def _where(self: Any, condition: Any, other: Any) -> Any:
+    return _call(_first((self, condition, other)), "where", (condition, self, other), {})
 
 
 def _first(items: Any) -> Any:
@@ -260,6 +276,9 @@ def _promoted(*operands: Any) -> torch.dtype:
     """torch's own promotion, which looks at the number of dims too."""
     metas = [_meta(x) for x in operands]
     first: Any = metas[0]
+    if not any(isinstance(x, torch.Tensor) for x in metas):  # where(condition, 1.0, 2.0)
+        whole = all(isinstance(x, (bool, int)) for x in metas)
+        return torch.int64 if whole else torch.get_default_dtype()
     for other in metas[1:]:
         shapes = [getattr(x, "shape", ()) for x in (first, other)]
         shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
@@ -283,7 +302,7 @@ def _elementwise(name: str) -> Callable[..., StandIn]:
         values: list[Any] = []
         for i, x in enumerate(operands):
             if isinstance(x, (bool, int, float)):
-                values.append(x)
+                values.append(r.number(x, dtype))
             else:
                 condition = name == "where" and i == 0
                 values.append(r.value(x, torch.bool if condition else dtype))
@@ -338,7 +357,7 @@ def _rows() -> dict[str, Callable[..., StandIn]]:
 
 
 def _linear(r: Recorder, input: StandIn, weight: Any, bias: Any = None) -> StandIn:
-    if not isinstance(weight, torch.Tensor):
+    if type(weight) is StandIn or not isinstance(weight, torch.Tensor):
         raise TraceError("linear with weights that depend on the slice")
     if input.dtype != weight.dtype:
         raise TraceError(f"linear of {input.dtype} values with {weight.dtype} weights")
@@ -361,15 +380,15 @@ def _linear(r: Recorder, input: StandIn, weight: Any, bias: Any = None) -> Stand
 def _matmul(r: Recorder, a: Any, b: Any) -> StandIn:
     if not all(isinstance(x, (torch.Tensor, StandIn)) for x in (a, b)):
         raise TypeError(f"matmul of {type(a).__name__} and {type(b).__name__}")
-    if isinstance(b, torch.Tensor) and b.ndim <= 2:
+    if type(b) is not StandIn and b.ndim <= 2:
         return _linear(r, a, b.mT if b.ndim == 2 else b)
-    if isinstance(a, torch.Tensor) and isinstance(b, StandIn) and b.ndim == 1:
+    if type(a) is not StandIn and b.ndim == 1:
         return _linear(r, b, a)
     left, right = ("ij"[-a.ndim :], "jk"[: b.ndim]) if max(a.ndim, b.ndim) <= 2 else ("", "")
     if not left or not right:
         raise TraceError(f"matmul of shapes {tuple(a.shape)} and {tuple(b.shape)}")
     left = "j" if a.ndim == 1 else left
-    dtype = _promoted(a, b)
+    dtype = _joined((a, b))
     out = "".join(k for k in left + right if k != "j")
     y = r.builder.op(
         "einsum", r.value(a, dtype), r.value(b, dtype), subscripts=f"{left},{right}->{out}"
@@ -448,8 +467,10 @@ def _along(name: str) -> Callable[..., StandIn]:
     """softmax and log_softmax."""
 
     def rule(
-        r: Recorder, input: StandIn, dim: Any = None, _stacklevel: int = 3, dtype: Any = None
+        r: Recorder, input: StandIn, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None
     ) -> StandIn:
+        if isinstance(_stacklevel, torch.dtype):  # torch.softmax(x, dim, dtype)
+            dtype = _stacklevel
         if dim is None:  # torch's deprecated guess
             dim = 0 if input.ndim in (0, 1, 3) else 1
         dtype = dtype or input.dtype
@@ -460,13 +481,13 @@ def _along(name: str) -> Callable[..., StandIn]:
 
 
 def _axis(dim: int, ndim: int) -> int:
-    if not -ndim <= dim < ndim:
+    if isinstance(dim, bool) or not -ndim <= dim < ndim:
         raise TraceError(f"dim={dim} of a tensor with {ndim} axes")
     return dim % ndim
 
 
 def _axes(dim: Any, ndim: int) -> tuple[int, ...]:
-    if dim is None:
+    if dim is None or dim == ():
         return tuple(range(ndim))
     return tuple(_axis(d, ndim) for d in ((dim,) if isinstance(dim, int) else dim))
 
@@ -478,8 +499,12 @@ def _reduction(name: str) -> Callable[..., StandIn]:
         if name in ("max", "min") and dim is not None:
             raise TraceError(f"{name} along a dim gives indices too: use a{name}")
         dtype = dtype or input.dtype
+        if not dtype.is_floating_point and name in ("sum", "prod", "mean"):
+            raise TraceError(f"{name} of {dtype} values gives integers")
         axes = _axes(dim, input.ndim)
-        y = r.builder.op(name, r.value(input, dtype), axis=axes, keepdims=keepdim)
+        y = r.value(input, dtype)
+        if axes:
+            y = r.builder.op(name, y, axis=axes, keepdims=keepdim)
         return _like(r, y, dtype, input.device)
 
     return rule
@@ -487,8 +512,10 @@ def _reduction(name: str) -> Callable[..., StandIn]:
 
 def _amax(name: str) -> Callable[..., StandIn]:
     def rule(r: Recorder, input: StandIn, dim: Any = (), keepdim: bool = False) -> StandIn:
-        axes = _axes(None if dim == () else dim, input.ndim)
-        y = r.builder.op(name, input.value, axis=axes, keepdims=keepdim)
+        axes = _axes(dim, input.ndim)
+        y = input.value
+        if axes:
+            y = r.builder.op(name, y, axis=axes, keepdims=keepdim)
         return _like(r, y, input.dtype, input.device)
 
     return rule
@@ -503,7 +530,11 @@ def _var(
     *,
     correction: float | None = None,
 ) -> StandIn:
+    if isinstance(dim, bool):  # the overload x.var(unbiased)
+        unbiased, dim = dim, None
     correction = float(unbiased) if correction is None else correction
+    if not _axes(dim, input.ndim):
+        raise TraceError("the variance of one number")
     y = r.builder.op(
         "var", input.value, axis=_axes(dim, input.ndim), correction=correction, keepdims=keepdim
     )
@@ -516,6 +547,8 @@ def _std(r: Recorder, *args: Any, **kwargs: Any) -> StandIn:
 
 def _pow(r: Recorder, input: Any, exponent: Any) -> StandIn:
     multiply = _rows()["multiply"]
+    if not isinstance(exponent, (int, float)):
+        raise TraceError(f"a power of a {type(exponent).__name__}: numbers are known")
     if exponent == 2:
         return multiply(r, input, input)
     if exponent == 3:
@@ -576,6 +609,19 @@ def _through_meta(name: str) -> Callable[..., StandIn]:
         return _view(r, input, r.builder.op("reshape", input.value, shape=shape))
 
     return rule
+
+
+def _prelu(r: Recorder, input: StandIn, weight: Any) -> StandIn:
+    """One slope for all, or one per channel: axis 1 of a batch."""
+    slopes = weight.numel() if isinstance(weight, torch.Tensor) else 0
+    if type(weight) is StandIn or not slopes or (slopes > 1 and input.ndim < 2):
+        raise TraceError(f"prelu with {slopes} slopes on shape {tuple(input.shape)}")
+    if slopes > 1 and input.shape[1] != slopes:
+        raise InputError(f"a PReLU has {slopes} slopes, its input shape {tuple(input.shape)}")
+    slope = r.value(weight, input.dtype)
+    if slopes > 1 and input.ndim > 2:
+        slope = r.builder.op("reshape", slope, shape=(slopes, *(1,) * (input.ndim - 2)))
+    return _like(r, r.builder.op("prelu", input.value, slope), input.dtype, input.device)
 
 
 def _permute(r: Recorder, input: StandIn, *dims: Any) -> StandIn:
@@ -651,17 +697,24 @@ def _unbind(r: Recorder, input: StandIn, dim: int = 0) -> list[StandIn]:
 
 
 def _glu(r: Recorder, input: StandIn, dim: int = -1) -> StandIn:
+    if input.shape[_axis(dim, input.ndim)] % 2:
+        raise TraceError(f"glu of an odd length, shape {tuple(input.shape)}")
     a, b = _chunk(r, input, 2, dim)
     return _rows()["multiply"](r, a, _rows()["sigmoid"](r, b))
 
 
 def _to(r: Recorder, input: StandIn, *args: Any, **kwargs: Any) -> StandIn:
     """.to(...): another dtype is a cast; another device is where everything runs anyway."""
+    dtype = input.dtype
     for a in (*args, *kwargs.values()):
-        if isinstance(a, (torch.dtype, torch.Tensor, StandIn)):
+        if isinstance(a, (torch.dtype, torch.Tensor)):
             dtype = a if isinstance(a, torch.dtype) else a.dtype
-            return _like(r, r.cast(input.value, dtype), dtype, input.device)
-    return input
+    if dtype == input.dtype:
+        # torch returns the very tensor, unless it is asked for a copy
+        return _clone(r, input) if kwargs.get("copy") else input
+    if dtype in (torch.float16, torch.bfloat16) and input.dtype.is_floating_point:
+        raise TraceError(f"rounding to {dtype} inside a network")
+    return _like(r, r.cast(input.value, dtype), dtype, input.device)
 
 
 def _to_dtype(dtype: torch.dtype) -> Callable[..., StandIn]:
@@ -695,6 +748,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "feature_dropout": _dropout,
     "feature_alpha_dropout": _dropout,
     "dropout1d": _dropout,
+    "prelu": _prelu,
     "softmax": _along("softmax"),
     "log_softmax": _along("log_softmax"),
     "softmin": lambda r, input, dim=None, _stacklevel=3, dtype=None: _along("softmax")(
