@@ -44,6 +44,19 @@ def test_every_result_is_written(cupy, widths, slices):
         close(got if axis else got.T, want)
 
 
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_every_result_is_written_along_a_middle_axis(cupy, widths):
+    """Results that lie apart; blocks and output in memory that holds NaN before."""
+    net = network(*widths)
+    x = np.random.default_rng(7).standard_normal((7, 2 * widths[0] + 1, 9)).astype("f")
+    array = cupy.asarray(x)[:, 1::2][::-1]
+    for numbers in (504, 1 << 13, 1 << 16, 1 << 20):
+        poison = [cupy.full(numbers, np.nan, "f") for _ in range(4)]
+        del poison
+    got = xpapply.apply_along_axis(net, 1, array).get()
+    close(got, expected(net, x[:, 1::2][::-1], 1))
+
+
 def test_only_the_output_is_allocated(cupy):
     net = network(16, 32, 32, 3)
     x = cupy.ones((50_000, 16), "f")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ class Watch:
         self._dicts = [(d, dict(d)) for m in modules for d in _dicts(m)]
         self._classes = [(weakref.ref(m), type(m)) for m in modules]
         self._tensors = [(t, _state(t)) for t in tensors]
-        self._bytes = [(t, c) for t in tensors if (c := _content(t)) is not None]
+        # a function that reads the bytes, and what it read
+        readers = [r for t in tensors if (r := _reader(t)) is not None]
+        self._bytes = [(read, read()) for read in readers]
         inside = [v for m in modules for k, v in m.__dict__.items() if k not in _STANDARD]
         inside += others
         # what may change inside without being replaced
@@ -53,7 +56,7 @@ class Watch:
                 return False
         if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
             return False
-        return all(_content(t) == content for t, content in self._bytes)
+        return all(read() == content for read, content in self._bytes)
 
 
 _STANDARD = frozenset(nn.Module().__dict__)
@@ -63,14 +66,16 @@ def _state(t: torch.Tensor) -> tuple[Any, ...]:
     return t._version, t.data_ptr(), t.requires_grad, t.shape, t.stride()
 
 
-def _content(t: torch.Tensor) -> bytes | None:
-    """The bytes of a small tensor on the CPU."""
+def _reader(t: torch.Tensor) -> Callable[[], bytes] | None:
+    """How to read the bytes of a small tensor on the CPU."""
     if t.device.type != "cpu" or t.layout != torch.strided or t.nbytes > _COMPARED_BYTES:
         return None
     t = t.detach()
+    if t.is_contiguous():
+        return t.view(-1).view(torch.uint8).numpy().tobytes  # a view: reads what is there then
     if t.dtype == torch.bfloat16:
         t = t.view(torch.int16)
-    return t.numpy().tobytes()
+    return t.numpy().tobytes
 
 
 def _is_mutable(value: Any) -> bool:
