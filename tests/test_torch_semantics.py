@@ -278,6 +278,20 @@ def test_wrong_width_only_alone_is_no_wrong_width():
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+def test_a_slice_that_torch_takes_is_no_batch_of_one():
+    """What has no row in the table for a slice must not be lifted as a batch, which it is not."""
+
+    def forward(m, x):
+        y = m.l(x)
+        return torch.cumsum(y, 0) if y.ndim == 1 else y.sum(0, keepdim=True)
+
+    net = Net(forward, l=linear(4, 3))
+    arr = np.random.default_rng(3).standard_normal((5, 4)).astype("f")
+    with xpapply.options(engine="loop"):
+        want = xpapply.apply_along_axis(net, 1, arr)
+    np.testing.assert_allclose(xpapply.apply_along_axis(net, 1, arr), want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("engine", ["", "numpy", "torch"])
 def test_empty_slices(engine):
     net = Net(lambda m, x: x.sum())

@@ -142,6 +142,8 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")
     refusals: list[Exception] = []
     for batched in (False, True):
+        if batched and _takes_a_slice(f, aval, args, kwargs):
+            raise refusals[0]  # a batch of one might mean something else
         try:
             return _lift_surely(f, aval, args, kwargs, batched=batched)
         except (InputError, TraceError) as error:
@@ -154,6 +156,17 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         # only a batch could have fitted, or neither did
         raise alone if isinstance(alone, InputError) else batch_of_one
     raise TraceError(f"{alone}; as a batch of one: {batch_of_one}") from alone
+
+
+def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
+    """Whether torch itself takes a slice as it is."""
+    zeros = torch.zeros(aval.shape, dtype=parameter_dtype(f, aval.dtype), device=_device(f))
+    try:
+        with untouched(modules(f, args, kwargs)):
+            f(zeros, *args, **kwargs)
+    except Exception:
+        return False
+    return True
 
 
 def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
