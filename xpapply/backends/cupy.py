@@ -383,6 +383,9 @@ class _CuPy:
     def weights(self, w: Any) -> Any:
         return w
 
+    def bias(self, b: Any) -> Any:
+        return b
+
     def affine(self, x: Any, weights: Any, bias: Any, out: Any) -> Any:
         return cupy.matmul(weights, x, out=out)
 

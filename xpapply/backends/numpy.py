@@ -22,8 +22,9 @@ from ..program import Program, Scratch
 
 ENGINE = "numpy"
 
-BLOCK_BYTES = 1 << 20
-"""One buffer of a block: two of them and the weights stay in a 2 MiB L2 cache."""
+BLOCK_BYTES = 1 << 21
+"""One buffer of a block: smaller ones have threads wait for each other more (measured)."""
+_BIAS_NUMBERS = 4096
 _STACK_MACS = 1 << 18
 """Multiply-adds of one product in a stack. OpenBLAS runs products up to this size in the
 calling thread, so that our own threads do not wait for its thread pool."""
@@ -75,6 +76,10 @@ class _NumPy:
     def weights(self, w: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(w.T)
 
+    def bias(self, b: np.ndarray) -> np.ndarray:
+        """Repeated: with short rows NumPy spends its time between them, not on additions."""
+        return np.tile(b, max(1, _BIAS_NUMBERS // max(1, len(b))))
+
     def affine(
         self, rows: np.ndarray, weights: np.ndarray, bias: Any, out: np.ndarray | None
     ) -> np.ndarray:
@@ -91,7 +96,18 @@ class _NumPy:
             )
         if whole < len(rows):
             np.matmul(rows[whole:], weights, out=out[whole:])
-        return out if bias is None else np.add(out, bias, out=out)
+        return out if bias is None else self._add_bias(out, bias)
+
+    def _add_bias(self, out: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        n = out.shape[1]
+        whole = 0
+        if out.flags.c_contiguous and out.size:
+            whole = len(out) - len(out) % (len(bias) // n)
+            flat = out[:whole].reshape(-1, len(bias))
+            np.add(flat, bias, out=flat)
+        if whole < len(out):
+            np.add(out[whole:], bias[:n], out=out[whole:])
+        return out
 
     def einsum(self, subscripts: str, x: Any, y: Any, out: Any) -> np.ndarray:
         if out is None:
@@ -243,7 +259,7 @@ def _flat_view(x: np.ndarray, ndim: int) -> np.ndarray | None:
 def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:
     """Slices per block: buffers that stay in cache, not so few that calls dominate."""
     rows = (block_bytes or BLOCK_BYTES) // row_bytes
-    return max(1, min(slices, rows if block_bytes else max(1024, min(16384, rows))))
+    return max(1, min(slices, rows if block_bytes else max(1024, min(32768, rows))))
 
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}

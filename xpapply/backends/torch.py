@@ -85,6 +85,9 @@ class _Torch:
     def weights(self, w: torch.Tensor) -> torch.Tensor:
         return w.t()
 
+    def bias(self, b: torch.Tensor) -> torch.Tensor:
+        return b
+
     def affine(
         self, rows: torch.Tensor, weights: torch.Tensor, bias: Any, out: torch.Tensor | None
     ) -> torch.Tensor:
