@@ -45,7 +45,7 @@ _BLOCKS_PER_SM = 16
 _FEW_SLICES = 16384
 """Fewer slices than this leave threads idle if each takes whole slices ..."""
 _LONG = 64
-"""... and slices at least this long keep the threads of a block busy on one slice (measured)."""
+"""... and slices at least this long keep the threads of a block busy on one slice."""
 _BLOCK_BYTES = 1 << 28
 """One buffer of a block: many launches cost more time than small blocks save memory traffic."""
 
