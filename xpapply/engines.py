@@ -83,7 +83,7 @@ class Engine:
         if self._lends:
             loan = own.lend(x, self._result.dtype)
             if loan is None or loan[0] != self.name:  # not the array that this was chosen for
-                return self._chosen_anew(arr)(arr, axis)
+                return chosen(self._bound, arr)(arr, axis)
             source, target = loan[1], own.lend(out, self._result.dtype)[1]
             if hasattr(own, "lending"):
                 context = own.lending(x)
@@ -97,14 +97,6 @@ class Engine:
             # what NumPy's own loop does with the type of its input
             return arr.__array_wrap__(y, None, False)
         return y
-
-    def _chosen_anew(self, arr: Any) -> Engine:
-        reasons: list[str] = []
-        found = choose(self._bound, arr, reasons)
-        if found is None:
-            why = "; ".join(reasons) or f"{self.name} cannot read its memory"
-            raise UnsupportedError(f"no engine runs this graph: {why}")
-        return found
 
     def _check(self, x: Any, axis: int) -> None:
         """Plans can be called with any array; a wrong one must not get an answer."""
@@ -148,11 +140,7 @@ class AnyLibrary:
         """Run on all slices of `arr` along `axis`."""
         key = (namespace.library(arr), config.current().engine, namespace.place(arr))
         if key not in self._engines:
-            reasons: list[str] = []
-            found = choose(self._bound, arr, reasons)
-            if found is None:
-                raise UnsupportedError(f"no engine runs this graph: {'; '.join(reasons)}")
-            self._engines[key] = found
+            self._engines[key] = chosen(self._bound, arr)
         return self._engines[key](arr, axis)
 
 
@@ -171,6 +159,16 @@ def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
             return Engine(name, bound, library)
         reasons.append(f"{name}: {refusal}")
     return None
+
+
+def chosen(bound: Bound, arr: Any) -> Engine:
+    """The fastest engine that can run the graph on `arr`, or `UnsupportedError`."""
+    reasons: list[str] = []
+    found = choose(bound, arr, reasons)
+    if found is None:
+        why = "; ".join(reasons) or f"{config.current().engine} cannot read its memory"
+        raise UnsupportedError(f"no engine runs this graph: {why}")
+    return found
 
 
 def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:

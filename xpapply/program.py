@@ -62,7 +62,7 @@ class Program:
     def __init__(self, graph: Graph, library: Library) -> None:
         self.graph = graph
         self.library = library
-        self.input = next(i for i, n in enumerate(graph.nodes) if n.op == "input")
+        self.input = graph.entry
         self._batched = [n.aval.shape[-1:] == (BATCH,) for n in graph.nodes]
         found = regions(graph)
         self._fused: dict[int, tuple[Region, Callable[..., Any]]] = {}

@@ -42,12 +42,10 @@ class Stage:
 def stages(graph: Graph) -> list[Stage] | None:
     """The stages of a graph; None if it is no chain, or a piece has no kernel."""
     graph = prepare(graph)
-    dependent: list[bool] = []
-    for n in graph.nodes:
-        dependent.append(n.op == "input" or any(dependent[a] for a in n.args))
+    dependent = graph.dependent()
     last = {a: i for i, n in enumerate(graph.nodes) for a in n.args}
     last[graph.out] = len(graph.nodes)
-    start = next(i for i, n in enumerate(graph.nodes) if n.op == "input")
+    start = graph.entry
     cuts = []  # values that everything behind them depends on, and on nothing else
     for i in range(len(graph.nodes)):
         alive = [j for j in range(i + 1) if dependent[j] and last.get(j, -1) > i]
@@ -82,12 +80,8 @@ def _piece(graph: Graph, start: int, end: int) -> Stage:
     elementwise = all(
         OPS[n.op].kind is Kind.LEAF or (OPS[n.op].c and n.aval.shape == shape) for n in piece.nodes
     )
-    same = piece.input == piece.result and start != _input(graph)
+    same = piece.input == piece.result and start != graph.entry
     return Stage("fused" if elementwise and same else "kernel", piece)
-
-
-def _input(graph: Graph) -> int:
-    return next(i for i, n in enumerate(graph.nodes) if n.op == "input")
 
 
 def _cut(graph: Graph, start: int, end: int) -> Graph:

@@ -346,9 +346,7 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     nodes = graph.nodes
     if math.prod(graph.result.shape) != 1:
         return None
-    dependent: list[bool] = []
-    for n in nodes:
-        dependent.append(n.op == "input" or any(dependent[a] for a in n.args))
+    dependent = graph.dependent()
     reductions = [
         i for i, n in enumerate(nodes) if dependent[i] and (n.op == "einsum" or n.op in _IDENTITY)
     ]
@@ -392,7 +390,7 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
                 return None
     dtype = nodes[at].aval.dtype
     T = TYPES[dtype]
-    start = next(i for i, n in enumerate(nodes) if n.op == "input")
+    start = graph.entry
 
     def name(a: int) -> str:
         return "in0" if a == start else f"c{a}"

@@ -109,7 +109,7 @@ def prepare(graph: Graph) -> Graph:
 def why_not(graph: Graph) -> str | None:
     """Why there is no such function, or None."""
     graph = prepare(graph)
-    dependent = _dependent(graph)
+    dependent = graph.dependent()
     for i, n in enumerate(graph.nodes):
         kind = OPS[n.op].kind
         if n.aval.dtype not in TYPES:
@@ -128,13 +128,6 @@ def why_not(graph: Graph) -> str | None:
     if len(compute) > 1:
         return "products in several dtypes"
     return None
-
-
-def _dependent(graph: Graph) -> list[bool]:
-    found: list[bool] = []
-    for n in graph.nodes:
-        found.append(n.op == "input" or any(found[a] for a in n.args))
-    return found
 
 
 def compute_dtype(graph: Graph) -> str:
@@ -159,7 +152,7 @@ class _Writer:
         self.dtype = compute_dtype(graph)
         self.lanes = 16 // np.dtype(self.dtype).itemsize
         self.weights = Weights(self.lanes)
-        self.dependent = _dependent(graph)
+        self.dependent = graph.dependent()
         self.regions = regions(graph)
         self.region_of = {i: r for r in self.regions.values() for i in r.nodes}
         self.uses: dict[int, list[int]] = {}
@@ -233,7 +226,7 @@ class _Writer:
         if self.graph.nodes[x].op == "input":
             return None
         region = self.regions.get(x)
-        start = next(k for k, n in enumerate(self.graph.nodes) if n.op == "input")
+        start = self.graph.entry
         if region is None or start not in region.inputs or not self._private(region, start):
             return False
         return region
@@ -421,7 +414,7 @@ XPAPPLY_INLINE void {self.name}(
         offset = self.weights.add(k * padded, (w,), "columns")
         self._declare(i)
         self._loop(n, [f"v{i}[j][r] = {self._start(i)};"])
-        start = next(a for a, m in enumerate(self.graph.nodes) if m.op == "input")
+        start = self.graph.entry
         at = {start: "in"}
         if source is not None:
             for a in source.inputs:

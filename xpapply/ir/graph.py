@@ -70,7 +70,19 @@ class Graph:
     @property
     def input(self) -> ShapeDtype:
         """Shape and dtype of the slice."""
-        return next(n.aval for n in self.nodes if n.op == "input")
+        return self.nodes[self.entry].aval
+
+    @property
+    def entry(self) -> int:
+        """The input node."""
+        return next(i for i, n in enumerate(self.nodes) if n.op == "input")
+
+    def dependent(self) -> list[bool]:
+        """For every node whether it depends on the slice."""
+        found: list[bool] = []
+        for n in self.nodes:
+            found.append(n.op == "input" or any(found[a] for a in n.args))
+        return found
 
     @property
     def result(self) -> ShapeDtype:
