@@ -1,0 +1,171 @@
+"""The rows of `numpy`: which functions run for all slices at once, and by which rule.
+
+Functions that only move values around share the rule `moves`: it runs the function once, on the
+*numbers* of the elements, and then moves the data of all slices by what came out. Most others
+run as they are along an axis of the batch (`axis`), or take stacks of matrices by themselves.
+What is left has a function of its own here or in `numpy_own`, with the parameters of the NumPy
+function behind `xp` and `call`. Such a function raises `Awkward` for arguments that are not
+worth a batched way; then the rule calls the function once per slice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import Known, NoRule, Rows
+from . import numpy_math as maths
+from . import numpy_own as own
+from .numpy_math import bincount_rows
+from .rules import Rule, along, bound, elementwise, leaves, mapped, stacked, table
+
+__all__ = ["ROWS", "bincount_rows"]
+
+
+def checked(rule: Rule) -> Rule:
+    """`rule`, unless something is written in place; operands are made C-contiguous.
+
+    NumPy sums along the last axis of a C-contiguous array bit for bit as it sums one row of it.
+    """
+
+    def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        own.no_output(kwargs)
+        args, kwargs = mapped(own.contiguous(xp), args), mapped(own.contiguous(xp), kwargs)
+        return rule(xp, call, args, kwargs)
+
+    return call_rule
+
+
+def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) -> Rule:
+    """`rules.along` for operands that NumPy flattens together; the rest goes slice by slice."""
+    rule = along(default, axis_name=axis_name, reduces=reduces)
+
+    def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        own.no_output(kwargs)
+        given = bound(call, args, kwargs)
+        own.no_output(given)
+        if given.get("overwrite_input"):
+            raise NoRule("overwrite_input")
+        ndims = {x.ndim for x in leaves(given)}
+        constants = any(np.ndim(x) > 0 for k, x in given.items() if own.is_data(k, x, axis_name))
+        whole = given.get(axis_name, default) is None and max(ndims) > 1
+        if len(ndims) > 1 or max(ndims) == 0 or (whole and (constants or given.get("keepdims"))):
+            return own.by_rows(xp, call, args, kwargs)
+        args, kwargs = mapped(own.contiguous(xp), args), mapped(own.contiguous(xp), kwargs)
+        return rule(xp, call, args, kwargs)
+
+    return call_rule
+
+
+def matrices(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Functions of one matrix that take stacks of them."""
+    if args and isinstance(args[0], Rows) and args[0].ndim >= 2 and len(list(leaves(args))) == 1:
+        if leaves_of := list(leaves(kwargs)):
+            raise NoRule(f"{len(leaves_of)} more operands")
+        return stacked(xp, call, args, kwargs)
+    return own.by_rows(xp, call, args, kwargs)
+
+
+def numbers(function: Any) -> Rule:
+    """What depends on the shape only: the function, of a value of that shape."""
+
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        return call(*mapped(lambda x: x.array[0], args), **mapped(lambda x: x.array[0], kwargs))
+
+    return rule
+
+
+ELEMENTWISE = """around round clip isclose real imag angle sinc i0 fix isneginf isposinf iscomplex
+    isreal nan_to_num"""
+REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median argmax argmin cumsum
+    cumprod nancumsum nancumprod nansum nanprod nanmean nanstd nanvar nanmin nanmax nanargmin
+    nanargmax count_nonzero"""
+MOVES = {
+    "a": "ravel reshape squeeze expand_dims moveaxis rollaxis swapaxes transpose permute_dims "
+    "repeat resize diagonal compress",
+    "m": "flip fliplr flipud rot90 triu tril",
+    "x": "matrix_transpose",
+    "v": "diag diagflat",
+}
+
+
+def _rows() -> list[Known]:
+    """All rows, most of them by the one rule of their group."""
+    rows: list[Known] = []
+
+    def add(how: str, rule: Rule, names: str, *, exact: bool = False) -> None:
+        rows.extend(table("numpy", how, rule, names, exact=exact))
+
+    def each(how: str, prefix: str = "", **rules: Any) -> None:
+        for name, function in rules.items():
+            add(how, own.rule(function), prefix + name)
+
+    add("elementwise", checked(elementwise), ELEMENTWISE, exact=True)
+    each("elementwise", where=own.where, select=own.select, choose=own.choose)
+    each("elementwise", piecewise=own.piecewise, isin=own.isin, digitize=own.digitize)
+    each("elementwise", zeros_like=own.like, ones_like=own.like, empty_like=own.like)
+    each("elementwise", full_like=own.full_like, copy=own.copy, asfortranarray=own.copy)
+    each("elementwise", array_equal=own.array_equal, allclose=own.allclose)
+    each("elementwise", array_equiv=own.array_equiv)
+
+    add("axis", axis(), REDUCTIONS, exact=True)
+    add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
+    add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")
+    each("axis", diff=own.diff, ediff1d=own.ediff1d, gradient=own.gradient, trace=own.trace)
+    each("axis", trapezoid=own.trapezoid, average=own.average, lexsort=own.lexsort)
+    each("axis", packbits=own.packbits, unpackbits=own.packbits)
+    each("axis", percentile=own.quantile, quantile=own.quantile)
+    each("own", nanpercentile=own.nanquantile, nanquantile=own.nanquantile)
+    each("own", nanmedian=own.nanmedian)
+
+    for data, names in MOVES.items():
+        add("moves", own.moves(data), names)
+    add("moves", own.moves("ary"), "split array_split hsplit vsplit dsplit")
+    add("moves", own.moves("arrays"), "concatenate concat stack block")
+    add("moves", own.moves("tup"), "hstack vstack column_stack dstack")
+    add("moves", own.moves("*"), "atleast_1d atleast_2d atleast_3d broadcast_arrays meshgrid")
+    for names, signature, data in (
+        ("append", "arr values axis", "arr values"),
+        ("insert", "arr obj values axis", "arr values"),
+        ("delete", "arr obj axis", "arr"),
+        ("tile", "A reps", "A"),
+        ("broadcast_to", "array shape", "array"),
+        ("ascontiguousarray", "a", "a"),
+    ):
+        add("moves", own.moves(data, signature), names)
+    each("moves", pad=own.pad, roll=own.roll, take=own.take, take_along_axis=own.take_along_axis)
+
+    each("own", convolve=maths.convolve, correlate=maths.correlate, interp=maths.interp)
+    each("own", searchsorted=maths.searchsorted, bincount=maths.bincount)
+    each("own", histogram=maths.histogram, histogram_bin_edges=maths.histogram_bin_edges)
+    each("own", cov=maths.cov, corrcoef=maths.corrcoef, vander=maths.vander)
+    each("own", polyfit=maths.polyfit, polyval=maths.polyval, polyder=maths.polyder)
+    each("rows", roots=maths.roots)
+    each("own", polyint=maths.polyint, polyadd=maths.polyadd, polysub=maths.polysub)
+    each("products", dot=maths.dot, vdot=maths.vdot, inner=maths.inner, outer=maths.outer)
+    each(
+        "products",
+        tensordot=maths.tensordot,
+        einsum=maths.einsum,
+        kron=maths.kron,
+        cross=maths.cross,
+    )
+
+    add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")
+    add("stacked", matrices, "linalg.svd linalg.svdvals linalg.cholesky linalg.pinv")
+    add("stacked", matrices, "linalg.matrix_rank linalg.slogdet linalg.cond linalg.matrix_power")
+    each("own", "linalg.", norm=maths.norm, solve=maths.solve, eig=maths.eig, eigvals=maths.eig)
+    add("rows", own.by_rows, "linalg.lstsq linalg.multi_dot")
+
+    add("axis", axis(-1), "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", exact=True)
+    add("axis", axis((-2, -1), axis_name="axes"), "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2")
+    each("axis", "fft.", fftn=own.all_axes, ifftn=own.all_axes, rfftn=own.all_axes)
+    each("axis", "fft.", irfftn=own.all_axes)
+    add("moves", own.moves("x"), "fft.fftshift fft.ifftshift")
+
+    add("shape", numbers(None), "shape size ndim iscomplexobj isrealobj")
+    return rows
+
+
+ROWS: list[Known] = _rows()
