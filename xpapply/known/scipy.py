@@ -72,16 +72,15 @@ def _row(value: Any, n: int, plain: bool = False) -> Any:
     return Rows(value)
 
 
-def gathered(found: Sequence[Any]) -> Any:
-    """The results of single slices as one of all."""
-    parts = [taken_apart(x) for x in found]
+def combined(results: Sequence[Any], function: Callable[..., Any]) -> Any:
+    """Results of the same structure as one, each value a `function` of theirs."""
+    parts = [taken_apart(x) for x in results]
     if len({len(values) for values, _ in parts}) > 1:
         raise NoRule("slices have results of different structure")
-    columns = zip(*(values for values, _ in parts), strict=True)
-    return parts[0][1]([_stacked(column) for column in columns])
+    return parts[0][1]([function(*v) for v in zip(*(values for values, _ in parts), strict=True)])
 
 
-def _stacked(column: tuple[Any, ...]) -> Any:
+def _stacked(*column: Any) -> Any:
     if all(v is None for v in column) or (isinstance(column[0], str) and len({*column}) == 1):
         return column[0]
     arrays = [np.asarray(v) for v in column]
@@ -118,7 +117,8 @@ def by_rows(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         checked(args, bound(call, args, kwargs))
     except (NoRule, TypeError, ValueError):
         checked(args, kwargs)
-    return gathered([call_on(call, args, kwargs, b) for b in range(batch_size((args, kwargs)))])
+    every = range(batch_size((args, kwargs)))
+    return combined([call_on(call, args, kwargs, b) for b in every], _stacked)
 
 
 def split(
@@ -153,9 +153,9 @@ def split(
             seen[key] = len(single)
             single.append(call_on(call, args, kwargs, b))
         where[b] = seen[key]
-    ones = gathered(single)
+    ones = combined(single, _stacked)
     if mask.all():
-        return mapped_values([ones], lambda x: Rows(x.array[where]) if isinstance(x, Rows) else x)
+        return combined([ones], lambda x: Rows(x.array[where]) if isinstance(x, Rows) else x)
     even = np.flatnonzero(~mask)
     same = {id(a): a[even] for a in arrays}  # f(x, x) stays that: some functions ask whether `is`
     most = as_rows(run(*(same[id(a)] for a in arrays)), len(even), plain)
@@ -171,15 +171,12 @@ def split(
             return Rows(both)
         return b
 
-    return mapped_values([most, ones], merge)
+    return combined([most, ones], merge)
 
 
-def mapped_values(results: Sequence[Any], function: Callable[..., Any]) -> Any:
-    """A result of `function` of the values of results of the same structure."""
-    parts = [taken_apart(x) for x in results]
-    if len({len(values) for values, _ in parts}) > 1:
-        raise NoRule("slices have results of different structure")
-    return parts[0][1]([function(*v) for v in zip(*(values for values, _ in parts), strict=True)])
+def repeated(xp: Any, x: Any, n: int) -> Any:
+    """The array of an argument, with a batch axis."""
+    return x.array if isinstance(x, Rows) else xp.broadcast_to(xp.asarray(x), (n, *np.shape(x)))
 
 
 def _behind(a: Any) -> tuple[int, ...]:
@@ -255,17 +252,14 @@ def axis_call(
         others |= {k: x for k, x in given.items() if k not in operands}
         ndims = {_ndim(x) for x in operands.values()}
         axis = given.get(axis_name, default)
-        if any(leaves(others)) or len(ndims) != 1 or ndims == {0}:
+        if any(leaves(others)) or len(ndims) != 1 or not all(map(_usual, operands.values())):
             return by_rows(xp, call, args, kwargs)
         (ndim,) = ndims
         if axis is None and ndim > 1:
             return by_rows(xp, call, args, kwargs)
         axis = shifted(-1 if axis is None else axis, ndim)
         n = batch_size((args, kwargs))
-        arrays = [
-            x.array if isinstance(x, Rows) else xp.broadcast_to(xp.asarray(x), (n, *np.shape(x)))
-            for x in operands.values()
-        ]
+        arrays = [repeated(xp, x, n) for x in operands.values()]
         if any(min(a.shape[1:]) < least for a in arrays):
             return by_rows(xp, call, args, kwargs)
         others[axis_name] = axis
@@ -279,6 +273,11 @@ def axis_call(
         return split(xp, call, args, kwargs, run, arrays, odd, plain)
 
     return rule
+
+
+def _usual(x: Any) -> bool:
+    """Whether an argument is an array and nothing more, such as a masked one."""
+    return isinstance(x, (Rows, list, tuple)) or type(x).__name__ == "ndarray"
 
 
 def _named(call: Any, first: list[Any], given: dict[str, Any]) -> Any:
@@ -319,15 +318,12 @@ def two_samples(xp: Any, call: Any, args: tuple, kwargs: dict, names: str, more:
     given = bound(call, args, kwargs)
     samples: list[Any] = [given.get(k) for k in names.split()]
     others = set(given) - {*names.split(), *more.split()}
-    if xp is not np or others or any(s is None for s in samples):
+    if xp is not np or others or not all(map(_usual, samples)):
         return None
     if given.get("alternative", "two-sided") not in ("two-sided", "less", "greater"):
         return None
     n = batch_size((args, kwargs))
-    arrays = [
-        s.array if isinstance(s, Rows) else np.broadcast_to(np.asarray(s), (n, *np.shape(s)))
-        for s in samples
-    ]
+    arrays = [repeated(np, s, n) for s in samples]
     if any(a.ndim != 2 or a.dtype.kind not in "fiu" for a in arrays):
         return None
     if arrays[0].shape != arrays[1].shape or arrays[0].shape[1] < 3:
@@ -341,9 +337,14 @@ def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if found is None:
         return by_rows(xp, call, args, kwargs)
     arrays, alternative = found
+    scipy = sys.modules["scipy"].__version__.split(".")
+    if arrays[0].dtype != arrays[1].dtype and tuple(map(int, scipy[:2])) < (1, 17):
+        return by_rows(xp, call, args, kwargs)  # means in the precision of each
 
     def run(x: Any, y: Any) -> Any:
         n = x.shape[1]
+        if x.dtype != y.dtype:
+            x, y = (a.astype(np.result_type(x, y)) for a in (x, y))
         xmean, ymean = x.mean(-1), y.mean(-1)
         dx, dy = (a - a.mean(-1, keepdims=True, dtype=float) for a in (x, y))
         ssxm, ssxym, ssym = (np.vecdot(a, b) * (1 / n) for a, b in ((dx, dx), (dx, dy), (dy, dy)))
@@ -395,37 +396,23 @@ def spearmanr(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 # --------------------------------------------------------------------------- signal
 
 
-def lfilter(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """Along an axis; the state `zi` has the axis too."""
-    given = bound(call, args, kwargs)
-    x, zi = given["x"], given.pop("zi", None)
-    if any(leaves([given["b"], given["a"]])) or not isinstance(x, Rows) or x.ndim == 0:
-        return by_rows(xp, call, args, kwargs)
-    given |= {"x": x.array, "axis": shifted(given.get("axis", -1), x.ndim)}
-    n = x.array.shape[0]
-    if zi is not None:
-        given["zi"] = zi.array if isinstance(zi, Rows) else xp.asarray(zi)[None]
-    found = call(**given)
-    return as_rows(found, n)
+def recursive(taps: str, *, sections: bool) -> Rule:
+    """Along an axis. The state `zi` has the axis too, and the `sections` first if there are any."""
 
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        given = bound(call, args, kwargs)
+        x, zi = given["x"], given.pop("zi", None)
+        if any(leaves([given[k] for k in taps.split()])) or not isinstance(x, Rows) or x.ndim == 0:
+            return by_rows(xp, call, args, kwargs)
+        n = x.array.shape[0]
+        given |= {"x": x.array, "axis": shifted(given.get("axis", -1), x.ndim)}
+        if zi is None:
+            return as_rows(call(**given), n)
+        zi = repeated(xp, zi, n)
+        y, zf = call(**given, zi=xp.moveaxis(zi, 0, 1) if sections else zi)
+        return Rows(y), Rows(xp.moveaxis(zf, 1, 0) if sections else zf)
 
-def sosfilt(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """Along an axis; the state `zi` has the sections first."""
-    given = bound(call, args, kwargs)
-    x, zi = given["x"], given.pop("zi", None)
-    if any(leaves([given["sos"]])) or not isinstance(x, Rows) or x.ndim == 0:
-        return by_rows(xp, call, args, kwargs)
-    given |= {"x": x.array, "axis": shifted(given.get("axis", -1), x.ndim)}
-    n = x.array.shape[0]
-    if zi is None:
-        return as_rows(call(**given), n)
-    if isinstance(zi, Rows):
-        zi = xp.moveaxis(zi.array, 0, 1)
-    else:
-        zi = xp.asarray(zi)
-        zi = xp.repeat(zi[:, None], n, axis=1)
-    y, zf = call(**given, zi=zi)
-    return Rows(y), Rows(xp.moveaxis(zf, 1, 0))
+    return rule
 
 
 def medfilt(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -460,7 +447,9 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         if len(methods) > 1:
             return by_rows(xp, call, args, kwargs)
         (method,) = methods
-    return as_rows(call(x.array, kernel[None], mode=mode, method=method), x.array.shape[0])
+    run = functools.partial(call, in2=kernel[None], mode=mode, method=method)
+    # an FFT warns of NaN
+    return split(xp, call, args, kwargs, run, [x.array], not_finite if method == "fft" else None)
 
 
 def fft_convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -474,17 +463,15 @@ def fft_convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     axes = given.pop("axes", None)
     axes = tuple(range(ndim)) if axes is None else tuple(np.atleast_1d(axes).tolist())
     n = batch_size(pair)
-    arrays = [
-        x.array if isinstance(x, Rows) else xp.broadcast_to(xp.asarray(x), (n, *np.shape(x)))
-        for x in pair
-    ]
-    return as_rows(call(*arrays, axes=shifted(axes, ndim), **given), n)
+    first = repeated(xp, pair[0], n)
+    second = pair[1].array if isinstance(pair[1], Rows) else xp.asarray(pair[1])[None]
+    return as_rows(call(first, second, axes=shifted(axes, ndim), **given), n)
 
 
 # -------------------------------------------------------------------------- ndimage
 
 PREFIX: dict[str, Any] = {"origin": 0, "sigma": 0, "order": 0, "radius": 0, "mode": "reflect"}
-KERNELS = ("footprint", "structure", "weights", "mask", "structure1", "structure2")
+KERNELS = ("footprint", "structure", "weights", "mask")
 
 
 def filter_n(data_default: str | None = None, *, odd: Any = None, footprints: bool = True) -> Rule:
@@ -502,7 +489,6 @@ def filter_n(data_default: str | None = None, *, odd: Any = None, footprints: bo
             return by_rows(xp, call, args, kwargs)
         if not footprints and given.get("footprint") is not None:
             return by_rows(xp, call, args, kwargs)
-        n = x.array.shape[0]
         if data_default == "size":
             given.setdefault("size", 3)
         if data_default == "structure" and given.get("structure") is None:
@@ -519,19 +505,13 @@ def filter_n(data_default: str | None = None, *, odd: Any = None, footprints: bo
         for name in KERNELS:
             if given.get(name) is not None:
                 kernel = xp.asarray(given[name])[None]
-                given[name] = xp.repeat(kernel, n, axis=0) if name == "mask" else kernel
-        mask = given.get("mask")
-
-        def run(a: Any) -> Any:
-            more = {} if mask is None else {"mask": mask[: a.shape[0]]}
-            return call(a, **given | more)
-
-        return split(xp, call, args, kwargs, run, [x.array], odd)
+                given[name] = kernel.repeat(len(x.array), axis=0) if name == "mask" else kernel
+        return split(xp, call, args, kwargs, lambda a: call(a, **given), [x.array], odd)
 
     return rule
 
 
-def derivative(order: Sequence[float], smooth: Sequence[float]) -> Rule:
+def derivative(smooth: Sequence[float]) -> Rule:
     """Sobel's and Prewitt's filters: differences along one axis, smoothed along the others."""
 
     def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -543,7 +523,7 @@ def derivative(order: Sequence[float], smooth: Sequence[float]) -> Rule:
             return by_rows(xp, call, args, kwargs)
         axis = shifted(axis, x.ndim) % (x.ndim + 1)
         correlate1d = _sibling(call, "correlate1d")
-        a = correlate1d(x.array, order, axis, **given)
+        a = correlate1d(x.array, [-1, 0, 1], axis, **given)
         for other in range(1, x.ndim + 1):
             if other != axis:
                 a = correlate1d(a, smooth, other, **given | {"output": a.dtype})
@@ -571,7 +551,31 @@ def of_axes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     return as_rows(found, x.array.shape[0])
 
 
-# ----------------------------------------------------------- linalg, distances, special
+# ----------------------------------------------- integrals, linalg, distances, special
+
+
+def simpson(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along the axis; of an even number of float32 values, a slice's result is in float64."""
+    given = leaves((args, kwargs))
+    if any(x.dtype.char not in "dD" and x.dtype.kind in "fc" for x in given):
+        return by_rows(xp, call, args, kwargs)
+    return axis_call("y x")(xp, call, args, kwargs)
+
+
+def istft(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along two axes, which are counted from the end."""
+    given = bound(call, args, kwargs)
+    if given.get("time_axis", -1) >= 0 or given.get("freq_axis", -2) >= 0:
+        return by_rows(xp, call, args, kwargs)
+    _, x = axis_call("Zxx", axis_name="time_axis", plain=(0,))(xp, call, args, kwargs)
+    return call_on(call, args, kwargs, 0)[0], x  # SciPy's times are those of the first axis
+
+
+def nrm2(a: Any) -> Any:
+    """The norms of vectors as BLAS returns them: a double of the vector's precision."""
+    wide = a.astype(np.float64) if a.dtype.kind in "fiu" else a.astype(np.complex128)
+    found = np.sqrt(np.vecdot(wide, wide).real)
+    return found.astype(np.float32).astype(np.float64) if a.dtype.char in "fF" else found
 
 
 def norm(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -580,6 +584,8 @@ def norm(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     a = given.get("a")
     if not isinstance(a, Rows) or a.ndim != 1 or len(list(leaves(given))) > 1:
         return by_rows(xp, call, args, kwargs)
+    if set(given) == {"a"} and xp is np and a.dtype.char in "fdFDilq":
+        return split(xp, call, args, kwargs, nrm2, [a.array], extreme)
     axis = given.get("axis")
     given["axis"] = -1 if axis is None else shifted(axis, 1)
 
@@ -622,10 +628,7 @@ def distance(formula: Callable[[Any, Any], Any], odd: Any = not_finite, kinds: s
         if xp is not np or (given.pop("w", None) is not None) or given:
             return by_rows(xp, call, args, kwargs)
         n = batch_size(pair)
-        u, v = (
-            x.array if isinstance(x, Rows) else np.broadcast_to(np.asarray(x), (n, *np.shape(x)))
-            for x in pair
-        )
+        u, v = (repeated(np, x, n) for x in pair)
         kind = {u.dtype.kind, v.dtype.kind} <= {*kinds} and {u.dtype.char, v.dtype.char}
         if u.ndim != 2 or u.shape != v.shape or u.shape[1] == 0 or not kind or "e" in kind:
             return by_rows(xp, call, args, kwargs)
@@ -653,9 +656,7 @@ def minkowski(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     def run(difference: Any) -> Any:
         if p != 2:
             return np.linalg.norm(difference, ord=p, axis=-1)
-        wide = difference.astype(np.float64, copy=False)
-        dtype = difference.dtype if difference.dtype.kind == "f" else np.float64
-        return np.sqrt(np.vecdot(wide, wide)).astype(dtype, copy=False)
+        return nrm2(difference)
 
     return split(xp, call, args, kwargs, run, [u - v], extreme)
 
@@ -727,25 +728,26 @@ ROWS: list[Known] = [
     *_each(_STATS, "shapiro wilcoxon mannwhitneyu kruskal ks_2samp kendalltau theilslopes "
            "siegelslopes ranksums brunnermunzel levene bartlett fligner ansari mood "
            "friedmanchisquare chisquare power_divergence kstest ks_1samp anderson weightedtau "
-           "pointbiserialr somersd"),
+           "pointbiserialr energy_distance wasserstein_distance"),
     # special functions that are no ufuncs
     *_rows_of(_SPECIAL, axis_call("a b", None), "logsumexp"),
     *_rows_of(_SPECIAL, axis_call("x", None), "softmax log_softmax"),
     *_rows_of(_SPECIAL, elementwise_inexact, "comb perm factorial factorial2", "elementwise"),
     # signals
     *_rows_of(_SIGNAL, axis_call("x", odd=extreme), "savgol_filter"),  # LAPACK fits the ends
-    *_rows_of(_SIGNAL, axis_call("x"), "filtfilt sosfiltfilt hilbert decimate upfirdn"),
-    *_rows_of(_SIGNAL, axis_call("x", 0), "resample resample_poly"),
+    *_rows_of(_SIGNAL, axis_call("x"), "filtfilt sosfiltfilt hilbert decimate upfirdn czt zoom_fft"),
+    *_rows_of(_SIGNAL, axis_call("x", 0, plain=(1,)), "resample resample_poly"),
     *_rows_of(_SIGNAL, axis_call("data", odd=extreme), "detrend"),
-    *_rows_of(_SIGNAL, lfilter, "lfilter"),
-    *_rows_of(_SIGNAL, sosfilt, "sosfilt"),
+    *_rows_of(_SIGNAL, recursive("b a", sections=False), "lfilter"),
+    *_rows_of(_SIGNAL, recursive("sos", sections=True), "sosfilt"),
+    *_rows_of(_SIGNAL, istft, "istft"),
     *_rows_of(_SIGNAL, medfilt, "medfilt", "own"),
     *_rows_of(_SIGNAL, convolve, "convolve correlate", "own"),
     *_rows_of(_SIGNAL, fft_convolve, "fftconvolve oaconvolve"),
     *_rows_of(_SIGNAL, axis_call("x", plain=(0,), callbacks="detrend"), "periodogram welch"),
     *_rows_of(_SIGNAL, axis_call("x y", plain=(0,), callbacks="detrend"), "csd coherence"),
     *_rows_of(_SIGNAL, axis_call("x", plain=(0, 1), callbacks="detrend"), "spectrogram stft"),
-    *_each(_SIGNAL, "istft wiener deconvolve lfilter_zi sosfilt_zi lombscargle order_filter "
+    *_each(_SIGNAL, "wiener deconvolve lfilter_zi sosfilt_zi lombscargle order_filter "
            "envelope"),
     # transforms
     *_rows_of(_FFT, axis_call("x"), "fft ifft rfft irfft hfft ihfft dct idct dst idst"),
@@ -763,18 +765,19 @@ ROWS: list[Known] = [
               "percentile_filter", "own"),
     *_rows_of(_NDIMAGE, filter_n("structure"), "binary_erosion binary_dilation binary_opening "
               "binary_closing binary_propagation binary_fill_holes", "own"),
-    *_rows_of(_NDIMAGE, derivative([-1, 0, 1], [1, 2, 1]), "sobel", "own"),
-    *_rows_of(_NDIMAGE, derivative([-1, 0, 1], [1, 1, 1]), "prewitt", "own"),
-    *_rows_of(_NDIMAGE, of_axes, "laplace gaussian_laplace gaussian_gradient_magnitude", "own"),
-    *_each(_NDIMAGE, "zoom shift map_coordinates affine_transform spline_filter label "
+    *_rows_of(_NDIMAGE, derivative([1, 2, 1]), "sobel", "own"),
+    *_rows_of(_NDIMAGE, derivative([1, 1, 1]), "prewitt", "own"),
+    *_rows_of(_NDIMAGE, of_axes, "laplace gaussian_laplace", "own"),
+    *_each(_NDIMAGE, "gaussian_gradient_magnitude zoom shift map_coordinates affine_transform spline_filter label "
            "distance_transform_edt distance_transform_cdt distance_transform_bf center_of_mass "
            "sum sum_labels mean median variance standard_deviation minimum maximum "
            "minimum_position maximum_position extrema histogram fourier_gaussian "
            "fourier_uniform fourier_shift binary_hit_or_miss"),
     # integrals
-    *_rows_of(_INTEGRATE, axis_call("y x"), "trapezoid simpson cumulative_trapezoid "
+    *_rows_of(_INTEGRATE, axis_call("y x"), "trapezoid cumulative_trapezoid "
               "cumulative_simpson"),
     *_rows_of(_INTEGRATE, axis_call("y"), "romb"),
+    *_rows_of(_INTEGRATE, simpson, "simpson"),
     # matrices
     *_rows_of(_LINALG, norm, "norm", "own"),
     *_rows_of(_LINALG, lstsq, "lstsq", "own"),
@@ -784,7 +787,7 @@ ROWS: list[Known] = [
            "lu_factor lu_solve polar schur"),
     # distances
     *_rows_of(_DISTANCE, minkowski, "euclidean minkowski", "own"),
-    *_rows_of(_DISTANCE, distance(_sqeuclidean), "sqeuclidean", "own"),
+    *_rows_of(_DISTANCE, distance(_sqeuclidean, extreme), "sqeuclidean", "own"),
     *_rows_of(_DISTANCE, distance(lambda u, v: abs(u - v).sum(-1)), "cityblock", "own"),
     *_rows_of(_DISTANCE, distance(lambda u, v: abs(u - v).max(-1)), "chebyshev", "own"),
     *_rows_of(_DISTANCE, distance(lambda u, v: (u != v).mean(-1)), "hamming", "own"),
