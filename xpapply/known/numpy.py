@@ -30,7 +30,10 @@ def checked(rule: Rule) -> Rule:
     """
 
     def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-        own.no_output(kwargs)
+        given = bound(call, args, kwargs)
+        own.no_output(given)
+        if given.get("copy", True) is not True:
+            raise NoRule("copy=")
         args, kwargs = mapped(own.contiguous(xp), args), mapped(own.contiguous(xp), kwargs)
         return rule(xp, call, args, kwargs)
 
@@ -42,9 +45,9 @@ def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) 
     rule = along(default, axis_name=axis_name, reduces=reduces)
 
     def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-        own.no_output(kwargs)
         given = bound(call, args, kwargs)
         own.no_output(given)
+        own.constant(given.get("n"), given.get("s"), given.get(axis_name))
         if given.get("overwrite_input"):
             raise NoRule("overwrite_input")
         ndims = {x.ndim for x in leaves(given)}
@@ -67,13 +70,9 @@ def matrices(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     return own.by_rows(xp, call, args, kwargs)
 
 
-def numbers(function: Any) -> Rule:
-    """What depends on the shape only: the function, of a value of that shape."""
-
-    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-        return call(*mapped(lambda x: x.array[0], args), **mapped(lambda x: x.array[0], kwargs))
-
-    return rule
+def shape_only(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """What depends on the shape or the dtype only: the function, of one slice."""
+    return call(*mapped(lambda x: x.array[0], args), **mapped(lambda x: x.array[0], kwargs))
 
 
 ELEMENTWISE = """around round clip isclose real imag angle sinc i0 fix isneginf isposinf iscomplex
@@ -83,7 +82,7 @@ REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median argma
     nanargmax count_nonzero"""
 MOVES = {
     "a": "ravel reshape squeeze expand_dims moveaxis rollaxis swapaxes transpose permute_dims "
-    "repeat resize diagonal compress",
+    "repeat resize diagonal",
     "m": "flip fliplr flipud rot90 triu tril",
     "x": "matrix_transpose",
     "v": "diag diagflat",
@@ -128,6 +127,7 @@ def _rows() -> list[Known]:
     for names, signature, data in (
         ("append", "arr values axis", "arr values"),
         ("insert", "arr obj values axis", "arr values"),
+        ("compress", "condition a axis", "a"),
         ("delete", "arr obj axis", "arr"),
         ("tile", "A reps", "A"),
         ("broadcast_to", "array shape", "array"),
@@ -164,7 +164,7 @@ def _rows() -> list[Known]:
     each("axis", "fft.", irfftn=own.all_axes)
     add("moves", own.moves("x"), "fft.fftshift fft.ifftshift")
 
-    add("shape", numbers(None), "shape size ndim iscomplexobj isrealobj")
+    add("shape", shape_only, "shape size ndim iscomplexobj isrealobj")
     return rows
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import NoRule, Rows
-from .numpy_own import Awkward, as_rows, by_rows, constant, contiguous, flat
+from .numpy_own import Awkward, as_rows, by_rows, constant, contiguous, flat, plain, traced
 from .rules import aligned, batch_size, elementwise, leaves, mapped, results, shifted
 
 # -- sorted and counted -------------------------------------------------------------------------
@@ -41,8 +41,10 @@ FEW_KEYS = 16
 
 def searchsorted(xp: Any, call: Any, a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Values of a slice in a constant; few values in each slice."""
-    constant(side)
+    plain(side)
     if not isinstance(a, Rows) and sorter is None:
+        if np.ndim(a) != 1 or not _ascending(np.asarray(a)[None]):
+            raise Awkward  # a search in what is not sorted depends on the one before
         return Rows(call(a, v.array, side=side))
     if sorter is not None or side not in ("left", "right") or a.ndim != 1 or a.shape[0] == 0:
         raise Awkward
@@ -67,9 +69,9 @@ def interp(
     period: Any = None,
 ) -> Any:
     """The arithmetic of NumPy's C code, on all rows; any of the operands may be of each slice."""
-    constant(period)
+    plain(period)
     ordered = np.asarray(xp) if not isinstance(xp, Rows) else None
-    if isinstance(x, Rows) and not any(True for _ in leaves((xp, fp, left, right))):
+    if isinstance(x, Rows) and not traced((xp, fp, left, right)):
         if ordered is not None and ordered.ndim == 1 and _ascending(ordered[None]):
             return Rows(call(x.array, xp, fp, left, right, period))
         raise Awkward  # a search in what is not sorted depends on the one before
@@ -176,28 +178,50 @@ def bincount_rows(xp: Any, x: Rows, weights: Any, length: int) -> Rows:
 # -- histograms ---------------------------------------------------------------------------------
 
 
-def _edges(xp: Any, a: Any, bins: int, limits: Any) -> tuple[Any, Any, Any]:
-    """First and last edge, and all edges in the last axis, as `numpy.histogram` finds them."""
-    if limits is not None:
+def _limits(xp: Any, a: Any, limits: Any) -> tuple[Any, Any, Any]:
+    """First and last edge of each slice, and their distance."""
+    if limits is None:
+        first, last = a.min(axis=1, keepdims=True), a.max(axis=1, keepdims=True)
+    else:
+        dtype = next(leaves(limits)).dtype  # Python numbers take the dtype of the others
+        limits = [dtype.type(x) if type(x) in (int, float) else x for x in limits]
+        first, last = (as_rows(xp, x, len(a)).array for x in limits)
+        if first.ndim != 1 or first.dtype.kind != "f" or last.dtype.kind != "f":
+            raise Awkward
+        first, last = first[:, None], last[:, None]
+        if bool((first > last).any()):
+            raise ValueError("max must be larger than min in range parameter.")
+    if not (xp.isfinite(first).all() and xp.isfinite(last).all()):
+        raise ValueError("range is not finite")
+    level = first == last
+    if first.dtype.kind == "f" and last.dtype.kind == "f":
+        first, last = xp.where(level, first - 0.5, first), xp.where(level, last + 0.5, last)
+        return first, last, last - first
+    if not bool(level.any()):
+        return first, last, _spread(first, last)
+    low, high = first - 0.5, last + 0.5  # integers of level slices get other edges as floats
+    spread = xp.where(level, high - low, _spread(first, last).astype(float))
+    return xp.where(level, low, first), xp.where(level, high, last), spread
+
+
+def _edges(xp: Any, a: Any, bins: int, limits: Any) -> tuple[Any, Any, Any, Any]:
+    """First and last edge, all edges in the last axis and the spread, as `numpy.histogram` has."""
+    if limits is not None and not traced(limits):
         edges = np.histogram_bin_edges(np.zeros(1, a.dtype), bins, limits)
         first, last = limits
         if first == last:
             first, last = first - 0.5, last + 0.5
-        return first, last, xp.asarray(edges)
-    first, last = a.min(axis=1, keepdims=True), a.max(axis=1, keepdims=True)
-    if not (xp.isfinite(first).all() and xp.isfinite(last).all()):
-        raise ValueError("autodetected range is not finite")
-    if bool((first == last).any()):
-        first, last = first - 0.5, last + 0.5
+        return first, last, xp.asarray(edges), _spread(first, last)
+    first, last, spread = _limits(xp, a, limits)
     dtype = np.result_type(first, last, a)
     if dtype.kind in "iu":
         dtype = np.result_type(dtype, float)
-    if bool(((last - first) / bins == 0).any()):
+    if bool((spread / bins == 0).any()):
         raise Awkward  # `linspace` then computes all of them in another way
     edges = xp.linspace(first[:, 0], last[:, 0], bins + 1, dtype=dtype, axis=1)
     if bool((edges[:, :-1] >= edges[:, 1:]).any()):
         raise ValueError("Too many bins for data range.")
-    return first, last, xp.ascontiguousarray(edges)
+    return first, last, xp.ascontiguousarray(edges), spread
 
 
 def _spread(first: Any, last: Any) -> Any:
@@ -212,10 +236,10 @@ def _spread(first: Any, last: Any) -> Any:
 
 def _uniform(xp: Any, a: Any, bins: int, limits: Any) -> tuple[Any, Any]:
     """The bin of each value (`bins` for those outside), and the edges."""
-    first, last, edges = _edges(xp, a, bins, limits)
+    first, last, edges, spread = _edges(xp, a, bins, limits)
     kept = (a >= first) & (a <= last)
     x = xp.where(kept, a.astype(edges.dtype), edges[..., :1])
-    place = (xp.subtract(x, first, dtype=np.result_type(x, first)) / _spread(first, last)) * bins
+    place = (xp.subtract(x, first, dtype=np.result_type(x, first)) / spread) * bins
     index = place.astype(np.intp)
     index[index == bins] -= 1
     # `place` is not always on the right side of an edge
@@ -243,7 +267,9 @@ def histogram(
     weights: Any = None,
 ) -> Any:
     """Counts by the arithmetic of `numpy.histogram`, on all slices."""
-    constant(bins, range, density)
+    if isinstance(bins, Rows) and bins.ndim == 0:
+        constant(bins)
+    plain(bins)
     n = batch_size((a, weights))
     if isinstance(bins, str):
         raise NoRule("the number of bins depends on the data")
@@ -258,12 +284,6 @@ def histogram(
     if np.ndim(bins) == 0:
         if not isinstance(bins, (int, np.integer)) or bins < 1:
             raise Awkward
-        alike = True
-        if range is None:
-            level = values.min(axis=1) == values.max(axis=1)
-            alike = bool(level.all()) or not bool(level.any())
-        if not alike:  # level slices get other edges
-            return _by_groups(xp, call, level, values, weights, int(bins), density)
         index, edges = _uniform(xp, values, int(bins), range)
         counts = _counted(xp, index, weights, int(bins))
     else:
@@ -279,23 +299,6 @@ def histogram(
         widths = xp.array(xp.diff(edges), float)
         counts = counts / widths / counts.sum(axis=1, keepdims=True)
     return Rows(counts), Rows(edges) if edges.ndim == 2 else edges
-
-
-def _by_groups(
-    xp: Any, call: Any, level: Any, values: Any, weights: Any, bins: int, density: Any
-) -> Any:
-    parts = []
-    for group in (level, ~level):
-        w = None if weights is None else Rows(weights[group])
-        parts.append(histogram(xp, call, Rows(values[group]), bins, None, density, w))
-    found = []
-    for one, other in zip(*parts, strict=True):
-        if one.dtype != other.dtype:
-            raise Awkward
-        both = xp.empty((len(values), *one.shape), one.dtype)
-        both[level], both[~level] = one.array, other.array
-        found.append(Rows(both))
-    return tuple(found)
 
 
 def _counted(xp: Any, index: Any, weights: Any, bins: int) -> Any:
@@ -377,6 +380,8 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
         start, length = k - 1, m - k + 1
     else:
         raise Awkward
+    if dtype.kind == "c" and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
+        raise Awkward  # BLAS has its own products of complex infinities
     a, v = a.astype(inner, copy=False), v.astype(inner, copy=False)
     found = xp.zeros((n, length), inner)
     for i in range(k):  # a[j] * v[i] goes to place i + j - start
@@ -443,6 +448,7 @@ def corrcoef(
 
 def vander(xp: Any, call: Any, x: Any, N: Any = None, increasing: bool = False) -> Any:
     """Powers in the last axis."""
+    constant(N, increasing)
     if x.ndim != 1:
         raise Awkward
     n = x.shape[0] if N is None else N
@@ -469,7 +475,7 @@ def polyfit(
 ) -> Any:
     """Places that are the same for all slices: one system with many right-hand sides."""
     constant(deg, rcond, full, cov)
-    if any(True for _ in leaves((x, w))) or full or cov or y.ndim != 1:
+    if traced((x, w)) or full or cov or y.ndim != 1:
         raise Awkward
     rows = y.array
     # LAPACK scales all right-hand sides by the largest: odd ones are fitted by themselves
@@ -489,6 +495,8 @@ def polyfit(
 def polyval(xp: Any, call: Any, p: Any, x: Any) -> Any:
     """Horner's scheme, on all slices."""
     if not isinstance(p, Rows):
+        if np.ndim(p) != 1:
+            raise Awkward
         return Rows(call(p, x.array))
     if p.ndim != 1 or isinstance(x, np.poly1d):
         raise Awkward

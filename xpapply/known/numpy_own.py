@@ -85,9 +85,20 @@ def flat(x: Rows) -> Any:
     return x.array.reshape(x.array.shape[0], -1)
 
 
+def traced(x: Any) -> bool:
+    """Whether there are `Rows` in arguments."""
+    return any(True for _ in leaves(x))
+
+
 def constant(*xs: Any) -> None:
-    """Only `Rows` where a rule expects them."""
-    if any(True for _ in leaves(xs)):
+    """Refuse `Rows` for what may decide on the shape of the result."""
+    if traced(xs):
+        raise NoRule("an argument that other functions take from the data is not constant")
+
+
+def plain(*xs: Any) -> None:
+    """Take `Rows` only where a rule expects them."""
+    if traced(xs):
         raise Awkward
 
 
@@ -110,7 +121,7 @@ def moves(data: str, names: str | None = None) -> Rule:
         pieces: list[Any] = []
 
         def number(x: Any) -> Any:
-            if isinstance(x, (list, tuple)) and any(True for _ in leaves(x)):
+            if isinstance(x, (list, tuple)) and traced(x):
                 return type(x)([number(y) for y in x])
             piece = x if isinstance(x, Rows) else np.asarray(x)
             start = 1 + sum(_size(p) for p in pieces)
@@ -118,21 +129,16 @@ def moves(data: str, names: str | None = None) -> Rule:
             return np.arange(start, start + _size(piece)).reshape(piece.shape)
 
         def taken(name: str, x: Any) -> Any:
-            if name in moved or moved == ["*"]:
+            if name in moved or name == "*":
                 return number(x)
-            if any(True for _ in leaves(x)):
-                raise Awkward
+            constant(x)
             return x
 
-        try:
-            every = order if moved != ["*"] else ["*"] * len(args)
-            numbered = [taken(n, x) for n, x in zip(every, args, strict=False)]
-            rest = args[len(numbered) :]
-            constant(rest)
-            named = {k: taken(k, x) if k in moved else x for k, x in kwargs.items()}
-            constant([x for k, x in kwargs.items() if k not in moved])
-        except Awkward:
-            return by_rows(xp, call, args, kwargs)
+        every = order if moved != ["*"] else ["*"] * len(args)
+        numbered = [taken(n, x) for n, x in zip(every, args, strict=False)]
+        rest = args[len(numbered) :]
+        constant(rest)
+        named = {k: taken("" if moved == ["*"] else k, x) for k, x in kwargs.items()}
         if "dtype" in kwargs or kwargs.get("order") in ("A", "K") or "casting" in kwargs:
             if any(p.ndim > 1 for p in pieces) and "order" in kwargs:
                 raise NoRule("the order in memory")
@@ -325,7 +331,7 @@ def isin(
     if not isinstance(test_elements, Rows):
         return Rows(call(element.array, test_elements, invert=invert, kind=kind))
     element = as_rows(xp, element, batch_size(test_elements))
-    if element.dtype != test_elements.dtype or test_elements.ndim == 0:
+    if {element.dtype.kind, test_elements.dtype.kind} == {"i", "u"}:
         raise Awkward
     found = xp.zeros(element.array.shape, bool)
     for k in range(flat(test_elements).shape[1]):
@@ -335,7 +341,9 @@ def isin(
 
 def digitize(xp: Any, call: Any, x: Any, bins: Any, right: bool = False) -> Any:
     """The same bins for all slices."""
-    constant(bins, right)
+    plain(bins, right)
+    if np.isnan(np.asarray(bins)).any():
+        raise Awkward
     return Rows(call(x.array, bins, right=right))
 
 
@@ -438,7 +446,8 @@ def gradient(
     xp: Any, call: Any, f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1
 ) -> Any:
     """With constant spacings."""
-    constant(varargs, axis)
+    constant(axis, edge_order)
+    plain(varargs)
     if not isinstance(f, Rows) or f.ndim == 0:
         raise Awkward
     axes = tuple(range(-f.ndim, 0)) if axis is None else axis
@@ -457,7 +466,11 @@ def trace(
     if a.ndim < 2:
         raise Awkward
     axes = shifted((axis1, axis2), a.ndim)
-    return Rows(call(a.array, offset, *axes, dtype=dtype))
+    return Rows(call(contiguous(xp)(a).array, offset, *axes, dtype=dtype))
+
+
+def _deep(x: Any) -> bool:
+    return x is not None and not isinstance(x, Rows) and np.ndim(x) > 1
 
 
 def trapezoid(xp: Any, call: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
@@ -467,7 +480,7 @@ def trapezoid(xp: Any, call: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: in
     if isinstance(dx, Rows):
         raise Awkward
     y = as_rows(xp, y, n)
-    if y.ndim == 0 or (isinstance(x, Rows) and x.ndim != y.ndim):
+    if y.ndim == 0 or (isinstance(x, Rows) and x.ndim != y.ndim) or _deep(x):
         raise Awkward
     axis = shifted(axis, y.ndim)
     x = x.array if isinstance(x, Rows) else x
@@ -487,9 +500,11 @@ def average(
     """Of one axis, with weights of that axis."""
     n = batch_size((a, weights))
     a = as_rows(xp, a, n)
-    if a.ndim != 1 or (
-        weights is not None and np.shape(weights) != a.shape and not leaves(weights)
-    ):
+    if weights is None and axis is not None and a.ndim > 0:
+        array = xp.ascontiguousarray(a.array)
+        axis = shifted(axis, a.ndim)
+        return results(call(array, axis=axis, returned=returned, keepdims=keepdims))
+    if a.ndim != 1:
         raise Awkward
     if weights is not None:
         weights = as_rows(xp, weights, n)
@@ -543,7 +558,8 @@ def quantile(
     interpolation: Any = None,
 ) -> Any:
     """`percentile` and `quantile`: the axis of a vector `q` comes first in each slice's result."""
-    constant(q, axis, method)
+    constant(axis, method)
+    plain(q)
     if out is not None or overwrite_input or interpolation is not None:
         raise NoRule("quantile in place")
     if weights is not None or a.ndim == 0 or (axis is None and a.ndim > 1 and keepdims):
@@ -556,7 +572,8 @@ def quantile(
 
 def nanquantile(xp: Any, call: Any, a: Any, q: Any, axis: Any = None, **kw: Any) -> Any:
     """Rows with as many NaNs go together through `quantile`, without them."""
-    constant(q, axis)
+    constant(axis)
+    plain(q)
     if kw.get("overwrite_input"):
         raise NoRule("quantile in place")
     without = getattr(xp, call.__name__.removeprefix("nan"))
@@ -575,18 +592,23 @@ def nanmedian(xp: Any, call: Any, a: Any, axis: Any = None, **kw: Any) -> Any:
 
 
 def _without_nans(xp: Any, function: Callable[[Any], Any], a: Rows, axis: Any) -> Rows:
-    if a.ndim == 0 or (a.ndim > 1 and axis is not None) or a.array.size == 0:
+    if a.ndim == 0 or a.array.size == 0:
         raise Awkward
-    if axis is not None:
-        shifted(axis, 1)
-    x = flat(a)
+    if axis is None or a.ndim == 1:
+        shifted(axis or 0, 1)
+        outer, x = a.array.shape[:1], flat(a)
+    elif shifted(axis, a.ndim) in (-1, a.ndim):
+        outer, x = a.array.shape[:-1], a.array.reshape(-1, a.shape[-1])
+    else:
+        raise Awkward
     missing = xp.isnan(x)
-    if not missing.any():
-        return Rows(function(x))
     counts = (~missing).sum(axis=1)
-    x = xp.take_along_axis(x, xp.argsort(missing, axis=1, kind="stable"), axis=1)
     found = None
-    for count in np.unique(np.asarray(counts)):
+    if not missing.any():
+        found = function(x)
+    else:
+        x = xp.take_along_axis(x, xp.argsort(missing, axis=1, kind="stable"), axis=1)
+    for count in np.unique(np.asarray(counts)) if missing.any() else ():
         if count:
             part = function(x[counts == count, :count])
             if found is None:
@@ -596,4 +618,6 @@ def _without_nans(xp: Any, function: Callable[[Any], Any], a: Rows, axis: Any) -
         if found is None or found.dtype != x.dtype:
             raise Awkward  # such a result has the dtype of the input
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
-    return Rows(found)
+    if len(outer) > 1 and found.ndim > 1:
+        raise Awkward  # the axis of `q` comes first
+    return Rows(found.reshape(*outer, *found.shape[1:]))
