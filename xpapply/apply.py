@@ -78,9 +78,9 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
            [3, 4, 9]])
     """
     if frontends.find(f) is None and namespace.library(arr) in (None, "numpy"):
-        # NumPy's own loop, without a plan: small calls must cost what they cost in NumPy
-        _announce_loop(f, axis, arr, args, kwargs)
-        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+        if type(arr) is not np.ndarray or type(axis) is not int or not -arr.ndim <= axis < arr.ndim:
+            return _unusual(f, axis, arr, args, kwargs)
+        return planner.python_function(f, axis % arr.ndim, arr, args, kwargs)
     arr, axis = _look(axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
@@ -154,7 +154,7 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     """
     frontend = frontends.find(f)
     if frontend is None:
-        raise UnsupportedError(planner.NOT_TRACED)
+        raise UnsupportedError("it is a Python function")
     graph: Graph = frontend.lift(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)), (), {})
     return graph
 
@@ -215,10 +215,14 @@ def _look(axis: int, arr: Any) -> tuple[Any, int]:
     return arr, namespace.normalize_axis_index(axis, arr.ndim)
 
 
-def _announce_loop(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
-    """Warn about a plain loop over many slices."""
-    shape = getattr(arr, "shape", ())
-    if len(shape) < 2 or planner.few(shape):
-        return
-    array, axis = _look(axis, arr)
-    planner.announce(f, planner.plan(f, axis, array, args, kwargs), stacklevel=3)
+def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """A Python function on lists, subclasses of ndarray, or along an axis that is no integer."""
+    array = np.asanyarray(arr)
+    if type(array) is np.ndarray and 0 not in array.shape and array.ndim:
+        try:
+            axis = namespace.normalize_axis_index(axis, array.ndim)
+        except TypeError:
+            pass
+        else:
+            return planner.python_function(f, int(axis), array, args, kwargs)
+    return np.apply_along_axis(f, axis, arr, *args, **kwargs)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
-import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from types import MethodType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,15 @@ import numpy as np
 from . import config, engines, frontends, loop, namespace
 from .errors import FallbackWarning, InputError, TraceError, UnsupportedError
 from .ir.graph import ShapeDtype
+from .frontends.python import why_impure
 from .ir.rewrite import compact, fold
+from .known import Known, NoRule, Rows
+from .memory import arguments, memory
 from .plan import Plan
+from .traced import Traced
 
 _WORTH_A_WARNING = 1000
 """Slices from which a plain Python loop is worth a warning."""
-_REMEMBERED = 64
-"""Plans kept per function; arrays of ever new shapes must not fill the memory."""
-
-NOT_TRACED = "it is a Python function, and those are not traced yet"
 
 
 # --- memory ---------------------------------------------------------------------------
@@ -38,41 +38,6 @@ class _Lifted:
     reason: str | None
 
 
-class _Memory:
-    """What is known of one function: graphs by slice, plans by array."""
-
-    def __init__(self) -> None:
-        self.lifted: dict[Hashable, _Lifted] = {}
-        self.plans: dict[Hashable, tuple[Callable[[], bool], Plan]] = {}
-        self.warned: set[Hashable] = set()
-
-
-_memories: dict[int, tuple[weakref.ref[Any], _Memory]] = {}
-"""By identity: objects that compare equal need not be the same function."""
-
-
-def _memory(f: Any) -> tuple[_Memory, Hashable]:
-    """The memory of `f`, and what tells the methods of one object apart."""
-    anchor, method = (f.__self__, f.__func__) if type(f) is MethodType else (f, None)
-    key = id(anchor)
-    found = _memories.get(key)
-    if found is not None and found[0]() is anchor:
-        return found[1], method
-    memory = _Memory()
-    try:
-        ref = weakref.ref(anchor, lambda gone: _forget(key, gone))
-    except TypeError:  # cannot be referenced weakly: remember nothing
-        return memory, method
-    _memories[key] = ref, memory
-    return memory, method
-
-
-def _forget(key: int, gone: weakref.ref[Any]) -> None:
-    """Drop what is known of an object that is gone, unless another one has its identity now."""
-    if key in _memories and _memories[key][0] is gone:
-        del _memories[key]
-
-
 def _signature(axis: int, arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
     kind: Hashable = type(arr)  # type: ignore[assignment]
@@ -81,8 +46,8 @@ def _signature(axis: int, arr: Any) -> Hashable:
 
 def recall(f: Any, axis: int, arr: Any) -> Plan | None:
     """The plan of an earlier call with such an array, if `f` has not changed since."""
-    memory, method = _memory(f)
-    found = memory.plans.get((method, _signature(axis, arr)))
+    known, method = memory(f)
+    found = known.plans.get((method, _signature(axis, arr)))
     if found is None:
         return None
     unchanged, p = found
@@ -98,10 +63,8 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
         return p
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
-        memory, method = _memory(f)
-        if len(memory.plans) >= _REMEMBERED:
-            memory.plans.clear()
-        memory.plans[method, _signature(axis, arr)] = unchanged, p
+        known, method = memory(f)
+        known.plans[method, _signature(axis, arr)] = unchanged, p
     return p
 
 
@@ -135,9 +98,17 @@ def _plan(
     if forced == "loop":
         return in_loop("the loop was asked for")
     if frontend is None:
+        traced = trace(f, axis, arr, args, kwargs)
+        if isinstance(traced, Traced):
+            run = lambda x, a: in_blocks(traced, f, a, x, args, kwargs)  # noqa: E731
+            result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
+            kernels = traced.kernels
+            return Plan(
+                engine=library, kernels=kernels, result=result, _call=run, **common
+            ), None
         if forced:
-            raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {NOT_TRACED}")
-        return in_loop(NOT_TRACED)
+            raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {traced}")
+        return in_loop(traced)
     awkward = _awkward(arr)
     if awkward:
         return in_loop(awkward)
@@ -194,9 +165,9 @@ def _plan(
 
 def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:
     """The graph of `f`, from memory while nothing that `f` depends on has changed."""
-    memory, method = _memory(f)
+    known, method = memory(f)
     key = (method, aval)
-    found = None if args or kwargs else memory.lifted.get(key)
+    found: _Lifted | None = None if args or kwargs else known.lifted.get(key)
     if found is None or not found.unchanged():
         bound: engines.Bound | None = None
         reason: str | None = None
@@ -210,7 +181,7 @@ def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: d
         # watched from now on: lifting itself may write (weight_norm recomputes its weight)
         found = _Lifted(frontend.watch(f, args, kwargs, sources), bound, reason)
         if not (args or kwargs):
-            memory.lifted[key] = found
+            known.lifted[key] = found
     return found
 
 
@@ -247,34 +218,176 @@ def _same_device(arr: Any, others: tuple[Any, ...]) -> None:
             )
 
 
+# --- Python functions -------------------------------------------------------------------
+
+_FEW = 16
+"""Up to so many slices NumPy's loop takes less time than looking closer."""
+_PLANNING = 2e-3
+"""Seconds that the loop must take for a plan to be worth making."""
+
+
+def trace(
+    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, first: Any = None
+) -> Traced | str:
+    """How `f` runs on all slices at once, or the reason why it does not.
+
+    `first`: the result of `f` for the first slice and how long that took, if it is known.
+    """
+    why = _no_slices_to_trace(f, axis, arr) or why_impure(f)
+    if why:
+        return why
+    known, method = memory(f)
+    key = _trace_key(method, axis, arr, args, kwargs)
+    found: Traced | str | None = None if key is None else known.traced.get(key)
+    if isinstance(found, str) or (found is not None and found.unchanged()):
+        return found
+    slice0 = arr[tuple(slice(None) if a == axis else 0 for a in range(arr.ndim))]
+    try:
+        made: Traced | str = Traced(f, args, kwargs, slice0, _models, first)
+    except TraceError as error:
+        made = str(error)
+    except Exception as error:
+        made = f"it raises {type(error).__name__}: {error}"
+        if first is None:  # what it does for a real slice is not known
+            return made
+    if key is not None:
+        known.traced[key] = made
+    return made
+
+
+def _trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
+    given = arguments(args, kwargs)
+    if given is None:
+        return None
+    return (method, arr.shape[axis], arr.dtype, namespace.library(arr), given)
+
+
+def _no_slices_to_trace(f: Any, axis: int, arr: Any) -> str | None:
+    """Why no plan can be made for such an array."""
+    library = namespace.library(arr)
+    if library not in ("numpy", "cupy"):
+        return f"it is a Python function, and those are not traced for {library} arrays yet"
+    if arr.dtype.kind not in "biufc" or not arr.dtype.isnative:
+        return f"slices of dtype {arr.dtype}"
+    if not arr.size or arr.ndim < 2:
+        return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
+    if type(arr) is np.ma.MaskedArray:
+        return "MaskedArray is a subclass of ndarray with a meaning of its own"
+    return _awkward(arr)
+
+
+def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """All slices at once; by the loop if that raises, for it to raise what `f` would."""
+    try:
+        return traced(arr, axis, f)
+    except Exception as error:
+        result = loop.apply(f, axis, arr, args, kwargs)
+        known, method = memory(f)
+        key = _trace_key(method, axis, arr, args, kwargs)
+        why = str(error) if isinstance(error, TraceError) else (
+            f"for all slices at once it raises {type(error).__name__}: {error}"
+        )
+        known.traced[key] = why
+        announce_loop(f, axis, arr, why, stacklevel=4)
+        return result
+
+
+def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """A Python function on a NumPy array.
+
+    NumPy's own loop, unless the time of its first call says that a plan pays.
+    """
+    slices = arr.size // max(1, arr.shape[axis])
+    if slices <= _FEW or config.current().engine == "loop":
+        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+    if _no_slices_to_trace(f, axis, arr):
+        _announce_python(f, axis, arr, args, kwargs)
+        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+    known, method = memory(f)
+    key = _trace_key(method, axis, arr, args, kwargs)
+    found: Traced | str | None = None if key is None else known.traced.get(key)
+    if isinstance(found, str):
+        _announce_python(f, axis, arr, args, kwargs)
+        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+    if found is not None and found.unchanged():
+        if slices * found.seconds < found.overhead:
+            return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+        return in_blocks(found, f, axis, arr, args, kwargs)
+    slice0 = arr.transpose(*range(axis), *range(axis + 1, arr.ndim), axis)[(0,) * (arr.ndim - 1)]
+    started = time.perf_counter()
+    result = f(slice0, *args, **kwargs)
+    seconds = time.perf_counter() - started
+    if slices * seconds > _PLANNING:
+        made = trace(f, axis, arr, args, kwargs, (result, seconds))
+        if isinstance(made, Traced):
+            return in_blocks(made, f, axis, arr, args, kwargs)
+        _announce_python(f, axis, arr, args, kwargs)
+    return np.apply_along_axis(_Continued(f, result), axis, arr, *args, **kwargs)
+
+
+class _Continued:
+    """`f`, whose first call has been made already."""
+
+    def __init__(self, f: Any, first: Any) -> None:
+        self._f, self._first, self._pending = f, first, True
+
+    def __call__(self, v: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._pending:
+            self._pending, first = False, self._first
+            self._first = None
+            return first
+        return self._f(v, *args, **kwargs)
+
+
+def _announce_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
+    why = trace(f, axis, arr, args, kwargs)
+    announce_loop(f, axis, arr, why if isinstance(why, str) else "", stacklevel=5)
+
+
+def _models(model: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Known, Callable[..., Any]]:
+    """A network inside a Python function: its own plan for all slices."""
+    frontend = frontends.find(model)
+    assert frontend is not None
+    graph = compact(fold(frontend.lift(model, ShapeDtype(shape, np.dtype(dtype).name), (), {})))
+    run = engines.AnyLibrary(graph)
+
+    def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
+        (x,) = args
+        if not isinstance(x, Rows) or x.ndim != 1:
+            raise NoRule(f"{name_of(model)} of {x}")
+        return Rows(run(x.array, 1))
+
+    return Known(f"the network {name_of(model)}", rule), frontend.slice_function(model)
+
+
 # --- the slow way is never silent -----------------------------------------------------
-
-
-def few(shape: tuple[int, ...]) -> bool:
-    """Whether an array has too few slices, along any axis, for a warning about a plain loop."""
-    return math.prod(shape) < _WORTH_A_WARNING * max(1, min(shape))
 
 
 def announce(f: Any, p: Plan, stacklevel: int) -> None:
     """Warn once per function that runs slice by slice, or raise."""
+    _announce(f, p.name, p.slices or 0, "; ".join(p.reasons), stacklevel + 1)
+
+
+def announce_loop(f: Any, axis: int, arr: Any, why: str, stacklevel: int) -> None:
+    """The same for an array that has no plan."""
+    slices = arr.size // max(1, arr.shape[axis])
+    _announce(f, name_of(f), slices, why, stacklevel + 1)
+
+
+def _announce(f: Any, name: str, slices: int, why: str, stacklevel: int) -> None:
     how = config.current().fallback
     if how == "silent" or config.current().engine == "loop":
         return
     plain = frontends.find(f) is None
-    if (p.slices or 0) < (_WORTH_A_WARNING if plain else 2):
+    if slices < (_WORTH_A_WARNING if plain else 2):
         return
-    advice = (
-        "Call it on the whole array if it takes axis=, or pass a torch module or xpapply.MLP"
-        if plain
-        else "xpapply.explain(...) shows the plan"
-    )
     message = (
-        f"{p.name} runs slice by slice in Python ({p.slices:,} calls): {'; '.join(p.reasons)}. "
-        f"{advice}; options(fallback='silent') hides this warning."
+        f"{name} runs slice by slice in Python ({slices:,} calls): {why}. "
+        "xpapply.explain(...) shows the plan; options(fallback='silent') hides this warning."
     )
     if how == "raise":
         raise UnsupportedError(message)
-    memory, method = _memory(f)
-    if method not in memory.warned:
-        memory.warned.add(method)
+    known, method = memory(f)
+    if method not in known.warned:
+        known.warned.add(method)
         warnings.warn(message, FallbackWarning, stacklevel=stacklevel + 1)

@@ -1,0 +1,85 @@
+"""Python functions: run on one real slice that writes down what happens to it.
+
+- `tracer.py`: the stand-in for the slice, and the recorder
+- `arrays.py`: what functions do with arrays, as calls
+- `python.py`: Python's builtins and `math`
+- `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
+- `stage.py`: substitutes for everything that ``f`` can reach
+- `watch.py`: whether what ``f`` reached has changed
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import TraceError
+from ...paths import Path
+from .stage import Function, Stage, impure
+from .tracer import Recorder, Tracer, values
+from .watch import Watch
+
+Models = Callable[[Any, tuple[int, ...], Any], tuple[Any, Callable[..., Any]]]
+"""``models(model, slice shape, dtype) -> (row, call on one slice)``: how a network runs."""
+
+
+class Tracing:
+    """Traces one function, on one slice after the other."""
+
+    def __init__(self, args: tuple, kwargs: dict, library: str, models: Models) -> None:
+        self._args, self._kwargs = args, kwargs
+        self._library, self._models = library, models
+        self.watch = Watch()
+        self.length = 1
+        """Numbers in a slice."""
+
+    def __call__(self, f: Any, v: np.ndarray) -> tuple[Path, Any]:
+        """The path of the slice `v`, and the result of ``f`` for it.
+
+        Raises
+        ------
+        TraceError
+            With the reason and the user's line. Any other exception is that of ``f``.
+        """
+        recorder = Recorder(self._library)
+        stage = Stage(recorder, self.watch, self._models)
+        recorder.stage = stage
+        f = stage.substitute(f)
+        args = tuple(stage.substitute(a) for a in self._args)
+        kwargs = {k: stage.substitute(a) for k, a in self._kwargs.items()}
+        tracer = recorder.input(v)
+        self.length = v.size
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                result = f(tracer, *args, **kwargs)
+                return recorder.path(_plain(result))
+        except RecursionError:
+            raise TraceError("it recurses too deeply") from None
+        except Exception:
+            if recorder.refused is not None:
+                raise recorder.refused from None
+            raise
+
+
+def _plain(result: Any) -> Any:
+    """A result without substitutes."""
+    if isinstance(result, (list, tuple)):
+        return [_plain(x) for x in result]
+    return getattr(result, "__dict__", {}).get("__xpapply_real__", result)
+
+
+def why_impure(f: Any) -> str | None:
+    """Why a function cannot be tried out, by its own code: it writes to something outside."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    f = getattr(f, "__func__", f)
+    return impure(f.__code__) if isinstance(f, types.FunctionType) else None
+
+
+__all__ = ["Function", "Models", "Tracer", "Tracing", "values", "why_impure"]

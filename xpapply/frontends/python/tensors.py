@@ -1,0 +1,342 @@
+"""torch inside ``f``: tensors are traced as arrays are, networks run by their own plan."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...known import Known, NoRule, Rows
+from . import arrays
+from .stage import Forbidden, Function, Stage, Substitute
+from .tracer import Recorder, Traced, Tracer, tracers, values
+
+_FROM_NUMPY = frozenset("from_numpy as_tensor asarray tensor".split())
+_SAME = frozenset("detach cpu contiguous clone requires_grad_ eval".split())
+_CONTEXTS = frozenset("no_grad inference_mode".split())
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]
+
+
+class Tensor(Traced):
+    """A tensor that may depend on the slice."""
+
+    __slots__ = ("__weakref__", "recorder", "ref", "value")
+
+    def __init__(self, recorder: Recorder, value: Any, ref: Any) -> None:
+        self.recorder, self.value, self.ref = recorder, value, ref
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = next(t for t in tracers((args, kwargs or {})) if isinstance(t, Tensor))
+        return call(found.recorder, function, args, kwargs or {})
+
+    # --- plain values -------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self.recorder.ask(_number(self), bool(self.value)))
+
+    def __index__(self) -> int:
+        return int(self.recorder.ask(_number(self), int(self.value)))
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self.value)))
+
+    def __getitem__(self, key: Any) -> Any:
+        if any(True for _ in tracers(key)):
+            raise self.recorder.refuse("an index of a tensor that depends on the slice")
+        return call(self.recorder, _torch().Tensor.__getitem__, (self, key), {})
+
+    def _refuse(self, *args: Any) -> Any:
+        raise self.recorder.refuse("a tensor that depends on the slice is written to or printed")
+
+    __setitem__ = __delitem__ = __contains__ = __array__ = __hash__ = _refuse  # type: ignore[assignment]
+    __str__ = __repr__ = __format__ = __reduce_ex__ = __copy__ = __deepcopy__ = _refuse  # type: ignore[assignment]
+    __iadd__ = __isub__ = __imul__ = __itruediv__ = __ipow__ = __imatmul__ = _refuse
+    __iand__ = __ior__ = __ixor__ = __ilshift__ = __irshift__ = __ifloordiv__ = __imod__ = _refuse
+
+    def __float__(self) -> float:
+        raise self.recorder.refuse("float() of a tensor")
+
+    def __int__(self) -> int:
+        raise self.recorder.refuse("int() of a tensor")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _attribute(self, name)
+
+
+def _operator(name: str) -> Any:
+    def method(self: Tensor, *others: Any) -> Any:
+        return call(self.recorder, getattr(_torch().Tensor, name), (self, *others), {})
+
+    return method
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul rmatmul and or xor "
+    "neg abs invert lt le gt ge eq ne"
+).split():
+    setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _number(x: Tensor) -> Any:
+    if x.value.numel() != 1:
+        bool(x.value)  # torch's own error
+    return x
+
+
+def _attribute(x: Tensor, name: str) -> Any:
+    recorder = x.recorder
+    if name in ("shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout"):
+        return getattr(x.value, name)
+    if name in ("size", "dim", "numel", "is_floating_point", "element_size"):
+        return getattr(x.value, name)
+    if name in ("T", "mT", "real", "data"):
+        if name == "data":
+            return x
+        return call(recorder, lambda t: getattr(t, name), (x,), {})
+    if name == "item":
+        return lambda: _item(x)
+    if name == "tolist":
+        return lambda: to_numpy(x).tolist()
+    if name == "numpy":
+        return lambda *args, **kwargs: to_numpy(x)
+    if name in _SAME:
+        return lambda *args, **kwargs: x
+    method = getattr(_torch().Tensor, name)  # an AttributeError is the user's
+    if name.endswith("_") or not callable(method):
+        raise recorder.refuse(f"the attribute {name} of a tensor")
+    return lambda *args, **kwargs: call(recorder, method, (x, *args), kwargs)
+
+
+def to_numpy(x: Tensor) -> Any:
+    """``x.numpy()``."""
+    row = Known("Tensor.numpy", lambda xp, _, args, kwargs: Rows(args[0].array.numpy()))
+    return x.recorder.call(row, lambda t: t.numpy(), (x,), check=False)
+
+
+def _item(x: Tensor) -> Any:
+    """``x.item()``: a Python number."""
+    flat = call(x.recorder, _torch().Tensor.reshape, (x, ()), {}) if x.value.ndim else x
+    return to_numpy(flat).item()
+
+
+def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    """``torch.from_numpy(x)`` and the like."""
+    x = arrays.as_array(recorder, x)
+    if isinstance(x, Tensor):
+        return call(recorder, _torch().as_tensor, (x, *args), kwargs)
+    torch = _torch()
+    if isinstance(x, Tracer) and x.weak:
+        raise recorder.refuse("a tensor is made of a Python number")
+
+    def one(v: Any) -> Any:
+        return function(v, *args, **kwargs)
+
+    def rule(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+        if xp is not np:
+            raise NoRule("torch takes NumPy arrays")
+        return Rows(_made(function, given[0].array, args, kwargs))
+
+    if not isinstance(x, Tracer):
+        return box(recorder, one(x), None)
+    return recorder.call(Known("torch tensor", rule), one, (x,))
+
+
+def _made(function: Any, array: np.ndarray, args: tuple, kwargs: dict) -> Any:
+    """A tensor of a whole batch; `torch.tensor` of an array copies it."""
+    if not array.flags.writeable:
+        array = array.copy()  # torch warns about memory that it must not write to
+    return function(array, *args, **kwargs)
+
+
+def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
+    """Any torch function: torch.vmap runs it for all slices."""
+    torch = _torch()
+    name = getattr(function, "__name__", "a torch function")
+    if any(isinstance(t, Tracer) and t.ref is not None for t in tracers((args, kwargs))):
+        raise recorder.refuse(f"torch's {name} of a NumPy array that depends on the slice")
+
+    def one(*a: Any, **k: Any) -> Any:
+        with torch.no_grad():
+            return function(*a, **k)
+
+    def rule(xp: Any, _: Any, a: tuple, k: dict) -> Any:
+        flat: list[Any] = []
+
+        def packed(tree: Any) -> Any:
+            if isinstance(tree, Rows):
+                flat.append(tree.array)
+                return _Place(len(flat) - 1)
+            if isinstance(tree, tuple):
+                return tuple(map(packed, tree))
+            if isinstance(tree, list):
+                return [packed(x) for x in tree]
+            return tree
+
+        shape_a, shape_k = packed(a), {key: packed(x) for key, x in k.items()}
+
+        def inner(*parts: Any) -> Any:
+            return function(*_filled(shape_a, parts), **_filled(shape_k, parts))
+
+        with torch.no_grad():
+            return _rows(torch.vmap(inner, randomness="error")(*flat))
+
+    return recorder.call(Known(f"torch {name}", rule), one, args, kwargs)
+
+
+class _Place(int):
+    """Where a batched tensor goes in the arguments."""
+
+
+def _filled(tree: Any, parts: tuple) -> Any:
+    if isinstance(tree, _Place):
+        return parts[tree]
+    if isinstance(tree, tuple):
+        return tuple(_filled(x, parts) for x in tree)
+    if isinstance(tree, list):
+        return [_filled(x, parts) for x in tree]
+    if isinstance(tree, dict):
+        return {k: _filled(x, parts) for k, x in tree.items()}
+    return tree
+
+
+def _rows(found: Any) -> Any:
+    return tuple(map(_rows, found)) if isinstance(found, (tuple, list)) else Rows(found)
+
+
+def box(recorder: Recorder, real: Any, ref: Any) -> Any:
+    """A result of torch."""
+    if isinstance(real, _torch().Tensor):
+        return Tensor(recorder, real, ref)
+    if ref is None:
+        return real
+    raise recorder.refuse(f"a result of type {type(real).__name__}")
+
+
+class Model(Forbidden):
+    """A `torch.nn.Module`: it runs by its own plan, as if it were given alone."""
+
+    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        module, stage = self.__xpapply_real__, self._stage
+        recorder = stage.recorder
+        if args or kwargs or not isinstance(x, Tensor):
+            raise recorder.refuse(f"{self._name} with these arguments")
+        frontend = _frontend()
+        stage.watch.add(frontend.watch(module, (), {}))
+        shape = tuple(x.value.shape)
+        plain = shape if len(shape) == 1 else shape[1:]
+        torch = _torch()
+        if x.ref is None or len(plain) != 1 or (len(shape) == 2 and shape[0] != 1):
+            raise recorder.refuse(f"{self._name} of a tensor of shape {shape}")
+        if x.value.dtype != frontend.parameter_dtype(module, "float32"):
+            with torch.no_grad():
+                module(x.value)  # torch's own error
+        try:
+            row, _ = stage.models(module, plain, np.dtype(str(x.value.dtype).partition(".")[2]))
+        except NoRule:
+            raise
+        except Exception:
+            frontend._check(module, (), {})
+            return call(recorder, module, (x,), {})
+
+        def one(t: Any) -> Any:
+            with torch.no_grad():
+                return module(t)
+
+        def rule(xp: Any, _: Any, given: tuple, __: dict) -> Any:
+            array = given[0].array
+            rows = Rows(array.reshape(array.shape[0], *plain).numpy())
+            found = torch.from_numpy(row.rule(np, None, (rows,), {}).array)
+            return Rows(found if len(shape) == 1 else found[:, None])
+
+        return recorder.call(Known(row.name, rule), one, (x,))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "eval" and not self.__xpapply_real__.training:
+            return lambda: self
+        if name in ("forward", "predict"):
+            method = getattr(type(self.__xpapply_real__), name)
+            owner = self
+            if name == "forward":
+                return self.__call__
+            return functools.partial(self._stage.substitute(method), owner)
+        if name in ("parameters", "state_dict", "named_parameters"):
+            return super().__getattr__(name)
+        value = getattr(self.__xpapply_real__, name)
+        if isinstance(value, (_torch().nn.Module, _torch().Tensor, bool, int, float, str)):
+            self._stage.watch.add(_frontend().watch(self.__xpapply_real__, (), {}))
+            return self._stage.substitute(value, f"{self._name}.{name}")
+        return super().__getattr__(name)
+
+
+def _frontend() -> Any:
+    from .. import find
+
+    return find(_torch().nn.Identity())
+
+
+def substitute(stage: Stage, x: Any, name: str) -> Any:
+    """What stands for an object of torch."""
+    torch = _torch()
+    if isinstance(x, torch.nn.Module):
+        return Model(stage, x, name or type(x).__name__)
+    if isinstance(x, (torch.dtype, torch.device, torch.Size)):
+        return x
+    if isinstance(x, torch.Tensor):
+        version = x._version
+        stage.watch.add(lambda: x._version == version)
+        return Tensor(stage.recorder, x.detach(), None)
+    return Forbidden(stage, x, name)
+
+
+class _TorchFunction(Function):
+    """A function of torch."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        function, recorder = self.__xpapply_real__, self._stage.recorder
+        found = list(tracers((args, kwargs)))
+        args, kwargs = tuple(map(_real, args)), {k: _real(v) for k, v in kwargs.items()}
+        if function.__name__ in _FROM_NUMPY and found and not isinstance(args[0], Tensor):
+            return from_numpy(recorder, function, *args, **kwargs)
+        if function.__name__ in ("rand", "randn", "randint", "randperm", "normal", "bernoulli"):
+            raise recorder.refuse(f"it draws random numbers: torch.{function.__name__}")
+        if function.__name__ in ("manual_seed", "save", "load", "set_grad_enabled"):
+            raise recorder.refuse(f"it calls torch.{function.__name__}")
+        if not found:
+            return box(recorder, function(*args, **kwargs), None)
+        if any(isinstance(t, Tensor) and t.ref is not None for t in found):
+            return call(recorder, function, args, kwargs)
+        return box(recorder, function(*values(args), **values(kwargs)), None)
+
+
+def _real(x: Any) -> Any:
+    return x.__xpapply_real__ if isinstance(x, Substitute) else x
+
+
+def function(stage: Stage, x: Any, name: str) -> Any:
+    """A function or class of torch."""
+    torch = _torch()
+    if not isinstance(x, type):
+        return _TorchFunction(stage, x, name)
+    if x.__name__ in _CONTEXTS or x is torch.Tensor:
+        return x
+    dtype = _OLD.get(x.__name__)
+    if dtype is not None and x.__module__ == "torch":
+        made = functools.partial(torch.tensor, dtype=getattr(torch, dtype))
+        return lambda v: from_numpy(stage.recorder, made, v)
+    return Forbidden(stage, x, name)
+
+
+_OLD = {"FloatTensor": "float32", "DoubleTensor": "float64", "LongTensor": "int64"}
+"""The old classes for tensors of one dtype."""

@@ -1,0 +1,668 @@
+"""The stand-in for a slice: it computes, and writes down what was computed.
+
+A `Tracer` holds a real value - that of the slice which is traced - and, if it
+depends on the slice, a reference to the call that made it. Real values give
+shapes, dtypes and the exceptions of the library itself, and decide where ``f``
+asks for a truth. Every dunder method either writes a call down or raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import operator
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...errors import TraceError, user_line
+from ...known import Known, NoRule, Rows, basic
+from ...known.rules import ufunc_row
+from ...paths import Call, Decision, Path, Ref, invoke
+
+MOST_STEPS = 20_000
+MOST_SECONDS = 5.0
+
+
+class Recorder:
+    """Writes down one run of ``f``."""
+
+    def __init__(self, library: str = "numpy") -> None:
+        self.library = library
+        self.steps: list[Call | Decision] = []
+        self.calls = 0
+        self.refused: TraceError | None = None
+        self.errstate: dict[str, str] | None = None
+        self.quiet = False
+        self.stage: Any = None
+        self._until = time.perf_counter() + MOST_SECONDS
+
+    # --- refusing -----------------------------------------------------------------------
+
+    def refuse(self, what: str) -> TraceError:
+        """The error to raise; remembered, since ``f`` may catch it."""
+        if what.endswith(")") and ".py:" in what:
+            error = TraceError(what)
+        else:
+            error = TraceError(f"{what} ({user_line()})")
+        if self.refused is None:
+            self.refused = error
+        return error
+
+    # --- writing down -------------------------------------------------------------------
+
+    def call(
+        self,
+        row: Known,
+        function: Callable[..., Any],
+        args: tuple = (),
+        kwargs: dict | None = None,
+        *,
+        batch: tuple[tuple, dict] | None = None,
+        check: bool = True,
+    ) -> Any:
+        """Run `function` on the real values and write the call down as `row`.
+
+        `batch`: the arguments of the row, where they are not those of the function.
+        """
+        kwargs = kwargs or {}
+        found = list(tracers((args, kwargs)))
+        given = (values(args), values(kwargs))
+        if not any(t.ref is not None for t in found):
+            return self._constant(function(*given[0], **given[1]), found)
+        try:
+            real = function(*given[0], **given[1])
+        except TraceError:
+            raise
+        except Exception as error:
+            self.refuse(f"{row.name} raises {type(error).__name__}: {error}")
+            raise
+        return self._written(row, real, *(batch or (args, kwargs)), found, check)
+
+    def _written(
+        self, row: Known, real: Any, args: Any, kwargs: Any, found: list[Tracer], check: bool
+    ) -> Any:
+        if len(self.steps) >= MOST_STEPS or time.perf_counter() > self._until:
+            raise self.refuse(f"more than {len(self.steps):,} operations")
+        self.calls += 1
+        errstate = None if self.errstate is None else tuple(sorted(self.errstate.items()))
+        step = Call(row, refs(args), refs(kwargs), user_line(), errstate, self.quiet)
+        structure = None
+        if check:
+            structure = self._check(row, step, real, args, kwargs)
+        self.steps.append(step)
+        return self._boxed(real, Ref(self.calls), structure, found)
+
+    def _check(self, row: Known, step: Call, real: Any, args: Any, kwargs: Any) -> Any:
+        """Run the batching rule on two copies of the slice: it must give what the call gave."""
+        try:
+            with np.errstate(all="ignore"), contextlib.ExitStack() as stack:
+                stack.enter_context(warnings.catch_warnings())
+                warnings.simplefilter("ignore")
+                got = invoke(np, step, twice(args), twice(kwargs))
+        except NoRule as error:
+            raise self.refuse(f"{row.name}: {error}") from None
+        except TraceError as error:
+            raise self.refuse(str(error)) from None
+        except Exception as error:
+            raise self.refuse(
+                f"{row.name} for several slices raises {type(error).__name__}: {error}"
+            ) from None
+        why = differs(got, real)
+        if why:
+            raise self.refuse(f"{row.name} for several slices differs from one: {why}")
+        return got
+
+    def ask(self, tracer: Tracer, value: Any) -> Any:
+        """Note that ``f`` went on with `value`, which depends on the slice."""
+        if tracer.ref is not None:
+            self.steps.append(Decision(tracer.ref, value, user_line()))
+            if len(self.steps) >= MOST_STEPS:
+                raise self.refuse(f"more than {len(self.steps):,} operations")
+        return value
+
+    # --- boxing -------------------------------------------------------------------------
+
+    def _constant(self, real: Any, found: list[Tracer]) -> Any:
+        return self._boxed(real, None, None, found)
+
+    def _boxed(self, real: Any, ref: Ref | None, structure: Any, found: list[Tracer]) -> Any:
+        if isinstance(real, (tuple, list)):
+            parts = []
+            for k, x in enumerate(real):
+                inner = None if structure is None else structure[k]
+                at = None if ref is None else Ref(ref.index, (*ref.item, k))
+                parts.append(self._boxed(x, at, inner, found))
+            if type(real) in (tuple, list):
+                return type(real)(parts)
+            return Results(self, real, parts)
+        if structure is not None and not isinstance(structure, Rows):
+            ref = None  # the same for all slices
+        if ref is None and not isinstance(real, np.ndarray):
+            return real
+        for t in found:
+            if real is t.value and t.ref == ref:
+                return t
+        if not isinstance(real, (np.ndarray, np.generic, bool, int, float, complex)):
+            if type(real).__module__.partition(".")[0] == "torch":
+                from . import tensors
+
+                return tensors.box(self, real, ref)
+            raise self.refuse(f"a result of type {type(real).__name__}")
+        if isinstance(real, np.ndarray) and type(real) is not np.ndarray:
+            raise self.refuse(f"a {type(real).__name__}")
+        if getattr(real, "dtype", np.dtype(float)).hasobject:
+            raise self.refuse("an array of objects")
+        result = Tracer(self, real, ref)
+        if isinstance(real, np.ndarray) and real.base is not None:
+            for t in found:
+                if isinstance(t.value, np.ndarray) and np.may_share_memory(real, t.value):
+                    result._is_view_of(t)
+        return result
+
+    def input(self, real: np.ndarray) -> Tracer:
+        """The slice."""
+        return Tracer(self, real, Ref(0), owned=False)
+
+    def constant(self, real: np.ndarray) -> Tracer:
+        """An array that ``f`` did not make."""
+        return Tracer(self, real, None, owned=False)
+
+    def path(self, result: Any) -> tuple[Path, Any]:
+        """What was written down, and the real result."""
+        from .arrays import as_array
+
+        if self.refused is not None:
+            raise self.refused
+        array = as_array(self, result)
+        if self.refused is not None:
+            raise self.refused
+        value = array.value if isinstance(array, Tracer) else np.asanyarray(array)
+        out: Any = array.ref if isinstance(array, Tracer) and array.ref is not None else value
+        return Path(tuple(self.steps), out), value
+
+
+class Results(tuple):
+    """Named results, such as SciPy's tests give."""
+
+    def __new__(cls, recorder: Recorder, real: tuple, parts: list[Any]) -> Results:
+        return super().__new__(cls, parts)
+
+    def __init__(self, recorder: Recorder, real: tuple, parts: list[Any]) -> None:
+        self._recorder, self._real = recorder, real
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._real, name)  # an AttributeError is the user's
+        for k, x in enumerate(self._real):
+            if x is found:
+                return self[k]
+        raise self._recorder.refuse(f"the attribute {name} of {type(self._real).__name__}")
+
+
+def tracers(tree: Any) -> Iterator[Any]:
+    """All tracers in arguments."""
+    if isinstance(tree, Traced):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for x in tree:
+            yield from tracers(x)
+    elif isinstance(tree, dict):
+        for x in tree.values():
+            yield from tracers(x)
+    elif isinstance(tree, slice):
+        yield from tracers((tree.start, tree.stop, tree.step))
+
+
+def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    if isinstance(tree, Traced):
+        return function(tree)
+    if isinstance(tree, tuple):
+        if hasattr(tree, "_make"):
+            return type(tree)._make(_mapped(function, x) for x in tree)  # type: ignore[attr-defined]
+        return tuple(_mapped(function, x) for x in tree)
+    if isinstance(tree, list):
+        return [_mapped(function, x) for x in tree]
+    if isinstance(tree, dict):
+        return {k: _mapped(function, x) for k, x in tree.items()}
+    if hasattr(tree, "__xpapply_real__"):
+        return tree.__xpapply_real__
+    return tree
+
+
+def values(tree: Any) -> Any:
+    """Arguments with real values."""
+    return _mapped(lambda t: t.value, tree)
+
+
+def refs(tree: Any) -> Any:
+    """Arguments with a `Ref` for what depends on the slice."""
+    return _mapped(lambda t: t.value if t.ref is None else t.ref, tree)
+
+
+def twice(tree: Any) -> Any:
+    """Arguments with a batch of two for what depends on the slice."""
+
+    def both(t: Any) -> Any:
+        if t.ref is None:
+            return t.value
+        if isinstance(t.value, (np.ndarray, np.generic, bool, int, float, complex)):
+            return Rows(np.stack([t.value, t.value]))
+        return Rows(t.value[None].expand(2, *t.value.shape).clone())
+
+    return _mapped(both, tree)
+
+
+def differs(got: Any, real: Any) -> str:
+    """Why the rule's result on two copies is not the result on one; "" if it is."""
+    if isinstance(real, (tuple, list)):
+        if not isinstance(got, (tuple, list)) or len(got) != len(real):
+            return f"{len(real)} results"
+        return next(filter(None, (differs(g, r) for g, r in zip(got, real, strict=True))), "")
+    if not isinstance(got, Rows):
+        same = np.array_equal(np.asarray(got), np.asarray(real))
+        return "" if same else f"{got!r} instead of {real!r}"
+    array = got.array
+    if not isinstance(real, (np.ndarray, np.generic, bool, int, float, complex)):
+        if tuple(array.shape[1:]) != tuple(real.shape) or array.dtype != real.dtype:
+            return f"{array.dtype}{tuple(array.shape[1:])} instead of {real.dtype}"
+        return ""
+    one = np.asarray(real)
+    if array.shape != (2, *one.shape):
+        return f"shape {array.shape[1:]} instead of {one.shape}"
+    if array.dtype != one.dtype:
+        return f"dtype {array.dtype} instead of {one.dtype}"
+    if one.dtype.kind in "fc":
+        eps = float(np.finfo(one.dtype).eps)
+        scale = np.max(np.abs(one[np.isfinite(one)]), initial=0.0)
+        close = np.isclose(array, one, rtol=2e3 * eps, atol=2e3 * eps * scale, equal_nan=True)
+        return "" if close.all() else "other values"
+    return "" if (array == one).all() else "other values"
+
+
+class Traced:
+    """What tracers of every library share."""
+
+    __slots__ = ()
+    recorder: Recorder
+    value: Any
+    ref: Ref | None
+
+
+def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    def forward(self: Tracer, other: Any) -> Any:
+        return self._operate(ufunc, python, self, other)
+
+    def backward(self: Tracer, other: Any) -> Any:
+        return self._operate(ufunc, python, other, self)
+
+    return forward, backward
+
+
+class Tracer(Traced):
+    """A NumPy array, NumPy scalar or Python number that may depend on the slice.
+
+    Attributes
+    ----------
+    value : ndarray, NumPy scalar or Python number
+        What it is for the slice that is traced.
+    ref : Ref or None
+        The call that made it; None if it is the same for all slices.
+    owned : bool
+        Whether ``f`` made the array, and so may write into it.
+    """
+
+    __slots__ = ("__weakref__", "_aliases", "_key", "_parent", "owned", "recorder", "ref", "value")
+    __array_priority__ = 1e6
+
+    def __init__(
+        self, recorder: Recorder, value: Any, ref: Ref | None, *, owned: bool = True
+    ) -> None:
+        self.recorder, self.value, self.ref, self.owned = recorder, value, ref, owned
+        self._aliases: weakref.WeakValueDictionary[int, Tracer] | None = None
+        self._parent: Tracer | None = None
+        self._key: Any = None
+
+    # --- NumPy's protocols ----------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from .arrays import ufunc_call
+
+        return ufunc_call(self.recorder, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from .arrays import function_call
+
+        return function_call(self.recorder, function, args, kwargs)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.ref is None and not args and not kwargs:
+            return np.array(self.value)
+        raise self.recorder.refuse("the slice goes into something that makes a NumPy array of it")
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        from .stage import namespace_of
+
+        return namespace_of(self.recorder)
+
+    # --- questions that Python answers with a plain value -----------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(self.recorder.ask(self._single("truth"), bool(self.value)))
+
+    def __index__(self) -> int:
+        return int(self.recorder.ask(self._single("index"), operator.index(self.value)))
+
+    def __int__(self) -> int:
+        if self.ref is None:
+            return int(self.value)
+        if np.asarray(self.value).dtype.kind in "iub":
+            return int(self.recorder.ask(self._single("int"), int(self.value)))
+        raise self.recorder.refuse("int() of a value that depends on the slice")
+
+    def _single(self, what: str) -> Tracer:
+        if np.size(self.value) != 1:
+            bool(np.asarray(self.value)) if what == "truth" else operator.index(self.value)
+            raise self.recorder.refuse(f"the {what} of an array of shape {np.shape(self.value)}")
+        return self
+
+    def __float__(self) -> float:
+        return float(self._plain("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._plain("complex()"))
+
+    def __str__(self) -> str:
+        return str(self._plain("str()"))
+
+    def __repr__(self) -> str:
+        return repr(self._plain("repr()"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._plain("format()"), spec)
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._plain("bytes()"))
+
+    def __hash__(self) -> int:
+        return hash(self._plain("the hash"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self.recorder.refuse("the slice is pickled")
+
+    def __buffer__(self, flags: int) -> Any:
+        raise self.recorder.refuse("the memory of the slice is read")
+
+    def _plain(self, what: str) -> Any:
+        if self.ref is not None:
+            raise self.recorder.refuse(f"{what} of a value that depends on the slice")
+        return self.value
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[Any]:
+        n = len(self.value)  # raises TypeError for numbers
+        return (self[i] for i in range(n))
+
+    def __reversed__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self.value) - 1, -1, -1))
+
+    def __contains__(self, item: Any) -> bool:
+        return bool((self == item).any())
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    # --- arithmetic -------------------------------------------------------------------------
+
+    @property
+    def weak(self) -> bool:
+        """Whether it is a Python number, which takes the dtype of the array beside it."""
+        return isinstance(self.value, (bool, int, float, complex)) and not isinstance(
+            self.value, np.generic
+        )
+
+    def _operate(self, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
+        weak = [x.weak if isinstance(x, Tracer) else type(x) in (int, float, bool) for x in (a, b)]
+        if all(weak):
+            return python_arithmetic(self.recorder, ufunc, python, a, b)
+        if isinstance(b if a is self else a, (str, bytes, dict, set, type(None))):
+            return NotImplemented
+        return self.__array_ufunc__(ufunc, "__call__", a, b)
+
+    __add__, __radd__ = _binary(np.add, operator.add)
+    __sub__, __rsub__ = _binary(np.subtract, operator.sub)
+    __mul__, __rmul__ = _binary(np.multiply, operator.mul)
+    __truediv__, __rtruediv__ = _binary(np.true_divide, operator.truediv)
+    __floordiv__, __rfloordiv__ = _binary(np.floor_divide, operator.floordiv)
+    __mod__, __rmod__ = _binary(np.remainder, operator.mod)
+    __and__, __rand__ = _binary(np.bitwise_and, operator.and_)
+    __or__, __ror__ = _binary(np.bitwise_or, operator.or_)
+    __xor__, __rxor__ = _binary(np.bitwise_xor, operator.xor)
+    __lshift__, __rlshift__ = _binary(np.left_shift, operator.lshift)
+    __rshift__, __rrshift__ = _binary(np.right_shift, operator.rshift)
+    __matmul__, __rmatmul__ = _binary(np.matmul, operator.matmul)
+    __lt__, _ = _binary(np.less, operator.lt)
+    __le__, _ = _binary(np.less_equal, operator.le)
+    __gt__, _ = _binary(np.greater, operator.gt)
+    __ge__, _ = _binary(np.greater_equal, operator.ge)
+    _equal, _ = _binary(np.equal, operator.eq)
+    _not_equal, _ = _binary(np.not_equal, operator.ne)
+
+    def __eq__(self, other: object) -> Any:
+        if other is None or isinstance(other, (str, bytes)):
+            raise self.recorder.refuse(f"a comparison with {other!r}")
+        return self._equal(other)
+
+    def __ne__(self, other: object) -> Any:
+        if other is None or isinstance(other, (str, bytes)):
+            raise self.recorder.refuse(f"a comparison with {other!r}")
+        return self._not_equal(other)
+
+    def __pow__(self, other: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            raise self.recorder.refuse("pow() with three arguments")
+        return self._power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._power(other, self)
+
+    def _power(self, a: Any, b: Any) -> Any:
+        from .arrays import power
+
+        if all(x.weak if isinstance(x, Tracer) else type(x) in (int, float) for x in (a, b)):
+            return python_arithmetic(self.recorder, np.power, operator.pow, a, b)
+        return power(self.recorder, a, b)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def _unary(self, ufunc: Any, python: Any) -> Any:
+        if self.weak:
+            return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
+        return self.__array_ufunc__(ufunc, "__call__", self)
+
+    def __neg__(self) -> Any:
+        return self._unary(np.negative, operator.neg)
+
+    def __pos__(self) -> Any:
+        return self._unary(np.positive, operator.pos)
+
+    def __abs__(self) -> Any:
+        return self._unary(np.absolute, operator.abs)
+
+    def __invert__(self) -> Any:
+        return self._unary(np.invert, operator.invert)
+
+    def __round__(self, digits: int | None = None) -> Any:
+        from .python import rounded
+
+        return rounded(self, digits)
+
+    def __trunc__(self) -> Any:
+        raise self.recorder.refuse("math.trunc() of a value that depends on the slice")
+
+    def __floor__(self) -> Any:
+        from .python import whole
+
+        return whole(self, np.floor, math.floor)
+
+    def __ceil__(self) -> Any:
+        from .python import whole
+
+        return whole(self, np.ceil, math.ceil)
+
+    def _in_place(self, ufunc: Any, other: Any) -> Any:
+        if not isinstance(self.value, np.ndarray):  # a number: a new one, as in Python
+            return NotImplemented
+        from .arrays import in_place
+
+        return in_place(self, ufunc, other)
+
+    def __iadd__(self, other: Any) -> Any:
+        return self._in_place(np.add, other)
+
+    def __isub__(self, other: Any) -> Any:
+        return self._in_place(np.subtract, other)
+
+    def __imul__(self, other: Any) -> Any:
+        return self._in_place(np.multiply, other)
+
+    def __itruediv__(self, other: Any) -> Any:
+        return self._in_place(np.true_divide, other)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return self._in_place(np.floor_divide, other)
+
+    def __imod__(self, other: Any) -> Any:
+        return self._in_place(np.remainder, other)
+
+    def __ipow__(self, other: Any) -> Any:
+        return self._in_place(np.power, other)
+
+    def __iand__(self, other: Any) -> Any:
+        return self._in_place(np.bitwise_and, other)
+
+    def __ior__(self, other: Any) -> Any:
+        return self._in_place(np.bitwise_or, other)
+
+    def __ixor__(self, other: Any) -> Any:
+        return self._in_place(np.bitwise_xor, other)
+
+    def __ilshift__(self, other: Any) -> Any:
+        return self._in_place(np.left_shift, other)
+
+    def __irshift__(self, other: Any) -> Any:
+        return self._in_place(np.right_shift, other)
+
+    def __imatmul__(self, other: Any) -> Any:
+        raise self.recorder.refuse("@=")
+
+    # --- elements -----------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        from .arrays import getitem
+
+        return getitem(self, key)
+
+    def __setitem__(self, key: Any, item: Any) -> None:
+        from .arrays import setitem
+
+        setitem(self, key, item)
+
+    def __delitem__(self, key: Any) -> None:
+        raise self.recorder.refuse("del of elements")
+
+    def __setattr__(self, name: str, item: Any) -> None:
+        if name not in Tracer.__slots__:
+            raise self.recorder.refuse(f"the attribute {name} of an array is set")
+        object.__setattr__(self, name, item)
+
+    def __delattr__(self, name: str) -> None:
+        raise self.recorder.refuse(f"the attribute {name} of an array is deleted")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # a protocol that this is no part of
+            raise AttributeError(name)
+        from .arrays import attribute
+
+        return attribute(self, name)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def _is_view_of(self, other: Tracer, key: Any = None) -> None:
+        """Note that both are the same memory; `key`: which part of the other one this is."""
+        if other._aliases is None:
+            other._aliases = weakref.WeakValueDictionary({id(other): other})
+        self._aliases = other._aliases
+        self._aliases[id(self)] = self
+        self.owned = other.owned
+        self._parent, self._key = (other, key) if key is not None else (None, None)
+
+    def become(self, value: Any, ref: Ref | None) -> None:
+        """Write: the array has another value from now on, also in the array it is a part of."""
+        if not self.owned:
+            raise self.recorder.refuse("it writes into the slice or an array that it did not make")
+        chain = [self]
+        while chain[-1]._parent is not None:
+            chain.append(chain[-1]._parent)
+        held = {id(t) for t in chain}
+        if any(k not in held for k in list(self._aliases or ())):
+            raise self.recorder.refuse("it writes into an array while another view of it is held")
+        self.value, self.ref = value, ref
+        for inner, outer in zip(chain, chain[1:], strict=False):
+            changed = outer.value.copy()
+            changed[values(inner._key)] = inner.value
+            ndim = inner.value.ndim
+            new = self.recorder.call(
+                basic.SET,
+                lambda *_, result=changed: result,
+                (outer, inner),
+                batch=((outer, inner._key, inner, ndim), {}),
+                check=False,
+            )
+            outer.value, outer.ref = new.value, new.ref
+
+
+def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
+    """Python numbers: their arithmetic raises where NumPy's warns."""
+    name = ufunc.__name__
+    real_a, real_b = values(a), values(b)
+    if isinstance(real_a, complex) or isinstance(real_b, complex):
+        raise recorder.refuse("complex Python numbers")
+    result = python(real_a, real_b)  # a ZeroDivisionError is the user's
+    integers = not isinstance(real_a, float) and not isinstance(real_b, float)
+    if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
+        must(b != 0)
+    if name == "power":
+        if isinstance(b, Tracer) or not isinstance(result, float) or real_b < 0:
+            raise recorder.refuse("** of Python numbers")
+        must(a >= 0) if real_b != int(real_b) else None
+    if integers and name in ("multiply", "power", "left_shift"):
+        # Python's integers do not overflow
+        if not -(2**62) < result < 2**62:
+            raise recorder.refuse("large Python integers")
+        big = recorder.call(
+            basic.PYTHON, lambda *_: float(result), (name, a, b, "float64"), check=False
+        )
+        must(abs(big) < 2.0**62)
+    dtype = "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
+    found = recorder.call(basic.PYTHON, lambda *_: result, (name, a, b, dtype), check=False)
+    if name == "power":
+        must(abs(found) < math.inf)
+    return found
+
+
+def must(condition: Any) -> None:
+    """Slices for which the condition does not hold take another path."""
+    bool(condition)

@@ -1,0 +1,123 @@
+"""Notice that something which ``f`` depends on is not what it was when it was traced."""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_MISSING = object()
+_COPIED = 1 << 20
+"""Bytes up to which arrays are kept as copies; larger ones as a digest."""
+
+
+class Watch:
+    """What ``f`` reached, and what it was."""
+
+    def __init__(self) -> None:
+        self._checks: dict[Any, Callable[[], bool]] = {}
+        self._keep: list[Any] = []
+
+    def __call__(self) -> bool:
+        """Whether nothing has changed."""
+        return all(check() for check in self._checks.values())
+
+    def add(self, check: Callable[[], bool]) -> None:
+        """A further question."""
+        self._checks[len(self._checks), "own"] = check
+
+    def item(self, where: dict[str, Any], key: str) -> None:
+        """A global, or an attribute of an instance."""
+        value = where.get(key, _MISSING)
+        self._checks[id(where), key] = lambda: _unchanged(where.get(key, _MISSING), value)
+        self._keep.append(where)
+
+    def attribute(self, cls: type, name: str) -> None:
+        """Something in a class."""
+        value = vars(cls).get(name)
+        self._checks[id(cls), name] = lambda: vars(cls).get(name) is value
+
+    def cell(self, cell: types.CellType) -> None:
+        """A variable of an enclosing function."""
+        value = cell.cell_contents
+
+        def check() -> bool:
+            try:
+                return _unchanged(cell.cell_contents, value)
+            except ValueError:
+                return False
+
+        self._checks[id(cell), "cell"] = check
+        self._keep.append(cell)
+
+    def function(self, f: types.FunctionType) -> None:
+        """The code and the defaults of a function."""
+        was = (f.__code__, f.__defaults__, f.__kwdefaults__)
+        ref = weakref.ref(f)  # a function must not be kept by what is known of it
+
+        def check() -> bool:
+            f = ref()
+            if f is None:
+                return True
+            now = (f.__code__, f.__defaults__, f.__kwdefaults__)
+            return all(a is b for a, b in zip(now, was, strict=True))
+
+        self._checks[id(f), "code"] = check
+        if f.__kwdefaults__:
+            self.container(f.__kwdefaults__)
+
+    def array(self, x: np.ndarray) -> None:
+        """The content of an array."""
+        shape, dtype, strides = x.shape, x.dtype, x.strides
+        digest = _digest(x)
+        self._checks[id(x), "array"] = lambda: (
+            x.shape == shape
+            and x.dtype == dtype
+            and x.strides == strides
+            and _equal(_digest(x), digest)
+        )
+        self._keep.append(x)
+
+    def container(self, x: Any) -> None:
+        """The elements of a list, dict or set."""
+        was = _elements(x)
+        self._checks[id(x), "elements"] = lambda: _same_elements(_elements(x), was)
+        self._keep.append(x)
+
+    def items(self, x: Any, was: tuple) -> None:
+        """A partial."""
+        self.container(x.keywords)
+        self._keep.append(was)
+
+
+def _unchanged(now: Any, was: Any) -> bool:
+    if now is was:
+        return True
+    return type(now) is type(was) and type(now) in (int, float, bool, str, bytes) and (
+        now == was or now != now and was != was
+    )
+
+
+def _digest(x: np.ndarray) -> Any:
+    if x.nbytes <= _COPIED:
+        return x.tobytes()
+    import hashlib
+
+    return hashlib.blake2b(np.ascontiguousarray(x).view(np.uint8).reshape(-1)).digest()
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(a == b)
+
+
+def _elements(x: Any) -> list[Any]:
+    if isinstance(x, dict):
+        return [e for pair in x.items() for e in pair]
+    return list(x)
+
+
+def _same_elements(now: list[Any], was: list[Any]) -> bool:
+    return len(now) == len(was) and all(map(_unchanged, now, was))

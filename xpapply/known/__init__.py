@@ -1,0 +1,151 @@
+"""THE OTHER TABLE: library functions that xpapply knows how to run for all slices at once.
+
+`ir/ops.py` has the ops that kernels are generated from. Here are the functions
+that people call inside ``f``: one `Known` row each, with the *batching rule*
+that turns one call on a slice into one call on all of them. Rows of a package
+are in the module of that name (``known/numpy.py``, ``known/scipy.py``); a row
+is found by the function object, and nothing is imported that the user has not.
+
+While rules run, what depends on the slice is a `Rows`: an array with the batch
+axis first. Everything else is as ``f`` passed it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import UnsupportedError
+
+
+class Rows:
+    """One value per slice: an array ``(B, *shape)`` for values of the given shape."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the value of one slice."""
+        return tuple(self.array.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        return self.array.ndim - 1
+
+    @property
+    def dtype(self) -> Any:
+        return self.array.dtype
+
+    def __repr__(self) -> str:
+        return f"Rows({self.dtype}{self.shape} of {self.array.shape[0]})"
+
+
+class NoRule(UnsupportedError):
+    """A batching rule does not cover these arguments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """One row: a function and how it runs on all slices.
+
+    Attributes
+    ----------
+    name : str
+        Qualified name, ``"numpy.convolve"``.
+    rule : callable ``rule(xp, call, args, kwargs)``
+        The batching rule: `call` is the function in the namespace `xp`; `args` and
+        `kwargs` hold `Rows`. Returns `Rows`, a plain value that is the same for all
+        slices, or a tuple/list of these.
+    how : str
+        One word for the docs: "elementwise", "axis", "stacked", "own".
+    exact : bool
+        Whether the rule calls the same function, so that it is not tried out on the
+        slice that is traced.
+    """
+
+    name: str
+    rule: Callable[..., Any]
+    how: str = "own"
+    exact: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+
+PACKAGES = ("numpy", "scipy")
+"""Packages that have a module of rows here."""
+
+_by_object: dict[int, tuple[Any, Known | None]] = {}
+_loaded: set[str] = set()
+
+
+def rows() -> Iterable[Known]:
+    """All rows, for the docs and the tests."""
+    for package in PACKAGES:
+        yield from importlib.import_module(f"{__name__}.{package}").ROWS
+
+
+def resolve(name: str) -> Any:
+    """The object of a qualified name, None if its module is not loaded or does not have it."""
+    module_name, _, attribute = name.rpartition(".")
+    module = sys.modules.get(module_name)
+    if module is None:  # a class: numpy.ufunc.reduce is none of ours, numpy.ndarray.mean is
+        parent, _, cls = module_name.rpartition(".")
+        module = getattr(sys.modules.get(parent), cls, None)
+    return getattr(module, attribute, None)
+
+
+def find(function: Any) -> Known | None:
+    """The row of a function object, or None."""
+    found = _by_object.get(id(function))
+    if found is not None and found[0] is function:
+        return found[1]
+    for package in PACKAGES:
+        _load(package)
+    found = _by_object.get(id(function))
+    if found is not None and found[0] is function:
+        return found[1]
+    _by_object[id(function)] = (function, None)  # keeps the function, so that its id stays its own
+    return None
+
+
+def _load(package: str) -> None:
+    """Take up the rows whose modules have been loaded since."""
+    if package not in sys.modules:
+        return
+    present = {m for m in sys.modules if m.partition(".")[0] == package}
+    key = f"{package} {len(present)}"
+    if key in _loaded:
+        return
+    _loaded.add(key)
+    for row in importlib.import_module(f"{__name__}.{package}").ROWS:
+        function = resolve(row.name)
+        if function is not None:
+            _by_object[id(function)] = (function, row)
+
+
+def in_namespace(xp: Any, name: str) -> Any:
+    """The function `name` ("numpy.median", "scipy.ndimage.sobel") of another array library.
+
+    Raises
+    ------
+    NoRule
+        If that library has no such function.
+    """
+    if xp is np:
+        return resolve(name)
+    package, _, rest = name.partition(".")
+    target = xp.__name__ if package == "numpy" else f"{xp.__name__}x.scipy"
+    module_name, _, attribute = f"{target}.{rest}".rpartition(".")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError):
+        raise NoRule(f"{target} has no {rest}") from None

@@ -1,0 +1,251 @@
+"""What Python itself does with arrays: indexing, writing, stacking, casting, `@`.
+
+These rows have no function of that name in any library, so their rules get None
+as the function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import Known, NoRule, Rows
+from .rules import aligned, batch_size, mapped
+
+
+def batch_of(xp: Any, x: Any, batch: int) -> Any:
+    """`x` with a batch axis in front, also where it is the same for all slices."""
+    if isinstance(x, Rows):
+        return x.array
+    x = xp.asarray(x)
+    return xp.broadcast_to(x, (batch, *x.shape))
+
+
+def _index(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``x[key]`` where only `x` depends on the slice."""
+    x, key = args
+    return Rows(x.array[(slice(None), *key)])
+
+
+def _positions(xp: Any, key: tuple, batch: int) -> tuple[Any, ...]:
+    """The batch index and the key, lined up, for an index that depends on the slice."""
+    ndim = max(k.ndim for k in key if isinstance(k, Rows))
+    ndim = max([ndim, *(k.ndim for k in key if isinstance(k, np.ndarray))])
+    first = xp.arange(batch).reshape(batch, *(1,) * ndim)
+    return (first, *(aligned(k, ndim) if isinstance(k, Rows) else k for k in key))
+
+
+def _gather(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``x[key]`` where the integers in `key` depend on the slice."""
+    x, key = args
+    batch = batch_size(args)
+    positions = _positions(xp, key, batch)
+    if not isinstance(x, Rows):
+        # a table: with an index in front, the batch axis always comes first in the result
+        return Rows(xp.asarray(x)[None][(xp.zeros_like(positions[0]), *positions[1:])])
+    return Rows(x.array[positions])
+
+
+def _compress(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``x[mask]`` for slices that all have `count` true values."""
+    x, mask, count = args
+    batch = batch_size(args)
+    array, mask = batch_of(xp, x, batch), batch_of(xp, mask, batch)
+    rest = array.shape[mask.ndim :]
+    return Rows(array[mask].reshape(batch, count, *rest))
+
+
+def _count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """How many values are true."""
+    mask = args[0].array
+    return Rows(xp.count_nonzero(mask.reshape(len(mask), -1), axis=1))
+
+
+def _nonzero(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """`numpy.nonzero` for slices that all have `count` values that are not 0."""
+    mask, count = args
+    return tuple(Rows(k.reshape(len(mask.array), count)) for k in xp.nonzero(mask.array)[1:])
+
+
+def _set(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``x[key] = item``, as a new array."""
+    x, key, item, ndim = args
+    batch = batch_size(args)
+    array = batch_of(xp, x, batch)
+    array = array.copy() if isinstance(x, Rows) else xp.array(array)
+    if isinstance(item, Rows):
+        item = aligned(item, ndim)
+        while item.ndim > ndim + 1 and item.shape[1] == 1:
+            item = item[:, 0]
+    if any(isinstance(k, Rows) for k in key):
+        array[_positions(xp, key, batch)] = item
+    else:
+        array[(slice(None), *key)] = item
+    return Rows(array)
+
+
+def _set_masked(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``x[mask] = item``, as a new array."""
+    x, mask, item = args
+    batch = batch_size(args)
+    array = xp.array(batch_of(xp, x, batch))
+    mask = batch_of(xp, mask, batch)
+    if isinstance(item, Rows) and item.ndim:
+        array[mask] = item.array.reshape(-1, *array.shape[mask.ndim :])
+    elif isinstance(item, Rows):
+        value = aligned(item, array.ndim - 1)
+        if xp is np:
+            mask = mask.reshape(*mask.shape, *(1,) * (array.ndim - mask.ndim))
+            np.copyto(array, value, where=mask, casting="unsafe")
+        else:
+            array = xp.where(mask, value.astype(array.dtype), array)
+    elif np.ndim(item):
+        array[mask] = xp.broadcast_to(
+            xp.asarray(item), (batch, *np.shape(item))
+        ).reshape(-1, *array.shape[mask.ndim :])
+    else:
+        array[mask] = item
+    return Rows(array)
+
+
+def _stack(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """Nested lists as one array."""
+    tree, shape, dtype = args
+    out = xp.empty((batch_size(args), *shape), dtype)
+    _fill(out, (slice(None),), tree)
+    return Rows(out)
+
+
+def _fill(out: Any, at: tuple, tree: Any) -> None:
+    if isinstance(tree, (list, tuple)):
+        for k, x in enumerate(tree):
+            _fill(out, (*at, k), x)
+    else:
+        out[at] = tree.array if isinstance(tree, Rows) else tree
+
+
+def _cast(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    x, dtype = args
+    return Rows(x.array.astype(dtype))
+
+
+def _same(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    return args[0]
+
+
+def _python(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """Arithmetic of Python numbers: it raises where NumPy's warns, and so never warns."""
+    name, a, b, dtype = args
+    a, b = (x.array if isinstance(x, Rows) else x for x in (a, b))
+    with np.errstate(all="ignore"):
+        return Rows(getattr(xp, name)(a, b).astype(dtype))
+
+
+def _matmul(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``a @ b``; products with a constant matrix are one product for all slices."""
+    a, b = args
+    a_dim, b_dim = np.ndim(getattr(a, "array", a)), np.ndim(getattr(b, "array", b))
+    a_dim -= isinstance(a, Rows)
+    b_dim -= isinstance(b, Rows)
+    if a_dim == 0 or b_dim == 0:
+        raise NoRule("@ of a number")
+    if isinstance(a, Rows) and a_dim == 1 and not isinstance(b, Rows) and b_dim <= 2:
+        return Rows(xp.matmul(a.array, xp.asarray(b)))
+    if isinstance(b, Rows) and b_dim == 1 and not isinstance(a, Rows) and a_dim <= 2:
+        a = xp.asarray(a)
+        return Rows(xp.matmul(b.array, a.T if a_dim == 2 else a))
+    left = _stackable(xp, a, a_dim, b_dim, -2)
+    right = _stackable(xp, b, b_dim, a_dim, -1)
+    product = xp.matmul(left, right)
+    if a_dim == 1:
+        product = product[..., 0, :]
+    if b_dim == 1:
+        product = product[..., 0]
+    return Rows(product)
+
+
+def _stackable(xp: Any, x: Any, ndim: int, other: int, axis: int) -> Any:
+    """An operand of `matmul` with a batch axis, if it has one, and at least a matrix behind."""
+    array = x.array if isinstance(x, Rows) else xp.asarray(x)
+    if ndim == 1:
+        array = xp.expand_dims(array, axis)
+        ndim = 2
+    if isinstance(x, Rows) and other > ndim:
+        array = array.reshape(len(array), *(1,) * (other - ndim), *array.shape[1:])
+    return array
+
+
+def _sorted_unique(array: Any) -> tuple[Any, Any]:
+    """Sorted rows, and where the values in them are new ones (all NaNs are one)."""
+    array = np.sort(array.reshape(len(array), -1), axis=1)
+    new = np.ones(array.shape, bool)
+    new[:, 1:] = array[:, 1:] != array[:, :-1]
+    if array.dtype.kind in "fc":
+        new[:, 1:] &= ~(np.isnan(array[:, 1:]) & np.isnan(array[:, :-1]))
+    return array, new
+
+
+def _unique_count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """How many different values there are."""
+    return Rows(_sorted_unique(args[0].array)[1].sum(axis=1))
+
+
+def _unique(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """`numpy.unique` for slices that all have `count` different values."""
+    x, count, index, inverse, counts = args
+    flat = x.array.reshape(len(x.array), -1)
+    batch, length = flat.shape
+    array, new = _sorted_unique(flat)
+    found = [Rows(array[new].reshape(batch, count))]
+    starts = np.nonzero(new)[1].reshape(batch, count)
+    if index or inverse:
+        order = np.argsort(flat, axis=1, kind="mergesort")
+        if index:
+            found.append(Rows(np.take_along_axis(order, starts, axis=1)))
+        if inverse:
+            back = np.empty(flat.shape, np.intp)
+            np.put_along_axis(back, order, np.cumsum(new, axis=1) - 1, axis=1)
+            found.append(Rows(back.reshape(x.array.shape)))
+    if counts:
+        ends = np.concatenate([starts[:, 1:], np.full((batch, 1), length)], axis=1)
+        found.append(Rows(ends - starts))
+    return tuple(found) if len(found) > 1 else found[0]
+
+
+def _counts(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """`numpy.bincount` for slices whose result has the same length."""
+    from .numpy import bincount_rows
+
+    x, weights, length = args
+    return bincount_rows(xp, x, weights, length)
+
+
+def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A callable that takes arrays of any shape, element by element."""
+    function, x = args
+    return Rows(function(x.array))
+
+
+def _rows(name: str, rule: Any) -> Known:
+    return Known(name, rule, "own", exact=True)
+
+
+INDEX = _rows("index", _index)
+GATHER = _rows("index by traced integers", _gather)
+COUNT = _rows("count of a mask", _count)
+COMPRESS = _rows("index by a mask", _compress)
+NONZERO = _rows("nonzero", _nonzero)
+SET = _rows("write", _set)
+SET_MASKED = _rows("write by a mask", _set_masked)
+STACK = _rows("stack", _stack)
+CAST = _rows("cast", _cast)
+SAME = _rows("copy", _same)
+PYTHON = _rows("Python arithmetic", _python)
+MATMUL = _rows("matmul", _matmul)
+UNIQUE_COUNT = _rows("count of unique", _unique_count)
+UNIQUE = _rows("unique", _unique)
+BINCOUNT = _rows("bincount", _counts)
+ELEMENTS = _rows("call for each element", _of_elements)
+
+__all__ = [name for name in list(globals()) if name.isupper()] + ["batch_of", "mapped"]

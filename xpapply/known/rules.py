@@ -1,0 +1,220 @@
+"""The batching rules that serve many functions: elementwise, along an axis, stacked."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from . import Known, NoRule, Rows
+
+Rule = Callable[..., Any]
+
+
+def leaves(tree: Any) -> Iterable[Rows]:
+    """All `Rows` in arguments."""
+    if isinstance(tree, Rows):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for x in tree:
+            yield from leaves(x)
+    elif isinstance(tree, dict):
+        for x in tree.values():
+            yield from leaves(x)
+
+
+def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Arguments with every `Rows` replaced."""
+    if isinstance(tree, Rows):
+        return function(tree)
+    if isinstance(tree, tuple):
+        if hasattr(tree, "_fields"):
+            return type(tree)(*(mapped(function, x) for x in tree))
+        return tuple(mapped(function, x) for x in tree)
+    if isinstance(tree, list):
+        return [mapped(function, x) for x in tree]
+    if isinstance(tree, dict):
+        return {k: mapped(function, x) for k, x in tree.items()}
+    return tree
+
+
+def results(found: Any) -> Any:
+    """What a call on all slices returned, as `Rows`."""
+    if isinstance(found, tuple) and hasattr(found, "_fields"):
+        return type(found)(*map(results, found))
+    if isinstance(found, (tuple, list)):
+        return type(found)(map(results, found))
+    return Rows(found)
+
+
+def batch_size(tree: Any) -> int:
+    """The number of slices."""
+    return int(next(iter(leaves(tree))).array.shape[0])
+
+
+def aligned(x: Rows, ndim: int) -> Any:
+    """The array of `x` with axes of length 1 behind the batch axis, for values of `ndim` axes."""
+    if x.ndim >= ndim:
+        return x.array
+    return x.array.reshape(x.array.shape[0], *(1,) * (ndim - x.ndim), *x.shape)
+
+
+def _ndim(x: Any) -> int:
+    return x.ndim if isinstance(x, (Rows, np.ndarray)) else np.ndim(x) if not _text(x) else 0
+
+
+def _text(x: Any) -> bool:
+    return x is None or isinstance(x, (str, type, np.dtype))
+
+
+def elementwise(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """The function itself, with the operands' axes lined up behind the batch axis."""
+    operands = [*args, *kwargs.values()]
+    ndim = max((_ndim(x) for x in operands), default=0)
+    line_up = functools.partial(aligned, ndim=ndim)
+    return results(call(*mapped(line_up, args), **mapped(line_up, kwargs)))
+
+
+@functools.lru_cache(maxsize=1024)
+def signature(call: Any) -> inspect.Signature:
+    """The signature of a function."""
+    return inspect.signature(call)
+
+
+def bound(call: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
+    """Arguments by parameter name, without defaults."""
+    given = signature(call).bind(*args, **kwargs)
+    found = dict(given.arguments)
+    for name, p in signature(call).parameters.items():
+        if p.kind is p.VAR_KEYWORD:
+            found |= found.pop(name, {})
+        elif p.kind is p.VAR_POSITIONAL and name in found:
+            raise NoRule(f"{call.__name__} with several positional arguments")
+    return found
+
+
+def shifted(axis: Any, ndim: int) -> Any:
+    """An axis of a slice as the axis of a batch."""
+    if isinstance(axis, tuple):
+        return tuple(shifted(a, ndim) for a in axis)
+    axis = int(axis)
+    if not -ndim <= axis < ndim:
+        raise NoRule(f"axis {axis} is out of bounds for {ndim} axes")
+    return axis if axis < 0 else axis + 1
+
+
+def along(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) -> Rule:
+    """The function itself, along the axis behind the batch axis.
+
+    `default` is the function's own default; None means all axes. All positional-or-keyword
+    `Rows` arguments must have the same number of axes. `reduces`: for axis=None of a value with several
+    axes, whether flattening it first is the same.
+    """
+
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        given = bound(call, args, kwargs)
+        axis = given.get(axis_name, default)
+        ndims = {x.ndim for x in leaves(given)}
+        ndim = max(ndims)
+        if ndim == 0 or len(ndims) > 1:
+            raise NoRule(f"operands of {sorted(ndims)} axes")
+        if axis is None and ndim > 1:
+            if given.get("keepdims") or not reduces:
+                raise NoRule("axis=None of a value with several axes")
+            given = {k: mapped(_flat, x) for k, x in given.items()}
+            axis, ndim = -1, 1
+        axis = -1 if axis is None else axis
+        given = {k: mapped(lambda x: x.array, x) for k, x in given.items()}
+        given[axis_name] = shifted(axis, ndim)
+        return results(_call(call, given))
+
+    return rule
+
+
+def _flat(x: Rows) -> Rows:
+    return Rows(x.array.reshape(x.array.shape[0], -1))
+
+
+def _call(call: Any, given: dict[str, Any]) -> Any:
+    """Call by name, with positional-only parameters in their places."""
+    parameters = signature(call).parameters
+    first = [given.pop(n) for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in given]
+    return call(*first, **given)
+
+
+def stacked(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """A function that takes stacks of matrices by itself: leading axes are batch axes."""
+    return results(call(*mapped(lambda x: x.array, args), **mapped(lambda x: x.array, kwargs)))
+
+
+def table(package: str, how: str, rule: Rule, names: str, *, exact: bool = True) -> list[Known]:
+    """Rows that share one rule."""
+    return [Known(f"{package}.{n}", rule, how, exact) for n in names.split()]
+
+
+# --- universal functions ------------------------------------------------------------------
+
+_ufuncs: dict[tuple[int, str], tuple[Any, Known]] = {}
+
+
+def ufunc_row(ufunc: Any, method: str = "__call__") -> Known:
+    """The row of any `numpy.ufunc`: every one without a signature is elementwise."""
+    found = _ufuncs.get((id(ufunc), method))
+    if found is not None and found[0] is ufunc:
+        return found[1]
+    name = _ufunc_name(ufunc)
+    if method == "__call__":
+        own: Rule = elementwise
+    else:
+        own = functools.partial(_ufunc_method, method)
+    rule = own
+    if "." not in name:  # of no library that has it for other arrays
+
+        def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+            if xp is not np:
+                raise NoRule(f"{name} takes NumPy arrays only")
+            return own(xp, ufunc, args, kwargs)
+
+    row = Known(name, rule, "elementwise" if method == "__call__" else "axis", exact=True)
+    _ufuncs[id(ufunc), method] = (ufunc, row)
+    return row
+
+
+def _ufunc_name(ufunc: Any) -> str:
+    for package in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(package), ufunc.__name__, None) is ufunc:
+            return f"{package}.{ufunc.__name__}"
+    return str(ufunc.__name__)
+
+
+def _ufunc_method(
+    method: str, xp: Any, call: Any, args: tuple, kwargs: dict
+) -> Any:
+    """``reduce``, ``accumulate``, ``outer`` of a ufunc."""
+    x, *rest = args
+    if method == "outer":
+        y = rest[0]
+        if not isinstance(x, Rows):
+            x = np.asarray(x)
+            return Rows(call(x.reshape(*x.shape, *(1,) * y.ndim), aligned(y, x.ndim + y.ndim)))
+        tail = y.ndim if isinstance(y, Rows) else np.ndim(y)
+        left = x.array.reshape(*x.array.shape, *(1,) * tail)
+        return Rows(call(left, aligned(y, x.ndim + tail) if isinstance(y, Rows) else y))
+    if not isinstance(x, Rows) or any(True for _ in leaves(rest)):
+        raise NoRule(f"{method} with these operands")
+    where = kwargs.get("where", True)
+    if isinstance(where, Rows):
+        kwargs = kwargs | {"where": where.array}
+    axis = kwargs.pop("axis", 0) if "axis" in kwargs else (rest.pop(0) if rest else 0)
+    if rest:
+        raise NoRule(f"{method} with positional arguments behind axis")
+    if axis is None:
+        x, axis = (x, 0) if x.ndim == 1 else (_flat(x), 0)
+        if kwargs.get("keepdims"):
+            raise NoRule("keepdims over all axes")
+    given = {k: v.array if isinstance(v, Rows) else v for k, v in kwargs.items()}
+    return Rows(getattr(call, method)(x.array, axis=shifted(axis, x.ndim), **given))

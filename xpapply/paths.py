@@ -1,0 +1,324 @@
+"""What a Python function does to a slice, path by path, and how all slices run through it.
+
+Tracing ``f`` on one slice gives a *path*: the library calls that ``f`` made, and
+the decisions (truth values, lengths, indices) that it took from the data. Paths that
+begin alike share their beginning, so they form a tree. A block of slices runs
+down the tree: calls run for all slices at once, by the batching rules in
+`known`; at a decision the slices part, and each goes on only with those that
+decide as it does. So no call ever sees a slice that ``f`` would not have shown it.
+Where slices decide as none before, ``f`` is traced on one of them and the tree grows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .errors import TraceError
+from .known import Known, Rows, in_namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The result of call number `index`, or the part `item` of it; number 0 is the slice."""
+
+    index: int
+    item: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a library function; `args` and `kwargs` hold a `Ref` for each traced value."""
+
+    row: Known
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    where: str
+    """The user's line, "file:line"."""
+    errstate: tuple[tuple[str, str], ...] | None = None
+    """NumPy's error state that ``f`` has set around the call; None: that of the caller."""
+    quiet: bool = False
+    """Whether ``f`` ignores warnings around the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``f`` asked for a value: a truth, a length, an index."""
+
+    ref: Ref
+    value: Any
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """One run of ``f``: its steps in order, and the result (a `Ref`, or a constant array)."""
+
+    steps: tuple[Call | Decision, ...]
+    result: Any
+
+
+@dataclass(eq=False)
+class Segment:
+    """Calls without a decision between them."""
+
+    first: int
+    """The number of the first call."""
+    calls: list[Call] = field(default_factory=list)
+    asks: Ref | None = None
+    children: dict[Any, Segment] = field(default_factory=dict)
+    result: Any = None
+
+
+class TooManyPaths(TraceError):
+    """``f`` takes ever new paths."""
+
+
+class Differs(TraceError):
+    """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
+
+
+MOST_PATHS = 512
+
+
+class Tree:
+    """All paths of a function that have been seen."""
+
+    def __init__(self, first: Path) -> None:
+        self.root = Segment(1)
+        self.count = 0
+        self.lock = threading.RLock()
+        self.add(first)
+
+    def add(self, path: Path) -> None:
+        """Take up a path."""
+        with self.lock:
+            at, position, fresh = self.root, 0, self.count == 0
+            for step in path.steps:
+                if isinstance(step, Call):
+                    if fresh:
+                        at.calls.append(step)
+                    elif position >= len(at.calls) or not same(at.calls[position], step):
+                        raise Differs(f"two runs of it differ in what they do at {step.where}")
+                    position += 1
+                    continue
+                if fresh:
+                    at.asks = step.ref
+                elif at.asks != step.ref or position != len(at.calls):
+                    raise Differs(f"two runs of it differ in what they ask at {step.where}")
+                child = at.children.get(step.value)
+                if child is None:
+                    child = at.children[step.value] = Segment(at.first + len(at.calls))
+                    fresh = True
+                at, position = child, 0
+            if not fresh:
+                raise Differs("a slice takes another path alone than among the others")
+            at.result = path.result
+            self.count += 1
+
+    def segments(self) -> Iterator[Segment]:
+        """All segments."""
+        todo = [self.root]
+        while todo:
+            found = todo.pop()
+            yield found
+            todo += found.children.values()
+
+    def calls(self) -> Iterator[Call]:
+        """All calls."""
+        for s in self.segments():
+            yield from s.calls
+
+    @property
+    def branches(self) -> bool:
+        """Whether anything depends on the data."""
+        return self.root.asks is not None
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two steps, or parts of them, are the same."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Call):
+        return (
+            a.row is b.row
+            and a.errstate == b.errstate
+            and same(a.args, b.args)
+            and same(a.kwargs, b.kwargs)
+        )
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, np.ndarray):
+        if a is b:
+            return True
+        return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, slice):
+        return same((a.start, a.stop, a.step), (b.start, b.stop, b.step))
+    if isinstance(a, (float, complex, np.generic)):
+        return repr(a) == repr(b)  # NaN equals itself, 0.0 is not -0.0
+    return bool(a is b or a == b)
+
+
+class _Values:
+    """The results of calls for some of the slices of a block; gathered when asked for."""
+
+    __slots__ = ("_index", "_own", "_parent")
+
+    def __init__(self, parent: _Values | None = None, index: Any = None) -> None:
+        self._own: dict[int, Any] = {}
+        self._parent, self._index = parent, index
+
+    def __setitem__(self, number: int, value: Any) -> None:
+        self._own[number] = value
+
+    def __getitem__(self, number: int) -> Any:
+        found = self._own.get(number)
+        if found is None:
+            assert self._parent is not None
+            found = self._own[number] = _gathered(self._parent[number], self._index)
+        return found
+
+
+def _gathered(value: Any, index: Any) -> Any:
+    if isinstance(value, Rows):
+        return Rows(value.array[index])
+    if isinstance(value, (tuple, list)):
+        return [_gathered(x, index) for x in value]
+    return value
+
+
+def filled(tree: Any, values: Any) -> Any:
+    """Arguments with every `Ref` replaced by its `Rows`."""
+    if isinstance(tree, Ref):
+        found = values[tree.index]
+        for k in tree.item:
+            found = found[k]
+        return found
+    if isinstance(tree, tuple):
+        return tuple(filled(x, values) for x in tree)
+    if isinstance(tree, list):
+        return [filled(x, values) for x in tree]
+    if isinstance(tree, dict):
+        return {k: filled(x, values) for k, x in tree.items()}
+    return tree
+
+
+def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
+    """Run a call by its batching rule, under the error state that ``f`` set."""
+    function = None if "." not in call.row.name else in_namespace(xp, call.row.name)
+    if call.errstate is None and not call.quiet:
+        return call.row.rule(xp, function, args, kwargs)
+    with contextlib.ExitStack() as stack:
+        if call.quiet:
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+        if call.errstate is not None:
+            stack.enter_context(np.errstate(**dict(call.errstate)))  # type: ignore[arg-type]
+        return call.row.rule(xp, function, args, kwargs)
+
+
+class Walk:
+    """Run blocks of slices down a tree.
+
+    Parameters
+    ----------
+    tree : Tree
+        Grows where slices decide as none before.
+    xp : module
+        The namespace of the arrays.
+    grow : callable (slice) -> bool
+        Traces ``f`` on a slice and adds the path; False where the tree must not grow any more.
+    alone : callable (slice) -> array
+        The function itself, for slices off all paths.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        xp: Any,
+        grow: Callable[[Any], bool],
+        alone: Callable[[Any], Any],
+    ) -> None:
+        self.tree, self.xp = tree, xp
+        self._grow, self._alone = grow, alone
+        self.looped = 0
+
+    def __call__(self, rows: Any, out: Any) -> None:
+        """Results of all `rows` ``(B, M)`` into `out` ``(B, *result shape)``."""
+        values = _Values()
+        values[0] = Rows(rows)
+        self._down(self.tree.root, values, None, rows, out)
+
+    def _down(self, at: Segment, values: _Values, index: Any, rows: Any, out: Any) -> None:
+        """`index`: which of the rows these are (None: all of them)."""
+        while True:
+            for number, call in enumerate(at.calls, at.first):
+                args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+                values[number] = invoke(self.xp, call, args, kwargs)
+            if at.asks is None:
+                self._write(at, values, index, out)
+                return
+            asked = filled(at.asks, values).array
+            asked = asked.reshape(asked.shape[0])
+            if self.xp is not np:
+                asked = np.asarray(asked.get() if hasattr(asked, "get") else asked)
+            answers = [asked[0].item()] if (asked == asked[0]).all() else np.unique(asked).tolist()
+            if len(answers) == 1:
+                child = self._child(at, answers[0], 0 if index is None else index[0], rows)
+                if child is None:
+                    self._loop(index, rows, out)
+                    return
+                at = child
+                continue
+            for answer in answers:
+                part = np.flatnonzero(asked == answer)
+                whole = part if index is None else index[part]
+                child = self._child(at, answer, whole[0], rows)
+                if child is None:
+                    self._loop(whole, rows, out)
+                else:
+                    self._down(child, _Values(values, part), whole, rows, out)
+            return
+
+    def _child(self, at: Segment, answer: Any, row: int, rows: Any) -> Segment | None:
+        with self.tree.lock:
+            child = at.children.get(answer)
+            if child is None and self._grow(rows[row]):
+                child = at.children.get(answer)
+                if child is None:
+                    raise Differs("a slice takes another path alone than among the others")
+            return child
+
+    def _loop(self, index: Any, rows: Any, out: Any) -> None:
+        index = range(len(rows)) if index is None else index
+        self.looped += len(index)
+        for row in index:
+            out[row] = self._alone(rows[row])
+
+    def _write(self, at: Segment, values: _Values, index: Any, out: Any) -> None:
+        result = filled(at.result, values)
+        where = slice(None) if index is None else index
+        if not isinstance(result, Rows):
+            out[where] = result
+            return
+        array = result.array
+        missing = out.ndim - array.ndim
+        if missing > 0:
+            array = array.reshape(len(array), *(1,) * missing, *result.shape)
+        while missing < 0:  # as NumPy's assignment does, leading axes of length 1 go
+            if array.shape[1] != 1:
+                break
+            array, missing = array[:, 0], missing + 1
+        if array.shape[1:] != out.shape[1:]:
+            np.broadcast_shapes(array.shape[1:], out.shape[1:])
+            if np.broadcast_shapes(array.shape[1:], out.shape[1:]) != out.shape[1:]:
+                raise Differs("results have different shapes")
+        out[where] = array

@@ -1,0 +1,210 @@
+"""Python functions on NumPy and CuPy arrays: traced on a few slices, run on all in blocks."""
+
+from __future__ import annotations
+
+import contextvars
+import math
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from . import config, namespace
+from .blocks import boxes
+from .errors import TraceError
+from .frontends.python import Models, Tracing
+from .paths import MOST_PATHS, Differs, Tree, Walk
+
+_BLOCK_BYTES = 1 << 19
+"""Bytes of the largest value of a block: intermediate values stay in cache."""
+_GPU_BLOCK_BYTES = 1 << 26
+_WORTH_THREADS = 1 << 21
+"""Numbers to compute from which waking a second thread pays."""
+_PER_RUN = 6e-5
+_PER_CALL = 8e-6
+"""Seconds that a run and each call in it take, however few slices there are."""
+_PATIENCE = 0.2
+"""Share of the time of the plain loop that finding further paths may take ..."""
+_AT_LEAST = 0.05
+"""... and seconds that it may take in any case."""
+
+
+class Traced:
+    """A function whose calls were written down, for slices of one shape and dtype.
+
+    Call it as ``traced(arr, axis, f)``: it holds on to no function.
+    """
+
+    def __init__(
+        self, f: Any, args: tuple, kwargs: dict, slice0: Any, models: Models, first: Any = None
+    ) -> None:
+        self.library = namespace.library(slice0)
+        self._args, self._kwargs = args, kwargs
+        started = time.perf_counter()
+        self._tracing = Tracing(args, kwargs, str(self.library), models)
+        self.unchanged: Callable[[], bool] = self._tracing.watch
+        path, value = self._tracing(f, _host(slice0))
+        started_call = time.perf_counter()
+        result = f(slice0, *args, **kwargs) if first is None else first[0]
+        self.seconds = time.perf_counter() - started_call if first is None else first[1]
+        self._same(value, result)
+        self.result = np.asanyarray(_host(result))
+        if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
+            raise TraceError(f"it returns {type(result).__name__}")
+        self.tree = Tree(path)
+        self.planning = time.perf_counter() - started
+        self._checked = False
+        self._spent = 0.0
+        self.looped = 0
+
+    def _same(self, traced: Any, real: Any) -> None:
+        """Compare what was written down with a real call."""
+        real = _host(real)
+        a, b = np.asarray(traced), np.asanyarray(real)
+        if type(b) is not np.ndarray:
+            raise TraceError(f"it returns {type(real).__name__}")
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Differs(
+                f"traced it gives {a.dtype}{a.shape}, a real call gives {b.dtype}{b.shape}"
+            )
+        if not close(a, b):
+            raise Differs("traced it gives other values than a real call")
+
+    # --- running ----------------------------------------------------------------------------
+
+    def __call__(self, arr: Any, axis: int, f: Any) -> Any:
+        """All slices of `arr` through `f`; the result axes stand where `axis` was, as NumPy has them."""
+        xp = namespace.compat(arr)
+        n = arr.ndim
+        view = arr.transpose(*range(axis), *range(axis + 1, n), axis)
+        batch, shape = view.shape[:-1], self.result.shape
+        slices = math.prod(batch)
+        buffer = xp.empty((*batch, *shape), self.result.dtype)
+        flat = buffer.reshape(slices, *shape)
+        limit = _AT_LEAST + _PATIENCE * slices * self.seconds
+
+        def alone(v: Any) -> Any:
+            return f(v, *self._args, **self._kwargs)
+
+        walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), alone)
+        pieces = self._pieces(view, slices, xp)
+        first = next(pieces)
+        walk(first[0], flat[first[1]])
+        threads = config.current().thread_count() if xp is np else 1
+        if threads > 1 and self._numbers() * slices > _WORTH_THREADS and not self._quiet():
+            _in_threads(lambda rows, where: walk(rows, flat[where]), pieces, threads)
+        else:
+            for rows, where in pieces:
+                walk(rows, flat[where])
+        if not self._checked:
+            last = view[(-1,) * (n - 1)]
+            self._same(_host(flat[-1]), self._cast(alone(last)))
+            self._checked = True
+        self.looped = walk.looped
+        order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
+        return buffer.transpose(order)
+
+    def _cast(self, result: Any) -> Any:
+        """A real result in the shape and dtype that the first slice's result fixed."""
+        found = np.empty(self.result.shape, self.result.dtype)
+        found[...] = _host(result)
+        return found
+
+    def _grow(self, f: Any, v: Any, limit: float) -> bool:
+        """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
+        if self.tree.count >= MOST_PATHS or self._spent > limit:
+            return False
+        started = time.perf_counter()
+        path, value = self._tracing(f, _host(v))
+        self._same(value, f(v, *self._args, **self._kwargs))
+        self.tree.add(path)
+        self._spent += time.perf_counter() - started
+        return True
+
+    def _numbers(self) -> int:
+        """Numbers that one slice computes, roughly."""
+        calls = sum(1 for _ in self.tree.calls())
+        return calls * max(1, self._tracing.length)
+
+    def _quiet(self) -> bool:
+        # warning filters belong to the process: no other thread may run under them
+        return any(c.quiet for c in self.tree.calls())
+
+    def _pieces(self, view: Any, slices: int, xp: Any) -> Iterator[tuple[Any, slice]]:
+        """Blocks of slices ``(B, M)``, and where their results go."""
+        length = view.shape[-1]
+        most = config.current().block_bytes or (_BLOCK_BYTES if xp is np else _GPU_BLOCK_BYTES)
+        size = max(length, math.prod(self.result.shape), 1) * max(view.itemsize, 8)
+        rows = max(64, most // size) if xp is np else max(4096, most // size)
+        start = 0
+        for box in boxes(view.shape, view.ndim - 1, rows):
+            block = xp.ascontiguousarray(view[box].reshape(-1, length))
+            yield block, slice(start, start + len(block))
+            start += len(block)
+
+    @property
+    def overhead(self) -> float:
+        """Seconds that a call takes, however few slices there are."""
+        return _PER_RUN + _PER_CALL * sum(1 for _ in self.tree.calls())
+
+    # --- explaining ---------------------------------------------------------------------------
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs, in words."""
+        names: dict[str, int] = {}
+        for call in self.tree.calls():
+            names[call.row.name] = names.get(call.row.name, 0) + 1
+        shown = [f"{name} ({k}x)" if k > 1 else name for name, k in list(names.items())[:8]]
+        text = "in blocks of slices: " + (", ".join(shown) or "a constant")
+        if len(names) > 8:
+            text += f" and {len(names) - 8} more"
+        asked = {s.asks for s in self.tree.segments() if s.asks is not None}
+        if asked:
+            text += "; slices are grouped by what they decide (paths are found while it runs)"
+        return (text,)
+
+
+def close(a: Any, b: Any) -> bool:
+    """Whether results of the same dtype are equal, up to rounding in another order."""
+    if a.dtype.kind not in "fc":
+        return bool(np.array_equal(a, b))
+    eps = float(np.finfo(a.dtype).eps)
+    finite = np.abs(b[np.isfinite(b)])
+    scale = float(finite.max()) if finite.size else 0.0
+    with np.errstate(all="ignore"):
+        return bool(
+            np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all()
+        )
+
+
+def _host(x: Any) -> Any:
+    return x.get() if namespace.library(x) == "cupy" else x
+
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+
+
+def _in_threads(
+    work: Callable[[Any, slice], None], pieces: Iterator[tuple[Any, slice]], threads: int
+) -> None:
+    """Run pieces in threads, each with NumPy's error state and the options of the caller."""
+    pool = _pools.get(threads)
+    if pool is None:
+        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
+    waiting: list[Any] = []
+    try:
+        for piece in pieces:
+            waiting.append(pool.submit(contextvars.copy_context().run, work, *piece))
+            if len(waiting) > 2 * threads:  # blocks are made as they are needed
+                waiting.pop(0).result()
+    finally:
+        for future in waiting:
+            future.exception()
+    for future in waiting:
+        future.result()
+
+
+
