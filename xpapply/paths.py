@@ -74,6 +74,10 @@ class Segment:
     asks: Ref | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
     result: Any = None
+    longest: int = 0
+    """Calls from here to the end of the longest path."""
+    reused: set[int] = field(default_factory=set)
+    """Numbers of the calls that may write into the array that they get."""
 
 
 class TooManyPaths(TraceError):
@@ -94,20 +98,32 @@ class Tree:
         self.root = Segment(1)
         self.count = 0
         self.lock = threading.RLock()
+        self.catches = False
+        """Whether ``f`` catches exceptions."""
         self.add(first)
 
     def add(self, path: Path) -> None:
         """Take up a path."""
         with self.lock:
             at, position, fresh = self.root, 0, self.count == 0
+            reusing = _reusing(path)
+            total = sum(isinstance(step, Call) for step in path.steps)
             for step in path.steps:
                 if isinstance(step, Call):
+                    number = at.first + position
                     if fresh:
                         at.calls.append(step)
+                        if number in reusing:
+                            at.reused.add(number)
+                    elif number in at.reused and number not in reusing:
+                        at.reused.discard(number)
+                    if fresh:
+                        pass
                     elif position >= len(at.calls) or not same(at.calls[position], step):
                         raise Differs(f"two runs of it differ in what they do at {step.where}")
                     position += 1
                     continue
+                at.longest = max(at.longest, total - at.first + 1)
                 if fresh:
                     at.asks = step.ref
                 elif at.asks != step.ref or position != len(at.calls):
@@ -120,6 +136,7 @@ class Tree:
             if not fresh:
                 raise Differs("a slice takes another path alone than among the others")
             at.result = path.result
+            at.longest = max(at.longest, total - at.first + 1)
             self.count += 1
 
     def segments(self) -> Iterator[Segment]:
@@ -139,6 +156,60 @@ class Tree:
     def branches(self) -> bool:
         """Whether anything depends on the data."""
         return self.root.asks is not None
+
+
+_WRITES = frozenset(("write", "write by a mask"))
+_FRESH = frozenset(("elementwise", "new"))
+"""Kinds of rows whose results share no memory with what they get."""
+
+
+def _reusing(path: Path) -> set[int]:
+    """The writes whose array nothing needs afterwards: they may be done in place."""
+    calls = [step for step in path.steps if isinstance(step, Call)]
+    if not any(c.row.name in _WRITES for c in calls):
+        return set()
+    last: dict[int, int] = {}
+    number = 0
+    for step in path.steps:
+        if isinstance(step, Call):
+            number += 1
+            for ref in references((step.args, step.kwargs)):
+                last[ref.index] = number
+        else:
+            last[step.ref.index] = number + 1
+    for ref in references(path.result):
+        last[ref.index] = len(calls) + 1
+    shares: dict[int, set[int]] = {}  # what may be the same memory
+    found = set()
+    for number, call in enumerate(calls, 1):
+        if call.row.name in _WRITES:
+            array = call.args[0]
+            shares[number] = {number}
+            made_here = isinstance(array, Ref) and array.index and not array.item
+            if made_here and calls[array.index - 1].row.name in _WRITES:
+                if all(last.get(k, 0) <= number for k in shares[array.index]):
+                    found.add(number)
+            continue
+        shares[number] = {number}
+        if call.row.how in _FRESH:
+            continue
+        for ref in references((call.args, call.kwargs)):
+            if ref.index:
+                shares[ref.index].add(number)
+                shares[number] = shares[ref.index]
+    return found
+
+
+def references(tree: Any) -> Iterator[Ref]:
+    """Every `Ref` in arguments."""
+    if isinstance(tree, Ref):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for x in tree:
+            yield from references(x)
+    elif isinstance(tree, dict):
+        for x in tree.values():
+            yield from references(x)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -225,6 +296,10 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
         return call.row.rule(xp, function, args, kwargs)
 
 
+SECONDS_PER_CALL = 8e-6
+"""What a call takes, however few slices there are."""
+
+
 class Walk:
     """Run blocks of slices down a tree.
 
@@ -234,21 +309,25 @@ class Walk:
         Grows where slices decide as none before.
     xp : module
         The namespace of the arrays.
-    grow : callable (slice) -> bool
-        Traces ``f`` on a slice and adds the path; False where the tree must not grow any more.
+    grow : callable (slice, slices) -> bool
+        Traces ``f`` on a slice that so many slices follow and adds the path; False where the
+        tree must not grow any more.
     alone : callable (slice) -> array
         The function itself, for slices off all paths.
+    seconds : float
+        What `alone` takes.
     """
 
     def __init__(
         self,
         tree: Tree,
         xp: Any,
-        grow: Callable[[Any], bool],
+        grow: Callable[[Any, int], bool],
         alone: Callable[[Any], Any],
+        seconds: float,
     ) -> None:
         self.tree, self.xp = tree, xp
-        self._grow, self._alone = grow, alone
+        self._grow, self._alone, self._seconds = grow, alone, seconds
         self.looped = 0
 
     def __call__(self, rows: Any, out: Any) -> None:
@@ -260,9 +339,25 @@ class Walk:
     def _down(self, at: Segment, values: _Values, index: Any, rows: Any, out: Any) -> None:
         """`index`: which of the rows these are (None: all of them)."""
         while True:
-            for number, call in enumerate(at.calls, at.first):
-                args, kwargs = filled(call.args, values), filled(call.kwargs, values)
-                values[number] = invoke(self.xp, call, args, kwargs)
+            number = at.first
+            for call in at.calls:
+                try:
+                    values[number] = self._invoke(at, number, call, values)
+                except TraceError:
+                    raise
+                except Exception:
+                    if not self.tree.catches:
+                        raise
+                    # what f does about an exception, only f knows
+                    bad = self._raising(call, values)
+                    whole = np.arange(len(rows)) if index is None else index
+                    self._loop(whole[bad], rows, out)
+                    if bad.all():
+                        return
+                    good = np.flatnonzero(~bad)
+                    values, index = _Values(values, good), whole[good]
+                    values[number] = self._invoke(at, number, call, values)
+                number += 1
             if at.asks is None:
                 self._write(at, values, index, out)
                 return
@@ -272,7 +367,7 @@ class Walk:
                 asked = np.asarray(asked.get() if hasattr(asked, "get") else asked)
             answers = [asked[0].item()] if (asked == asked[0]).all() else np.unique(asked).tolist()
             if len(answers) == 1:
-                child = self._child(at, answers[0], 0 if index is None else index[0], rows)
+                child = self._child(at, answers[0], 0 if index is None else index[0], rows, asked)
                 if child is None:
                     self._loop(index, rows, out)
                     return
@@ -281,17 +376,46 @@ class Walk:
             for answer in answers:
                 part = np.flatnonzero(asked == answer)
                 whole = part if index is None else index[part]
-                child = self._child(at, answer, whole[0], rows)
+                child = self._child(at, answer, whole[0], rows, part)
                 if child is None:
                     self._loop(whole, rows, out)
                 else:
                     self._down(child, _Values(values, part), whole, rows, out)
             return
 
-    def _child(self, at: Segment, answer: Any, row: int, rows: Any) -> Segment | None:
+    def _invoke(self, at: Segment, number: int, call: Call, values: _Values) -> Any:
+        args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+        if number in at.reused:
+            kwargs["in_place"] = True
+        return invoke(self.xp, call, args, kwargs)
+
+    def _raising(self, call: Call, values: _Values) -> Any:
+        """For which slices a call raises."""
+        args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+        batch = next(len(x.array) for x in _rows_in((args, kwargs)))
+        bad = np.zeros(batch, bool)
+        todo = [np.arange(batch)]
+        while todo:
+            part = todo.pop()
+            try:
+                invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
+            except TraceError:
+                raise
+            except Exception:
+                if len(part) == 1:
+                    bad[part] = True
+                else:
+                    todo += np.array_split(part, 2)
+        return bad
+
+    def _child(self, at: Segment, answer: Any, row: int, rows: Any, part: Any) -> Segment | None:
+        """Where slices with this answer go on; None: each alone."""
         with self.tree.lock:
             child = at.children.get(answer)
-            if child is None and self._grow(rows[row]):
+            if child is not None:
+                quick = child.longest * SECONDS_PER_CALL > len(part) * self._seconds
+                return None if quick else child
+            if self._grow(rows[row], len(part)):
                 child = at.children.get(answer)
                 if child is None:
                     raise Differs("a slice takes another path alone than among the others")
@@ -313,12 +437,33 @@ class Walk:
         missing = out.ndim - array.ndim
         if missing > 0:
             array = array.reshape(len(array), *(1,) * missing, *result.shape)
-        while missing < 0:  # as NumPy's assignment does, leading axes of length 1 go
-            if array.shape[1] != 1:
-                break
+        while missing < 0 and array.shape[1] == 1:
+            # as NumPy's assignment does, leading axes of length 1 go
             array, missing = array[:, 0], missing + 1
         if array.shape[1:] != out.shape[1:]:
-            np.broadcast_shapes(array.shape[1:], out.shape[1:])
             if np.broadcast_shapes(array.shape[1:], out.shape[1:]) != out.shape[1:]:
                 raise Differs("results have different shapes")
         out[where] = array
+
+
+def _rows_in(tree: Any) -> Iterator[Rows]:
+    if isinstance(tree, Rows):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for x in tree:
+            yield from _rows_in(x)
+    elif isinstance(tree, dict):
+        for x in tree.values():
+            yield from _rows_in(x)
+
+
+def _picked(tree: Any, part: Any) -> Any:
+    if isinstance(tree, Rows):
+        return Rows(tree.array[part])
+    if isinstance(tree, tuple):
+        return tuple(_picked(x, part) for x in tree)
+    if isinstance(tree, list):
+        return [_picked(x, part) for x in tree]
+    if isinstance(tree, dict):
+        return {k: _picked(x, part) for k, x in tree.items()}
+    return tree

@@ -222,6 +222,8 @@ def _same_device(arr: Any, others: tuple[Any, ...]) -> None:
 
 _FEW = 16
 """Up to so many slices NumPy's loop takes less time than looking closer."""
+_SLOWER = 1.2
+"""Times the loop's time from which a way is given up."""
 _PLANNING = 2e-3
 """Seconds that the loop must take for a plan to be worth making."""
 
@@ -279,17 +281,28 @@ def _no_slices_to_trace(f: Any, axis: int, arr: Any) -> str | None:
 def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """All slices at once; by the loop if that raises, for it to raise what `f` would."""
     try:
-        return traced(arr, axis, f)
+        started, paths = time.perf_counter(), traced.tree.count
+        result = traced(arr, axis, f)
+        if traced.tree.count == paths:
+            slices = arr.size // max(1, arr.shape[axis])
+            if time.perf_counter() - started > _SLOWER * slices * traced.seconds + _PLANNING:
+                why = f"its slices go {paths} ways, which takes longer than the loop"
+                _refused(f, axis, arr, args, kwargs, why)
+        return result
     except Exception as error:
         result = loop.apply(f, axis, arr, args, kwargs)
-        known, method = memory(f)
-        key = _trace_key(method, axis, arr, args, kwargs)
         why = str(error) if isinstance(error, TraceError) else (
             f"for all slices at once it raises {type(error).__name__}: {error}"
         )
-        known.traced[key] = why
+        _refused(f, axis, arr, args, kwargs, why)
         announce_loop(f, axis, arr, why, stacklevel=4)
         return result
+
+
+def _refused(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str) -> None:
+    """Remember that `f` runs in the loop."""
+    known, method = memory(f)
+    known.traced[_trace_key(method, axis, arr, args, kwargs)] = why
 
 
 def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
@@ -317,7 +330,7 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     started = time.perf_counter()
     result = f(slice0, *args, **kwargs)
     seconds = time.perf_counter() - started
-    if slices * seconds > _PLANNING:
+    if slices * seconds > _PLANNING or config.current().fallback == "raise":
         made = trace(f, axis, arr, args, kwargs, (result, seconds))
         if isinstance(made, Traced):
             return in_blocks(made, f, axis, arr, args, kwargs)

@@ -15,7 +15,7 @@ from . import config, namespace
 from .blocks import boxes
 from .errors import TraceError
 from .frontends.python import Models, Tracing
-from .paths import MOST_PATHS, Differs, Tree, Walk
+from .paths import MOST_PATHS, SECONDS_PER_CALL, Differs, Tree, Walk
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of the largest value of a block: intermediate values stay in cache."""
@@ -23,11 +23,12 @@ _GPU_BLOCK_BYTES = 1 << 26
 _WORTH_THREADS = 1 << 21
 """Numbers to compute from which waking a second thread pays."""
 _PER_RUN = 6e-5
-_PER_CALL = 8e-6
-"""Seconds that a run and each call in it take, however few slices there are."""
+"""Seconds that a run takes, however few slices there are."""
+_PAYS = 0.25
+"""Share of the time of a trace that the slices which follow it must take in the loop."""
 _PATIENCE = 0.2
 """Share of the time of the plain loop that finding further paths may take ..."""
-_AT_LEAST = 0.05
+_AT_LEAST = 0.02
 """... and seconds that it may take in any case."""
 
 
@@ -54,6 +55,7 @@ class Traced:
         if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
             raise TraceError(f"it returns {type(result).__name__}")
         self.tree = Tree(path)
+        self.tree.catches = self._tracing.catches
         self.planning = time.perf_counter() - started
         self._checked = False
         self._spent = 0.0
@@ -88,7 +90,9 @@ class Traced:
         def alone(v: Any) -> Any:
             return f(v, *self._args, **self._kwargs)
 
-        walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), alone)
+        walk = Walk(
+            self.tree, xp, lambda v, n: self._grow(f, v, n, limit), alone, self.seconds
+        )
         pieces = self._pieces(view, slices, xp)
         first = next(pieces)
         walk(first[0], flat[first[1]])
@@ -112,13 +116,17 @@ class Traced:
         found[...] = _host(result)
         return found
 
-    def _grow(self, f: Any, v: Any, limit: float) -> bool:
+    def _grow(self, f: Any, v: Any, followers: int, limit: float) -> bool:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
         if self.tree.count >= MOST_PATHS or self._spent > limit:
             return False
+        if followers * self.seconds < _PAYS * self._tracing.seconds:
+            return False
         started = time.perf_counter()
         path, value = self._tracing(f, _host(v))
+        called = time.perf_counter()
         self._same(value, f(v, *self._args, **self._kwargs))
+        self.seconds = min(self.seconds, time.perf_counter() - called)
         self.tree.add(path)
         self._spent += time.perf_counter() - started
         return True
@@ -147,7 +155,7 @@ class Traced:
     @property
     def overhead(self) -> float:
         """Seconds that a call takes, however few slices there are."""
-        return _PER_RUN + _PER_CALL * sum(1 for _ in self.tree.calls())
+        return _PER_RUN + SECONDS_PER_CALL * sum(1 for _ in self.tree.calls())
 
     # --- explaining ---------------------------------------------------------------------------
 

@@ -73,7 +73,8 @@ def _set(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     x, key, item, ndim = args
     batch = batch_size(args)
     array = batch_of(xp, x, batch)
-    array = array.copy() if isinstance(x, Rows) else xp.array(array)
+    if not kwargs.get("in_place"):
+        array = xp.array(array)
     if isinstance(item, Rows):
         item = aligned(item, ndim)
         while item.ndim > ndim + 1 and item.shape[1] == 1:
@@ -89,7 +90,9 @@ def _set_masked(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """``x[mask] = item``, as a new array."""
     x, mask, item = args
     batch = batch_size(args)
-    array = xp.array(batch_of(xp, x, batch))
+    array = batch_of(xp, x, batch)
+    if not kwargs.get("in_place"):
+        array = xp.array(array)
     mask = batch_of(xp, mask, batch)
     if isinstance(item, Rows) and item.ndim:
         array[mask] = item.array.reshape(-1, *array.shape[mask.ndim :])
@@ -227,25 +230,25 @@ def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Rows(function(x.array))
 
 
-def _rows(name: str, rule: Any) -> Known:
-    return Known(name, rule, "own", exact=True)
+def _rows(name: str, rule: Any, how: str = "own") -> Known:
+    return Known(name, rule, how, exact=True)
 
 
 INDEX = _rows("index", _index)
-GATHER = _rows("index by traced integers", _gather)
-COUNT = _rows("count of a mask", _count)
-COMPRESS = _rows("index by a mask", _compress)
-NONZERO = _rows("nonzero", _nonzero)
+GATHER = _rows("index by traced integers", _gather, "new")
+COUNT = _rows("count of a mask", _count, "new")
+COMPRESS = _rows("index by a mask", _compress, "new")
+NONZERO = _rows("nonzero", _nonzero, "new")
 SET = _rows("write", _set)
 SET_MASKED = _rows("write by a mask", _set_masked)
-STACK = _rows("stack", _stack)
-CAST = _rows("cast", _cast)
+STACK = _rows("stack", _stack, "new")
+CAST = _rows("cast", _cast, "new")
 SAME = _rows("copy", _same)
-PYTHON = _rows("Python arithmetic", _python)
-MATMUL = _rows("matmul", _matmul)
-UNIQUE_COUNT = _rows("count of unique", _unique_count)
-UNIQUE = _rows("unique", _unique)
-BINCOUNT = _rows("bincount", _counts)
+PYTHON = _rows("Python arithmetic", _python, "new")
+MATMUL = _rows("matmul", _matmul, "new")
+UNIQUE_COUNT = _rows("count of unique", _unique_count, "new")
+UNIQUE = _rows("unique", _unique, "new")
+BINCOUNT = _rows("bincount", _counts, "new")
 ELEMENTS = _rows("call for each element", _of_elements)
 
 __all__ = [name for name in list(globals()) if name.isupper()] + ["batch_of", "mapped"]

@@ -84,7 +84,7 @@ MOVES = {
     "a": "ravel reshape squeeze expand_dims moveaxis rollaxis swapaxes transpose permute_dims "
     "repeat resize diagonal",
     "m": "flip fliplr flipud rot90 triu tril",
-    "x": "matrix_transpose",
+    "x": "matrix_transpose linalg.matrix_transpose unstack",
     "v": "diag diagflat",
 }
 
@@ -105,6 +105,8 @@ def _rows() -> list[Known]:
     each("elementwise", piecewise=own.piecewise, isin=own.isin, digitize=own.digitize)
     each("elementwise", zeros_like=own.like, ones_like=own.like, empty_like=own.like)
     each("elementwise", full_like=own.full_like, copy=own.copy, asfortranarray=own.copy)
+    each("elementwise", array=own.array, asarray=own.array, asanyarray=own.array)
+    each("elementwise", astype=own.astype)
     each("elementwise", array_equal=own.array_equal, allclose=own.allclose)
     each("elementwise", array_equiv=own.array_equiv)
 
@@ -154,6 +156,8 @@ def _rows() -> list[Known]:
 
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")
     add("stacked", matrices, "linalg.svd linalg.svdvals linalg.cholesky linalg.pinv")
+    add("stacked", matrices, "linalg.matrix_norm")
+    add("axis", axis(), "linalg.vector_norm")
     add("stacked", matrices, "linalg.matrix_rank linalg.slogdet linalg.cond linalg.matrix_power")
     each("own", "linalg.", norm=maths.norm, solve=maths.solve, eig=maths.eig, eigvals=maths.eig)
     add("rows", own.by_rows, "linalg.lstsq linalg.multi_dot")
@@ -164,7 +168,7 @@ def _rows() -> list[Known]:
     each("axis", "fft.", irfftn=own.all_axes)
     add("moves", own.moves("x"), "fft.fftshift fft.ifftshift")
 
-    add("shape", shape_only, "shape size ndim iscomplexobj isrealobj")
+    add("shape", shape_only, "shape size ndim iscomplexobj isrealobj result_type")
     return rows
 
 

@@ -100,28 +100,51 @@ def _one_axis(ns: Any, x: Any) -> Any:
     return array.astype(np.float64)
 
 
+def _parts(n: int, row: int) -> list[slice]:
+    """Slices of `n` rows of `row` bytes that stay in the cache from one operation to the next."""
+    step = max(1, 2**18 // max(row, 1))
+    return [slice(i, i + step) for i in range(0, n, step)]
+
+
 def _interpolated(ns: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
     n = xp.shape[1]
     below = ns.clip(_rank(ns, xp, x, True) - 1, 0, n - 1)  # the last place that is not beyond x
+    given = (x, xp, fp, left, right, below)
+    rows = max(a.shape[0] for a in given)
+    found = ns.empty((rows, x.shape[1]))
+    for part in _parts(rows, 8 * x.shape[1]) if ns is np else [slice(None)]:
+        of_part = [a[part] if a.shape[0] > 1 else a for a in given]
+        found[part] = _interpolated_part(ns, *of_part)
+    return found
+
+
+def _interpolated_part(ns: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any, below: Any) -> Any:
+    n = xp.shape[1]
     above = ns.minimum(below + 1, n - 1)
-    rows = max(a.shape[0] for a in (x, xp, fp, below))
 
     def at(table: Any, index: Any) -> Any:
         if index.shape[0] == 1:
-            return table[:, index[0]]
-        return ns.take_along_axis(ns.broadcast_to(table, (rows, n)), index, axis=1)
+            return ns.take(table, index[0], axis=1)
+        return ns.take_along_axis(ns.broadcast_to(table, (len(index), n)), index, axis=1)
 
     x0, x1, y0, y1 = at(xp, below), at(xp, above), at(fp, below), at(fp, above)
     with np.errstate(all="ignore"):
         slope = (y1 - y0) / (x1 - x0)
         found = slope * (x - x0) + y0
-        # a nan in one direction: NumPy tries the other, and then a level piece
-        other = slope * (x - x1) + y1
-        other = ns.where(ns.isnan(other) & (y0 == y1), y0, other)
-        found = ns.where(ns.isnan(found), other, found)
-    found = ns.where((below == n - 1) | (x0 == x), y0, found)
-    found = ns.where(x < xp[:, :1], left, ns.where(x > xp[:, -1:], right, found))
-    return ns.where(ns.isnan(x), x, found)
+        missing = ns.isnan(found)
+        if missing.any():  # NumPy tries the other direction, and then whether a piece is level
+            other = slope * (x - x1) + y1
+            other = ns.where(ns.isnan(other) & (y0 == y1), y0, other)
+            found = ns.where(missing, other, found)
+    for where, value in (
+        ((below == n - 1) | (x0 == x), y0),
+        (x < xp[:, :1], left),
+        (x > xp[:, -1:], right),
+        (ns.isnan(x), x),
+    ):
+        if where.any():
+            found = ns.where(where, value, found)
+    return found
 
 
 def bincount(xp: Any, call: Any, x: Any, weights: Any = None, minlength: int = 0) -> Any:
@@ -183,7 +206,7 @@ def _limits(xp: Any, a: Any, limits: Any) -> tuple[Any, Any, Any]:
     if limits is None:
         first, last = a.min(axis=1, keepdims=True), a.max(axis=1, keepdims=True)
     else:
-        dtype = next(leaves(limits)).dtype  # Python numbers take the dtype of the others
+        dtype = next(iter(leaves(limits))).dtype  # Python numbers take the dtype of the others
         limits = [dtype.type(x) if type(x) in (int, float) else x for x in limits]
         first, last = (as_rows(xp, x, len(a)).array for x in limits)
         if first.ndim != 1 or first.dtype.kind != "f" or last.dtype.kind != "f":
@@ -352,7 +375,7 @@ def correlate(xp: Any, call: Any, a: Any, v: Any, mode: Any = "valid") -> Any:
     a, v = _signals(xp, a, v)
     v = v[:, ::-1].conj()
     if v.shape[1] > a.shape[1]:
-        return Rows(xp.ascontiguousarray(_windows(xp, v, a, mode, True)))
+        return Rows(_windows(xp, v, a, mode, True))
     return Rows(_windows(xp, a, v, mode, False))
 
 
@@ -383,12 +406,42 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     if dtype.kind == "c" and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
         raise Awkward  # BLAS has its own products of complex infinities
     a, v = a.astype(inner, copy=False), v.astype(inner, copy=False)
+    if xp is np and k > MANY_TAPS:
+        matrix = _toeplitz(a, v, start, length)
+        if matrix is None:
+            raise Awkward
+        rows = a if v.shape[0] == 1 else v
+        return (rows @ matrix).astype(dtype, copy=False)
     found = xp.zeros((n, length), inner)
-    for i in range(k):  # a[j] * v[i] goes to place i + j - start
-        low, high = max(0, start - i), min(m, start + length - i)
-        if low < high:
-            found[:, low + i - start : high + i - start] += a[:, low:high] * v[:, i : i + 1]
+    for part in _parts(n, 2 * m * inner.itemsize) if xp is np else [slice(None)]:
+        x, taps, into = (t[part] if t.shape[0] > 1 else t for t in (a, v, found))
+        for i in range(k):  # x[j] * taps[i] goes to place i + j - start
+            low, high = max(0, start - i), min(m, start + length - i)
+            if low < high:
+                into[:, low + i - start : high + i - start] += x[:, low:high] * taps[:, i : i + 1]
     return found.astype(dtype, copy=False)
+
+
+MANY_TAPS = 4
+"""With more taps than these, a matrix product or a call for each row is faster."""
+
+
+def _toeplitz(a: Any, v: Any, start: int, length: int) -> Any:
+    """The matrix of a convolution with the constant one of the operands, if that is of use.
+
+    Zeros in it meet values that are not in the window, which must be finite then.
+    """
+    m, k = a.shape[1], v.shape[1]
+    if a.shape[0] > 1 and v.shape[0] > 1:
+        return None
+    if a.dtype.kind != "f" or a.dtype.itemsize > 8 or m > 16 * k or m * length > 2**20:
+        return None
+    if not (np.isfinite(a).all() and np.isfinite(v).all()):
+        return None
+    taps, n = (v[0], m) if v.shape[0] == 1 else (a[0], k)
+    places = np.arange(start, start + length) - np.arange(n)[:, None]  # of taps, for each input
+    inside = (places >= 0) & (places < taps.size)
+    return np.where(inside, taps[np.where(inside, places, 0)], taps.dtype.type(0))
 
 
 def cov(

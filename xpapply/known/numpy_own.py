@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -54,9 +55,13 @@ def by_rows(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     no_output(kwargs)
     found = []
     for b in range(batch_size((args, kwargs))):
-        one = [mapped(lambda x, b=b: x.array[b], x) for x in (args, kwargs)]
-        found.append(call(*one[0], **one[1]))
+        one = functools.partial(mapped, functools.partial(_slice, b))
+        found.append(call(*one(args), **one(kwargs)))
     return _stack(xp, found)
+
+
+def _slice(b: int, x: Rows) -> Any:
+    return x.array[b]
 
 
 def _stack(xp: Any, found: list[Any]) -> Any:
@@ -199,6 +204,25 @@ def copy(xp: Any, call: Any, a: Any, order: Any = "K", subok: bool = False) -> A
     return Rows(a.array.copy())
 
 
+def array(xp: Any, call: Any, object: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    """`array` and its kin, of a value or of lists of values."""
+    constant(dtype, kwargs)
+    if kwargs.get("copy", True) is False or kwargs.get("like") is not None:
+        raise NoRule("copy=False")
+    if not isinstance(object, Rows) and dtype is not None:
+        target = np.dtype(dtype).kind
+        if any(x.dtype.kind != target for x in leaves(object)):
+            raise Awkward  # numbers in lists are converted one by one
+    if dtype is not None:
+        kwargs["dtype"] = dtype
+    return moves("object")(xp, call, (object,), kwargs)
+
+
+def astype(xp: Any, call: Any, x: Any, dtype: Any, /, *, copy: bool = True) -> Any:
+    """Another dtype."""
+    return Rows(x.array.astype(dtype, copy=copy))
+
+
 def pad(xp: Any, call: Any, array: Any, pad_width: Any, mode: Any = "constant", **kw: Any) -> Any:
     """All modes that move values, and constants."""
     constant(pad_width, kw)
@@ -209,7 +233,7 @@ def pad(xp: Any, call: Any, array: Any, pad_width: Any, mode: Any = "constant", 
         return move(xp, call, (array, pad_width, mode), kw)
     if mode in ("maximum", "minimum", "mean", "median"):
         widths = np.broadcast_to(np.asarray(pad_width), (array.ndim, 2)).tolist()
-        if np.ndim(kw.get("stat_length")) == 0:
+        if np.ndim(kw.get("stat_length", 0)) == 0:
             return Rows(call(array.array, [(0, 0), *map(tuple, widths)], mode, **kw))
     if mode != "constant":
         raise Awkward
@@ -470,7 +494,7 @@ def trace(
 
 
 def _deep(x: Any) -> bool:
-    return x is not None and not isinstance(x, Rows) and np.ndim(x) > 1
+    return not isinstance(x, Rows) and np.ndim(x) > 1
 
 
 def trapezoid(xp: Any, call: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
@@ -480,7 +504,7 @@ def trapezoid(xp: Any, call: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: in
     if isinstance(dx, Rows):
         raise Awkward
     y = as_rows(xp, y, n)
-    if y.ndim == 0 or (isinstance(x, Rows) and x.ndim != y.ndim) or _deep(x):
+    if y.ndim == 0 or (isinstance(x, Rows) and x.ndim != y.ndim) or _deep(0 if x is None else x):
         raise Awkward
     axis = shifted(axis, y.ndim)
     x = x.array if isinstance(x, Rows) else x
@@ -603,7 +627,7 @@ def _without_nans(xp: Any, function: Callable[[Any], Any], a: Rows, axis: Any) -
         raise Awkward
     missing = xp.isnan(x)
     counts = (~missing).sum(axis=1)
-    found = None
+    found: Any = None
     if not missing.any():
         found = function(x)
     else:

@@ -157,7 +157,7 @@ def split(
     if mask.all():
         return combined([ones], lambda x: Rows(x.array[where]) if isinstance(x, Rows) else x)
     even = np.flatnonzero(~mask)
-    same = {id(a): a[even] for a in arrays}  # f(x, x) stays that: some functions ask whether `is`
+    same = {id(a): a[even] for a in arrays}  # f(x, x) stays that
     most = as_rows(run(*(same[id(a)] for a in arrays)), len(even), plain)
 
     def merge(a: Any, b: Any) -> Any:
@@ -259,7 +259,12 @@ def axis_call(
             return by_rows(xp, call, args, kwargs)
         axis = shifted(-1 if axis is None else axis, ndim)
         n = batch_size((args, kwargs))
-        arrays = [repeated(xp, x, n) for x in operands.values()]
+        # sums in the order of a slice; f(x, x) stays that, some functions ask whether it `is`
+        own = {id(x.array): Rows(xp.ascontiguousarray(x.array)) for x in leaves(operands)}
+        arrays = [
+            repeated(xp, own[id(x.array)] if isinstance(x, Rows) else x, n)
+            for x in operands.values()
+        ]
         if any(min(a.shape[1:]) < least for a in arrays):
             return by_rows(xp, call, args, kwargs)
         others[axis_name] = axis

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import functools
+import time
 import types
 import warnings
 from collections.abc import Callable
@@ -37,6 +38,10 @@ class Tracing:
         self.watch = Watch()
         self.length = 1
         """Numbers in a slice."""
+        self.seconds = 0.0
+        """What a run takes."""
+        self.catches = False
+        """Whether `f` catches exceptions."""
 
     def __call__(self, f: Any, v: np.ndarray) -> tuple[Path, Any]:
         """The path of the slice `v`, and the result of ``f`` for it.
@@ -46,6 +51,7 @@ class Tracing:
         TraceError
             With the reason and the user's line. Any other exception is that of ``f``.
         """
+        started = time.perf_counter()
         recorder = Recorder(self._library)
         stage = Stage(recorder, self.watch, self._models)
         recorder.stage = stage
@@ -57,14 +63,16 @@ class Tracing:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                result = f(tracer, *args, **kwargs)
-                return recorder.path(_plain(result))
+                found = recorder.path(_plain(f(tracer, *args, **kwargs)))
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception:
             if recorder.refused is not None:
                 raise recorder.refused from None
             raise
+        self.catches = stage.catches
+        self.seconds = time.perf_counter() - started
+        return found
 
 
 def _plain(result: Any) -> Any:

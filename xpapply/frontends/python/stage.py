@@ -297,6 +297,12 @@ class _Globals(dict):
         return made
 
 
+def _catches(code: types.CodeType) -> bool:
+    """Whether there is a ``try`` (or a ``with``) in code."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return bool(code.co_exceptiontable) or any(map(_catches, inner))
+
+
 # --- the stage --------------------------------------------------------------------------------
 
 
@@ -306,7 +312,7 @@ class Stage:
     def __init__(self, recorder: Recorder, watch: Watch, models: Callable[..., Any]) -> None:
         self.recorder, self.watch, self.models = recorder, watch, models
         self._made: dict[int, tuple[Any, Any]] = {}
-        self._keep: list[Any] = []
+        self.catches = False
 
     # substitutes ---------------------------------------------------------------------------
 
@@ -436,6 +442,7 @@ class Stage:
         if why:
             return _Impure(self, x, why)
         self.watch.function(x)
+        self.catches |= _catches(x.__code__)
         cells = tuple(types.CellType() for _ in x.__code__.co_freevars)
         made = types.FunctionType(x.__code__, _Globals(self, x), x.__name__, None, cells)
         self._made[id(x)] = (x, made)  # before its closure, which may hold the function itself
