@@ -89,6 +89,8 @@ def check(name: str, args: tuple, kwargs: dict, exact: bool, hint: str = "") -> 
     """Run one call both ways; False if the rule does not cover it."""
     row = BY_NAME[name]
     call = resolve(row.name)
+    if call is None:
+        pytest.skip("a newer NumPy has it")
     n = batch_size((args, kwargs))
     where = f"{name}{hint} {args} {kwargs}"
 
@@ -225,17 +227,22 @@ histogram(v[:0],3) histogram(v,3,(u[0],u[1])) histogram(v,4,(s,9.5)) histogram(v
 histogram(v,S,weights=w) searchsorted(c[::-1],v) searchsorted([1,np.nan],v) digitize(v,[0,np.nan])
 compress([True,False],v) repeat(v,i[0]) percentile(v,s) average(m,weights=M) trapezoid(m,M,axis=0)
 polyval(M,v) polyval([1],v) nan_to_num(v,copy=False) nan_to_num(v,False) histogram_bin_edges(v,4)
-histogram_bin_edges(v,c) histogram_bin_edges(v,4,(0,1)) histogram_bin_edges(v,"fd")
+histogram_bin_edges(v,c) histogram_bin_edges(v,4,(0,1)) histogram_bin_edges(v,"fd") array(v)
+array([v,w]) array([s,0,s]) array(v,dtype=float) array([[s,1.5],[2,s]],dtype=float)
+array([s,v[0]],dtype=int) array(v,"c16") array(v,ndmin=3) array(v,copy=False) asarray(v)
+asarray([s,s]) asanyarray(m) asarray(v,int) asarray([s,s],float) astype(v,"f4") astype(v,int)
+unstack(r) unstack(v) linalg.matrix_transpose(r) result_type(v,np.float32) result_type(v,2)
 BIT PLAIN
-percentile(v,s*0+50) nanmedian(v,keepdims=True) nanpercentile(v,50,keepdims=True)
-histogram(v*1e-3,7) histogram(v*1e-300*1e-15,4) percentile(v,30,method="midpoint") linalg.norm(v,1)
-linalg.norm(v,np.inf) linalg.norm(v,-np.inf) linalg.norm(v,0) linalg.norm(v)
-linalg.norm(v,keepdims=True) linalg.norm(m) linalg.norm(v,2) linalg.norm(m,keepdims=True)
-linalg.norm(v,axis=0) linalg.norm(m,axis=1) linalg.norm(m,1) linalg.norm(m,"fro")
-linalg.norm(m,np.inf,axis=(0,1)) linalg.norm(v,2,axis=-1) linalg.norm(s) linalg.norm(r,axis=1,ord=1)
-linalg.norm(m,"fro",axis=(0,1)) linalg.det(m) linalg.inv(P) linalg.slogdet(m)
-linalg.matrix_power(m,3) linalg.matrix_power(P,-1) linalg.eigvalsh(P) linalg.eigh(P)
-linalg.cholesky(P) linalg.cholesky(m) linalg.svd(r) linalg.svd(m,compute_uv=False)
+linalg.vector_norm(v) linalg.vector_norm(m) linalg.vector_norm(m,axis=0,ord=1) linalg.matrix_norm(m)
+linalg.matrix_norm(r,ord=1,keepdims=True) percentile(v,s*0+50) nanmedian(v,keepdims=True)
+nanpercentile(v,50,keepdims=True) histogram(v*1e-3,7) histogram(v*1e-300*1e-15,4)
+percentile(v,30,method="midpoint") linalg.norm(v,1) linalg.norm(v,np.inf) linalg.norm(v,-np.inf)
+linalg.norm(v,0) linalg.norm(v) linalg.norm(v,keepdims=True) linalg.norm(m) linalg.norm(v,2)
+linalg.norm(m,keepdims=True) linalg.norm(v,axis=0) linalg.norm(m,axis=1) linalg.norm(m,1)
+linalg.norm(m,"fro") linalg.norm(m,np.inf,axis=(0,1)) linalg.norm(v,2,axis=-1) linalg.norm(s)
+linalg.norm(r,axis=1,ord=1) linalg.norm(m,"fro",axis=(0,1)) linalg.det(m) linalg.inv(P)
+linalg.slogdet(m) linalg.matrix_power(m,3) linalg.matrix_power(P,-1) linalg.eigvalsh(P)
+linalg.eigh(P) linalg.cholesky(P) linalg.cholesky(m) linalg.svd(r) linalg.svd(m,compute_uv=False)
 linalg.svd(r,full_matrices=False) linalg.svdvals(r) linalg.qr(m) linalg.qr(r,"complete")
 linalg.qr(r,mode="r") linalg.pinv(r) linalg.matrix_rank(m) linalg.matrix_rank(v) linalg.cond(m)
 linalg.cond(P,1) linalg.solve(P,m) linalg.solve(P,P[0]) linalg.solve(P,np.ones(P.shape[0]))
@@ -298,7 +305,8 @@ def test_each_row_has_an_example() -> None:
 
 def test_rows_are_of_functions_that_exist() -> None:
     missing = {r.name for r in ROWS if resolve(r.name) is None}
-    assert missing <= {"numpy.cumulative_sum", "numpy.cumulative_prod"}  # NumPy 2.1
+    newer = ("cumulative_sum", "cumulative_prod", "unstack", "astype")  # than NumPy 2.0
+    assert missing <= {f"numpy.{name}" for name in newer}
 
 
 class Slices:
@@ -342,7 +350,7 @@ def arguments(source: str, dtype: Any, n: int, m: int, seed: int, plain: bool) -
     rng = np.random.default_rng(seed)
     square = nasty(dtype, (n, m, m), seed + 2, plain)
     positive = square @ square.swapaxes(1, 2) + np.eye(m, dtype=dtype) if plain else square
-    ordered = np.sort(np.nan_to_num(w, nan=1, posinf=4, neginf=-4) if dtype != bool else w, axis=1)
+    ordered = np.sort(np.nan_to_num(w, nan=1, posinf=4, neginf=-4) if w.dtype.kind != "b" else w, 1)
     values: dict[str, Any] = {
         "v": Slices(v),
         "w": Slices(w),
@@ -436,7 +444,7 @@ interp(s,k,v) fft.rfft(v) unwrap(v) count_nonzero(v) nanmedian(v) quantile(v,0.3
 @pytest.mark.parametrize("source", LONG.split())
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4"])
 def test_long_slices(source: str, dtype: str) -> None:
-    """Sums of more values than NumPy's buffers and pairwise blocks hold are bit for bit the same."""
+    """Sums of more values than buffers and pairwise blocks hold are bit for bit the same."""
     if dtype == "f2" and re.match("linalg|fft|dot|conv|unwrap", source):
         pytest.skip("float16 is summed in other ways there")
     plain = not source.startswith("nan")
@@ -464,6 +472,23 @@ def _long(source: str, dtype: str, n: int, m: int, plain: bool) -> Any:
         np.linspace(-1, 1, m) if np.shape(x) == (3,) and name == "interp" else x for x in args
     )
     return name, mapped(longer, args), mapped(longer, kwargs)
+
+
+TAPS = [1, 2, 15, 17, 30, 40, 90]
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "c16"])
+@pytest.mark.parametrize("plain", [True, False])
+def test_kernels_of_any_length(mode: str, dtype: str, plain: bool) -> None:
+    """As sums over taps, as a product with a matrix, or row by row."""
+    for name in ("convolve", "correlate"):
+        for taps in TAPS:
+            v = Rows(nasty(dtype, (5, 40), taps, plain))
+            kernels = nasty(dtype, (5, taps), taps + 1, True)
+            for w in (Rows(kernels), kernels[0], kernels[0].real):
+                check(name, (v, w, mode), {}, False)
+                check(name, (w, v, mode), {}, False)
 
 
 @pytest.mark.parametrize("weights", [None, "rows", "constant"])
