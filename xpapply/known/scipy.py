@@ -207,7 +207,7 @@ def extreme(xp: Any, a: Any) -> Any:
     """Slices whose squares overflow or vanish, where LAPACK and BLAS rescale."""
     if a.dtype.kind not in "fc":
         return xp.zeros(a.shape[0], bool)
-    big = abs(a).max(axis=_behind(a))
+    big = abs(a).max(axis=_behind(a)).astype(np.float64)
     tiny, huge = (1e-18, 1e18) if a.dtype.itemsize <= 4 else (1e-140, 1e140)
     return ~((big < huge) & ((big > tiny) | (big == 0)))
 
@@ -427,7 +427,9 @@ def medfilt(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if not isinstance(x, Rows) or x.ndim == 0 or any(leaves([size])):
         return by_rows(xp, call, args, kwargs)
     size = 3 if size is None else size
-    sizes = [1, *(np.broadcast_to(size, x.ndim) if np.ndim(size) == 0 else size)]
+    sizes = (
+        [1, *np.broadcast_to(size, x.ndim)] if np.ndim(size) == 0 else [1, *given["kernel_size"]]
+    )
     return split(xp, call, args, kwargs, lambda a: call(a, sizes), [x.array], with_nan)
 
 
@@ -740,7 +742,8 @@ ROWS: list[Known] = [
     *_rows_of(_SPECIAL, elementwise_inexact, "comb perm factorial factorial2", "elementwise"),
     # signals
     *_rows_of(_SIGNAL, axis_call("x", odd=extreme), "savgol_filter"),  # LAPACK fits the ends
-    *_rows_of(_SIGNAL, axis_call("x"), "filtfilt sosfiltfilt hilbert decimate upfirdn czt zoom_fft"),
+    *_rows_of(_SIGNAL, axis_call("x"), "filtfilt sosfiltfilt hilbert decimate upfirdn czt "
+              "zoom_fft"),
     *_rows_of(_SIGNAL, axis_call("x", 0, plain=(1,)), "resample resample_poly"),
     *_rows_of(_SIGNAL, axis_call("data", odd=extreme), "detrend"),
     *_rows_of(_SIGNAL, recursive("b a", sections=False), "lfilter"),
@@ -773,11 +776,11 @@ ROWS: list[Known] = [
     *_rows_of(_NDIMAGE, derivative([1, 2, 1]), "sobel", "own"),
     *_rows_of(_NDIMAGE, derivative([1, 1, 1]), "prewitt", "own"),
     *_rows_of(_NDIMAGE, of_axes, "laplace gaussian_laplace", "own"),
-    *_each(_NDIMAGE, "gaussian_gradient_magnitude zoom shift map_coordinates affine_transform spline_filter label "
-           "distance_transform_edt distance_transform_cdt distance_transform_bf center_of_mass "
-           "sum sum_labels mean median variance standard_deviation minimum maximum "
-           "minimum_position maximum_position extrema histogram fourier_gaussian "
-           "fourier_uniform fourier_shift binary_hit_or_miss"),
+    *_each(_NDIMAGE, "gaussian_gradient_magnitude zoom shift map_coordinates affine_transform "
+           "spline_filter label distance_transform_edt distance_transform_cdt "
+           "distance_transform_bf center_of_mass sum sum_labels mean median variance "
+           "standard_deviation minimum maximum minimum_position maximum_position extrema "
+           "histogram fourier_gaussian fourier_uniform fourier_shift binary_hit_or_miss"),
     # integrals
     *_rows_of(_INTEGRATE, axis_call("y x"), "trapezoid cumulative_trapezoid "
               "cumulative_simpson"),
