@@ -122,7 +122,7 @@ def moves(data: str, names: str | None = None) -> Rule:
 
     def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         no_output(kwargs)
-        here = call if xp is np else getattr(np, call.__name__)
+        here = call if xp is np else _of_numpy(call.__name__)
         pieces: list[Any] = []
 
         def number(x: Any) -> Any:
@@ -154,6 +154,10 @@ def moves(data: str, names: str | None = None) -> Rule:
         return _moved(xp, index, example, pieces, batch_size((args, kwargs)))
 
     return rule
+
+
+def _of_numpy(name: str) -> Any:
+    return next(getattr(m, name) for m in (np, np.fft, np.linalg) if hasattr(m, name))
 
 
 def _size(piece: Any) -> int:
