@@ -22,6 +22,7 @@ import numpy as np
 
 from .errors import TraceError
 from .known import Known, Rows, in_namespace
+from .known.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,8 @@ class Segment:
     """Calls from here to the end of the longest path."""
     reused: set[int] = field(default_factory=set)
     """Numbers of the calls that may write into the array that they get."""
+    needless: set[int] = field(default_factory=set)
+    """Numbers of the calls whose results nothing uses."""
 
 
 class TooManyPaths(TraceError):
@@ -106,21 +109,20 @@ class Tree:
         """Take up a path."""
         with self.lock:
             at, position, fresh = self.root, 0, self.count == 0
-            reusing = _reusing(path)
+            reusing, unused = _reusing(path), _unused(path)
             total = sum(isinstance(step, Call) for step in path.steps)
             for step in path.steps:
                 if isinstance(step, Call):
                     number = at.first + position
                     if fresh:
                         at.calls.append(step)
-                        if number in reusing:
-                            at.reused.add(number)
-                    elif number in at.reused and number not in reusing:
-                        at.reused.discard(number)
-                    if fresh:
-                        pass
+                        at.reused |= reusing & {number}
+                        at.needless |= unused & {number}
                     elif position >= len(at.calls) or not same(at.calls[position], step):
                         raise Differs(f"two runs of it differ in what they do at {step.where}")
+                    else:
+                        at.reused -= {number} - reusing
+                        at.needless -= {number} - unused
                     position += 1
                     continue
                 at.longest = max(at.longest, total - at.first + 1)
@@ -153,14 +155,21 @@ class Tree:
             yield from s.calls
 
     @property
+    def masks(self) -> bool:
+        """Whether values are taken by a mask."""
+        return any(c.row.how in _LAZY for c in self.calls())
+
+    @property
     def branches(self) -> bool:
         """Whether anything depends on the data."""
         return self.root.asks is not None
 
 
 _WRITES = frozenset(("write", "write by a mask"))
-_FRESH = frozenset(("elementwise", "new"))
+_FRESH = frozenset(("elementwise", "new", "lazy"))
 """Kinds of rows whose results share no memory with what they get."""
+_LAZY = frozenset(("lazy",))
+"""Kinds of rows that need not run where nothing uses the result: they cannot raise or warn."""
 
 
 def _reusing(path: Path) -> set[int]:
@@ -198,6 +207,16 @@ def _reusing(path: Path) -> set[int]:
                 shares[ref.index].add(number)
                 shares[number] = shares[ref.index]
     return found
+
+
+def _unused(path: Path) -> set[int]:
+    """Calls that need not run."""
+    used = {ref.index for ref in references(path.result)}
+    for step in path.steps:
+        found = (step.args, step.kwargs) if isinstance(step, Call) else step.ref
+        used |= {ref.index for ref in references(found)}
+    calls = [step for step in path.steps if isinstance(step, Call)]
+    return {k for k, c in enumerate(calls, 1) if c.row.how in _LAZY and k not in used}
 
 
 def references(tree: Any) -> Iterator[Ref]:
@@ -261,6 +280,8 @@ class _Values:
 def _gathered(value: Any, index: Any) -> Any:
     if isinstance(value, Rows):
         return Rows(value.array[index])
+    if isinstance(value, Ragged):
+        return value.take(index)
     if isinstance(value, (tuple, list)):
         return [_gathered(x, index) for x in value]
     return value
@@ -341,6 +362,9 @@ class Walk:
         while True:
             number = at.first
             for call in at.calls:
+                if number in at.needless:
+                    number += 1
+                    continue
                 try:
                     values[number] = self._invoke(at, number, call, values)
                 except TraceError:
@@ -392,7 +416,7 @@ class Walk:
     def _raising(self, call: Call, values: _Values) -> Any:
         """For which slices a call raises."""
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
-        batch = next(len(x.array) for x in _rows_in((args, kwargs)))
+        batch = next(_batch(x) for x in _rows_in((args, kwargs)))
         bad = np.zeros(batch, bool)
         todo = [np.arange(batch)]
         while todo:
@@ -446,8 +470,12 @@ class Walk:
         out[where] = array
 
 
-def _rows_in(tree: Any) -> Iterator[Rows]:
-    if isinstance(tree, Rows):
+def _batch(x: Rows | Ragged) -> int:
+    return len(x.array) if isinstance(x, Rows) else len(x.counts)
+
+
+def _rows_in(tree: Any) -> Iterator[Rows | Ragged]:
+    if isinstance(tree, (Rows, Ragged)):
         yield tree
     elif isinstance(tree, (tuple, list)):
         for x in tree:
@@ -458,8 +486,8 @@ def _rows_in(tree: Any) -> Iterator[Rows]:
 
 
 def _picked(tree: Any, part: Any) -> Any:
-    if isinstance(tree, Rows):
-        return Rows(tree.array[part])
+    if isinstance(tree, (Rows, Ragged)):
+        return _gathered(tree, part)
     if isinstance(tree, tuple):
         return tuple(_picked(x, part) for x in tree)
     if isinstance(tree, list):

@@ -144,6 +144,8 @@ class Traced:
         """Blocks of slices ``(B, M)``, and where their results go."""
         length = view.shape[-1]
         most = config.current().block_bytes or (_BLOCK_BYTES if xp is np else _GPU_BLOCK_BYTES)
+        if self.tree.branches or self.tree.masks:
+            most *= 4  # the slices of a block part
         size = max(length, math.prod(self.result.shape), 1) * max(view.itemsize, 8)
         rows = max(64, most // size) if xp is np else max(4096, most // size)
         start = 0

@@ -310,6 +310,31 @@ def _default(call: Any, name: str) -> Any:
 # ---------------------------------------------------------------------------- stats
 
 
+def statistic(data: str, default: int | None, *, least: int = 1, odd: Any = None) -> Rule:
+    """A function of scipy.stats along an axis."""
+    rule = axis_call(data, default, least=least, odd=odd or flat)
+
+    def of_version(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        if xp is np and older() and any(x.dtype != np.float64 for x in leaves((args, kwargs))):
+            return by_rows(xp, call, args, kwargs)
+        return rule(xp, call, args, kwargs)
+
+    return of_version
+
+
+def mode(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along an axis."""
+    if xp is np and older():
+        return by_rows(xp, call, args, kwargs)
+    return statistic("a", 0)(xp, call, args, kwargs)
+
+
+def older() -> bool:
+    """Whether SciPy's dtypes along an axis may be others than those of slices: scalars promoted."""
+    version = sys.modules["scipy"].__version__.split(".")
+    return tuple(map(int, version[:2])) < (1, 17)
+
+
 def student_p(t: Any, dof: int, alternative: str) -> Any:
     """The p-value of a statistic with Student's distribution."""
     stdtr = sys.modules["scipy.special"].stdtr
@@ -342,8 +367,7 @@ def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if found is None:
         return by_rows(xp, call, args, kwargs)
     arrays, alternative = found
-    scipy = sys.modules["scipy"].__version__.split(".")
-    if arrays[0].dtype != arrays[1].dtype and tuple(map(int, scipy[:2])) < (1, 17):
+    if arrays[0].dtype != arrays[1].dtype and older():
         return by_rows(xp, call, args, kwargs)  # means in the precision of each
 
     def run(x: Any, y: Any) -> Any:
@@ -710,26 +734,27 @@ _DISTANCE, _SPECIAL = "scipy.spatial.distance", "scipy.special"
 
 ROWS: list[Known] = [
     # descriptive statistics
-    *_rows_of(_STATS, axis_call("a", 0, odd=flat), "zscore gzscore skew kurtosis sem mode "
+    *_rows_of(_STATS, statistic("a", 0), "zscore gzscore skew kurtosis sem "
               "trim_mean tvar tstd tmin tmax tsem variation moment describe gstd"),
-    *_rows_of(_STATS, axis_call("a", None, odd=flat), "tmean"),
-    *_rows_of(_STATS, axis_call("a", None, odd=with_nan), "rankdata"),
-    *_rows_of(_STATS, axis_call("a weights", 0, odd=flat), "hmean gmean pmean"),
-    *_rows_of(_STATS, axis_call("scores compare", 0, odd=flat), "zmap"),
-    *_rows_of(_STATS, axis_call("pk qk", 0, odd=flat), "entropy"),
-    *_rows_of(_STATS, axis_call("values", 0, odd=flat), "differential_entropy"),
-    *_rows_of(_STATS, axis_call("x", None, odd=flat), "iqr"),
-    *_rows_of(_STATS, axis_call("x", 0, odd=flat), "median_abs_deviation"),
-    *_rows_of(_STATS, axis_call("samples", None, odd=flat), "circmean circvar circstd"),
-    *_rows_of(_STATS, axis_call("data", None, odd=flat), "kstat kstatvar"),
+    *_rows_of(_STATS, mode, "mode"),
+    *_rows_of(_STATS, statistic("a", None), "tmean"),
+    *_rows_of(_STATS, statistic("a", None, odd=with_nan), "rankdata"),
+    *_rows_of(_STATS, statistic("a weights", 0), "hmean gmean pmean"),
+    *_rows_of(_STATS, statistic("scores compare", 0), "zmap"),
+    *_rows_of(_STATS, statistic("pk qk", 0), "entropy"),
+    *_rows_of(_STATS, statistic("values", 0), "differential_entropy"),
+    *_rows_of(_STATS, statistic("x", None), "iqr"),
+    *_rows_of(_STATS, statistic("x", 0), "median_abs_deviation"),
+    *_rows_of(_STATS, statistic("samples", None), "circmean circvar circstd"),
+    *_rows_of(_STATS, statistic("data", None), "kstat kstatvar"),
     *_each(_STATS, "percentileofscore scoreatpercentile cumfreq relfreq trimboth trim1 expectile"),
     # tests: of few values they warn, and differently along an axis
-    *_rows_of(_STATS, axis_call("a", 0, odd=flat, least=10), "normaltest skewtest kurtosistest"),
-    *_rows_of(_STATS, axis_call("x", None, odd=flat, least=10), "jarque_bera"),
-    *_rows_of(_STATS, axis_call("a", 0, odd=flat, least=4), "ttest_1samp"),
-    *_rows_of(_STATS, axis_call("a b", 0, odd=flat, least=4), "ttest_ind ttest_rel"),
-    *_rows_of(_STATS, axis_call("*samples", 0, odd=flat, least=4), "f_oneway"),
-    *_rows_of(_STATS, axis_call("x y", 0, odd=flat, least=4), "pearsonr"),
+    *_rows_of(_STATS, statistic("a", 0, least=10), "normaltest skewtest kurtosistest"),
+    *_rows_of(_STATS, statistic("x", None, least=10), "jarque_bera"),
+    *_rows_of(_STATS, statistic("a", 0, least=4), "ttest_1samp"),
+    *_rows_of(_STATS, statistic("a b", 0, least=4), "ttest_ind ttest_rel"),
+    *_rows_of(_STATS, statistic("*samples", 0, least=4), "f_oneway"),
+    *_rows_of(_STATS, statistic("x y", 0, least=4), "pearsonr"),
     *_rows_of(_STATS, linregress, "linregress", "own"),
     *_rows_of(_STATS, spearmanr, "spearmanr", "own"),
     *_each(_STATS, "shapiro wilcoxon mannwhitneyu kruskal ks_2samp kendalltau theilslopes "
@@ -803,7 +828,7 @@ ROWS: list[Known] = [
     *_rows_of(_DISTANCE, distance(_correlation, flat), "correlation", "own"),
     *_rows_of(_DISTANCE, distance(_braycurtis), "braycurtis", "own"),
     *_rows_of(_DISTANCE, distance(_canberra), "canberra", "own"),
-    *_rows_of(_DISTANCE, axis_call("p q", 0, odd=flat), "jensenshannon"),
+    *_rows_of(_DISTANCE, statistic("p q", 0), "jensenshannon"),
     *_each(_DISTANCE, "jaccard dice yule rogerstanimoto russellrao sokalsneath mahalanobis "
            "seuclidean pdist cdist squareform"),
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...known import basic, find
 from ...known.rules import ufunc_row
+from . import ragged
 from .tracer import Recorder, Traced, Tracer, must, tracers, values
 
 # --- arrays from lists ----------------------------------------------------------------------
@@ -84,6 +85,10 @@ def ufunc_call(
                 raise recorder.refuse(f"{ufunc.__name__} has no batching rule")
             return recorder.call(row, ufunc, inputs, kwargs)
         inputs = _strong(ufunc, inputs, kwargs)
+        if not kwargs:
+            found = ragged.elementwise(recorder, ufunc, inputs)
+            if found is not NotImplemented:
+                return found
         if ufunc is np.power:
             _check_power(inputs)
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, kwargs, check=False)
@@ -189,6 +194,9 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         if function.__name__ == "copyto" and set(kwargs) <= {"where"} and len(args) == 2:
             return _into(recorder, args[0], kwargs, lambda: args[1]) and None
         raise recorder.refuse(f"numpy.{function.__name__}")
+    found = ragged.reduce(recorder, function, args, kwargs)
+    if found is not NotImplemented:
+        return found
     special = SPECIAL.get(name)
     if special is not None:
         done = special(recorder, *args, **kwargs)
@@ -229,6 +237,8 @@ def compressed(x: Any, mask: Tracer) -> Any:
     recorder = mask.recorder
     if mask.value.ndim == 0:
         raise recorder.refuse("an index by one truth value")
+    if mask.value.ndim == 1 and np.shape(values(x)) == mask.value.shape:
+        return ragged.selected(x, mask)
     real = values(x)[mask.value]  # an IndexError is the user's
     n = count(recorder, mask)
     return recorder.call(
@@ -368,6 +378,8 @@ def _ndim(recorder: Recorder, a: Any) -> Any:
 
 
 def _size(recorder: Recorder, a: Any, axis: Any = None) -> Any:
+    if isinstance(a, ragged.Selected) and axis is None:
+        return a.length()
     return np.size(values(as_array(recorder, a)), axis)
 
 
@@ -489,6 +501,10 @@ _METHODS = frozenset(
 def attribute(x: Tracer, name: str) -> Any:
     """``x.name``."""
     recorder = x.recorder
+    if name == "size" and isinstance(x, ragged.Selected):
+        return x.length()
+    if name == "shape" and isinstance(x, ragged.Selected):
+        return (x.length(),)
     if name in _PLAIN:
         return getattr(x.value, name)  # an AttributeError is the user's
     if x.weak:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...known import basic
 from ...known.rules import ufunc_row
+from . import ragged
 from .arrays import as_array, cast, function_call, ufunc_call
 from .tracer import Recorder, Traced, Tracer, must, tracers, values
 
@@ -190,6 +191,10 @@ def _number_of(kind: type) -> Callable[..., Any]:
     return convert
 
 
+def _len(recorder: Recorder, x: Any, /) -> Any:
+    return x.length() if isinstance(x, ragged.Selected) else len(x)
+
+
 BUILTINS: dict[str, Callable[..., Any]] = {
     "max": _extreme("max"),
     "min": _extreme("min"),
@@ -200,13 +205,14 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "isinstance": _isinstance,
     "type": _type,
     "hasattr": _hasattr,
+    "len": _len,
 }
 """Builtins that are replaced; each gets the recorder first."""
 
 NUMBERS: dict[type, Callable[..., Any]] = {k: _number_of(k) for k in (float, int, bool)}
 
 HARMLESS = frozenset(
-    "abs callable chr complex dict divmod enumerate filter frozenset getattr iter len list map "
+    "abs callable chr complex dict divmod enumerate filter frozenset getattr iter list map "
     "next ord pow range reversed round set slice str tuple zip repr format bytes hex bin "
     "object property staticmethod classmethod super Ellipsis NotImplemented None True False "
     "__debug__ issubclass ascii oct memoryview bytearray hash".split()

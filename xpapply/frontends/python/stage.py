@@ -795,7 +795,7 @@ _PLAIN = frozenset(
     (bool, int, float, complex, str, bytes, slice, range, type(Ellipsis), type(NotImplemented))
 )
 _BUILTIN_OBJECTS = {getattr(builtins, n) for n in ("max", "min", "sum", "sorted", "all", "any",
-                                                   "isinstance", "hasattr")}
+                                                   "isinstance", "hasattr", "len")}
 
 
 def real_arguments(tree: Any) -> Any:

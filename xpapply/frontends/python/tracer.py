@@ -21,6 +21,7 @@ import numpy as np
 
 from ...errors import TraceError, user_line
 from ...known import Known, NoRule, Rows, basic
+from ...known.ragged import Ragged
 from ...known.rules import ufunc_row
 from ...paths import Call, Decision, Path, Ref, invoke
 
@@ -72,7 +73,8 @@ class Recorder:
         kwargs = kwargs or {}
         found = list(tracers((args, kwargs)))
         given = (values(args), values(kwargs))
-        if not any(t.ref is not None for t in found):
+        # every one is asked, since asking may write a step down (`ragged.Selected`)
+        if not [t for t in found if t.ref is not None]:
             return self._constant(function(*given[0], **given[1]), found)
         try:
             real = function(*given[0], **given[1])
@@ -249,6 +251,8 @@ def twice(tree: Any) -> Any:
     def both(t: Any) -> Any:
         if t.ref is None:
             return t.value
+        if type(t).__name__ == "Flat":
+            return Ragged(np.concatenate([t.value, t.value]), np.array([len(t.value)] * 2))
         if isinstance(t.value, (np.ndarray, np.generic, bool, int, float, complex)):
             return Rows(np.stack([t.value, t.value]))
         return Rows(t.value[None].expand(2, *t.value.shape).clone())
