@@ -1,0 +1,225 @@
+"""Random Python functions give what NumPy's loop gives, and most of them without the loop."""
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, note
+from hypothesis import strategies as st
+
+import xpapply
+from random_functions import DTYPES, THEMES, Function, slices
+from xpapply import paths, planner, traced
+
+SAMPLE = 200
+CONTRADICTIONS = (
+    "differs from one",
+    "two runs of it differ",
+    "traced it gives",
+    "takes another path alone",
+    "for all slices at once it raises",
+    "results have different shapes",
+)
+"""Refusals after which the loop saved what a rule or the tracer had got wrong."""
+
+
+THRESHOLDS = (
+    (planner, "_FEW", 0),
+    (planner, "_PLANNING", 0.0),
+    (planner, "_SLOWER", 1e9),
+    (traced, "_AT_LEAST", 60.0),
+    (traced, "_PAYS", 0.0),
+    (paths, "SECONDS_PER_CALL", 0.0),
+)
+"""Plan however little it saves, and look for paths however long that takes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _always_plan():
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in THRESHOLDS:
+            patch.setattr(module, name, value)
+        yield
+
+
+def outcome(apply, f, axis, arr):
+    """The result or the exception, the array afterwards, and the categories of warnings."""
+    arr = arr.copy(order="K")
+    with warnings.catch_warnings(record=True) as caught, xpapply.options(fallback="silent"):
+        warnings.simplefilter("always")
+        try:
+            result = apply(f, axis, arr)
+        except Exception as error:
+            result = error
+    return result, arr, {w.category for w in caught}
+
+
+def how(f):
+    """What `f` was run by: its `traced.Traced`, or the reason for the loop; None: not known."""
+    known, _ = planner.memory(f)
+    return next(iter(known.traced.values()), None)
+
+
+def check(function, axis, arr):
+    """Compare with the loop; returns whether that raised, and how xpapply ran."""
+    f, g = function.make(), function.make()
+    want, left, expected = outcome(np.apply_along_axis, f, axis, arr)
+    got, ours, warned = outcome(xpapply.apply_along_axis, g, axis, arr)
+    if isinstance(got, Exception) and not isinstance(want, Exception):
+        raise AssertionError(f"raises {got!r}") from got
+    if isinstance(want, Exception):
+        assert type(got) is type(want), f"{want!r} became {got!r}"
+    else:
+        assert_same(got, want, function.inexact, arr)
+    np.testing.assert_array_equal(ours, left)
+    assert warned <= expected, f"warns {warned - expected}"
+    return isinstance(want, Exception), how(g)
+
+
+def assert_same(got, want, inexact, arr):
+    assert type(got) is type(want)
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    if inexact and want.dtype.kind == "f":
+        assert_close(got, want, arr)
+        return
+    np.testing.assert_array_equal(got, want)
+    if want.dtype.kind == "f":
+        zero = want == 0
+        np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
+
+
+def assert_close(got, want, arr):
+    """Some hundred last places of the largest number, or of products of numbers of the slices."""
+    lowest = np.float32 if arr.dtype == np.float32 else np.float64
+    eps = max(float(np.finfo(want.dtype).eps), float(np.finfo(lowest).eps))
+    numbers = np.abs(arr[np.isfinite(arr)].astype(float))
+    largest = max(1.0, numbers.max(initial=0.0)) ** 2
+    np.testing.assert_allclose(got, want, 500 * eps, 500 * eps * largest)
+
+
+@st.composite
+def problems(draw, theme, gpu=False):
+    """A function, an axis and an array."""
+    r = draw(st.randoms(use_true_random=False))
+    return problem(r, theme, gpu)
+
+
+def problem(r, theme, gpu=False):
+    dtype = r.choice(DTYPES)
+    length = 1 + r.randrange(9)
+    function = Function.draw(r, length, dtype, theme, gpu)
+    arr, axis = slices(r, length, dtype, wild=not function.inexact)
+    return function, axis, arr
+
+
+def _check(given_problem):
+    function, axis, arr = given_problem
+    note(function.source)
+    note(f"{arr.dtype}{arr.shape} along {axis}, strides {arr.strides}")
+    _, ran = check(function, axis, arr)
+    note(f"ran: {ran}")
+
+
+@given(problems("arithmetic"))
+def test_arithmetic(p):
+    _check(p)
+
+
+@given(problems("reductions"))
+def test_reductions(p):
+    _check(p)
+
+
+@given(problems("indexing"))
+def test_indexing_and_masks(p):
+    _check(p)
+
+
+@given(problems("branches"))
+def test_branches(p):
+    _check(p)
+
+
+@given(problems("python"))
+def test_builtins_and_math(p):
+    _check(p)
+
+
+@given(problems("everything"))
+def test_everything(p):
+    _check(p)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_most_are_vectorised(theme):
+    """What the other tests compare is not the loop with itself."""
+    fast, loops = 0, {}
+    contradictions = []
+    count = SAMPLE if theme == "everything" else SAMPLE // 5
+    seed = 0
+    while fast + sum(loops.values()) < count:
+        function, axis, arr = problem(random.Random(f"{theme} {seed}"), theme)
+        seed += 1
+        raised, ran = check(function, axis, arr)
+        if raised or ran is None:
+            continue
+        if isinstance(ran, traced.Traced) and not ran.looped:
+            fast += 1
+            continue
+        why = ran if isinstance(ran, str) else "some slices ran alone"
+        loops[why] = loops.get(why, 0) + 1
+        if any(c in why for c in CONTRADICTIONS):
+            contradictions.append((why, function.source))
+    assert not contradictions, "\n".join(f"{why}\n{source}" for why, source in contradictions)
+    assert fast >= 0.8 * count, loops
+
+
+# --- CuPy -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("theme", [t for t in THEMES if t != "python"])
+def test_cupy(cupy, theme):
+    """The same functions, in the namespace of the array, against NumPy's loop."""
+
+    @given(problems(theme, gpu=True))
+    def same(p):
+        function, axis, arr = p
+        note(function.source)
+        _check_cupy(cupy, function, axis, arr)
+
+    same()
+
+
+@pytest.mark.gpu
+def test_most_are_vectorised_for_cupy(cupy):
+    ran = [
+        _check_cupy(cupy, *problem(random.Random(seed), "everything", gpu=True))
+        for seed in range(100)
+    ]
+    known = [x for x in ran if x is not None]
+    assert sum(known) >= 0.7 * len(known)
+
+
+def _check_cupy(cupy, function, axis, arr):
+    """Whether it ran for all slices at once; None where NumPy's loop raises."""
+    f = function.make(xpapply=xpapply)
+    want, _, _ = outcome(np.apply_along_axis, f, axis, arr)
+    if isinstance(want, Exception):
+        return None
+    f = function.make(xpapply=xpapply)
+    there = cupy.asarray(arr)
+    with warnings.catch_warnings(), xpapply.options(fallback="silent"):
+        warnings.simplefilter("ignore")
+        if not xpapply.explain(f, axis, there).vectorized:
+            return False  # CuPy's own loop: not all of NumPy works with CuPy's arrays
+        got = xpapply.apply_along_axis(f, axis, there)
+    assert isinstance(got, cupy.ndarray)
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    got = got.get()
+    if want.dtype.kind == "f":
+        assert_close(got, want, arr)
+    else:
+        np.testing.assert_array_equal(got, want)
+    return True
