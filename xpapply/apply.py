@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from . import frontends, namespace, planner
-from .errors import UnsupportedError
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .plan import Plan
@@ -71,7 +70,7 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
     array([[ 3.5, 12.5],
            [21.5, 30.5]])
 
-    Any other function runs as under NumPy:
+    Any other function gives what it gives under NumPy:
 
     >>> xpapply.apply_along_axis(sorted, 1, [[8, 1, 7], [4, 3, 9]])
     array([[1, 7, 8],
@@ -94,7 +93,8 @@ def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: An
     Parameters
     ----------
     f, axis, arr, *args, **kwargs
-        As for `apply_along_axis`. Nothing is computed.
+        As for `apply_along_axis`. No result is computed; a Python function runs for the
+        first slice.
 
     Returns
     -------
@@ -114,8 +114,10 @@ def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: An
     >>> p = xpapply.explain(net, -1, np.zeros((10, 20, 8), np.float32))
     >>> p.vectorized, p.out_shape, p.out_dtype
     (True, (10, 20, 4), 'float32')
-    >>> xpapply.explain(sorted, -1, np.zeros((10, 8))).reasons
-    ('it is a Python function, and those are not traced yet',)
+    >>> xpapply.explain(np.median, -1, np.zeros((10, 8))).kernels
+    ('in blocks of slices: numpy.median',)
+    >>> xpapply.explain(lambda v: hash(v[0]), -1, np.zeros((10, 8))).reasons
+    ('the hash of a value that depends on the slice (...)',)
     """
     arr, axis = _look(axis, arr)
     return planner.plan(f, axis, arr, args, kwargs)
@@ -154,7 +156,7 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     """
     frontend = frontends.find(f)
     if frontend is None:
-        raise UnsupportedError("it is a Python function")
+        return planner.function_graph(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)))
     graph: Graph = frontend.lift(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)), (), {})
     return graph
 

@@ -388,7 +388,7 @@ class Walk:
             asked = filled(at.asks, values).array
             asked = asked.reshape(asked.shape[0])
             if self.xp is not np:
-                asked = np.asarray(asked.get() if hasattr(asked, "get") else asked)
+                asked = np.asarray(asked.get() if hasattr(asked, "get") else asked.cpu())
             answers = [asked[0].item()] if (asked == asked[0]).all() else np.unique(asked).tolist()
             if len(answers) == 1:
                 child = self._child(at, answers[0], 0 if index is None else index[0], rows, asked)

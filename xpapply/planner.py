@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 import warnings
 from collections.abc import Callable, Hashable
@@ -14,8 +15,9 @@ import numpy as np
 
 from . import config, engines, frontends, loop, namespace
 from .errors import FallbackWarning, InputError, TraceError, UnsupportedError
-from .ir.graph import ShapeDtype
-from .frontends.python import why_impure
+from .ir.graph import Graph, ShapeDtype
+from .frontends.python import Tracing, why_impure
+from .frontends.python.lower import to_graph
 from .ir.rewrite import compact, fold
 from .known import Known, NoRule, Rows
 from .memory import arguments, memory
@@ -102,9 +104,20 @@ def _plan(
         if isinstance(traced, Traced):
             run = lambda x, a: in_blocks(traced, f, a, x, args, kwargs)  # noqa: E731
             result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
-            kernels = traced.kernels
+            why: list[str] = []
+            engine = None
+            if traced.fused_on(arr):
+                assert traced.graph is not None
+                engine = engines.choose(engines.Bound(traced.graph), arr, why)
             return Plan(
-                engine=library, kernels=kernels, result=result, _call=run, **common
+                engine=library if engine is None else engine.name,
+                kernels=traced.kernels if engine is None else engine.kernels,
+                reasons=tuple(why),
+                result=result,
+                graph=traced.graph,
+                limits=None if engine is None else engines.limits(engine.name, arr),
+                _call=run,
+                **common,
             ), None
         if forced:
             raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {traced}")
@@ -261,17 +274,23 @@ def _trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict)
     given = arguments(args, kwargs)
     if given is None:
         return None
-    return (method, arr.shape[axis], arr.dtype, namespace.library(arr), given)
+    dtype = namespace.dtype_name(arr)
+    return (method, arr.shape[axis], dtype, namespace.library(arr), given)
+
+
+def _slices(axis: int, arr: Any) -> int:
+    return math.prod(arr.shape) // max(1, arr.shape[axis])
 
 
 def _no_slices_to_trace(f: Any, axis: int, arr: Any) -> str | None:
     """Why no plan can be made for such an array."""
     library = namespace.library(arr)
-    if library not in ("numpy", "cupy"):
-        return f"it is a Python function, and those are not traced for {library} arrays yet"
-    if arr.dtype.kind not in "biufc" or not arr.dtype.isnative:
-        return f"slices of dtype {arr.dtype}"
-    if not arr.size or arr.ndim < 2:
+    if library == "torch" and arr.requires_grad and sys.modules["torch"].is_grad_enabled():
+        return "autograd records this call; under torch.no_grad() it runs at once"
+    if library in ("numpy", "cupy"):
+        if arr.dtype.kind not in "biufc" or not arr.dtype.isnative:
+            return f"slices of dtype {arr.dtype}"
+    if 0 in arr.shape or arr.ndim < 2:
         return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
     if type(arr) is np.ma.MaskedArray:
         return "MaskedArray is a subclass of ndarray with a meaning of its own"
@@ -283,13 +302,17 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
     try:
         started, paths = time.perf_counter(), traced.tree.count
         result = traced(arr, axis, f)
-        if traced.tree.count == paths:
-            slices = arr.size // max(1, arr.shape[axis])
-            if time.perf_counter() - started > _SLOWER * slices * traced.seconds + _PLANNING:
-                why = f"its slices go {paths} ways, which takes longer than the loop"
+        took = time.perf_counter() - started
+        if traced.tree.count == paths and not config.current().engine:
+            slow = took > _SLOWER * _slices(axis, arr) * traced.seconds + _PLANNING
+            traced.slow = traced.slow + 1 if slow else 0
+            if traced.slow > 1:
+                why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
                 _refused(f, axis, arr, args, kwargs, why)
         return result
     except Exception as error:
+        if config.current().engine and isinstance(error, UnsupportedError):
+            raise
         result = loop.apply(f, axis, arr, args, kwargs)
         why = str(error) if isinstance(error, TraceError) else (
             f"for all slices at once it raises {type(error).__name__}: {error}"
@@ -310,9 +333,14 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
 
     NumPy's own loop, unless the time of its first call says that a plan pays.
     """
-    slices = arr.size // max(1, arr.shape[axis])
-    if slices <= _FEW or config.current().engine == "loop":
+    slices = _slices(axis, arr)
+    options = config.current()
+    if options.engine:
+        return _plan(f, axis, arr, args, kwargs)[0](arr, axis)
+    if slices <= _FEW:
         return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+    if options.fallback == "raise" and slices >= _WORTH_A_WARNING:
+        trace(f, axis, arr, args, kwargs)  # before the first call of f
     if _no_slices_to_trace(f, axis, arr):
         _announce_python(f, axis, arr, args, kwargs)
         return np.apply_along_axis(f, axis, arr, *args, **kwargs)
@@ -330,7 +358,7 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     started = time.perf_counter()
     result = f(slice0, *args, **kwargs)
     seconds = time.perf_counter() - started
-    if slices * seconds > _PLANNING or config.current().fallback == "raise":
+    if slices * seconds > _PLANNING:
         made = trace(f, axis, arr, args, kwargs, (result, seconds))
         if isinstance(made, Traced):
             return in_blocks(made, f, axis, arr, args, kwargs)
@@ -350,6 +378,21 @@ class _Continued:
             self._first = None
             return first
         return self._f(v, *args, **kwargs)
+
+
+def function_graph(f: Any, aval: ShapeDtype) -> Graph:
+    """The graph of a Python function, traced on a slice of made-up numbers."""
+    why = why_impure(f)
+    if why:
+        raise UnsupportedError(f"{name_of(f)}: {why}")
+    slice0 = np.linspace(0.5, 1.5, math.prod(aval.shape)).reshape(aval.shape).astype(aval.dtype)
+    try:
+        path, _ = Tracing((), {}, "numpy", _models)(f, slice0)
+    except UnsupportedError:
+        raise
+    except Exception as error:
+        raise UnsupportedError(f"{name_of(f)} raises {type(error).__name__}: {error}") from error
+    return to_graph(path, aval)
 
 
 def _announce_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
@@ -383,7 +426,7 @@ def announce(f: Any, p: Plan, stacklevel: int) -> None:
 
 def announce_loop(f: Any, axis: int, arr: Any, why: str, stacklevel: int) -> None:
     """The same for an array that has no plan."""
-    slices = arr.size // max(1, arr.shape[axis])
+    slices = _slices(axis, arr)
     _announce(f, name_of(f), slices, why, stacklevel + 1)
 
 

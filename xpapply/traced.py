@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from . import config, namespace
+from . import config, engines, extensions, namespace
 from .blocks import boxes
-from .errors import TraceError
+from .errors import TraceError, UnsupportedError
 from .frontends.python import Models, Tracing
+from .frontends.python.lower import to_graph
+from .ir.graph import Graph, ShapeDtype
+from .ir.rewrite import compact, fold
 from .paths import MOST_PATHS, SECONDS_PER_CALL, Differs, Tree, Walk
 
 _BLOCK_BYTES = 1 << 19
@@ -46,24 +49,46 @@ class Traced:
         started = time.perf_counter()
         self._tracing = Tracing(args, kwargs, str(self.library), models)
         self.unchanged: Callable[[], bool] = self._tracing.watch
-        path, value = self._tracing(f, _host(slice0))
+        path, value = self._tracing(f, self._seen(slice0))
         started_call = time.perf_counter()
         result = f(slice0, *args, **kwargs) if first is None else first[0]
         self.seconds = time.perf_counter() - started_call if first is None else first[1]
         self._same(value, result)
+        if getattr(result, "requires_grad", False):
+            raise TraceError("autograd records this call; under torch.no_grad() it runs at once")
         self.result = np.asanyarray(_host(result))
+        self._dtype = result.dtype if self.library == "torch" else self.result.dtype
         if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
             raise TraceError(f"it returns {type(result).__name__}")
         self.tree = Tree(path)
         self.tree.catches = self._tracing.catches
+        self.graph: Graph | None = None
+        self.no_graph = ""
+        aval = ShapeDtype(tuple(map(int, slice0.shape)), namespace.dtype_name(slice0))
+        try:
+            if self.library == "torch":
+                self.graph = _torch_graph(f, aval, args, kwargs)
+            else:
+                self.graph = compact(fold(to_graph(path, aval)))
+        except UnsupportedError as error:
+            self.no_graph = str(error)
+        self._fused = None if self.graph is None else engines.AnyLibrary(self.graph)
+        if self.library not in ("numpy", "cupy", "torch") and self._fused is None:
+            raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
         self.planning = time.perf_counter() - started
         self._checked = False
         self._spent = 0.0
         self.looped = 0
+        self.slow = 0
+        """Runs one after the other that took longer than the loop."""
+
+    def _seen(self, v: Any) -> Any:
+        """A slice as it is traced: torch's own, or NumPy's."""
+        return v if self.library == "torch" else _host(v)
 
     def _same(self, traced: Any, real: Any) -> None:
         """Compare what was written down with a real call."""
-        real = _host(real)
+        traced, real = _host(traced), _host(real)
         a, b = np.asarray(traced), np.asanyarray(real)
         if type(b) is not np.ndarray:
             raise TraceError(f"it returns {type(real).__name__}")
@@ -78,12 +103,15 @@ class Traced:
 
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
         """All slices of `arr` through `f`; the result axes stand where `axis` was, as NumPy has them."""
+        if self.fused_on(arr):
+            return self._by_graph(arr, axis, f)
         xp = namespace.compat(arr)
         n = arr.ndim
-        view = arr.transpose(*range(axis), *range(axis + 1, n), axis)
+        view = namespace.permute(arr, (*range(axis), *range(axis + 1, n), axis))
         batch, shape = view.shape[:-1], self.result.shape
         slices = math.prod(batch)
-        buffer = xp.empty((*batch, *shape), self.result.dtype)
+        like = {"device": arr.device} if self.library == "torch" else {}
+        buffer = xp.empty((*batch, *shape), dtype=self._dtype, **like)
         flat = buffer.reshape(slices, *shape)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
 
@@ -108,7 +136,31 @@ class Traced:
             self._checked = True
         self.looped = walk.looped
         order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
-        return buffer.transpose(order)
+        return namespace.permute(buffer, order)
+
+    def fused_on(self, arr: Any) -> bool:
+        """Whether the graph's own engine runs, not call after call."""
+        forced = config.current().engine
+        if self._fused is None:
+            if forced not in ("", self.library):
+                raise UnsupportedError(f"engine {forced!r} cannot run it: {self.no_graph}")
+            return False
+        return self.library != "numpy" or forced not in ("", "numpy")
+
+    def _by_graph(self, arr: Any, axis: int, f: Any) -> Any:
+        """By the graph, checked against real calls on the first and the last slice once."""
+        assert self._fused is not None
+        out = self._fused(arr, axis)
+        if not self._checked:
+            for end in (0, -1):
+                index = [end] * arr.ndim
+                index[axis] = slice(None)  # type: ignore[call-overload]
+                result = f(arr[tuple(index)], *self._args, **self._kwargs)
+                behind = arr.ndim - axis - 1
+                at = (*(end,) * axis, ..., *(end,) * behind)
+                self._same(_host(out[at]), self._cast(result))
+            self._checked = True
+        return out
 
     def _cast(self, result: Any) -> Any:
         """A real result in the shape and dtype that the first slice's result fixed."""
@@ -123,7 +175,7 @@ class Traced:
         if followers * self.seconds < _PAYS * self._tracing.seconds:
             return False
         started = time.perf_counter()
-        path, value = self._tracing(f, _host(v))
+        path, value = self._tracing(f, self._seen(v))
         called = time.perf_counter()
         self._same(value, f(v, *self._args, **self._kwargs))
         self.seconds = min(self.seconds, time.perf_counter() - called)
@@ -146,11 +198,12 @@ class Traced:
         most = config.current().block_bytes or (_BLOCK_BYTES if xp is np else _GPU_BLOCK_BYTES)
         if self.tree.branches or self.tree.masks:
             most *= 4  # the slices of a block part
-        size = max(length, math.prod(self.result.shape), 1) * max(view.itemsize, 8)
+        size = max(length, math.prod(self.result.shape), 1) * 8
         rows = max(64, most // size) if xp is np else max(4096, most // size)
         start = 0
         for box in boxes(view.shape, view.ndim - 1, rows):
-            block = xp.ascontiguousarray(view[box].reshape(-1, length))
+            block = view[box].reshape(-1, length)
+            block = block.contiguous() if self.library == "torch" else xp.ascontiguousarray(block)
             yield block, slice(start, start + len(block))
             start += len(block)
 
@@ -190,8 +243,25 @@ def close(a: Any, b: Any) -> bool:
         )
 
 
+def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+    """The graph of a function of a tensor, which is known to be harmless."""
+    frontend: Any = extensions.find("frontends", "torch")
+    return compact(fold(frontend.lift_function(f, aval, args, kwargs)))  # type: ignore[no-any-return]
+
+
 def _host(x: Any) -> Any:
-    return x.get() if namespace.library(x) == "cupy" else x
+    """An array of any library on the CPU, as NumPy's; anything else as it is."""
+    library = namespace.library(x)
+    if library in (None, "numpy"):
+        return [_host(y) for y in x] if isinstance(x, (list, tuple)) else x
+    if library == "cupy":
+        return x.get()
+    if library == "torch":
+        return x.detach().cpu().numpy()
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError, RuntimeError):
+        return np.from_dlpack(x)
 
 
 _pools: dict[int, ThreadPoolExecutor] = {}

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
 import types
 import warnings
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...paths import Path
+from ...paths import Path, Ref
 from .stage import Function, Stage, impure
 from .tracer import Recorder, Tracer, values
 from .watch import Watch
@@ -43,7 +44,7 @@ class Tracing:
         self.catches = False
         """Whether `f` catches exceptions."""
 
-    def __call__(self, f: Any, v: np.ndarray) -> tuple[Path, Any]:
+    def __call__(self, f: Any, v: Any) -> tuple[Path, Any]:
         """The path of the slice `v`, and the result of ``f`` for it.
 
         Raises
@@ -58,8 +59,13 @@ class Tracing:
         f = stage.substitute(f)
         args = tuple(stage.substitute(a) for a in self._args)
         kwargs = {k: stage.substitute(a) for k, a in self._kwargs.items()}
-        tracer = recorder.input(v)
-        self.length = v.size
+        if self._library == "torch":
+            from . import tensors
+
+            tracer: Any = tensors.Tensor(recorder, v, Ref(0))
+        else:
+            tracer = recorder.input(v)
+        self.length = math.prod(v.shape)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")

@@ -627,9 +627,13 @@ class Stage:
             return self.ufunc(function, "__call__", args, kwargs)
         name = getattr(function, "__name__", "")
         found = list(tracers((args, kwargs)))
-        if any(not isinstance(t, Tracer) for t in found):
-            raise self.recorder.refuse(f"{name} of a tensor")
         args, kwargs = real_arguments(args), real_arguments(kwargs)
+        if any(not isinstance(t, Tracer) for t in found):
+            if self.recorder.library == "torch" and "array_api_compat" in function.__module__:
+                from . import tensors
+
+                return tensors.call(self.recorder, function, args, kwargs)
+            raise self.recorder.refuse(f"{name} of a tensor")
         if name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
             return self._asarray(name, *args, **kwargs)
         if found:
@@ -811,4 +815,8 @@ def real_arguments(tree: Any) -> Any:
 
 def namespace_of(recorder: Recorder, stage: Stage | None = None) -> Any:
     """The namespace that ``f`` asks an array for."""
+    if recorder.library == "torch":
+        import array_api_compat.torch as namespace
+
+        return (stage or recorder.stage).substitute(namespace)
     return (stage or recorder.stage).substitute(np)

@@ -215,6 +215,16 @@ def _rows(found: Any) -> Any:
     return tuple(map(_rows, found)) if isinstance(found, (tuple, list)) else Rows(found)
 
 
+def result(recorder: Recorder, found: Any) -> Any:
+    """What ``f`` returned for a tensor, as one tensor."""
+    if isinstance(found, (list, tuple)):
+        parts = [result(recorder, x) for x in found]
+        return call(recorder, _torch().stack, (parts,), {})
+    if not isinstance(found, Tensor):
+        raise recorder.refuse(f"it returns {type(found).__name__} for a tensor")
+    return found
+
+
 def box(recorder: Recorder, real: Any, ref: Any) -> Any:
     """A result of torch."""
     if isinstance(real, _torch().Tensor):
@@ -256,8 +266,9 @@ class Model(Forbidden):
 
         def rule(xp: Any, _: Any, given: tuple, __: dict) -> Any:
             array = given[0].array
-            rows = Rows(array.reshape(array.shape[0], *plain).numpy())
-            found = torch.from_numpy(row.rule(np, None, (rows,), {}).array)
+            rows = Rows(array.reshape(array.shape[0], *plain))
+            with torch.no_grad():
+                found = row.rule(np, None, (rows,), {}).array
             return Rows(found if len(shape) == 1 else found[:, None])
 
         return recorder.call(Known(row.name, rule), one, (x,))

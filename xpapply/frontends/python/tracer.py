@@ -180,6 +180,15 @@ class Recorder:
 
         if self.refused is not None:
             raise self.refused
+        if self.library == "torch":
+            from . import tensors
+
+            array = tensors.result(self, result)
+            if self.refused is not None:
+                raise self.refused
+            if array.ref is None:
+                raise self.refuse("its result does not depend on the slice")
+            return Path(tuple(self.steps), array.ref), array.value
         array = as_array(self, result)
         if self.refused is not None:
             raise self.refused

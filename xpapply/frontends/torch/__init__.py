@@ -158,6 +158,18 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     raise TraceError(f"{alone}; as a batch of one: {batch_of_one}") from alone
 
 
+def lift_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+    """The graph of a Python function of a tensor; it is known to change nothing outside."""
+    if not aval.dtype.startswith(("float", "bfloat")):
+        raise TraceError(f"slices of dtype {aval.dtype}")
+    try:
+        return _lift_surely(f, aval, args, kwargs, batched=False)
+    except (InputError, TraceError):
+        raise
+    except Exception as error:
+        raise TraceError(f"it raises {type(error).__name__}: {error}") from error
+
+
 def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
     """Whether torch itself takes a slice as it is."""
     zeros = torch.zeros(aval.shape, dtype=parameter_dtype(f, aval.dtype), device=_device(f))
