@@ -766,7 +766,7 @@ def fill_by_interp(rng, n):
     return use(fill, 0, holes(rng, rng.standard_normal((24, n))))
 
 
-@idiom("branches", by_hand=lambda f, a: np.nan_to_num(a))
+@idiom("branches", vectorizes=False, by_hand=lambda f, a: np.nan_to_num(a))
 def nan_to_zero_in_place(rng, n):
     """It writes into the user's array."""
 
@@ -836,7 +836,7 @@ def try_except(rng, n):
     return use(peak, 0, spectra)
 
 
-@idiom("branches", vectorizes=False, rtol=1e-8)
+@idiom("branches", rtol=1e-8)
 def trend_with_gaps(rng, n):
     """A fit through what there is: of another length in every slice."""
 
@@ -1137,7 +1137,7 @@ def minimize_scalar(rng, n):
     return use(shift, 1, rng.standard_normal((n, 10)))
 
 
-@idiom("opaque", vectorizes=False)
+@idiom("opaque")
 def slide_2048(rng, n):
     """A move in the game 2048."""
 
@@ -1154,7 +1154,7 @@ def slide_2048(rng, n):
     return use(slide, 1, rng.choice([0, 2, 4, 8], (n, 4)))
 
 
-@idiom("opaque", vectorizes=False)
+@idiom("opaque", rtol=1e-12)
 def newton_while(rng, n):
     """The rate of return of a cash flow."""
 
@@ -1172,7 +1172,7 @@ def newton_while(rng, n):
     return use(irr, 1, cash)
 
 
-@idiom("opaque", vectorizes=False)
+@idiom("opaque")
 def gcd_recursion(rng, n):
     def gcd(a, b):
         return a if b == 0 else gcd(b, a % b)
@@ -1180,7 +1180,7 @@ def gcd_recursion(rng, n):
     return use(lambda v: gcd(v[0], v[1]), 1, rng.integers(1, 500, (n, 2)))
 
 
-@idiom("opaque", vectorizes=False)
+@idiom("opaque")
 def statistics_median(rng, n):
     import statistics
 
@@ -1192,7 +1192,7 @@ def counter(rng, n):
     return use(lambda v: Counter(v).most_common(1)[0][0], 0, rng.integers(0, 5, (9, n)))
 
 
-@idiom("opaque", vectorizes=False)
+@idiom("opaque")
 def longest_run(rng, n):
     """Of dry days."""
 

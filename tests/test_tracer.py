@@ -105,7 +105,7 @@ def answered(made, v, name, arguments):
             result = method(found, *arguments) if callable(method) else method
         if name in ("__iter__", "__reversed__"):
             result = list(result)
-    except (TraceError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+    except (TraceError, TypeError, AttributeError, ValueError, IndexError, ArithmeticError) as error:
         result = type(error)
     if recorder.refused is not None or _traced(result):
         return None, True

@@ -39,7 +39,7 @@ def user_line() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        inside = path.startswith((_HERE, "<")) or "site-packages" in path
+        inside = path.startswith((_HERE, "<frozen", "<__array")) or "site-packages" in path
         if not inside:
             return f"{os.path.basename(path)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]

@@ -317,6 +317,18 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
         return call.row.rule(xp, function, args, kwargs)
 
 
+@dataclass(slots=True)
+class _Block:
+    """The slices of a block, where their results go, and which of them are left to ``f``."""
+
+    rows: Any
+    out: Any
+    off: list[int]
+
+    def leave(self, index: Any) -> None:
+        self.off += range(len(self.rows)) if index is None else index.tolist()
+
+
 SECONDS_PER_CALL = 8e-6
 """What a call takes, however few slices there are."""
 
@@ -333,10 +345,13 @@ class Walk:
     grow : callable (slice, slices) -> bool
         Traces ``f`` on a slice that so many slices follow and adds the path; False where the
         tree must not grow any more.
-    alone : callable (slice) -> array
-        The function itself, for slices off all paths.
     seconds : float
-        What `alone` takes.
+        What a call of ``f`` takes.
+
+    Attributes
+    ----------
+    off : list of int
+        The slices off all paths, which ``f`` has to be called for, one by one.
     """
 
     def __init__(
@@ -344,20 +359,24 @@ class Walk:
         tree: Tree,
         xp: Any,
         grow: Callable[[Any, int], bool],
-        alone: Callable[[Any], Any],
         seconds: float,
     ) -> None:
         self.tree, self.xp = tree, xp
-        self._grow, self._alone, self._seconds = grow, alone, seconds
-        self.looped = 0
+        self._grow, self._seconds = grow, seconds
+        self.off: list[int] = []
 
-    def __call__(self, rows: Any, out: Any) -> None:
-        """Results of all `rows` ``(B, M)`` into `out` ``(B, *result shape)``."""
+    def __call__(self, rows: Any, out: Any, start: int) -> None:
+        """Results of all `rows` ``(B, M)`` into `out` ``(B, *result shape)``.
+
+        `start`: the number of the first of them.
+        """
         values = _Values()
         values[0] = Rows(rows)
-        self._down(self.tree.root, values, None, rows, out)
+        off: list[int] = []
+        self._down(self.tree.root, values, None, _Block(rows, out, off))
+        self.off += [start + k for k in off]
 
-    def _down(self, at: Segment, values: _Values, index: Any, rows: Any, out: Any) -> None:
+    def _down(self, at: Segment, values: _Values, index: Any, block: _Block) -> None:
         """`index`: which of the rows these are (None: all of them)."""
         while True:
             number = at.first
@@ -374,8 +393,8 @@ class Walk:
                         raise
                     # what f does about an exception, only f knows
                     bad = self._raising(call, values)
-                    whole = np.arange(len(rows)) if index is None else index
-                    self._loop(whole[bad], rows, out)
+                    whole = np.arange(len(block.rows)) if index is None else index
+                    block.leave(whole[bad])
                     if bad.all():
                         return
                     good = np.flatnonzero(~bad)
@@ -383,7 +402,7 @@ class Walk:
                     values[number] = self._invoke(at, number, call, values)
                 number += 1
             if at.asks is None:
-                self._write(at, values, index, out)
+                self._write(at, values, index, block.out)
                 return
             asked = filled(at.asks, values).array
             asked = asked.reshape(asked.shape[0])
@@ -391,20 +410,20 @@ class Walk:
                 asked = np.asarray(asked.get() if hasattr(asked, "get") else asked.cpu())
             answers = [asked[0].item()] if (asked == asked[0]).all() else np.unique(asked).tolist()
             if len(answers) == 1:
-                child = self._child(at, answers[0], 0 if index is None else index[0], rows, asked)
+                child = self._child(at, answers[0], 0 if index is None else index[0], block.rows, asked)
                 if child is None:
-                    self._loop(index, rows, out)
+                    block.leave(index)
                     return
                 at = child
                 continue
             for answer in answers:
                 part = np.flatnonzero(asked == answer)
                 whole = part if index is None else index[part]
-                child = self._child(at, answer, whole[0], rows, part)
+                child = self._child(at, answer, whole[0], block.rows, part)
                 if child is None:
-                    self._loop(whole, rows, out)
+                    block.leave(whole)
                 else:
-                    self._down(child, _Values(values, part), whole, rows, out)
+                    self._down(child, _Values(values, part), whole, block)
             return
 
     def _invoke(self, at: Segment, number: int, call: Call, values: _Values) -> Any:
@@ -444,12 +463,6 @@ class Walk:
                 if child is None:
                     raise Differs("a slice takes another path alone than among the others")
             return child
-
-    def _loop(self, index: Any, rows: Any, out: Any) -> None:
-        index = range(len(rows)) if index is None else index
-        self.looped += len(index)
-        for row in index:
-            out[row] = self._alone(rows[row])
 
     def _write(self, at: Segment, values: _Values, index: Any, out: Any) -> None:
         result = filled(at.result, values)

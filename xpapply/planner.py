@@ -22,7 +22,7 @@ from .ir.rewrite import compact, fold
 from .known import Known, NoRule, Rows
 from .memory import arguments, memory
 from .plan import Plan
-from .traced import Traced
+from .traced import Traced, Users
 
 _WORTH_A_WARNING = 1000
 """Slices from which a plain Python loop is worth a warning."""
@@ -310,6 +310,9 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
                 why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
                 _refused(f, axis, arr, args, kwargs, why)
         return result
+    except Users as error:
+        assert error.__cause__ is not None
+        raise error.__cause__ from None
     except Exception as error:
         if config.current().engine and isinstance(error, UnsupportedError):
             raise

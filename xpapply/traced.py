@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from . import config, engines, extensions, namespace
 from .blocks import boxes
 from .errors import TraceError, UnsupportedError
-from .frontends.python import Models, Tracing
+from .frontends.python import Models, Raises, Tracing
 from .frontends.python.lower import to_graph
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
@@ -54,6 +55,8 @@ class Traced:
         result = f(slice0, *args, **kwargs) if first is None else first[0]
         self.seconds = time.perf_counter() - started_call if first is None else first[1]
         self._same(value, result)
+        if self.library == "torch" and isinstance(result, (list, tuple)):
+            result = namespace.compat(slice0).stack([x + 0 for x in result])
         if getattr(result, "requires_grad", False):
             raise TraceError("autograd records this call; under torch.no_grad() it runs at once")
         self.result = np.asanyarray(_host(result))
@@ -114,27 +117,32 @@ class Traced:
         buffer = xp.empty((*batch, *shape), dtype=self._dtype, **like)
         flat = buffer.reshape(slices, *shape)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
-
-        def alone(v: Any) -> Any:
-            return f(v, *self._args, **self._kwargs)
-
-        walk = Walk(
-            self.tree, xp, lambda v, n: self._grow(f, v, n, limit), alone, self.seconds
-        )
+        walk = Walk(self.tree, xp, lambda v, n: self._grow(f, v, n, limit), self.seconds)
         pieces = self._pieces(view, slices, xp)
         first = next(pieces)
-        walk(first[0], flat[first[1]])
+        walk(first[0], flat[first[1]], first[1].start)
         threads = config.current().thread_count() if xp is np else 1
         if threads > 1 and self._numbers() * slices > _WORTH_THREADS and not self._quiet():
-            _in_threads(lambda rows, where: walk(rows, flat[where]), pieces, threads)
+            _in_threads(
+                lambda rows, where: walk(rows, flat[where], where.start), pieces, threads
+            )
         else:
             for rows, where in pieces:
-                walk(rows, flat[where])
-        if not self._checked:
-            last = view[(-1,) * (n - 1)]
-            self._same(_host(flat[-1]), self._cast(alone(last)))
+                walk(rows, flat[where], where.start)
+        self.looped = len(walk.off)
+        if not self._checked and slices - 1 not in walk.off:
+            last = f(view[(-1,) * (n - 1)], *self._args, **self._kwargs)
+            self._same(_host(flat[-1]), self._cast(last))
             self._checked = True
-        self.looped = walk.looped
+        # Last of all and in order, so that whatever f does for these slices it does once, as in
+        # the loop: for the others it is known to do nothing but compute.
+        for k in sorted(walk.off):
+            at = np.unravel_index(k, batch)
+            try:
+                result = f(view[at], *self._args, **self._kwargs)
+            except Exception as error:
+                raise Users(error) from error
+            flat[k] = xp.asarray(result) if self.library == "cupy" else _array(result)
         order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
         return namespace.permute(buffer, order)
 
@@ -165,7 +173,9 @@ class Traced:
     def _cast(self, result: Any) -> Any:
         """A real result in the shape and dtype that the first slice's result fixed."""
         found = np.empty(self.result.shape, self.result.dtype)
-        found[...] = _host(result)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found[...] = np.asanyarray(_host(result))
         return found
 
     def _grow(self, f: Any, v: Any, followers: int, limit: float) -> bool:
@@ -175,7 +185,10 @@ class Traced:
         if followers * self.seconds < _PAYS * self._tracing.seconds:
             return False
         started = time.perf_counter()
-        path, value = self._tracing(f, self._seen(v))
+        try:
+            path, value = self._tracing(f, self._seen(v))
+        except Raises:
+            return False  # f itself raises, or does whatever it does about that
         called = time.perf_counter()
         self._same(value, f(v, *self._args, **self._kwargs))
         self.seconds = min(self.seconds, time.perf_counter() - called)
@@ -241,6 +254,14 @@ def close(a: Any, b: Any) -> bool:
         return bool(
             np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all()
         )
+
+
+class Users(Exception):
+    """Holds what ``f`` raised for a slice of its own."""
+
+
+def _array(x: Any) -> Any:
+    return x if namespace.library(x) == "torch" else np.asanyarray(x)
 
 
 def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Known, NoRule, Rows
+from . import Known, NoRule, Rows, in_namespace
 from .rules import aligned, batch_size, mapped
 
 
@@ -179,6 +179,24 @@ def _stackable(xp: Any, x: Any, ndim: int, other: int, axis: int) -> Any:
     return array
 
 
+def _masked_ufunc(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A ufunc that writes into `out` where a mask is true."""
+    row, inputs, out, where = args
+    function = in_namespace(xp, row.name) if "." in row.name else None
+    if function is None:
+        raise NoRule(f"{row.name} with where=")
+    batch = batch_size(args)
+    target = xp.array(batch_of(xp, out, batch))
+    ndim = target.ndim - 1
+    given = [aligned(x, ndim) if isinstance(x, Rows) else x for x in inputs]
+    mask = aligned(where, ndim) if isinstance(where, Rows) else where
+    if xp is not np:  # CuPy has no where=
+        found = function(*given).astype(target.dtype)
+        return Rows(xp.where(mask, found, target))
+    function(*given, out=target, where=mask)
+    return Rows(target)
+
+
 def _sorted_unique(array: Any) -> tuple[Any, Any]:
     """Sorted rows, and where the values in them are new ones (all NaNs are one)."""
     array = np.sort(array.reshape(len(array), -1), axis=1)
@@ -246,6 +264,7 @@ CAST = _rows("cast", _cast, "new")
 SAME = _rows("copy", _same)
 PYTHON = _rows("Python arithmetic", _python, "new")
 MATMUL = _rows("matmul", _matmul, "new")
+MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, "new")
 UNIQUE_COUNT = _rows("count of unique", _unique_count, "new")
 UNIQUE = _rows("unique", _unique, "new")
 BINCOUNT = _rows("bincount", _counts, "new")

@@ -107,6 +107,8 @@ def _rows() -> list[Known]:
     each("elementwise", full_like=own.full_like, copy=own.copy, asfortranarray=own.copy)
     each("elementwise", array=own.array, asarray=own.array, asanyarray=own.array)
     each("elementwise", astype=own.astype)
+    each("elementwise", ravel_multi_index=own.ravel_multi_index)
+    each("elementwise", unravel_index=own.unravel_index)
     each("elementwise", array_equal=own.array_equal, allclose=own.allclose)
     each("elementwise", array_equiv=own.array_equiv)
 

@@ -649,3 +649,19 @@ def _without_nans(xp: Any, function: Callable[[Any], Any], a: Rows, axis: Any) -
     if len(outer) > 1 and found.ndim > 1:
         raise Awkward  # the axis of `q` comes first
     return Rows(found.reshape(*outer, *found.shape[1:]))
+
+
+def ravel_multi_index(
+    xp: Any, call: Any, multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C"
+) -> Any:
+    """`numpy.ravel_multi_index`: the indices may be one array, an axis after the other."""
+    if isinstance(multi_index, Rows):
+        multi_index = tuple(Rows(multi_index.array[:, k]) for k in range(multi_index.shape[0]))
+    ndim = max(k.ndim if isinstance(k, Rows) else np.ndim(k) for k in multi_index)
+    given = tuple(aligned(k, ndim) if isinstance(k, Rows) else k for k in multi_index)
+    return Rows(call(given, dims, mode=mode, order=order))
+
+
+def unravel_index(xp: Any, call: Any, indices: Any, shape: Any, order: str = "C") -> Any:
+    """`numpy.unravel_index`."""
+    return tuple(Rows(k) for k in call(indices.array, shape, order=order))

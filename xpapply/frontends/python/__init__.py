@@ -23,7 +23,7 @@ import numpy as np
 from ...errors import TraceError
 from ...paths import Path, Ref
 from .stage import Function, Stage, impure
-from .tracer import Recorder, Tracer, values
+from .tracer import Raises, Recorder, Tracer, values
 from .watch import Watch
 
 Models = Callable[[Any, tuple[int, ...], Any], tuple[Any, Callable[..., Any]]]
@@ -72,10 +72,10 @@ class Tracing:
                 found = recorder.path(_plain(f(tracer, *args, **kwargs)))
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
-        except Exception:
+        except Exception as error:
             if recorder.refused is not None:
                 raise recorder.refused from None
-            raise
+            raise Raises(f"it raises {type(error).__name__}: {error}") from error
         self.catches = stage.catches
         self.seconds = time.perf_counter() - started
         return found
@@ -96,4 +96,4 @@ def why_impure(f: Any) -> str | None:
     return impure(f.__code__) if isinstance(f, types.FunctionType) else None
 
 
-__all__ = ["Function", "Models", "Tracer", "Tracing", "values", "why_impure"]
+__all__ = ["Function", "Models", "Raises", "Tracer", "Tracing", "values", "why_impure"]

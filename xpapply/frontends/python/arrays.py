@@ -72,8 +72,12 @@ def ufunc_call(
     out = kwargs.pop("out", None)
     if isinstance(out, tuple):
         out = out[0] if len(out) == 1 else out
+    if out is not None and method == "__call__" and kwargs.get("where", True) is not True:
+        return _masked_ufunc(recorder, ufunc, inputs, out, **kwargs)
     if out is not None:
-        return _into(recorder, out, kwargs, lambda: ufunc_call(recorder, ufunc, method, inputs, kwargs))
+        return _into(
+            recorder, out, kwargs, lambda: ufunc_call(recorder, ufunc, method, inputs, kwargs)
+        )
     if kwargs.get("where", True) is not True and method == "__call__":
         raise recorder.refuse(f"{ufunc.__name__} with where= and without out=")
     if method == "__call__":
@@ -166,6 +170,33 @@ def _into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any]
     return out
 
 
+def _masked_ufunc(
+    recorder: Recorder, ufunc: Any, inputs: tuple, out: Any, where: Any, **kwargs: Any
+) -> Any:
+    """A ufunc with ``out=`` and ``where=``: nothing is computed elsewhere."""
+    if not isinstance(out, Tracer) or not isinstance(out.value, np.ndarray) or kwargs:
+        raise recorder.refuse(f"{ufunc.__name__} with this out=, where= and {list(kwargs)}")
+    if ufunc.signature is not None or ufunc.nout > 1:
+        raise recorder.refuse(f"{ufunc.__name__} with where=")
+    inputs, where = _strong(ufunc, inputs, kwargs), as_array(recorder, where)
+
+    def real(*given: Any) -> Any:
+        *operands, mask = given
+        changed = out.value.copy()
+        return ufunc(*operands, out=changed, where=mask)
+
+    new = recorder.call(
+        basic.MASKED_UFUNC,
+        real,
+        (*inputs, where),
+        batch=((ufunc_row(ufunc), inputs, out, where), {}),
+    )
+    if not isinstance(new, Tracer):
+        new = Tracer(recorder, np.asarray(new), None)
+    out.become(new.value, new.ref)
+    return out
+
+
 def in_place(x: Tracer, ufunc: Any, other: Any) -> Any:
     """``x += other`` and the like."""
     return ufunc_call(x.recorder, ufunc, "__call__", (x, other), {"out": (x,)})
@@ -192,8 +223,12 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     name = f"{function.__module__}.{function.__name__}"
     if function.__name__ in _WRITING and name.startswith("numpy"):
         if function.__name__ == "copyto" and set(kwargs) <= {"where"} and len(args) == 2:
-            return _into(recorder, args[0], kwargs, lambda: args[1]) and None
+            _copyto(recorder, *args, **kwargs)
+            return None
         raise recorder.refuse(f"numpy.{function.__name__}")
+    if not any(t.ref is not None for t in tracers((args, kwargs)) if not _selected(t)):
+        if not any(map(_selected, tracers((args, kwargs)))) and "out" not in kwargs:
+            return recorder.call(basic.SAME, function, args, kwargs)
     found = ragged.reduce(recorder, function, args, kwargs)
     if found is not NotImplemented:
         return found
@@ -214,6 +249,22 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     if out is not None:
         return _into(recorder, out, {}, lambda: function_call(recorder, function, args, kwargs))
     return recorder.call(row, function, args, kwargs)
+
+
+def _selected(x: Any) -> bool:
+    return isinstance(x, ragged.Selected)
+
+
+def _copyto(recorder: Recorder, dst: Any, src: Any, where: Any = True) -> None:
+    if not isinstance(dst, Tracer) or not isinstance(dst.value, np.ndarray):
+        raise recorder.refuse("numpy.copyto into something that is no array")
+    src = as_array(recorder, src)
+    np.copyto(dst.value.copy(), values(src), where=values(where))  # the user's TypeError
+    if where is True:
+        setitem(dst, Ellipsis, src if np.ndim(values(src)) else src.reshape(()))
+        return
+    wide = function_call(recorder, np.where, (as_array(recorder, where), src, dst), {})
+    setitem(dst, Ellipsis, wide)
 
 
 def _truth(recorder: Recorder, mask: Any) -> Tracer:
@@ -239,7 +290,7 @@ def compressed(x: Any, mask: Tracer) -> Any:
         raise recorder.refuse("an index by one truth value")
     if mask.value.ndim == 1 and np.shape(values(x)) == mask.value.shape:
         return ragged.selected(x, mask)
-    real = values(x)[mask.value]  # an IndexError is the user's
+    real = recorder.real(lambda: values(x)[mask.value])
     n = count(recorder, mask)
     return recorder.call(
         basic.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
@@ -435,7 +486,7 @@ def getitem(x: Tracer, key: Any) -> Any:
     moving = [k for k in key if isinstance(k, Tracer)]
     if not moving:
         if not any(isinstance(k, (np.ndarray, bool, np.bool_)) for k in key):
-            real = x.value[key]  # an IndexError is the user's
+            real = recorder.real(lambda: x.value[key])
             found = recorder.call(
                 basic.INDEX, lambda *_: real, (x,), batch=((x, key), {}), check=False
             )
@@ -464,7 +515,10 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
     if isinstance(item, Tracer) and item.ref is None:
         item = item.value
     changed = x.value.copy()
-    changed[values(key)] = values(item)  # the user's exceptions
+    recorder.real(changed.__setitem__, values(key), values(item))
+    if isinstance(item, Tracer) and not isinstance(item.value, np.ndarray):
+        if item.ref is not None and x.dtype.kind in "iu" and np.asarray(item.value).dtype.kind == "f":
+            must(abs(item) < 2.0**63)  # NaN and inf raise where one number is written
     masks = [k for k in key if isinstance(k, Tracer) and np.asarray(k.value).dtype == bool]
     if not any(t.ref is not None for t in tracers((x, key, item))):
         x.become(changed, None)
@@ -583,6 +637,8 @@ def _item(x: Tracer, *args: Any) -> Any:
 
 
 def _tolist(x: Tracer) -> Any:
+    if x.ref is None:
+        return x.value.tolist()
     return [_tolist(y) if y.ndim else _item(y) for y in x] if x.ndim else _item(x)
 
 

@@ -36,20 +36,18 @@ class Estimator(Forbidden):
             x = arrays.as_array(stage.recorder, x)
             if not isinstance(x, Tracer):
                 return stage._fresh(value(x))
-            return stage.recorder.call(
-                Known(f"{type(what).__name__}.{name}", _rule(value)), value, (x,)
-            )
+            return stage.recorder.call(_ESTIMATOR, value, (x,), batch=((value, x), {}))
 
         return call
 
 
-def _rule(method: Any) -> Any:
-    def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-        (x,) = args
-        if xp is not np or x.ndim != 2:
-            raise NoRule("estimators take NumPy arrays of samples")
-        batch, samples = x.array.shape[:2]
-        found = np.asarray(method(x.array.reshape(batch * samples, -1)))
-        return Rows(found.reshape(batch, samples, *found.shape[1:]))
+def _rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    method, x = args
+    if xp is not np or x.ndim != 2:
+        raise NoRule("estimators take NumPy arrays of samples")
+    batch, samples = x.array.shape[:2]
+    found = np.asarray(method(x.array.reshape(batch * samples, -1)))
+    return Rows(found.reshape(batch, samples, *found.shape[1:]))
 
-    return rule
+
+_ESTIMATOR = Known("scikit-learn estimator", _rule)

@@ -25,7 +25,7 @@ def _number(x: Tracer) -> Tracer:
 
 def plain(x: Tracer, kind: type) -> Any:
     """A number as Python's `float`, `int` or `bool`."""
-    value = kind(x.value)  # the user's exceptions
+    value = x.recorder.real(kind, x.value)
     if x.ref is None:
         return value
     if np.ndim(x.value):
@@ -37,7 +37,7 @@ def plain(x: Tracer, kind: type) -> Any:
 
 def whole(x: Tracer, ufunc: Any, python: Callable[[Any], int]) -> Any:
     """A float made whole, as a Python integer."""
-    value = python(x.value)
+    value = x.recorder.real(python, x.value)
     if x.ref is None:
         return value
     if np.asarray(x.value).dtype.kind in "fc":
@@ -60,7 +60,7 @@ def _scalar(x: Tracer) -> Tracer:
 def rounded(x: Tracer, digits: int | None) -> Any:
     """``round(x, digits)``."""
     if isinstance(x.value, np.ndarray):
-        return round(x.value)  # the user's TypeError
+        return x.recorder.real(round, x.value)
     if digits is None:
         return whole(x, np.rint, round)
     if x.weak:
@@ -292,7 +292,7 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
             return own(args[0]) / own(args[1])
         if len(args) != (2 if name in ("atan2", "hypot", "copysign", "fmod") else 1):
             raise recorder.refuse(f"math.{name} of {len(args)} numbers")
-        python(*map(_plain, args))  # the user's exceptions
+        recorder.real(python, *map(_plain, args))
         numbers = [plain(_scalar(x), float) if isinstance(x, Tracer) else float(x) for x in args]
         if domain is not None:
             must(domain(*numbers))

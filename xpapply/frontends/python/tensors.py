@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -104,7 +105,7 @@ def _attribute(x: Tensor, name: str) -> Any:
     if name in ("T", "mT", "real", "data"):
         if name == "data":
             return x
-        return call(recorder, lambda t: getattr(t, name), (x,), {})
+        return call(recorder, _getters[name], (x,), {})
     if name == "item":
         return lambda: _item(x)
     if name == "tolist":
@@ -119,10 +120,19 @@ def _attribute(x: Tensor, name: str) -> Any:
     return lambda *args, **kwargs: call(recorder, method, (x, *args), kwargs)
 
 
+_getters = {name: operator.attrgetter(name) for name in ("T", "mT", "real")}
+
+
 def to_numpy(x: Tensor) -> Any:
     """``x.numpy()``."""
-    row = Known("Tensor.numpy", lambda xp, _, args, kwargs: Rows(args[0].array.numpy()))
-    return x.recorder.call(row, lambda t: t.numpy(), (x,), check=False)
+    return x.recorder.call(_NUMPY, lambda t: t.numpy(), (x,), check=False)
+
+
+def _to_numpy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
+    return Rows(args[0].array.numpy())
+
+
+_NUMPY = Known("Tensor.numpy", _to_numpy)
 
 
 def _item(x: Tensor) -> Any:
@@ -143,14 +153,19 @@ def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: 
     def one(v: Any) -> Any:
         return function(v, *args, **kwargs)
 
-    def rule(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
-        if xp is not np:
-            raise NoRule("torch takes NumPy arrays")
-        return Rows(_made(function, given[0].array, args, kwargs))
-
     if not isinstance(x, Tracer):
         return box(recorder, one(x), None)
-    return recorder.call(Known("torch tensor", rule), one, (x,))
+    return recorder.call(_TENSOR, one, (x,), batch=((function, x, args, kwargs), {}))
+
+
+def _from_numpy(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+    function, x, args, kwargs = given
+    if xp is not np:
+        raise NoRule("torch takes NumPy arrays")
+    return Rows(_made(function, x.array, args, kwargs))
+
+
+_TENSOR = Known("torch tensor", _from_numpy)
 
 
 def _made(function: Any, array: np.ndarray, args: tuple, kwargs: dict) -> Any:
@@ -171,28 +186,41 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
         with torch.no_grad():
             return function(*a, **k)
 
-    def rule(xp: Any, _: Any, a: tuple, k: dict) -> Any:
-        flat: list[Any] = []
+    return recorder.call(
+        _row(f"torch {name}"), one, args, kwargs, batch=((function, args, kwargs), {})
+    )
 
-        def packed(tree: Any) -> Any:
-            if isinstance(tree, Rows):
-                flat.append(tree.array)
-                return _Place(len(flat) - 1)
-            if isinstance(tree, tuple):
-                return tuple(map(packed, tree))
-            if isinstance(tree, list):
-                return [packed(x) for x in tree]
-            return tree
 
-        shape_a, shape_k = packed(a), {key: packed(x) for key, x in k.items()}
+@functools.cache
+def _row(name: str) -> Known:
+    return Known(name, _vmapped)
 
-        def inner(*parts: Any) -> Any:
-            return function(*_filled(shape_a, parts), **_filled(shape_k, parts))
 
-        with torch.no_grad():
-            return _rows(torch.vmap(inner, randomness="error")(*flat))
+def _vmapped(xp: Any, _: Any, given: tuple, __: dict) -> Any:
+    """The function for all slices."""
+    torch = _torch()
+    function, *rest = given
+    flat: list[Any] = []
 
-    return recorder.call(Known(f"torch {name}", rule), one, args, kwargs)
+    def packed(tree: Any) -> Any:
+        if isinstance(tree, Rows):
+            flat.append(tree.array)
+            return _Place(len(flat) - 1)
+        if isinstance(tree, tuple):
+            return tuple(map(packed, tree))
+        if isinstance(tree, list):
+            return [packed(x) for x in tree]
+        if isinstance(tree, dict):
+            return {k: packed(x) for k, x in tree.items()}
+        return tree
+
+    args, kwargs = packed(tuple(rest))
+
+    def inner(*parts: Any) -> Any:
+        return function(*_filled(args, parts), **_filled(kwargs, parts))
+
+    with torch.no_grad():
+        return _rows(torch.vmap(inner, randomness="error")(*flat))
 
 
 class _Place(int):
@@ -264,14 +292,9 @@ class Model(Forbidden):
             with torch.no_grad():
                 return module(t)
 
-        def rule(xp: Any, _: Any, given: tuple, __: dict) -> Any:
-            array = given[0].array
-            rows = Rows(array.reshape(array.shape[0], *plain))
-            with torch.no_grad():
-                found = row.rule(np, None, (rows,), {}).array
-            return Rows(found if len(shape) == 1 else found[:, None])
-
-        return recorder.call(Known(row.name, rule), one, (x,))
+        return recorder.call(
+            _MODEL, one, (x,), batch=((_Run(module, row), x, plain, len(shape) > 1), {})
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name == "eval" and not self.__xpapply_real__.training:
@@ -289,6 +312,30 @@ class Model(Forbidden):
             self._stage.watch.add(_frontend().watch(self.__xpapply_real__, (), {}))
             return self._stage.substitute(value, f"{self._name}.{name}")
         return super().__getattr__(name)
+
+
+class _Run:
+    """A network's own plan; equal to another one of the same network."""
+
+    def __init__(self, module: Any, row: Known) -> None:
+        self.module, self.row = module, row
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Run) and other.module is self.module
+
+    def __hash__(self) -> int:
+        return id(self.module)
+
+
+def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+    run, x, shape, batched = given
+    rows = Rows(x.array.reshape(x.array.shape[0], *shape))
+    with _torch().no_grad():
+        found = run.row.rule(xp, None, (rows,), {}).array
+    return Rows(found[:, None] if batched else found)
+
+
+_MODEL = Known("torch network", _run_model)
 
 
 def _frontend() -> Any:

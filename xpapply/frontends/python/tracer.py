@@ -29,6 +29,10 @@ MOST_STEPS = 20_000
 MOST_SECONDS = 5.0
 
 
+class Raises(TraceError):
+    """``f`` raises for this slice."""
+
+
 class Recorder:
     """Writes down one run of ``f``."""
 
@@ -73,16 +77,11 @@ class Recorder:
         kwargs = kwargs or {}
         found = list(tracers((args, kwargs)))
         given = (values(args), values(kwargs))
+        real: Any
         # every one is asked, since asking may write a step down (`ragged.Selected`)
         if not [t for t in found if t.ref is not None]:
             return self._constant(function(*given[0], **given[1]), found)
-        try:
-            real = function(*given[0], **given[1])
-        except TraceError:
-            raise
-        except Exception as error:
-            self.refuse(f"{row.name} raises {type(error).__name__}: {error}")
-            raise
+        real = self.real(lambda: function(*given[0], **given[1]))
         return self._written(row, real, *(batch or (args, kwargs)), found, check)
 
     def _written(
@@ -118,6 +117,21 @@ class Recorder:
         if why:
             raise self.refuse(f"{row.name} for several slices differs from one: {why}")
         return got
+
+    def real(self, function: Callable[..., Any], *args: Any) -> Any:
+        """A call on real values. What it raises is the user's; ``f`` may catch it."""
+        try:
+            return function(*args)
+        except TraceError:
+            raise
+        except Exception as error:
+            self.raised(error)
+            raise
+
+    def raised(self, error: Exception) -> None:
+        """Slices that raise are not traced: what ``f`` does then, only ``f`` knows."""
+        if self.refused is None:
+            self.refused = Raises(f"it raises {type(error).__name__}: {error} ({user_line()})")
 
     def ask(self, tracer: Tracer, value: Any) -> Any:
         """Note that ``f`` went on with `value`, which depends on the slice."""
@@ -364,10 +378,14 @@ class Tracer(Traced):
     # --- questions that Python answers with a plain value -----------------------------------
 
     def __bool__(self) -> bool:
-        return bool(self.recorder.ask(self._single("truth"), bool(self.value)))
+        truth = self._single("truth")
+        if np.asarray(self.value).dtype != bool:
+            truth = truth != 0
+        return bool(self.recorder.ask(truth, bool(self.value)))
 
     def __index__(self) -> int:
-        return int(self.recorder.ask(self._single("index"), operator.index(self.value)))
+        value = self.recorder.real(operator.index, self.value)
+        return int(self.recorder.ask(self._single("index"), value))
 
     def __int__(self) -> int:
         if self.ref is None:
@@ -378,7 +396,7 @@ class Tracer(Traced):
 
     def _single(self, what: str) -> Tracer:
         if np.size(self.value) != 1:
-            bool(np.asarray(self.value)) if what == "truth" else operator.index(self.value)
+            self.recorder.real(bool if what == "truth" else operator.index, self.value)
             raise self.recorder.refuse(f"the {what} of an array of shape {np.shape(self.value)}")
         return self
 
@@ -415,10 +433,10 @@ class Tracer(Traced):
         return self.value
 
     def __len__(self) -> int:
-        return len(self.value)
+        return int(self.recorder.real(len, self.value))
 
     def __iter__(self) -> Iterator[Any]:
-        n = len(self.value)  # raises TypeError for numbers
+        n = len(self)  # raises TypeError for numbers
         return (self[i] for i in range(n))
 
     def __reversed__(self) -> Iterator[Any]:
@@ -653,7 +671,7 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     real_a, real_b = values(a), values(b)
     if isinstance(real_a, complex) or isinstance(real_b, complex):
         raise recorder.refuse("complex Python numbers")
-    result = python(real_a, real_b)  # a ZeroDivisionError is the user's
+    result = recorder.real(python, real_a, real_b)
     integers = not isinstance(real_a, float) and not isinstance(real_b, float)
     if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
         must(b != 0)
