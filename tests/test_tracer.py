@@ -1,13 +1,30 @@
 """What a traced function may not do unnoticed: answer, write, raise, or change."""
 
+import bisect
+import cmath
+import collections
 import contextlib
 import copy
+import decimal
+import fractions
+import functools
+import hashlib
+import heapq
 import io
+import itertools
+import json
+import math
+import numbers
+import operator
 import random
 import re
+import statistics
+import struct
 import textwrap
 import time
+import types
 import warnings
+import zlib
 
 import numpy as np
 import pytest
@@ -37,6 +54,26 @@ def array(slices=SLICES, length=4):
 
 
 # --- dunder methods ---------------------------------------------------------------------------------
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+def match_it(x):
+    match x:
+        case 0.3:
+            return 1.0
+        case float() if x > 0:
+            return 2.0
+        case _:
+            return 3.0
+
+
+def with_walrus(v):
+    total, k = 0.0, 0
+    while k < len(v) and (x := v[k]) > -3:
+        total, k = total + x, k + 1
+    return total
+
 
 MADE = {
     "an array": lambda v: v * 1,
@@ -213,6 +250,107 @@ def test_every_dunder_is_defined_or_raises():
         lambda v: 1.0 if v[0] else 2.0,
         lambda v: v[0] if v[0] else 7.0,
         lambda v: v.item(0),
+        lambda v: statistics.mean(v),
+        lambda v: statistics.fmean(v),
+        lambda v: statistics.median(v),
+        lambda v: statistics.stdev(v.tolist()),
+        lambda v: float(fractions.Fraction(v[0])),
+        lambda v: float(decimal.Decimal(v[0].item())),
+        lambda v: float(json.dumps(v[0].item())),
+        lambda v: json.loads(json.dumps(v.tolist()))[1],
+        lambda v: struct.unpack("d", struct.pack("d", v[0]))[0],
+        lambda v: zlib.crc32(v),
+        lambda v: hashlib.sha1(v.tobytes()).digest()[0],
+        lambda v: bisect.bisect([-1.0, 0.0, 1.0], v[0]),
+        lambda v: bisect.bisect_left(sorted(v), v[0]),
+        lambda v: heapq.nlargest(2, v)[1],
+        lambda v: heapq.nsmallest(2, v.tolist())[-1],
+        lambda v: list(itertools.accumulate(v))[-1],
+        lambda v: list(itertools.accumulate(v, max))[2],
+        lambda v: len(list(itertools.groupby(v > 0))),
+        lambda v: sum(1 for _ in itertools.takewhile(lambda x: x > 0, v)),
+        lambda v: sum(a * b for a, b in itertools.combinations(v, 2)),
+        lambda v: sum(b - a for a, b in itertools.pairwise(v)),
+        lambda v: functools.reduce(lambda a, b: a if a > b else b, v),
+        lambda v: functools.reduce(operator.mul, v),
+        lambda v: operator.itemgetter(1)(v),
+        lambda v: operator.methodcaller("sum")(v),
+        lambda v: operator.attrgetter("size")(v) + v[0],
+        lambda v: operator.truth(v[0] > 0),
+        lambda v: operator.not_(v[0] > 0),
+        lambda v: operator.contains(v.tolist(), 0.3),
+        lambda v: operator.countOf(v.tolist(), 0.3),
+        lambda v: operator.indexOf(v.tolist(), v[2]),
+        lambda v: [1, 2, 3][operator.index((v[0] > 0) * 1)],
+        lambda v: collections.Counter(v > 0)[True],
+        lambda v: collections.Counter((v > 0).tolist())[True],
+        lambda v: collections.deque(v, maxlen=2)[0],
+        lambda v: collections.OrderedDict(a=v[0])["a"],
+        lambda v: Pair(v[0], v[1]).b,
+        lambda v: Pair(*v[:2])._replace(a=3.0).a + v[0],
+        lambda v: math.fsum(v),
+        lambda v: math.prod(v),
+        lambda v: math.dist(v[:2], v[2:]),
+        lambda v: math.gcd(int(v[0] * 10), 12),
+        lambda v: math.comb(5, int(abs(v[0])) % 5),
+        lambda v: math.factorial(int(abs(v[0])) % 5),
+        lambda v: math.isclose(v[0], 0.3),
+        lambda v: math.frexp(v[0])[1],
+        lambda v: math.ldexp(v[0], 2),
+        lambda v: math.modf(v[0])[0],
+        lambda v: math.remainder(v[0], 1.0),
+        lambda v: math.nextafter(v[0], 9.0),
+        lambda v: math.ulp(v[0]),
+        lambda v: math.isqrt(int(abs(v[0] * 10))),
+        lambda v: math.floor(v[0]) + math.ceil(v[1]) + math.trunc(v[2]),
+        lambda v: cmath.sqrt(v[0]).real,
+        lambda v: copy.copy(v)[1],
+        lambda v: copy.deepcopy({"a": [v]})["a"][0][1],
+        lambda v: isinstance(v[0], numbers.Real),
+        lambda v: isinstance(v[0].item(), numbers.Integral),
+        lambda v: float("1") + v[0],
+        lambda v: len(str(v.size)) + v[0],
+        lambda v: bin(int(abs(v[0] * 10))).count("1"),
+        lambda v: int(abs(v[0] * 10)).bit_length(),
+        lambda v: int(abs(v[0] * 10)).bit_count(),
+        lambda v: chr(97 + int(abs(v[0]))) == "a",
+        lambda v: "x" * int(abs(v[0])) == "",
+        lambda v: len([0] * int(abs(v[0]))),
+        lambda v: slice(int(abs(v[0])), 4).indices(4)[0],
+        lambda v: v[: int(abs(v[0])) % 3 + 1].sum(),
+        lambda v: v[slice(None, None, -1)][0],
+        lambda v: range(10)[int(abs(v[0]))],
+        lambda v: len(range(int(abs(v[0])))),
+        lambda v: int(v[0]) in range(3),
+        lambda v: 0.3 in v,
+        lambda v: v[0] in v.tolist(),
+        lambda v: v[0] in (v[1], v[2]),
+        lambda v: v[0] == v[0] == 0.3,
+        lambda v: (v[0], v[1]) < (0.3, 2.0),
+        lambda v: [v[0], 1] == [0.3, 1],
+        lambda v: max((x, i) for i, x in enumerate(v))[1],
+        lambda v: sorted((x, i) for i, x in enumerate(v))[0][1],
+        lambda v: sorted(range(4), key=lambda i: v[i])[0],
+        lambda v: sorted(range(4), key=v.__getitem__)[0],
+        lambda v: max(range(4), key=v.__getitem__),
+        lambda v: max(zip(v, range(4), strict=True))[1],
+        lambda v: min(enumerate(v), key=lambda p: p[1])[0],
+        lambda v: any(map(math.isnan, v)),
+        lambda v: sum(filter(None, v)),
+        lambda v: next(filter(lambda x: x > 0, v), -1.0),
+        lambda v: [x for x in v if not x > 0][:1] == [],
+        lambda v: {True: 1.0, False: 2.0}[bool(v[0] > 0)],
+        lambda v: {True: 1.0, False: 2.0}[v[0] > 0],
+        lambda v: {0: 1.0, 1: 2.0}.get((v > 0).sum(), 5.0),
+        lambda v: ("a", "b")[v[0] > 0] == "b",
+        lambda v: v[0] and v[1],
+        lambda v: v[0] or v[1],
+        lambda v: (lambda x: x if x else 1.0)(v[0] - v[0]),
+        lambda v: v[v > 0][0] if v[v > 0].size else 0.0,
+        lambda v: v[np.newaxis].shape[0] + v[0],
+        lambda v: (w := v * 2)[0] + w[1],
+        lambda v: match_it(v[0]),
+        lambda v: with_walrus(v),
         lambda v: int("1" * (1 + (v[0] > 0))),
     ],
     ids=lambda f: str(f.__code__.co_firstlineno),
@@ -1671,13 +1809,9 @@ def changes(monkeypatch):
         return sum(1.0 for x in (1.0, 2.0, 3.0) if x in keep) + v[0]
 
     yield "set", members, lambda: keep.add(3.0)
-    import functools
-
     options = {"k": 2.0}
     part = functools.partial(lambda v, k: v.sum() * k, **options)
     yield "partial", part, lambda: part.keywords.update(k=4.0)
-
-    import types
 
     settings = types.SimpleNamespace(level=1.0)
 
@@ -1689,8 +1823,6 @@ def changes(monkeypatch):
 
 
 def patched(monkeypatch):
-    import types
-
     module = types.ModuleType("a_module_of_ours")
     module.k = 2.0
 
