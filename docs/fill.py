@@ -1,4 +1,4 @@
-"""What the pages take from elsewhere: the op table, the measured tables, the testing module.
+"""What the pages take from elsewhere: both tables, the measured tables, the testing module.
 
 A page holds a marker such as ``<!-- fill: ops -->``; what stands there in the
 built page is made when the docs are built.
@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 import xpapply
+from xpapply import known
 from xpapply.ir.ops import OPS, Kind, Op
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +86,39 @@ def _parameters(row: Op) -> str:
     )
 
 
+HOW = {
+    "elementwise": "element by element: one call for all slices",
+    "axis": "along an axis of the values: one call for all slices",
+    "stacked": "stacks of matrices: one call for all slices",
+    "products": "one product for all slices",
+    "moves": "elements only move: tried out once, then moved for all slices",
+    "shape": "depends on the shape or the dtype only: asked once",
+    "own": "a rule of its own for all slices",
+    "rows": "called slice by slice, the rest of `f` is not",
+}
+"""What the words in `Known.how` say, in the order of the table."""
+
+
+def functions() -> str:
+    """The rows of `xpapply.known`: a line per module and kind."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in known.rows():
+        module, _, name = row.name.rpartition(".")
+        groups.setdefault((module, row.how), []).append(name)
+    modules = dict.fromkeys(module for module, _ in groups)
+    order = {how: k for k, how in enumerate(HOW)}
+    lines = ["```{list-table}", ":header-rows: 1", ":widths: 15 25 60", ""]
+    lines.append(_row(["module", "how", "functions"]))
+    for module in modules:
+        kinds = sorted(
+            (how for m, how in groups if m == module), key=lambda how: order.get(how, 99)
+        )
+        for how in kinds:
+            names = ", ".join(f"`{name}`" for name in sorted(groups[module, how]))
+            lines.append(_row([f"`{module}`", HOW.get(how, how), names]))
+    return "\n".join([*lines, "```"])
+
+
 def results() -> str:
     """Every measured table, its headings one level deeper."""
     files = sorted(RESULTS.glob("*.md"))
@@ -118,7 +152,7 @@ def picture() -> str:
     )
 
 
-FILLS = {f.__name__: f for f in (ops, results, testing, picture)}
+FILLS = {f.__name__: f for f in (ops, functions, results, testing, picture)}
 
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:

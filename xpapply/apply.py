@@ -83,7 +83,7 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
     arr, axis = _look(axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
-        planner.announce(f, p, stacklevel=2)
+        planner.announce(f, p)
     return p(arr, axis)
 
 
@@ -116,7 +116,7 @@ def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: An
     (True, (10, 20, 4), 'float32')
     >>> xpapply.explain(np.median, -1, np.zeros((10, 8))).kernels
     ('in blocks of slices: numpy.median',)
-    >>> xpapply.explain(lambda v: hash(v[0]), -1, np.zeros((10, 8))).reasons
+    >>> xpapply.explain(set, -1, np.zeros((10, 8))).reasons
     ('the hash of a value that depends on the slice (...)',)
     """
     arr, axis = _look(axis, arr)
@@ -129,7 +129,8 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     Parameters
     ----------
     f : callable
-        A function that xpapply can lift: a torch module, an `MLP`.
+        A function that xpapply can lift: a torch module, an `MLP`, a Python function without
+        branches whose calls all have an op.
     slice_shape : tuple of int
         Shape of a slice, ``(M,)``.
     dtype : dtype or str, optional
@@ -170,7 +171,8 @@ def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "f
     Parameters
     ----------
     f : callable
-        A function that xpapply can lift: a torch module, an `MLP`.
+        A function that xpapply can lift: a torch module, an `MLP`, a Python function without
+        branches whose calls all have an op.
     slice_shape : tuple of int
         Shape of a slice, ``(M,)``.
     dtype : dtype or str, optional
