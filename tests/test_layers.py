@@ -11,11 +11,11 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
     **dict.fromkeys(("errors", "config", "namespace"), 0),
-    "ir": 1,
-    **dict.fromkeys(("codegen", "program", "blocks", "extensions"), 2),
+    **dict.fromkeys(("ir", "known", "memory"), 1),
+    **dict.fromkeys(("codegen", "program", "blocks", "extensions", "paths"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),
-    "plan": 5,
+    **dict.fromkeys(("plan", "traced"), 5),
     "planner": 6,
     "apply": 7,
     "special": 8,

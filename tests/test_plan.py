@@ -118,25 +118,44 @@ def test_plans_run_arrays_of_any_layout(torch):
 
 
 def test_plans_without_a_graph_are_not_pickled():
-    with pytest.raises(TypeError, match="plain"):
-        pickle.dumps(xpapply.explain(plain, 1, ARR))
+    with pytest.raises(TypeError, match="slow"):
+        pickle.dumps(xpapply.explain(slow, 1, ARR))
 
 
-def test_compile_and_lift_refuse_with_the_reason():
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (lambda v: print(v), "calls print"),
+        (lambda v: v if v[0] > 0 else -v, r"decides by the data \(test_plan.py:\d+\)"),
+        (lambda v: np.convolve(v, [1, 1]), r"numpy.convolve is no op of the table \(test_plan"),
+        (lambda v: v.nothing, "raises AttributeError"),
+    ],
+)
+def test_compile_and_lift_refuse_with_the_reason(f, reason):
     for call in (xpapply.compile, xpapply.lift):
-        with pytest.raises(xpapply.UnsupportedError, match="Python function"):
-            call(plain, (8,))
+        with pytest.raises(xpapply.UnsupportedError, match=reason):
+            call(f, (8,))
+
+
+def test_a_python_function_is_compiled():
+    plan = pickle.loads(pickle.dumps(xpapply.compile(plain, (8,), "float64")))
+    np.testing.assert_allclose(plan(ARR, 1), np.apply_along_axis(plain, 1, ARR), rtol=1e-13)
 
 
 # --- the slow way is never silent -----------------------------------------------------
 
 
+def slow(v):
+    """What cannot be traced, and takes a while."""
+    return sum(ord(c) for c in str(v[0]) * 20)
+
+
 def test_one_warning_per_function():
     def one(v):
-        return v[0]
+        return slow(v)
 
     def other(v):
-        return v[1]
+        return slow(v) + 1
 
     for f in (one, other):
         with pytest.warns(xpapply.FallbackWarning, match=r"slice by slice.*1,000 calls") as caught:
@@ -147,10 +166,14 @@ def test_one_warning_per_function():
 
 
 def test_few_slices_of_plain_functions_do_not_warn():
-    xpapply.apply_along_axis(lambda v: v[0], 1, MANY[1:])
-    xpapply.apply_along_axis(lambda v: v[0], 0, np.zeros((2, 999)))
+    xpapply.apply_along_axis(lambda v: slow(v), 1, MANY[1:])
+    xpapply.apply_along_axis(lambda v: slow(v), 0, np.zeros((2, 999)))
     with pytest.warns(xpapply.FallbackWarning):
-        xpapply.apply_along_axis(lambda v: v[0], 0, np.zeros((2, 10, 100)))
+        xpapply.apply_along_axis(lambda v: slow(v), 0, np.zeros((2, 10, 100)))
+
+
+def test_what_takes_no_time_does_not_warn():
+    xpapply.apply_along_axis(lambda v: hash(v[0]) == 1, 1, MANY)
 
 
 def test_networks_warn_sooner(torch):
@@ -168,7 +191,7 @@ def test_networks_warn_sooner(torch):
 def test_silent_and_raise():
     calls = []
     with xpapply.options(fallback="silent"):
-        xpapply.apply_along_axis(lambda v: v[0], 1, MANY)
+        xpapply.apply_along_axis(lambda v: slow(v), 1, MANY)
     with (
         xpapply.options(fallback="raise"),
         pytest.raises(xpapply.UnsupportedError, match="slice by slice"),

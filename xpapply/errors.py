@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -32,6 +33,14 @@ class TraceError(UnsupportedError):
 
 class FallbackWarning(UserWarning):
     """`f` runs slice by slice in Python. The message has the reason and the way out."""
+
+
+def warn(message: str) -> None:
+    """A `FallbackWarning` at the line that called xpapply."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    warnings.warn(message, FallbackWarning, stacklevel=level)
 
 
 def user_line() -> str:

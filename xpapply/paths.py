@@ -393,8 +393,8 @@ class Walk:
                         raise
                     # what f does about an exception, only f knows
                     bad = self._raising(call, values)
-                    whole = np.arange(len(block.rows)) if index is None else index
-                    block.leave(whole[bad])
+                    whole = self.xp.arange(len(block.rows)) if index is None else index
+                    block.leave(whole[np.flatnonzero(bad)])
                     if bad.all():
                         return
                     good = np.flatnonzero(~bad)
@@ -405,26 +405,34 @@ class Walk:
                 self._write(at, values, index, block.out)
                 return
             asked = filled(at.asks, values).array
-            asked = asked.reshape(asked.shape[0])
-            if self.xp is not np:
-                asked = np.asarray(asked.get() if hasattr(asked, "get") else asked.cpu())
-            answers = [asked[0].item()] if (asked == asked[0]).all() else np.unique(asked).tolist()
-            if len(answers) == 1:
-                child = self._child(at, answers[0], 0 if index is None else index[0], block.rows, asked)
-                if child is None:
-                    block.leave(index)
-                    return
-                at = child
-                continue
-            for answer in answers:
-                part = np.flatnonzero(asked == answer)
-                whole = part if index is None else index[part]
-                child = self._child(at, answer, whole[0], block.rows, part)
+            parts = self._parts(asked.reshape(asked.shape[0]))
+            for answer, part in parts:
+                whole = part if index is None else index if part is None else index[part]
+                one = 0 if whole is None else int(whole[0])
+                many = len(asked) if part is None else len(part)
+                child = self._child(at, answer, one, block.rows, many)
                 if child is None:
                     block.leave(whole)
+                elif part is None:
+                    at = child
+                    break
                 else:
                     self._down(child, _Values(values, part), whole, block)
-            return
+            else:
+                return
+
+    def _parts(self, asked: Any) -> list[tuple[Any, Any]]:
+        """The answers, and which slices gave them; None: all."""
+        xp = self.xp
+        if (asked == asked[0]).all():
+            return [(asked[0].item(), None)]
+        if asked.dtype == bool or str(asked.dtype) == "torch.bool":
+            no = ~asked
+            return [(False, _true(xp, no)), (True, _true(xp, asked))]
+        if xp is not np:
+            asked = np.asarray(asked.get() if hasattr(asked, "get") else asked.cpu())
+        answers = np.unique(asked)
+        return [(a.item(), np.flatnonzero(asked == a)) for a in answers]
 
     def _invoke(self, at: Segment, number: int, call: Call, values: _Values) -> Any:
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
@@ -451,14 +459,14 @@ class Walk:
                     todo += np.array_split(part, 2)
         return bad
 
-    def _child(self, at: Segment, answer: Any, row: int, rows: Any, part: Any) -> Segment | None:
+    def _child(self, at: Segment, answer: Any, row: int, rows: Any, many: int) -> Segment | None:
         """Where slices with this answer go on; None: each alone."""
         with self.tree.lock:
             child = at.children.get(answer)
             if child is not None:
-                quick = child.longest * SECONDS_PER_CALL > len(part) * self._seconds
+                quick = child.longest * SECONDS_PER_CALL > many * self._seconds
                 return None if quick else child
-            if self._grow(rows[row], len(part)):
+            if self._grow(rows[row], many):
                 child = at.children.get(answer)
                 if child is None:
                     raise Differs("a slice takes another path alone than among the others")
@@ -485,6 +493,10 @@ class Walk:
 
 def _batch(x: Rows | Ragged) -> int:
     return len(x.array) if isinstance(x, Rows) else len(x.counts)
+
+
+def _true(xp: Any, mask: Any) -> Any:
+    return xp.flatnonzero(mask) if hasattr(xp, "flatnonzero") else mask.nonzero()[:, 0]
 
 
 def _rows_in(tree: Any) -> Iterator[Rows | Ragged]:

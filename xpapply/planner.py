@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import config, engines, frontends, loop, namespace
-from .errors import FallbackWarning, InputError, TraceError, UnsupportedError
+from .errors import InputError, TraceError, UnsupportedError, warn
 from .ir.graph import Graph, ShapeDtype
 from .frontends.python import Tracing, why_impure
 from .frontends.python.lower import to_graph
@@ -311,8 +310,7 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
                 _refused(f, axis, arr, args, kwargs, why)
         return result
     except Users as error:
-        assert error.__cause__ is not None
-        raise error.__cause__ from None
+        raised = error.raised
     except Exception as error:
         if config.current().engine and isinstance(error, UnsupportedError):
             raise
@@ -321,8 +319,9 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
             f"for all slices at once it raises {type(error).__name__}: {error}"
         )
         _refused(f, axis, arr, args, kwargs, why)
-        announce_loop(f, axis, arr, why, stacklevel=4)
+        announce_loop(f, axis, arr, why)
         return result
+    raise raised  # here, where no other exception is handled
 
 
 def _refused(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str) -> None:
@@ -400,7 +399,7 @@ def function_graph(f: Any, aval: ShapeDtype) -> Graph:
 
 def _announce_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
     why = trace(f, axis, arr, args, kwargs)
-    announce_loop(f, axis, arr, why if isinstance(why, str) else "", stacklevel=5)
+    announce_loop(f, axis, arr, why if isinstance(why, str) else "")
 
 
 def _models(model: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Known, Callable[..., Any]]:
@@ -422,18 +421,18 @@ def _models(model: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Known, Call
 # --- the slow way is never silent -----------------------------------------------------
 
 
-def announce(f: Any, p: Plan, stacklevel: int) -> None:
+def announce(f: Any, p: Plan) -> None:
     """Warn once per function that runs slice by slice, or raise."""
-    _announce(f, p.name, p.slices or 0, "; ".join(p.reasons), stacklevel + 1)
+    _announce(f, p.name, p.slices or 0, "; ".join(p.reasons))
 
 
-def announce_loop(f: Any, axis: int, arr: Any, why: str, stacklevel: int) -> None:
+def announce_loop(f: Any, axis: int, arr: Any, why: str) -> None:
     """The same for an array that has no plan."""
     slices = _slices(axis, arr)
-    _announce(f, name_of(f), slices, why, stacklevel + 1)
+    _announce(f, name_of(f), slices, why)
 
 
-def _announce(f: Any, name: str, slices: int, why: str, stacklevel: int) -> None:
+def _announce(f: Any, name: str, slices: int, why: str) -> None:
     how = config.current().fallback
     if how == "silent" or config.current().engine == "loop":
         return
@@ -449,4 +448,4 @@ def _announce(f: Any, name: str, slices: int, why: str, stacklevel: int) -> None
     known, method = memory(f)
     if method not in known.warned:
         known.warned.add(method)
-        warnings.warn(message, FallbackWarning, stacklevel=stacklevel + 1)
+        warn(message)

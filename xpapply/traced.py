@@ -141,7 +141,7 @@ class Traced:
             try:
                 result = f(view[at], *self._args, **self._kwargs)
             except Exception as error:
-                raise Users(error) from error
+                raise Users(error) from None
             flat[k] = xp.asarray(result) if self.library == "cupy" else _array(result)
         order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
         return namespace.permute(buffer, order)
@@ -258,6 +258,9 @@ def close(a: Any, b: Any) -> bool:
 
 class Users(Exception):
     """Holds what ``f`` raised for a slice of its own."""
+
+    def __init__(self, raised: Exception) -> None:
+        self.raised = raised
 
 
 def _array(x: Any) -> Any:

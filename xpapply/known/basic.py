@@ -197,19 +197,19 @@ def _masked_ufunc(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Rows(target)
 
 
-def _sorted_unique(array: Any) -> tuple[Any, Any]:
+def _sorted_unique(xp: Any, array: Any) -> tuple[Any, Any]:
     """Sorted rows, and where the values in them are new ones (all NaNs are one)."""
-    array = np.sort(array.reshape(len(array), -1), axis=1)
-    new = np.ones(array.shape, bool)
+    array = xp.sort(array.reshape(len(array), -1), axis=1)
+    new = xp.ones(array.shape, bool)
     new[:, 1:] = array[:, 1:] != array[:, :-1]
     if array.dtype.kind in "fc":
-        new[:, 1:] &= ~(np.isnan(array[:, 1:]) & np.isnan(array[:, :-1]))
+        new[:, 1:] &= ~(xp.isnan(array[:, 1:]) & xp.isnan(array[:, :-1]))
     return array, new
 
 
 def _unique_count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """How many different values there are."""
-    return Rows(_sorted_unique(args[0].array)[1].sum(axis=1))
+    return Rows(_sorted_unique(xp, args[0].array)[1].sum(axis=1))
 
 
 def _unique(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
@@ -217,21 +217,26 @@ def _unique(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     x, count, index, inverse, counts = args
     flat = x.array.reshape(len(x.array), -1)
     batch, length = flat.shape
-    array, new = _sorted_unique(flat)
+    array, new = _sorted_unique(xp, flat)
     found = [Rows(array[new].reshape(batch, count))]
-    starts = np.nonzero(new)[1].reshape(batch, count)
+    starts = xp.nonzero(new)[1].reshape(batch, count)
     if index or inverse:
-        order = np.argsort(flat, axis=1, kind="mergesort")
+        order = _stable_order(xp, flat)
         if index:
-            found.append(Rows(np.take_along_axis(order, starts, axis=1)))
+            found.append(Rows(xp.take_along_axis(order, starts, axis=1)))
         if inverse:
-            back = np.empty(flat.shape, np.intp)
-            np.put_along_axis(back, order, np.cumsum(new, axis=1) - 1, axis=1)
+            back = xp.empty(flat.shape, np.intp)
+            back[xp.arange(batch)[:, None], order] = xp.cumsum(new, axis=1) - 1
             found.append(Rows(back.reshape(x.array.shape)))
     if counts:
-        ends = np.concatenate([starts[:, 1:], np.full((batch, 1), length)], axis=1)
+        ends = xp.concatenate([starts[:, 1:], xp.full((batch, 1), length)], axis=1)
         found.append(Rows(ends - starts))
     return tuple(found) if len(found) > 1 else found[0]
+
+
+def _stable_order(xp: Any, flat: Any) -> Any:
+    # CuPy's argsort is stable, and takes no other kind
+    return np.argsort(flat, axis=1, kind="stable") if xp is np else xp.argsort(flat, axis=1)
 
 
 def _counts(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

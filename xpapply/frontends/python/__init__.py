@@ -22,6 +22,7 @@ import numpy as np
 
 from ...errors import TraceError
 from ...paths import Path, Ref
+from .python import real
 from .stage import Function, Stage, impure
 from .tracer import Raises, Recorder, Tracer, values
 from .watch import Watch
@@ -69,7 +70,9 @@ class Tracing:
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
-                found = recorder.path(_plain(f(tracer, *args, **kwargs)))
+                result = f(tracer, *args, **kwargs)
+                stage.check()
+                found = recorder.path(_plain(result))
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
@@ -85,7 +88,7 @@ def _plain(result: Any) -> Any:
     """A result without substitutes."""
     if isinstance(result, (list, tuple)):
         return [_plain(x) for x in result]
-    return getattr(result, "__dict__", {}).get("__xpapply_real__", result)
+    return real(result)
 
 
 def why_impure(f: Any) -> str | None:

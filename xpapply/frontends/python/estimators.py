@@ -20,14 +20,16 @@ _METHODS = frozenset(
 class Estimator(Forbidden):
     """An estimator: its methods take one sample per row, so batches of slices as well."""
 
+    __slots__ = ()
+
     def __getattr__(self, name: str) -> Any:
-        what, stage = self.__xpapply_real__, self._stage
+        what, stage = self.__xpapply_real__, self._xp_stage
         if name.startswith("__") or (name not in _METHODS and not name.endswith("_")):
             return super().__getattr__(name)
         value = getattr(what, name)
         if name.endswith("_"):
             stage.watch.item(vars(what), name) if name in vars(what) else None
-            return stage.substitute(value, f"{self._name}.{name}")
+            return stage.substitute(value, f"{self._xp_name}.{name}")
         # fitting again sets new attributes
         for key in list(vars(what)):
             stage.watch.item(vars(what), key)

@@ -42,37 +42,46 @@ _IO = frozenset(
 class Substitute:
     """Stands for an object of the user's or of a library."""
 
+    # no __dict__: ``self.__dict__`` in ``f`` must not be that of a substitute
+    __slots__ = ("__xpapply_real__", "_xp_name", "_xp_stage")
     __xpapply_substitute__ = True
 
     def __init__(self, stage: Stage, what: Any, name: str) -> None:
-        self.__dict__.update(_stage=stage, __xpapply_real__=what, _name=name)
+        for slot, value in (
+            ("_xp_stage", stage),
+            ("__xpapply_real__", what),
+            ("_xp_name", name),
+        ):
+            object.__setattr__(self, slot, value)
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.__dict__["__xpapply_real__"] == real(other))
+        return bool(self.__xpapply_real__ == real(other))
 
     def __hash__(self) -> int:
-        return hash(self.__dict__["__xpapply_real__"])
+        return hash(self.__xpapply_real__)
 
     def __setattr__(self, name: str, item: Any) -> None:
-        raise self._stage.recorder.refuse(f"it sets {self._name}.{name}")
+        raise self._xp_stage.recorder.refuse(f"it sets {self._xp_name}.{name}")
 
     def __delattr__(self, name: str) -> None:
-        raise self._stage.recorder.refuse(f"it deletes {self._name}.{name}")
+        raise self._xp_stage.recorder.refuse(f"it deletes {self._xp_name}.{name}")
 
 
 class Forbidden(Substitute):
     """Something that is not known; whatever is done with it refuses."""
 
+    __slots__ = ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._stage.recorder.refuse(f"it calls {self._name}, which xpapply does not know")
+        raise self._xp_stage.recorder.refuse(f"it calls {self._xp_name}, which xpapply does not know")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._stage.recorder.refuse(f"it uses {self._name}.{name}, which xpapply does not know")
+        raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}.{name}, which xpapply does not know")
 
     def _refuse(self, *args: Any) -> Any:
-        raise self._stage.recorder.refuse(f"it uses {self._name}, which xpapply does not know")
+        raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}, which xpapply does not know")
 
     __getitem__ = __setitem__ = __len__ = __iter__ = __next__ = __contains__ = _refuse
     __bool__ = __enter__ = __exit__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
@@ -84,39 +93,47 @@ class Forbidden(Substitute):
 class Namespace(Substitute):
     """A module."""
 
+    __slots__ = ()
+
     def __getattr__(self, name: str) -> Any:
-        return self._stage.member(self.__xpapply_real__, name)
+        return self._xp_stage.member(self.__xpapply_real__, name)
 
 
 class Random(Forbidden):
     """`numpy.random` and `random`."""
 
+    __slots__ = ()
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._stage.recorder.refuse(f"it draws random numbers: {self._name}.{name}")
+        raise self._xp_stage.recorder.refuse(f"it draws random numbers: {self._xp_name}.{name}")
 
 
 class Function(Substitute):
     """A function of NumPy, CuPy or SciPy."""
 
+    __slots__ = ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._stage.library_call(self.__xpapply_real__, args, kwargs)
+        return self._xp_stage.library_call(self.__xpapply_real__, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
         if isinstance(what, np.ufunc) and name in ("reduce", "accumulate", "outer", "reduceat"):
-            return lambda *args, **kwargs: self._stage.ufunc(what, name, args, kwargs)
+            return lambda *args, **kwargs: self._xp_stage.ufunc(what, name, args, kwargs)
         if isinstance(what, np.ufunc) and name == "at":
-            raise self._stage.recorder.refuse(f"{self._name}.at")
+            raise self._xp_stage.recorder.refuse(f"{self._xp_name}.at")
         return getattr(what, name)
 
 
 class Type(Substitute):
     """A class of numbers: ``float``, ``numpy.float32``."""
 
+    __slots__ = ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = self._stage.recorder
+        recorder = self._xp_stage.recorder
         what = self.__xpapply_real__
         if what in python.NUMBERS:
             return python.NUMBERS[what](recorder, *args, **kwargs)
@@ -134,16 +151,18 @@ class Type(Substitute):
 class Object(Substitute):
     """An instance of a class written in Python: its methods are traced, it is never written to."""
 
+    __slots__ = ()
+
     @property
     def __class__(self) -> Any:  # type: ignore[override]
-        return type(self.__dict__["__xpapply_real__"])
+        return type(self.__xpapply_real__)
 
     def __getattr__(self, name: str) -> Any:
-        return self._stage.attribute(self.__xpapply_real__, self, name)
+        return self._xp_stage.attribute(self.__xpapply_real__, self, name)
 
     def _special(name: str) -> Any:  # type: ignore[misc]  # noqa: N805
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._stage.special(self.__xpapply_real__, self, name)(*args, **kwargs)
+            return self._xp_stage.special(self.__xpapply_real__, self, name)(*args, **kwargs)
 
         return method
 
@@ -154,7 +173,7 @@ class Object(Substitute):
         vars()[f"__{_name}__"] = _special(f"__{_name}__")
 
     def __setitem__(self, key: Any, item: Any) -> None:
-        raise self._stage.recorder.refuse(f"it writes into {self._name}")
+        raise self._xp_stage.recorder.refuse(f"it writes into {self._xp_name}")
 
 
 class FrozenList(list):
@@ -172,7 +191,7 @@ class FrozenSet(set):
 def _freeze(cls: type, names: str) -> None:
     def forbid(name: str) -> Any:
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            raise self._stage.recorder.refuse(
+            raise self._xp_stage.recorder.refuse(
                 f"it changes a {cls.__mro__[1].__name__} that it did not make"
             )
 
@@ -288,13 +307,17 @@ class _Globals(dict):
 
     def __init__(self, stage: Stage, function: types.FunctionType) -> None:
         super().__init__(__builtins__=stage.builtins, __name__=function.__module__)
-        self._stage, self._own = stage, function.__globals__
+        self._xp_stage, self._own = stage, function.__globals__
 
     def __missing__(self, name: str) -> Any:
         value = self._own[name]  # a KeyError sends Python on to the builtins
-        self._stage.watch.item(self._own, name)
-        made = self[name] = self._stage.substitute(value, name)
+        self._xp_stage.watch.item(self._own, name)
+        made = self[name] = self._xp_stage.substitute(value, name)
         return made
+
+
+def _elements(x: Any) -> list[Any]:
+    return [e for pair in x.items() for e in pair] if isinstance(x, dict) else list(x)
 
 
 def _catches(code: types.CodeType) -> bool:
@@ -313,6 +336,14 @@ class Stage:
         self.recorder, self.watch, self.models = recorder, watch, models
         self._made: dict[int, tuple[Any, Any]] = {}
         self.catches = False
+        self._frozen: list[tuple[Any, list[Any], str]] = []
+
+    def check(self) -> None:
+        """Refuse if something was written into a container that ``f`` did not make."""
+        for made, was, name in self._frozen:
+            now = _elements(made)
+            if len(now) != len(was) or any(a is not b for a, b in zip(now, was, strict=True)):
+                raise self.recorder.refuse(f"it changes {name}, which it did not make")
 
     # substitutes ---------------------------------------------------------------------------
 
@@ -511,7 +542,8 @@ class Stage:
         else:
             made = FrozenSet()
             set.update(made, x)
-        made._stage = self
+        made._xp_stage = self
+        self._frozen.append((made, _elements(made), name))
         return made
 
     def _instance(self, x: Any, name: str) -> Any:
@@ -541,6 +573,7 @@ class Stage:
         if type(x).__flags__ & (1 << 9) and hasattr(x, "__dict__"):  # a class written in Python
             own = type(x).__getattribute__ is object.__getattribute__
             if own and not hasattr(type(x), "__getattr__"):
+                self.watch.kind(x)
                 return Object(self, x, name)
         return Forbidden(self, x, name)
 
@@ -591,8 +624,8 @@ class Stage:
 
     def attribute(self, x: Any, owner: Object, name: str) -> Any:
         """An attribute of an instance."""
+        self.watch.item(vars(x), name)  # also if it is not there: it may come
         if name in vars(x):
-            self.watch.item(vars(x), name)
             return self.substitute(vars(x)[name], f"{type(x).__name__}.{name}")
         for cls in type(x).__mro__:
             if name in vars(cls):
@@ -766,12 +799,16 @@ class Stage:
 class _Impure(Substitute):
     """A function that writes to something outside it."""
 
+    __slots__ = ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._stage.recorder.refuse(self._name)
+        raise self._xp_stage.recorder.refuse(self._xp_name)
 
 
 class _Distribution(Forbidden):
     """A distribution of `scipy.stats`."""
+
+    __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
@@ -779,12 +816,12 @@ class _Distribution(Forbidden):
             method = getattr(what, name)
 
             def call(x: Any, *args: Any, **kwargs: Any) -> Any:
-                recorder = self._stage.recorder
+                recorder = self._xp_stage.recorder
                 if any(True for _ in tracers((args, kwargs))):
-                    raise recorder.refuse(f"{self._name}.{name} with traced parameters")
+                    raise recorder.refuse(f"{self._xp_name}.{name} with traced parameters")
                 bound = functools.partial(_with_parameters, method, args, kwargs)
                 if not isinstance(x, Tracer):
-                    return self._stage._fresh(bound(x))
+                    return self._xp_stage._fresh(bound(x))
                 return recorder.call(basic.ELEMENTS, bound, (x,), batch=((bound, x), {}))
 
             return call

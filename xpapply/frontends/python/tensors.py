@@ -265,18 +265,20 @@ def box(recorder: Recorder, real: Any, ref: Any) -> Any:
 class Model(Forbidden):
     """A `torch.nn.Module`: it runs by its own plan, as if it were given alone."""
 
+    __slots__ = ()
+
     def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        module, stage = self.__xpapply_real__, self._stage
+        module, stage = self.__xpapply_real__, self._xp_stage
         recorder = stage.recorder
         if args or kwargs or not isinstance(x, Tensor):
-            raise recorder.refuse(f"{self._name} with these arguments")
+            raise recorder.refuse(f"{self._xp_name} with these arguments")
         frontend = _frontend()
         stage.watch.add(frontend.watch(module, (), {}))
         shape = tuple(x.value.shape)
         plain = shape if len(shape) == 1 else shape[1:]
         torch = _torch()
         if x.ref is None or len(plain) != 1 or (len(shape) == 2 and shape[0] != 1):
-            raise recorder.refuse(f"{self._name} of a tensor of shape {shape}")
+            raise recorder.refuse(f"{self._xp_name} of a tensor of shape {shape}")
         if x.value.dtype != frontend.parameter_dtype(module, "float32"):
             with torch.no_grad():
                 module(x.value)  # torch's own error
@@ -304,13 +306,13 @@ class Model(Forbidden):
             owner = self
             if name == "forward":
                 return self.__call__
-            return functools.partial(self._stage.substitute(method), owner)
+            return functools.partial(self._xp_stage.substitute(method), owner)
         if name in ("parameters", "state_dict", "named_parameters"):
             return super().__getattr__(name)
         value = getattr(self.__xpapply_real__, name)
         if isinstance(value, (_torch().nn.Module, _torch().Tensor, bool, int, float, str)):
-            self._stage.watch.add(_frontend().watch(self.__xpapply_real__, (), {}))
-            return self._stage.substitute(value, f"{self._name}.{name}")
+            self._xp_stage.watch.add(_frontend().watch(self.__xpapply_real__, (), {}))
+            return self._xp_stage.substitute(value, f"{self._xp_name}.{name}")
         return super().__getattr__(name)
 
 
@@ -361,8 +363,10 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
 class _TorchFunction(Function):
     """A function of torch."""
 
+    __slots__ = ()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        function, recorder = self.__xpapply_real__, self._stage.recorder
+        function, recorder = self.__xpapply_real__, self._xp_stage.recorder
         found = list(tracers((args, kwargs)))
         args, kwargs = tuple(map(_real, args)), {k: _real(v) for k, v in kwargs.items()}
         if function.__name__ in _FROM_NUMPY and found and not isinstance(args[0], Tensor):

@@ -40,6 +40,15 @@ class Watch:
         value = vars(cls).get(name)
         self._checks[id(cls), name] = lambda: vars(cls).get(name) is value
 
+    def kind(self, x: Any) -> None:
+        """The class of an instance."""
+        try:
+            ref = weakref.ref(x)
+        except TypeError:
+            return
+        cls = type(x)
+        self._checks[id(x), "class"] = lambda: ref() is None or type(ref()) is cls
+
     def cell(self, cell: types.CellType) -> None:
         """A variable of an enclosing function."""
         value = cell.cell_contents
