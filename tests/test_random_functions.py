@@ -111,7 +111,7 @@ def problem(r, theme, gpu=False):
     dtype = r.choice(DTYPES)
     length = 1 + r.randrange(9)
     function = Function.draw(r, length, dtype, theme, gpu)
-    arr, axis = slices(r, length, dtype, wild=not function.inexact)
+    arr, axis = slices(r, length, dtype, wild=not (function.inexact or gpu))
     return function, axis, arr
 
 
@@ -201,21 +201,27 @@ def test_most_are_vectorised_for_cupy(cupy):
         for seed in range(100)
     ]
     known = [x for x in ran if x is not None]
-    assert sum(known) >= 0.7 * len(known)
+    assert len(known) > 40
+    assert sum(known) >= 0.8 * len(known)
 
 
 def _check_cupy(cupy, function, axis, arr):
-    """Whether it ran for all slices at once; None where NumPy's loop raises."""
+    """Whether it ran for all slices at once; None where NumPy's loop or CuPy's raises."""
     f = function.make(xpapply=xpapply)
     want, _, _ = outcome(np.apply_along_axis, f, axis, arr)
     if isinstance(want, Exception):
         return None
     f = function.make(xpapply=xpapply)
     there = cupy.asarray(arr)
+    one = there[tuple(slice(None) if a == axis % arr.ndim else 0 for a in range(arr.ndim))]
     with warnings.catch_warnings(), xpapply.options(fallback="silent"):
         warnings.simplefilter("ignore")
+        try:
+            cupy.apply_along_axis(f, 0, one)
+        except Exception:
+            return None  # not all of NumPy is in CuPy
         if not xpapply.explain(f, axis, there).vectorized:
-            return False  # CuPy's own loop: not all of NumPy works with CuPy's arrays
+            return False
         got = xpapply.apply_along_axis(f, axis, there)
     assert isinstance(got, cupy.ndarray)
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
