@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -37,7 +38,7 @@ class FallbackWarning(UserWarning):
 
 def warn(message: str) -> None:
     """A `FallbackWarning` at the line that called xpapply."""
-    frame, level = sys._getframe(1), 1
+    frame, level = sys._getframe(1), 2
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
     warnings.warn(message, FallbackWarning, stacklevel=level)
@@ -48,7 +49,9 @@ def user_line() -> str:
     frame = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        inside = path.startswith((_HERE, "<frozen", "<__array")) or "site-packages" in path
+        inside = (
+            path.startswith((_HERE, _LIBRARY, "<frozen", "<__array")) or "site-packages" in path
+        )
         if not inside:
             return f"{os.path.basename(path)}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]

@@ -68,7 +68,7 @@ def _forget(key: int, gone: weakref.ref[Any]) -> None:
 
 
 def _of_code(f: FunctionType) -> Memory:
-    parts = [f.__globals__, f.__defaults__, f.__kwdefaults__]
+    parts: list[Any] = [f.__globals__, f.__defaults__, f.__kwdefaults__]
     for cell in f.__closure__ or ():
         try:
             parts.append(cell.cell_contents)
@@ -107,6 +107,3 @@ def _argument(x: Any) -> Hashable | None:
     if type(x) is np.ndarray and x.nbytes <= 1 << 16 and not x.dtype.hasobject:
         return x.shape, x.dtype.str, x.tobytes()
     return None
-
-
-

@@ -317,6 +317,10 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
         return call.row.rule(xp, function, args, kwargs)
 
 
+_MOST_TRIES = 100
+"""Calls to find out which slices raise."""
+
+
 @dataclass(slots=True)
 class _Block:
     """The slices of a block, where their results go, and which of them are left to ``f``."""
@@ -446,8 +450,12 @@ class Walk:
         batch = next(_batch(x) for x in _rows_in((args, kwargs)))
         bad = np.zeros(batch, bool)
         todo = [np.arange(batch)]
+        tries = 0
         while todo:
             part = todo.pop()
+            tries += 1
+            if tries > _MOST_TRIES:  # so many that f had better see to all of them
+                return np.ones(batch, bool)
             try:
                 invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
             except TraceError:

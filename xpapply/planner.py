@@ -14,9 +14,9 @@ import numpy as np
 
 from . import config, engines, frontends, loop, namespace
 from .errors import InputError, TraceError, UnsupportedError, warn
-from .ir.graph import Graph, ShapeDtype
-from .frontends.python import Tracing, why_impure
+from .frontends.python import Raises, Tracing, why_impure
 from .frontends.python.lower import to_graph
+from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .known import Known, NoRule, Rows
 from .memory import arguments, memory
@@ -255,9 +255,8 @@ def trace(
     found: Traced | str | None = None if key is None else known.traced.get(key)
     if isinstance(found, str) or (found is not None and found.unchanged()):
         return found
-    slice0 = arr[tuple(slice(None) if a == axis else 0 for a in range(arr.ndim))]
     try:
-        made: Traced | str = Traced(f, args, kwargs, slice0, _models, first)
+        made: Traced | str = _traced(f, axis, arr, args, kwargs, first)
     except TraceError as error:
         made = str(error)
     except Exception as error:
@@ -267,6 +266,20 @@ def trace(
     if key is not None:
         known.traced[key] = made
     return made
+
+
+def _traced(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, first: Any) -> Traced:
+    """Trace on the first slice; on another one, if `f` raises for the first and catches that."""
+    shape = arr.shape[:axis] + arr.shape[axis + 1 :]
+    places = [(0,) * len(shape), tuple(n // 2 for n in shape), (-1,) * len(shape)]
+    slices = [arr[(*at[:axis], slice(None), *at[axis:])] for at in places]
+    for k, sample in enumerate(slices):
+        try:
+            return Traced(f, args, kwargs, slices[0], sample, _models, first)
+        except Raises:
+            if k == len(slices) - 1:
+                raise
+    raise AssertionError
 
 
 def _trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
@@ -283,6 +296,8 @@ def _slices(axis: int, arr: Any) -> int:
 
 def _no_slices_to_trace(f: Any, axis: int, arr: Any) -> str | None:
     """Why no plan can be made for such an array."""
+    if type(arr) is np.memmap:
+        return None if arr.ndim > 1 and arr.size else "the slices are empty"
     library = namespace.library(arr)
     if library == "torch" and arr.requires_grad and sys.modules["torch"].is_grad_enabled():
         return "autograd records this call; under torch.no_grad() it runs at once"
@@ -298,30 +313,42 @@ def _no_slices_to_trace(f: Any, axis: int, arr: Any) -> str | None:
 
 def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """All slices at once; by the loop if that raises, for it to raise what `f` would."""
-    try:
-        started, paths = time.perf_counter(), traced.tree.count
-        result = traced(arr, axis, f)
-        took = time.perf_counter() - started
-        if traced.tree.count == paths and not config.current().engine:
-            slow = took > _SLOWER * _slices(axis, arr) * traced.seconds + _PLANNING
-            traced.slow = traced.slow + 1 if slow else 0
-            if traced.slow > 1:
-                why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
-                _refused(f, axis, arr, args, kwargs, why)
+    error, result = _tried(traced, f, axis, arr, args, kwargs)
+    # here no exception is handled, which would become the context of what f raises
+    if isinstance(error, Users):
+        raise error.raised
+    if error is None:
         return result
-    except Users as error:
-        raised = error.raised
+    result = loop.apply(f, axis, arr, args, kwargs)
+    why = (
+        str(error)
+        if isinstance(error, TraceError)
+        else f"for all slices at once it raises {type(error).__name__}: {error}"
+    )
+    _refused(f, axis, arr, args, kwargs, why)
+    announce_loop(f, axis, arr, why)
+    return result
+
+
+def _tried(
+    traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict
+) -> tuple[Exception | None, Any]:
+    """What went wrong, or the result."""
+    started, paths = time.perf_counter(), traced.tree.count
+    try:
+        result = traced(arr, axis, f)
     except Exception as error:
         if config.current().engine and isinstance(error, UnsupportedError):
             raise
-        result = loop.apply(f, axis, arr, args, kwargs)
-        why = str(error) if isinstance(error, TraceError) else (
-            f"for all slices at once it raises {type(error).__name__}: {error}"
-        )
-        _refused(f, axis, arr, args, kwargs, why)
-        announce_loop(f, axis, arr, why)
-        return result
-    raise raised  # here, where no other exception is handled
+        return error, None
+    took = time.perf_counter() - started
+    if traced.tree.count == paths and not config.current().engine:
+        slow = took > _SLOWER * _slices(axis, arr) * traced.seconds + _PLANNING
+        traced.slow = traced.slow + 1 if slow else 0
+        if traced.slow > 1:
+            why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
+            _refused(f, axis, arr, args, kwargs, why)
+    return None, result
 
 
 def _refused(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str) -> None:
@@ -335,6 +362,8 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
 
     NumPy's own loop, unless the time of its first call says that a plan pays.
     """
+    if type(arr) is np.memmap:
+        arr = arr.view(np.ndarray)
     slices = _slices(axis, arr)
     options = config.current()
     if options.engine:

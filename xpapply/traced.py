@@ -39,22 +39,39 @@ _AT_LEAST = 0.02
 class Traced:
     """A function whose calls were written down, for slices of one shape and dtype.
 
+    Parameters
+    ----------
+    slice0, sample : array (M,)
+        The first slice, whose result fixes the dtype, and the one to trace on.
+    first : tuple, optional
+        The result for `slice0`, and the seconds it took.
+
     Call it as ``traced(arr, axis, f)``: it holds on to no function.
     """
 
     def __init__(
-        self, f: Any, args: tuple, kwargs: dict, slice0: Any, models: Models, first: Any = None
+        self,
+        f: Any,
+        args: tuple,
+        kwargs: dict,
+        slice0: Any,
+        sample: Any,
+        models: Models,
+        first: Any = None,
     ) -> None:
         self.library = namespace.library(slice0)
         self._args, self._kwargs = args, kwargs
         started = time.perf_counter()
         self._tracing = Tracing(args, kwargs, str(self.library), models)
         self.unchanged: Callable[[], bool] = self._tracing.watch
-        path, value = self._tracing(f, self._seen(slice0))
+        path, value = self._tracing(f, self._seen(sample))
         started_call = time.perf_counter()
         result = f(slice0, *args, **kwargs) if first is None else first[0]
         self.seconds = time.perf_counter() - started_call if first is None else first[1]
-        self._same(value, result)
+        if sample is slice0:
+            self._same(value, result)
+        else:
+            self._same(value, f(sample, *args, **kwargs))
         if self.library == "torch" and isinstance(result, (list, tuple)):
             result = namespace.compat(slice0).stack([x + 0 for x in result])
         if getattr(result, "requires_grad", False):
@@ -105,7 +122,7 @@ class Traced:
     # --- running ----------------------------------------------------------------------------
 
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
-        """All slices of `arr` through `f`; the result axes stand where `axis` was, as NumPy has them."""
+        """All slices of `arr` through `f`; the result axes stand where `axis` was."""
         if self.fused_on(arr):
             return self._by_graph(arr, axis, f)
         xp = namespace.compat(arr)
@@ -123,9 +140,7 @@ class Traced:
         walk(first[0], flat[first[1]], first[1].start)
         threads = config.current().thread_count() if xp is np else 1
         if threads > 1 and self._numbers() * slices > _WORTH_THREADS and not self._quiet():
-            _in_threads(
-                lambda rows, where: walk(rows, flat[where], where.start), pieces, threads
-            )
+            _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, threads)
         else:
             for rows, where in pieces:
                 walk(rows, flat[where], where.start)
@@ -251,9 +266,7 @@ def close(a: Any, b: Any) -> bool:
     finite = np.abs(b[np.isfinite(b)])
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
-        return bool(
-            np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all()
-        )
+        return bool(np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all())
 
 
 class Users(Exception):
@@ -299,9 +312,10 @@ def _in_threads(
     if pool is None:
         pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
     waiting: list[Any] = []
+    submit: Any = pool.submit
     try:
         for piece in pieces:
-            waiting.append(pool.submit(contextvars.copy_context().run, work, *piece))
+            waiting.append(submit(contextvars.copy_context().run, work, *piece))
             if len(waiting) > 2 * threads:  # blocks are made as they are needed
                 waiting.pop(0).result()
     finally:
@@ -309,6 +323,3 @@ def _in_threads(
             future.exception()
     for future in waiting:
         future.result()
-
-
-

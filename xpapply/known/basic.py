@@ -53,7 +53,7 @@ def _compress(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     batch = batch_size(args)
     array, mask = batch_of(xp, x, batch), batch_of(xp, mask, batch)
     rest = array.shape[mask.ndim :]
-    return Rows(array[mask].reshape(batch, count, *rest))
+    return Rows(array[mask].reshape((batch, count, *rest)))
 
 
 def _count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
@@ -104,9 +104,9 @@ def _set_masked(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
         else:
             array = xp.where(mask, value.astype(array.dtype), array)
     elif np.ndim(item):
-        array[mask] = xp.broadcast_to(
-            xp.asarray(item), (batch, *np.shape(item))
-        ).reshape(-1, *array.shape[mask.ndim :])
+        array[mask] = xp.broadcast_to(xp.asarray(item), (batch, *np.shape(item))).reshape(
+            -1, *array.shape[mask.ndim :]
+        )
     else:
         array[mask] = item
     return Rows(array)

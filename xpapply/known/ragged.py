@@ -41,7 +41,7 @@ class Ragged:
         ends = np.flatnonzero(np.diff(counts, append=-1)) + 1
         starts = self.starts()
         begin = 0
-        for end in ends:
+        for end in ends.tolist():
             index = order[begin:end]
             count = int(counts[begin])
             yield index, self.flat[starts[index][:, None] + np.arange(count)]

@@ -110,9 +110,8 @@ def shifted(axis: Any, ndim: int) -> Any:
 def along(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) -> Rule:
     """The function itself, along the axis behind the batch axis.
 
-    `default` is the function's own default; None means all axes. All positional-or-keyword
-    `Rows` arguments must have the same number of axes. `reduces`: for axis=None of a value with several
-    axes, whether flattening it first is the same.
+    `default` is the function's own default; None means all axes. All `Rows` must have the same
+    number of axes. `reduces`: for axis=None, whether flattening the value first is the same.
     """
 
     def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -142,7 +141,9 @@ def _flat(x: Rows) -> Rows:
 def _call(call: Any, given: dict[str, Any]) -> Any:
     """Call by name, with positional-only parameters in their places."""
     parameters = signature(call).parameters
-    first = [given.pop(n) for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in given]
+    first = [
+        given.pop(n) for n, p in parameters.items() if p.kind is p.POSITIONAL_ONLY and n in given
+    ]
     return call(*first, **given)
 
 
@@ -191,9 +192,7 @@ def _ufunc_name(ufunc: Any) -> str:
     return str(ufunc.__name__)
 
 
-def _ufunc_method(
-    method: str, xp: Any, call: Any, args: tuple, kwargs: dict
-) -> Any:
+def _ufunc_method(method: str, xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """``reduce``, ``accumulate``, ``outer`` of a ufunc."""
     x, *rest = args
     if method == "outer":

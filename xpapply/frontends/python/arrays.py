@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable
 from typing import Any
 
@@ -137,7 +136,7 @@ def power(recorder: Recorder, a: Any, b: Any) -> Any:
     arrays = isinstance(a, Tracer) and isinstance(a.value, np.ndarray)
     if arrays and isinstance(exponent, (int, float)) and not isinstance(b, Tracer):
         floats = a.value.dtype.kind in "fc"  # type: ignore[union-attr]
-        quick = {2: np.square, 1: np.positive}
+        quick: dict[float, Any] = {2: np.square, 1: np.positive}
         if floats:
             quick |= {0.5: np.sqrt, -1: np.reciprocal}
         if exponent in quick and (floats or a.value.dtype.kind in "iu"):  # type: ignore[union-attr]
@@ -206,16 +205,27 @@ def in_place(x: Tracer, ufunc: Any, other: Any) -> Any:
 
 _LISTS = frozenset(
     f"numpy.{n}"
-    for n in (
-        "concatenate concat stack hstack vstack column_stack dstack select choose piecewise "
-        "block meshgrid broadcast_arrays ix_ append"
-    ).split()
+    for n in [
+        "concatenate",
+        "concat",
+        "stack",
+        "hstack",
+        "vstack",
+        "column_stack",
+        "dstack",
+        "select",
+        "choose",
+        "piecewise",
+        "block",
+        "meshgrid",
+        "broadcast_arrays",
+        "ix_",
+        "append",
+    ]
 ) | {"numpy.linalg.multi_dot"}
 """Functions that take lists of arrays, which must stay lists."""
 
-_WRITING = frozenset(
-    "copyto put place putmask fill_diagonal put_along_axis".split()
-)
+_WRITING = frozenset(["copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"])
 
 
 def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -277,9 +287,7 @@ def _truth(recorder: Recorder, mask: Any) -> Tracer:
 
 def count(recorder: Recorder, mask: Tracer) -> int:
     """How many are true: slices with other counts take other paths."""
-    found = recorder.call(
-        basic.COUNT, lambda m: np.intp(np.count_nonzero(m)), (mask,), check=False
-    )
+    found = recorder.call(basic.COUNT, lambda m: np.intp(np.count_nonzero(m)), (mask,), check=False)
     return int(recorder.ask(found, int(found.value))) if isinstance(found, Tracer) else int(found)
 
 
@@ -303,9 +311,7 @@ def nonzero(recorder: Recorder, x: Any) -> Any:
     if mask.ref is None:
         return recorder.call(basic.SAME, np.nonzero, (mask,))
     n = count(recorder, mask)
-    return recorder.call(
-        basic.NONZERO, np.nonzero, (mask,), batch=((mask, n), {}), check=False
-    )
+    return recorder.call(basic.NONZERO, np.nonzero, (mask,), batch=((mask, n), {}), check=False)
 
 
 def _where(recorder: Recorder, condition: Any, *others: Any, **kwargs: Any) -> Any:
@@ -323,9 +329,7 @@ def _flatnonzero(recorder: Recorder, x: Any) -> Any:
     return nonzero(recorder, function_call(recorder, np.ravel, (x,), {}))[0]
 
 
-def _compress(
-    recorder: Recorder, condition: Any, a: Any, axis: Any = None, out: Any = None
-) -> Any:
+def _compress(recorder: Recorder, condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     condition = _truth(recorder, condition)
     if out is not None or axis not in (None, 0) or np.ndim(values(a)) != 1:
         return NotImplemented
@@ -372,7 +376,7 @@ def _unique(
     if ar.size == 0 or ar.value.dtype.kind == "c":
         raise recorder.refuse("numpy.unique of an empty or complex array")
     flags = tuple(map(bool, (return_index, return_inverse, return_counts)))
-    real = np.unique(ar.value, *flags)
+    real: Any = np.unique(ar.value, *flags)  # type: ignore[call-overload]
     found = recorder.call(
         basic.UNIQUE_COUNT,
         lambda *_: np.intp(len(real[0] if any(flags) else real)),
@@ -517,7 +521,11 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
     changed = x.value.copy()
     recorder.real(changed.__setitem__, values(key), values(item))
     if isinstance(item, Tracer) and not isinstance(item.value, np.ndarray):
-        if item.ref is not None and x.dtype.kind in "iu" and np.asarray(item.value).dtype.kind == "f":
+        if (
+            item.ref is not None
+            and x.dtype.kind in "iu"
+            and np.asarray(item.value).dtype.kind == "f"
+        ):
             must(abs(item) < 2.0**63)  # NaN and inf raise where one number is written
     masks = [k for k in key if isinstance(k, Tracer) and np.asarray(k.value).dtype == bool]
     if not any(t.ref is not None for t in tracers((x, key, item))):
@@ -542,12 +550,39 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
 
 # --- attributes and methods ---------------------------------------------------------------------
 
-_PLAIN = frozenset("shape ndim size dtype itemsize nbytes".split())
+_PLAIN = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 
 _METHODS = frozenset(
-    "all any argmax argmin argpartition argsort clip cumprod cumsum diagonal dot max mean min "
-    "nonzero prod ravel repeat round searchsorted squeeze std sum swapaxes take trace var "
-    "choose".split()
+    [
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "argpartition",
+        "argsort",
+        "clip",
+        "cumprod",
+        "cumsum",
+        "diagonal",
+        "dot",
+        "max",
+        "mean",
+        "min",
+        "nonzero",
+        "prod",
+        "ravel",
+        "repeat",
+        "round",
+        "searchsorted",
+        "squeeze",
+        "std",
+        "sum",
+        "swapaxes",
+        "take",
+        "trace",
+        "var",
+        "choose",
+    ]
 )
 """Methods that are the function of the same name."""
 
@@ -630,10 +665,17 @@ def _item(x: Tracer, *args: Any) -> Any:
     if x.ref is None:
         return value
     flat = x.reshape(()) if x.ndim else x
-    return x.recorder.call(basic.SAME, lambda _: value, (flat,), check=False) \
-        if np.asarray(value).dtype == np.asarray(x.value).dtype else x.recorder.call(
-            basic.CAST, lambda _: value, (flat,), batch=((flat, np.asarray(value).dtype), {}),
-            check=False)
+    return (
+        x.recorder.call(basic.SAME, lambda _: value, (flat,), check=False)
+        if np.asarray(value).dtype == np.asarray(x.value).dtype
+        else x.recorder.call(
+            basic.CAST,
+            lambda _: value,
+            (flat,),
+            batch=((flat, np.asarray(value).dtype), {}),
+            check=False,
+        )
+    )
 
 
 def _tolist(x: Tracer) -> Any:
@@ -679,5 +721,3 @@ _OWN_METHODS: dict[str, Callable[..., Any]] = {
     "conj": _conjugate,
     "conjugate": _conjugate,
 }
-
-

@@ -12,8 +12,15 @@ from .stage import Forbidden
 from .tracer import Tracer
 
 _METHODS = frozenset(
-    "predict predict_proba predict_log_proba decision_function transform score_samples "
-    "inverse_transform".split()
+    [
+        "predict",
+        "predict_proba",
+        "predict_log_proba",
+        "decision_function",
+        "transform",
+        "score_samples",
+        "inverse_transform",
+    ]
 )
 
 

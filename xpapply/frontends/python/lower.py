@@ -26,11 +26,36 @@ _OPS = {
     "expit": "sigmoid",
 } | {
     name: name
-    for name in (
-        "add subtract multiply divide negative abs sqrt maximum minimum exp expm1 log log1p tanh "
-        "sin cos erf erfc greater greater_equal less less_equal equal not_equal logical_and "
-        "logical_or logical_not square"
-    ).split()
+    for name in [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "negative",
+        "abs",
+        "sqrt",
+        "maximum",
+        "minimum",
+        "exp",
+        "expm1",
+        "log",
+        "log1p",
+        "tanh",
+        "sin",
+        "cos",
+        "erf",
+        "erfc",
+        "greater",
+        "greater_equal",
+        "less",
+        "less_equal",
+        "equal",
+        "not_equal",
+        "logical_and",
+        "logical_or",
+        "logical_not",
+        "square",
+    ]
 }
 """The op of a ufunc."""
 
@@ -82,11 +107,9 @@ def to_graph(path: Path, aval: ShapeDtype) -> Graph:
         If something in it is no op of the table; the message says what and where.
     """
     lowering = _Lowering(aval)
-    number = 0
-    for step in path.steps:
+    for number, step in enumerate(path.steps, 1):
         if isinstance(step, Decision):
             raise UnsupportedError(f"it decides by the data ({step.where})")
-        number += 1
         try:
             lowering.results[number] = _lowered(lowering, step)
         except UnsupportedError as error:
@@ -302,7 +325,8 @@ def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
         at = next(i for i, k in enumerate(key) if k is Ellipsis)
         used = sum(k is not None and k is not Ellipsis for k in key)
         key = (*key[:at], *(slice(None),) * (len(x.shape) - used), *key[at + 1 :])
-    axis, attrs = 0, []
+    axis = 0
+    attrs: list[Any] = []
     for k in key:
         if isinstance(k, slice):
             attrs.append((k.start, k.stop, k.step))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import TraceError
 from ...known import basic
 from ...known.rules import ufunc_row
 from . import ragged
@@ -78,9 +79,7 @@ def _vector(recorder: Recorder, iterable: Any) -> Tracer | None:
         return iterable if np.ndim(iterable.value) == 1 and iterable.ref is not None else None
     if not isinstance(iterable, (list, tuple)) or not iterable:
         return None
-    kinds = {
-        (type(x.value), np.ndim(x.value)) if isinstance(x, Tracer) else None for x in iterable
-    }
+    kinds = {(type(x.value), np.ndim(x.value)) if isinstance(x, Tracer) else None for x in iterable}
     if len(kinds) > 1 or None in kinds:
         return None
     kind = kinds.pop()
@@ -107,7 +106,8 @@ def _total(recorder: Recorder, iterable: Any, /, start: Any = 0) -> Any:
 def _any_nan(recorder: Recorder, x: Tracer) -> None:
     if x.dtype.kind == "f":
         if np.isnan(x.value).any():
-            raise recorder.refuse("an order of NaN")
+            recorder.raised(ValueError("an order of NaN"))  # it depends on where they are
+            raise TraceError("an order of NaN")
         must(ufunc_call(recorder, np.isnan, "__call__", (x,), {}).any() == False)  # noqa: E712
 
 
@@ -157,7 +157,7 @@ def _isinstance(recorder: Recorder, x: Any, classes: Any, /) -> bool:
     if recorder.library == "numpy":
         return isinstance(x.value, classes)
     listed = classes if isinstance(classes, tuple) else (classes,)
-    if isinstance(x.value, np.ndarray) or isinstance(x.value, np.generic):
+    if isinstance(x.value, (np.ndarray, np.generic)):
         return any(c.__module__.partition(".")[0] == recorder.library for c in listed)
     return isinstance(x.value, classes)
 
@@ -212,10 +212,49 @@ BUILTINS: dict[str, Callable[..., Any]] = {
 NUMBERS: dict[type, Callable[..., Any]] = {k: _number_of(k) for k in (float, int, bool)}
 
 HARMLESS = frozenset(
-    "abs callable chr complex dict divmod enumerate filter frozenset getattr iter list map "
-    "next ord pow range reversed round set slice str tuple zip repr format bytes hex bin "
-    "Ellipsis NotImplemented None True False "
-    "__debug__ issubclass ascii oct memoryview bytearray hash".split()
+    [
+        "abs",
+        "callable",
+        "chr",
+        "complex",
+        "dict",
+        "divmod",
+        "enumerate",
+        "filter",
+        "frozenset",
+        "getattr",
+        "iter",
+        "list",
+        "map",
+        "next",
+        "ord",
+        "pow",
+        "range",
+        "reversed",
+        "round",
+        "set",
+        "slice",
+        "str",
+        "tuple",
+        "zip",
+        "repr",
+        "format",
+        "bytes",
+        "hex",
+        "bin",
+        "Ellipsis",
+        "NotImplemented",
+        "None",
+        "True",
+        "False",
+        "__debug__",
+        "issubclass",
+        "ascii",
+        "oct",
+        "memoryview",
+        "bytearray",
+        "hash",
+    ]
 )
 """Builtins that may be used as they are: tracers answer, or refuse, by their dunders."""
 
@@ -275,7 +314,9 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
         def test(x: Any) -> Any:
             if not _moving(x):
                 return python(_plain(x))
-            return plain(ufunc_call(recorder, getattr(np, name), "__call__", (_scalar(x),), {}), bool)
+            return plain(
+                ufunc_call(recorder, getattr(np, name), "__call__", (_scalar(x),), {}), bool
+            )
 
         return test
     if name not in _DOMAINS:
@@ -300,9 +341,7 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
             must(numbers[1] != 0)
             must(_finite(numbers[0]))
         given = tuple(numbers)
-        found = recorder.call(
-            ufunc_row(ufunc), lambda *a: python(*a), given, check=False
-        )
+        found = recorder.call(ufunc_row(ufunc), lambda *a: python(*a), given, check=False)
         if name in ("exp", "expm1", "sinh", "cosh", "hypot"):
             must(_finite(found) if _all_finite(given) else found == found)
         return found
@@ -311,10 +350,7 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
 
 
 def _all_finite(numbers: tuple) -> bool:
-    for x in numbers:
-        if not bool(_finite(x)):
-            return False
-    return True
+    return all(bool(_finite(x)) for x in numbers)
 
 
 def _moving(x: Any) -> bool:

@@ -1,4 +1,4 @@
-"""``v[mask]`` in ``f``, without asking how many values there are as long as nobody needs to know."""
+"""``v[mask]`` in ``f``: how many values there are is asked only if somebody needs to know."""
 
 from __future__ import annotations
 
@@ -12,11 +12,36 @@ from .tracer import Recorder, Tracer, tracers
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"
-    for n in (
-        "sum mean std var max min amax amin prod median any all ptp nansum nanmean nanstd nanvar "
-        "nanmax nanmin nanmedian percentile quantile nanpercentile nanquantile count_nonzero "
-        "argmax argmin average"
-    ).split()
+    for n in [
+        "sum",
+        "mean",
+        "std",
+        "var",
+        "max",
+        "min",
+        "amax",
+        "amin",
+        "prod",
+        "median",
+        "any",
+        "all",
+        "ptp",
+        "nansum",
+        "nanmean",
+        "nanstd",
+        "nanvar",
+        "nanmax",
+        "nanmin",
+        "nanmedian",
+        "percentile",
+        "quantile",
+        "nanpercentile",
+        "nanquantile",
+        "count_nonzero",
+        "argmax",
+        "argmin",
+        "average",
+    ]
 )
 
 
@@ -43,7 +68,10 @@ class Selected(Tracer):
             n = len(self.value)
             self.recorder.ask(self.length(), n)
             even = self.recorder.call(
-                ragged.EVEN, lambda v: v.copy(), (self.flat,), batch=((self.flat, n), {}),
+                ragged.EVEN,
+                lambda v: v.copy(),
+                (self.flat,),
+                batch=((self.flat, n), {}),
                 check=False,
             )
             object.__setattr__(self, "_even", even.ref)
@@ -74,9 +102,7 @@ def selected(x: Any, mask: Tracer) -> Selected:
     """``x[mask]``, both of one axis."""
     recorder = mask.recorder
     value = (x.value if isinstance(x, Tracer) else x)[mask.value]
-    step = recorder.call(
-        ragged.SELECT, lambda *_: value.copy(), (x, mask), check=False
-    )
+    step = recorder.call(ragged.SELECT, lambda *_: value.copy(), (x, mask), check=False)
     # as the mask is now: f may write into it later
     fixed = Tracer(recorder, mask.value, mask.ref)
     return Selected(Flat(recorder, step.value, step.ref), fixed)
@@ -102,7 +128,10 @@ def elementwise(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
         return NotImplemented
     given = tuple(x.flat if isinstance(x, Selected) else x for x in inputs)
     step = recorder.call(
-        ragged.ELEMENTWISE, lambda *a: ufunc(*a), given, batch=((row, list(given)), {}),
+        ragged.ELEMENTWISE,
+        lambda *a: ufunc(*a),
+        given,
+        batch=((row, list(given)), {}),
         check=False,
     )
     return Selected(Flat(recorder, step.value, step.ref), mine[0].mask)

@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import dis
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -25,17 +26,70 @@ from .python import real
 from .tracer import Recorder, Traced, Tracer, tracers, values
 from .watch import Watch
 
+_HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
 HARMLESS_MODULES = frozenset(
-    "operator itertools functools collections collections.abc typing numbers string copy types "
-    "enum abc re json cmath fractions decimal statistics __future__ dataclasses zlib hashlib "
-    "struct bisect heapq textwrap unicodedata keyword math".split()
+    [
+        "operator",
+        "itertools",
+        "functools",
+        "collections",
+        "collections.abc",
+        "typing",
+        "numbers",
+        "string",
+        "copy",
+        "types",
+        "enum",
+        "abc",
+        "re",
+        "json",
+        "cmath",
+        "fractions",
+        "decimal",
+        "statistics",
+        "__future__",
+        "dataclasses",
+        "zlib",
+        "hashlib",
+        "struct",
+        "bisect",
+        "heapq",
+        "textwrap",
+        "unicodedata",
+        "keyword",
+        "math",
+    ]
 )
 """Modules of the standard library whose functions only compute."""
 
 _IO = frozenset(
-    "save savez savez_compressed savetxt load loadtxt fromfile genfromtxt memmap seterr seterrcall "
-    "setbufsize set_printoptions DataSource fromregex show_config info test get_include "
-    "frompyfunc fromiter fromfunction apply_along_axis apply_over_axes".split()
+    [
+        "save",
+        "savez",
+        "savez_compressed",
+        "savetxt",
+        "load",
+        "loadtxt",
+        "fromfile",
+        "genfromtxt",
+        "memmap",
+        "seterr",
+        "seterrcall",
+        "setbufsize",
+        "set_printoptions",
+        "DataSource",
+        "fromregex",
+        "show_config",
+        "info",
+        "test",
+        "get_include",
+        "frompyfunc",
+        "fromiter",
+        "fromfunction",
+        "apply_along_axis",
+        "apply_over_axes",
+    ]
 )
 
 
@@ -44,6 +98,9 @@ class Substitute:
 
     # no __dict__: ``self.__dict__`` in ``f`` must not be that of a substitute
     __slots__ = ("__xpapply_real__", "_xp_name", "_xp_stage")
+    __xpapply_real__: Any
+    _xp_name: str
+    _xp_stage: Stage
     __xpapply_substitute__ = True
 
     def __init__(self, stage: Stage, what: Any, name: str) -> None:
@@ -67,21 +124,30 @@ class Substitute:
         raise self._xp_stage.recorder.refuse(f"it deletes {self._xp_name}.{name}")
 
 
+_UNKNOWN = "which xpapply does not know"
+
+
 class Forbidden(Substitute):
     """Something that is not known; whatever is done with it refuses."""
 
     __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(f"it calls {self._xp_name}, which xpapply does not know")
+        raise self._xp_stage.recorder.refuse(
+            f"it calls {self._xp_name}, which xpapply does not know"
+        )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}.{name}, which xpapply does not know")
+        raise self._xp_stage.recorder.refuse(
+            f"it uses {self._xp_name}.{name}, which xpapply does not know"
+        )
 
     def _refuse(self, *args: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}, which xpapply does not know")
+        raise self._xp_stage.recorder.refuse(
+            f"it uses {self._xp_name}, which xpapply does not know"
+        )
 
     __getitem__ = __setitem__ = __len__ = __iter__ = __next__ = __contains__ = _refuse
     __bool__ = __enter__ = __exit__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
@@ -154,22 +220,47 @@ class Object(Substitute):
     __slots__ = ()
 
     @property
-    def __class__(self) -> Any:  # type: ignore[override]
+    def __class__(self) -> Any:  # type: ignore[override,misc]
         return type(self.__xpapply_real__)
 
     def __getattr__(self, name: str) -> Any:
         return self._xp_stage.attribute(self.__xpapply_real__, self, name)
 
-    def _special(name: str) -> Any:  # type: ignore[misc]  # noqa: N805
+    def _special(name: str) -> Any:  # type: ignore[misc]
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             return self._xp_stage.special(self.__xpapply_real__, self, name)(*args, **kwargs)
 
         return method
 
-    for _name in (
-        "call getitem len iter contains bool enter exit add radd sub rsub mul rmul truediv "
-        "rtruediv matmul rmatmul neg lt le gt ge index float int next"
-    ).split():
+    for _name in [
+        "call",
+        "getitem",
+        "len",
+        "iter",
+        "contains",
+        "bool",
+        "enter",
+        "exit",
+        "add",
+        "radd",
+        "sub",
+        "rsub",
+        "mul",
+        "rmul",
+        "truediv",
+        "rtruediv",
+        "matmul",
+        "rmatmul",
+        "neg",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "index",
+        "float",
+        "int",
+        "next",
+    ]:
         vars()[f"__{_name}__"] = _special(f"__{_name}__")
 
     def __setitem__(self, key: Any, item: Any) -> None:
@@ -223,7 +314,7 @@ class _ErrState:
     def __enter__(self) -> None:
         self._before = self._recorder.errstate
         self._context.__enter__()
-        self._recorder.errstate = dict(np.geterr())
+        self._recorder.errstate = {k: str(v) for k, v in np.geterr().items()}
 
     def __exit__(self, *error: Any) -> None:
         self._context.__exit__(*error)
@@ -401,8 +492,10 @@ class Stage:
         name = x.__name__
         if name in HARMLESS_MODULES and name != "math":
             return x
-        if name in ("random", "numpy.random", "cupy.random", "secrets", "time", "datetime"):
+        if name in ("random", "numpy.random", "cupy.random", "secrets"):
             return Random(self, x, name)
+        if name in ("time", "datetime", "os", "sys", "io", "pathlib", "logging"):
+            return Forbidden(self, x, name)
         return Namespace(self, x, name)
 
     def _class(self, x: type, name: str) -> Any:
@@ -461,7 +554,7 @@ class Stage:
             return Function(self, x, name)
         if root == "torch":
             return self._torch(x, name)
-        if root == "xpapply":
+        if root == "xpapply" and x.__code__.co_filename.startswith(_HERE):
             if x.__name__ == "get_array_module":
                 return lambda *arrays: namespace_of(self.recorder, self)
             return Forbidden(self, x, name)
@@ -477,9 +570,7 @@ class Stage:
         cells = tuple(types.CellType() for _ in x.__code__.co_freevars)
         made = types.FunctionType(x.__code__, _Globals(self, x), x.__name__, None, cells)
         self._made[id(x)] = (x, made)  # before its closure, which may hold the function itself
-        for name, cell, own in zip(
-            x.__code__.co_freevars, cells, x.__closure__ or (), strict=True
-        ):
+        for name, cell, own in zip(x.__code__.co_freevars, cells, x.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # a variable that is not yet set
                 content = own.cell_contents
                 self.watch.cell(own)
@@ -548,6 +639,10 @@ class Stage:
 
     def _instance(self, x: Any, name: str) -> Any:
         roots = {cls.__module__.partition(".")[0] for cls in type(x).__mro__} - {"builtins"}
+        if isinstance(x, functools._lru_cache_wrapper):
+            return self.substitute(x.__wrapped__)
+        if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
+            return Random(self, x, name)
         if isinstance(x, np.vectorize):
             return self._vectorize(x)
         if isinstance(x, np.poly1d):
@@ -696,7 +791,9 @@ class Stage:
         kwargs.pop("subok", None)
         kwargs.pop("like", None)
         if args or kwargs or ndmin > 1:
-            raise self.recorder.refuse(f"numpy.{name} with {', '.join(kwargs) or 'these arguments'}")
+            raise self.recorder.refuse(
+                f"numpy.{name} with {', '.join(kwargs) or 'these arguments'}"
+            )
         found = arrays.as_array(self.recorder, x, dtype)
         if not isinstance(found, Tracer):
             return self._fresh(np.array(found, dtype))
@@ -784,9 +881,11 @@ class Stage:
 
     def _poly1d(self, coefficients: Any) -> Any:
         def evaluate(x: Any) -> Any:
-            return arrays.function_call(self.recorder, np.polyval, (coefficients, x), {}) \
-                if any(True for _ in tracers((coefficients, x))) \
+            return (
+                arrays.function_call(self.recorder, np.polyval, (coefficients, x), {})
+                if any(True for _ in tracers((coefficients, x)))
                 else self._fresh(np.polyval(coefficients, x))
+            )
 
         return evaluate
 
@@ -812,7 +911,7 @@ class _Distribution(Forbidden):
 
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
-        if name in "pdf pmf cdf sf ppf isf logpdf logpmf logcdf logsf".split():
+        if name in ["pdf", "pmf", "cdf", "sf", "ppf", "isf", "logpdf", "logpmf", "logcdf", "logsf"]:
             method = getattr(what, name)
 
             def call(x: Any, *args: Any, **kwargs: Any) -> Any:
@@ -835,8 +934,10 @@ def _with_parameters(method: Any, args: tuple, kwargs: dict, x: Any) -> Any:
 _PLAIN = frozenset(
     (bool, int, float, complex, str, bytes, slice, range, type(Ellipsis), type(NotImplemented))
 )
-_BUILTIN_OBJECTS = {getattr(builtins, n) for n in ("max", "min", "sum", "sorted", "all", "any",
-                                                   "isinstance", "hasattr", "len")}
+_BUILTIN_OBJECTS = {
+    getattr(builtins, n)
+    for n in ("max", "min", "sum", "sorted", "all", "any", "isinstance", "hasattr", "len")
+}
 
 
 def real_arguments(tree: Any) -> Any:

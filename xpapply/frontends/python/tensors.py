@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ...known import Known, NoRule, Rows
+from ...known import Known, NoRule, Rows, basic
 from . import arrays
 from .stage import Forbidden, Function, Stage, Substitute
 from .tracer import Recorder, Traced, Tracer, tracers, values
 
-_FROM_NUMPY = frozenset("from_numpy as_tensor asarray tensor".split())
-_SAME = frozenset("detach cpu contiguous clone requires_grad_ eval".split())
-_CONTEXTS = frozenset("no_grad inference_mode".split())
+_FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor"])
+_SAME = frozenset(["detach", "cpu", "contiguous", "clone", "requires_grad_", "eval"])
+_CONTEXTS = frozenset(["no_grad", "inference_mode"])
 
 
 def _torch() -> Any:
@@ -33,7 +33,9 @@ class Tensor(Traced):
         self.recorder, self.value, self.ref = recorder, value, ref
 
     @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         found = next(t for t in tracers((args, kwargs or {})) if isinstance(t, Tensor))
         return call(found.recorder, function, args, kwargs or {})
 
@@ -52,8 +54,8 @@ class Tensor(Traced):
         return (self[k] for k in range(len(self.value)))
 
     def __getitem__(self, key: Any) -> Any:
-        if any(True for _ in tracers(key)):
-            raise self.recorder.refuse("an index of a tensor that depends on the slice")
+        if isinstance(key, Tensor) and key.ref is not None and key.value.dtype == _torch().bool:
+            return _compressed(self, key)
         return call(self.recorder, _torch().Tensor.__getitem__, (self, key), {})
 
     def _refuse(self, *args: Any) -> Any:
@@ -83,11 +85,47 @@ def _operator(name: str) -> Any:
     return method
 
 
-for _name in (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul rmatmul and or xor "
-    "neg abs invert lt le gt ge eq ne"
-).split():
+for _name in [
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "rpow",
+    "matmul",
+    "rmatmul",
+    "and",
+    "or",
+    "xor",
+    "neg",
+    "abs",
+    "invert",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "eq",
+    "ne",
+]:
     setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _compressed(x: Tensor, mask: Tensor) -> Any:
+    """``x[mask]``: slices with other numbers of values take other paths."""
+    recorder = x.recorder
+    real = recorder.real(lambda: x.value[mask.value])
+    n = int(mask.value.sum())
+    found = call(recorder, _torch().Tensor.sum, (mask,), {})
+    recorder.ask(found, n)
+    return recorder.call(
+        basic.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
+    )
 
 
 def _number(x: Tensor) -> Any:
@@ -146,7 +184,6 @@ def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: 
     x = arrays.as_array(recorder, x)
     if isinstance(x, Tensor):
         return call(recorder, _torch().as_tensor, (x, *args), kwargs)
-    torch = _torch()
     if isinstance(x, Tracer) and x.weak:
         raise recorder.refuse("a tensor is made of a Python number")
 

@@ -9,6 +9,7 @@ asks for a truth. Every dunder method either writes a call down or raises.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import operator
 import time
@@ -155,7 +156,7 @@ class Recorder:
                 parts.append(self._boxed(x, at, inner, found))
             if type(real) in (tuple, list):
                 return type(real)(parts)
-            return Results(self, real, parts)
+            return Results(self, real, parts)  # type: ignore[arg-type]
         if structure is not None and not isinstance(structure, Rows):
             ref = None  # the same for all slices
         if ref is None and not isinstance(real, np.ndarray):
@@ -560,43 +561,43 @@ class Tracer(Traced):
 
         return in_place(self, ufunc, other)
 
-    def __iadd__(self, other: Any) -> Any:
+    def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.add, other)
 
-    def __isub__(self, other: Any) -> Any:
+    def __isub__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.subtract, other)
 
-    def __imul__(self, other: Any) -> Any:
+    def __imul__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.multiply, other)
 
-    def __itruediv__(self, other: Any) -> Any:
+    def __itruediv__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.true_divide, other)
 
-    def __ifloordiv__(self, other: Any) -> Any:
+    def __ifloordiv__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.floor_divide, other)
 
-    def __imod__(self, other: Any) -> Any:
+    def __imod__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.remainder, other)
 
-    def __ipow__(self, other: Any) -> Any:
+    def __ipow__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.power, other)
 
-    def __iand__(self, other: Any) -> Any:
+    def __iand__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.bitwise_and, other)
 
-    def __ior__(self, other: Any) -> Any:
+    def __ior__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.bitwise_or, other)
 
-    def __ixor__(self, other: Any) -> Any:
+    def __ixor__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.bitwise_xor, other)
 
-    def __ilshift__(self, other: Any) -> Any:
+    def __ilshift__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.left_shift, other)
 
-    def __irshift__(self, other: Any) -> Any:
+    def __irshift__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.right_shift, other)
 
-    def __imatmul__(self, other: Any) -> Any:
+    def __imatmul__(self, other: Any) -> Any:  # type: ignore[misc]
         raise self.recorder.refuse("@=")
 
     # --- elements -----------------------------------------------------------------------------
@@ -651,7 +652,7 @@ class Tracer(Traced):
         if any(k not in held for k in list(self._aliases or ())):
             raise self.recorder.refuse("it writes into an array while another view of it is held")
         self.value, self.ref = value, ref
-        for inner, outer in zip(chain, chain[1:], strict=False):
+        for inner, outer in itertools.pairwise(chain):
             changed = outer.value.copy()
             changed[values(inner._key)] = inner.value
             ndim = inner.value.ndim
@@ -687,7 +688,9 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
             basic.PYTHON, lambda *_: float(result), (name, a, b, "float64"), check=False
         )
         must(abs(big) < 2.0**62)
-    dtype = "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
+    dtype = (
+        "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
+    )
     found = recorder.call(basic.PYTHON, lambda *_: result, (name, a, b, dtype), check=False)
     if name == "power":
         must(abs(found) < math.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import types
 import weakref
 from collections.abc import Callable
@@ -10,8 +11,8 @@ from typing import Any
 import numpy as np
 
 _MISSING = object()
-_COPIED = 1 << 20
-"""Bytes up to which arrays are kept as copies; larger ones as a digest."""
+_COPIED = 1 << 26
+"""Bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest."""
 
 
 class Watch:
@@ -86,7 +87,7 @@ class Watch:
             x.shape == shape
             and x.dtype == dtype
             and x.strides == strides
-            and _equal(_digest(x), digest)
+            and _same_content(x, digest)
         )
         self._keep.append(x)
 
@@ -105,21 +106,27 @@ class Watch:
 def _unchanged(now: Any, was: Any) -> bool:
     if now is was:
         return True
-    return type(now) is type(was) and type(now) in (int, float, bool, str, bytes) and (
-        now == was or now != now and was != was
+    return (
+        type(now) is type(was)
+        and type(now) in (int, float, bool, str, bytes)
+        and (now == was or (now != now and was != was))
     )
 
 
 def _digest(x: np.ndarray) -> Any:
-    if x.nbytes <= _COPIED:
+    if x.nbytes <= 1 << 12:
         return x.tobytes()
-    import hashlib
-
-    return hashlib.blake2b(np.ascontiguousarray(x).view(np.uint8).reshape(-1)).digest()
+    return _bytes(x).copy() if x.nbytes <= _COPIED else hashlib.blake2b(_bytes(x).data).digest()
 
 
-def _equal(a: Any, b: Any) -> bool:
-    return bool(a == b)
+def _bytes(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+def _same_content(x: np.ndarray, was: Any) -> bool:
+    if isinstance(was, np.ndarray):
+        return bool(np.array_equal(_bytes(x), was))
+    return bool(_digest(x) == was)
 
 
 def _elements(x: Any) -> list[Any]:
