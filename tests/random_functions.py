@@ -99,7 +99,7 @@ class Writer:
         self.used: list[str] = []
         self.helpers: list[tuple[str, str]] = []
 
-    # --- choosing -------------------------------------------------------------------------
+    # --- choosing ---------------------------------------------------------------------
 
     def chance(self, p: float) -> bool:
         return self.r.randrange(100) < 100 * p
@@ -146,7 +146,7 @@ class Writer:
         """A list as an argument: CuPy's functions want arrays."""
         return f"np.array({src})" if self.gpu else src
 
-    # --- leaves -----------------------------------------------------------------------------
+    # --- leaves -----------------------------------------------------------------------
 
     def const(self, dt: str = "f") -> str:
         if dt == "u":
@@ -164,7 +164,8 @@ class Writer:
 
     def arr_leaf(self, n: int) -> E:
         ok = [
-            x for x in self.vars
+            x
+            for x in self.vars
             if x.form == "arr" and x.shape == (n,) and (x.exact or not self.only_exact)
         ]
         if ok:
@@ -172,8 +173,11 @@ class Writer:
         v = self.vars[0]
         if n <= self.length:
             k = self.r.randrange(self.length - n + 1)
-            src = self.pick(f"v[{k}:{k + n}]", f"v[{n - 1 - self.length}::-1]"
-                            if n < self.length else "v[::-1]", f"v[:{n}]")
+            src = self.pick(
+                f"v[{k}:{k + n}]",
+                f"v[{n - 1 - self.length}::-1]" if n < self.length else "v[::-1]",
+                f"v[:{n}]",
+            )
             return replace(v, src=src, shape=(n,), name=False)
         if self.chance(0.3):
             return E(f"np.arange({n})", "arr", (n,), "i", owned=True)
@@ -192,8 +196,9 @@ class Writer:
         a = self.arr(n, exact)
         if a.dt != "b":
             return a
-        src, dt = self.pick((f"({a.src} * 1)", "i"), (f"{a.src}.astype(float)", "f"),
-                            (f"({a.src} + 0.5)", "f"))
+        src, dt = self.pick(
+            (f"({a.src} * 1)", "i"), (f"{a.src}.astype(float)", "f"), (f"({a.src} + 0.5)", "f")
+        )
         return replace(a, src=src, dt=dt, owned=True, name=False)
 
     def floats(self, n: int | None = None, exact: bool = False) -> E:
@@ -206,9 +211,12 @@ class Writer:
         a = self.arr(n, True)
         if a.dt in "iu":
             return a
-        src = self.pick(f"({a.src} > {self.const()}).astype(int)",
-                        f"np.clip(np.nan_to_num({a.src}), -9, 9).astype(int)"
-                        if a.dt == "f" else f"({a.src} * 1)")
+        src = self.pick(
+            f"({a.src} > {self.const()}).astype(int)",
+            f"np.clip(np.nan_to_num({a.src}), -9, 9).astype(int)"
+            if a.dt == "f"
+            else f"({a.src} * 1)",
+        )
         return E(src, "arr", (n,), "i", owned=True)
 
     def mask(self, n: int) -> E:
@@ -244,12 +252,19 @@ class Writer:
     def mat_leaf(self, shape: tuple[int, int]) -> E:
         p, q = shape
         if p * q == self.length:
-            return replace(self.vars[0], src=f"v.reshape({p}, {q})", shape=shape, form="mat",
-                           name=False)
+            return replace(
+                self.vars[0], src=f"v.reshape({p}, {q})", shape=shape, form="mat", name=False
+            )
         a = self.numeric(p)
         b = self.numeric(q)
-        return E(f"({a.src}[:, None] + {self.par(b)})", "mat", shape, _join(a.dt, b.dt),
-                 a.exact and b.exact, True)
+        return E(
+            f"({a.src}[:, None] + {self.par(b)})",
+            "mat",
+            shape,
+            _join(a.dt, b.dt),
+            a.exact and b.exact,
+            True,
+        )
 
     def dyn(self) -> E:
         return self.produce("dyn", self.dyn_leaf, exact=True)
@@ -271,9 +286,9 @@ class Writer:
         return E(f"{x.src} {op} {self.const(x.dt)}", "cond")
 
     def par(self, x: E) -> str:
-        return x.src if x.name or x.src.endswith(")") and _closed(x.src) else f"({x.src})"
+        return x.src if x.name or (x.src.endswith(")") and _closed(x.src)) else f"({x.src})"
 
-    # --- statements -----------------------------------------------------------------------------
+    # --- statements -------------------------------------------------------------------
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -313,20 +328,28 @@ class Writer:
         """A return statement of the form that this function returns."""
         form, n = self.returns
         if form == "num":
-            src = self.num().src if self.chance(0.85) else self.pick(
-                self.cond(), self.const(), f"[{self.num().src}]")
+            src = (
+                self.num().src
+                if self.chance(0.85)
+                else self.pick(self.cond(), self.const(), f"[{self.num().src}]")
+            )
         elif form == "arr":
             src = self.arr(n).src
         elif form == "mat":
-            src = self.pick(lambda: self.mat(n).src, lambda: "[" + ", ".join(
-                self.arr(n[1]).src for _ in range(n[0])) + "]")()
+            src = self.pick(
+                lambda: self.mat(n).src,
+                lambda: "[" + ", ".join(self.arr(n[1]).src for _ in range(n[0])) + "]",
+            )()
         else:
             parts = ", ".join(
                 self.const() if self.chance(0.1) and not self.gpu else self.num().src
                 for _ in range(n)
             )
-            src = self.pick(f"[{parts}]", f"({parts},)", f"np.array([{parts}])"
-                            if not self.gpu else f"[{parts}]")
+            src = self.pick(
+                f"[{parts}]",
+                f"({parts},)",
+                f"np.array([{parts}])" if not self.gpu else f"[{parts}]",
+            )
         self.line(f"return {src}")
 
     def write(self) -> str:
@@ -355,7 +378,7 @@ def _closed(src: str) -> bool:
     return False
 
 
-# --- arrays: arithmetic ---------------------------------------------------------------------------
+# --- arrays: arithmetic ---------------------------------------------------------------
 
 
 def _combine(w: Writer, op: str, a: E, b: E, form: str, shape: tuple) -> E | None:
@@ -414,8 +437,9 @@ def unary(w: Writer, n: int) -> E:
     a = w.numeric(n)
     if a.dt in "iu" and w.chance(0.3):
         return replace(a, src=f"(~{a.src})", owned=True, name=False)
-    return replace(a, src=w.pick(f"(-{a.src})", f"abs({a.src})", f"(+{a.src})"), owned=True,
-                   name=False)
+    return replace(
+        a, src=w.pick(f"(-{a.src})", f"abs({a.src})", f"(+{a.src})"), owned=True, name=False
+    )
 
 
 @rule("arr", "a")
@@ -429,33 +453,71 @@ def power(w: Writer, n: int) -> E:
 @rule("arr", "a")
 def ufunc(w: Writer, n: int) -> E:
     a = w.numeric(n, True)
-    f = w.pick("floor", "abs", "square", "sign", "ceil", "trunc", "rint", "negative", "fabs",
-               "positive", "conjugate")
-    return replace(a, src=f"np.{f}({a.src})", owned=True, name=False,
-                   dt="f" if f in ("rint", "fabs") else a.dt)
+    f = w.pick(
+        "floor",
+        "abs",
+        "square",
+        "sign",
+        "ceil",
+        "trunc",
+        "rint",
+        "negative",
+        "fabs",
+        "positive",
+        "conjugate",
+    )
+    return replace(
+        a, src=f"np.{f}({a.src})", owned=True, name=False, dt="f" if f in ("rint", "fabs") else a.dt
+    )
 
 
 @rule("arr", "a")
 def ufunc_float(w: Writer, n: int) -> E:
     a = w.floats(n, True)
-    f = w.pick("sqrt({})", "sqrt(np.abs({}))", "reciprocal({})", "nan_to_num({})",
-               *(() if w.gpu else ("spacing({})", "round({}, 2)", "round({})")))
+    f = w.pick(
+        "sqrt({})",
+        "sqrt(np.abs({}))",
+        "reciprocal({})",
+        "nan_to_num({})",
+        *(() if w.gpu else ("spacing({})", "round({}, 2)", "round({})")),
+    )
     return E(f"np.{f.format(a.src)}", "arr", (n,), "f", owned=True)
 
 
 @rule("arr", "a")
 def transcendental(w: Writer, n: int) -> E:
     a = w.floats(n, True)
-    f = w.pick("exp({})", "log(np.abs({}) + 1)", "sin({})", "tanh({})", "arctan({})", "log1p({})",
-               "cos({})", "log({})", "exp2({})", "cbrt({})", "expm1({})", "deg2rad({})")
+    f = w.pick(
+        "exp({})",
+        "log(np.abs({}) + 1)",
+        "sin({})",
+        "tanh({})",
+        "arctan({})",
+        "log1p({})",
+        "cos({})",
+        "log({})",
+        "exp2({})",
+        "cbrt({})",
+        "expm1({})",
+        "deg2rad({})",
+    )
     return E(f"np.{f.format(a.src)}", "arr", (n,), "f", False, True)
 
 
 @rule("arr", "a")
 def ufunc_two(w: Writer, n: int) -> E:
     a, b = w.numeric(n, True), w.numeric(n, True)
-    f = w.pick("maximum", "minimum", "fmax", "fmin", "subtract", "true_divide", "add", "multiply",
-               *(() if w.gpu else ("remainder", "floor_divide")))
+    f = w.pick(
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+        "subtract",
+        "true_divide",
+        "add",
+        "multiply",
+        *(() if w.gpu else ("remainder", "floor_divide")),
+    )
     dt = "f" if f == "true_divide" else _join(a.dt, b.dt)
     return E(f"np.{f}({a.src}, {b.src})", "arr", (n,), dt, owned=True)
 
@@ -480,8 +542,14 @@ def ufunc_where(w: Writer, n: int) -> E:
 def where(w: Writer, n: int) -> E:
     m, a = w.mask(n), w.numeric(n)
     b = w.pick(lambda: w.numeric(n), lambda: E(w.const(a.dt), "num", (), a.dt), w.number)()
-    return E(f"np.where({m.src}, {a.src}, {b.src})", "arr", (n,), _join(a.dt, b.dt),
-             a.exact and b.exact, True)
+    return E(
+        f"np.where({m.src}, {a.src}, {b.src})",
+        "arr",
+        (n,),
+        _join(a.dt, b.dt),
+        a.exact and b.exact,
+        True,
+    )
 
 
 @rule("arr", "a")
@@ -500,7 +568,7 @@ def astype(w: Writer, n: int) -> E:
     else:
         to = w.pick("float", "int", "np.float32", "np.int64", "bool", "np.uint8")
     dt = {"bool": "b", "int": "i", "np.int64": "i", "np.uint8": "u"}.get(to, "f")
-    if dt == "f" and a.dt != "f" or dt == "f":
+    if (dt == "f" and a.dt != "f") or dt == "f":
         return E(f"{w.par(a)}.astype({to})", "arr", (n,), "f", owned=True)
     return E(f"{w.par(a)}.astype({to})", "arr", (n,), dt, owned=True)
 
@@ -513,18 +581,30 @@ def logical(w: Writer, n: int) -> E:
 @rule("arr", "a", gpu=False)
 def cumulative(w: Writer, n: int) -> E:
     a = w.numeric(n, True)
-    src = w.pick(f"np.cumsum({a.src})", f"{w.par(a)}.cumsum()", f"np.cumprod({a.src})",
-                 f"np.maximum.accumulate({a.src})", f"np.add.accumulate({a.src})",
-                 f"np.nancumsum({a.src})", f"np.minimum.accumulate({a.src})")
+    src = w.pick(
+        f"np.cumsum({a.src})",
+        f"{w.par(a)}.cumsum()",
+        f"np.cumprod({a.src})",
+        f"np.maximum.accumulate({a.src})",
+        f"np.add.accumulate({a.src})",
+        f"np.nancumsum({a.src})",
+        f"np.minimum.accumulate({a.src})",
+    )
     dt = "i" if a.dt == "u" and ("cum" in src or "add" in src) else a.dt
     return E(src, "arr", (n,), dt, owned=True)
 
 
 @rule("arr", "a")
 def constant_array(w: Writer, n: int) -> E:
-    src, dt = w.pick((f"np.arange({n})", "i"), (f"np.ones({n})", "f"), (f"np.zeros({n})", "f"),
-                     (f"np.linspace(0, 1, {n})", "f"), (f"np.array({w.consts(n)})", "f"),
-                     (f"np.full({n}, 2)", "i"), (f"np.arange({n}) * 0.5", "f"))
+    src, dt = w.pick(
+        (f"np.arange({n})", "i"),
+        (f"np.ones({n})", "f"),
+        (f"np.zeros({n})", "f"),
+        (f"np.linspace(0, 1, {n})", "f"),
+        (f"np.array({w.consts(n)})", "f"),
+        (f"np.full({n}, 2)", "i"),
+        (f"np.arange({n}) * 0.5", "f"),
+    )
     if src.endswith("0.5"):
         src = f"({src})"
     return E(src, "arr", (n,), dt, owned=True)
@@ -533,8 +613,12 @@ def constant_array(w: Writer, n: int) -> E:
 @rule("arr", "a")
 def like(w: Writer, n: int) -> E:
     a = w.numeric(n, True)
-    src = w.pick(f"np.zeros_like({a.src})", f"np.ones_like({a.src})",
-                 f"np.full_like({a.src}, {w.const(a.dt)})", f"{w.par(a)}.copy()")
+    src = w.pick(
+        f"np.zeros_like({a.src})",
+        f"np.ones_like({a.src})",
+        f"np.full_like({a.src}, {w.const(a.dt)})",
+        f"{w.par(a)}.copy()",
+    )
     return replace(a, src=src, owned=True, name=False)
 
 
@@ -550,8 +634,9 @@ def products(w: Writer, n: int) -> E:
         modes = {m: "same", m + k - 1: "full", m - k + 1: "valid"}
         if n not in modes:
             return w.arr_leaf(n)
-        return E(f"np.{kind}({a.src}, np.array({c}), mode={modes[n]!r})", "arr", (n,), "f", False,
-                 True)
+        return E(
+            f"np.{kind}({a.src}, np.array({c}), mode={modes[n]!r})", "arr", (n,), "f", False, True
+        )
     a = w.floats(k, True)
     if kind == "matmul":
         c = "[" + ", ".join(w.consts(k) for _ in range(n)) + "]"
@@ -562,7 +647,7 @@ def products(w: Writer, n: int) -> E:
     return E(f"({w.par(a)} @ np.array({c}))", "arr", (n,), "f", False, True)
 
 
-# --- arrays: reductions and order -----------------------------------------------------------------
+# --- arrays: reductions and order -----------------------------------------------------
 
 
 @rule("arr", "r")
@@ -575,8 +660,11 @@ def sort(w: Writer, n: int) -> E:
 @rule("arr", "r")
 def argsort(w: Writer, n: int) -> E:
     a = w.arr(n, True)
-    src = w.pick(f"np.argsort({a.src}, kind='stable')", f"{w.par(a)}.argsort(kind='stable')",
-                 f"np.argsort(np.argsort({a.src}, kind='stable'), kind='stable')")
+    src = w.pick(
+        f"np.argsort({a.src}, kind='stable')",
+        f"{w.par(a)}.argsort(kind='stable')",
+        f"np.argsort(np.argsort({a.src}, kind='stable'), kind='stable')",
+    )
     return E(src, "arr", (n,), "i", owned=True)
 
 
@@ -592,11 +680,21 @@ def keepdims(w: Writer, n: int) -> E:
     if n != 1:
         b = w.numeric(n, True)
         f = w.pick("sum", "max", "mean")
-        return E(f"({b.src} - {w.par(b)}.{f}(keepdims=True))", "arr", (n,),
-                 "f" if f == "mean" else _join(b.dt, "i" if f == "sum" else b.dt), owned=True)
+        return E(
+            f"({b.src} - {w.par(b)}.{f}(keepdims=True))",
+            "arr",
+            (n,),
+            "f" if f == "mean" else _join(b.dt, "i" if f == "sum" else b.dt),
+            owned=True,
+        )
     f = w.pick("sum", "max", "mean", "std")
-    return E(f"np.{f}({a.src}, keepdims=True)", "arr", (1,), "f" if f in ("mean", "std") else a.dt,
-             owned=True)
+    return E(
+        f"np.{f}({a.src}, keepdims=True)",
+        "arr",
+        (1,),
+        "f" if f in ("mean", "std") else a.dt,
+        owned=True,
+    )
 
 
 @rule("arr", "r", gpu=False)
@@ -604,15 +702,22 @@ def percentiles(w: Writer, n: int) -> E:
     a = w.numeric(w.some_length(), True)
     q = ", ".join(str(w.pick(0, 25, 50, 90, 100, 33.3)) for _ in range(n))
     how = w.pick("", "", ", method='lower'", ", method='nearest'", ", method='midpoint'")
-    return E(f"np.{w.pick('percentile', 'nanpercentile')}({a.src}, [{q}]{how})", "arr", (n,),
-             "f", owned=True)
+    return E(
+        f"np.{w.pick('percentile', 'nanpercentile')}({a.src}, [{q}]{how})",
+        "arr",
+        (n,),
+        "f",
+        owned=True,
+    )
 
 
 @rule("arr", "r")
 def histogram(w: Writer, n: int) -> E:
     a = w.floats(w.some_length(), True)
-    src = w.pick(f"np.histogram({a.src}, bins={n}, range=(-3, 3))[0]",
-                 f"np.histogram({a.src}, bins={w.listed(str(list(range(-2, n - 1))))})[0]")
+    src = w.pick(
+        f"np.histogram({a.src}, bins={n}, range=(-3, 3))[0]",
+        f"np.histogram({a.src}, bins={w.listed(str(list(range(-2, n - 1))))})[0]",
+    )
     return E(src, "arr", (n,), "i", owned=True)
 
 
@@ -622,8 +727,10 @@ def bincount(w: Writer, n: int) -> E:
     if n == 1:
         a = E(f"np.clip({w.ints(m).src}, 0, 0)", "arr")
     else:
-        a = w.pick(lambda: E(f"{w.par(w.mask(m))}.astype(int)", "arr"),
-                   lambda: E(f"np.clip({w.ints(m).src}, 0, {n - 1})", "arr"))()
+        a = w.pick(
+            lambda: E(f"{w.par(w.mask(m))}.astype(int)", "arr"),
+            lambda: E(f"np.clip({w.ints(m).src}, 0, {n - 1})", "arr"),
+        )()
     return E(f"np.bincount({a.src}, minlength={n})", "arr", (n,), "i", owned=True)
 
 
@@ -632,11 +739,22 @@ def lookup(w: Writer, n: int) -> E:
     a = w.floats(n, True)
     kind = w.r.randrange(4)
     if kind == 0:
-        return E(f"np.digitize({a.src}, {w.listed('[-1.0, 0.0, 0.5, 2.0]')})", "arr", (n,), "i", owned=True)
+        return E(
+            f"np.digitize({a.src}, {w.listed('[-1.0, 0.0, 0.5, 2.0]')})",
+            "arr",
+            (n,),
+            "i",
+            owned=True,
+        )
     if kind == 1:
         side = w.pick("left", "right")
-        return E(f"np.searchsorted({w.listed('[-1.0, 0.0, 1.0, 3.0]')}, {a.src}, side={side!r})", "arr", (n,),
-                 "i", owned=True)
+        return E(
+            f"np.searchsorted({w.listed('[-1.0, 0.0, 1.0, 3.0]')}, {a.src}, side={side!r})",
+            "arr",
+            (n,),
+            "i",
+            owned=True,
+        )
     if kind == 2:
         x, y = w.listed("[-1.0, 0.0, 2.0]"), w.listed("[3.0, 1.0, 7.0]")
         return E(f"np.interp({a.src}, {x}, {y})", "arr", (n,), "f", True, True)
@@ -648,20 +766,29 @@ def lookup(w: Writer, n: int) -> E:
 def interp_table(w: Writer, n: int) -> E:
     y = w.floats(w.length if w.length > 1 else 2, True)
     x = ", ".join(map(str, sorted(w.pick(-1, 0, 0.5, 1.5, 3, 10) for _ in range(n))))
-    return E(f"np.interp({w.listed(f'[{x}]')}, np.arange({y.shape[0]}), {y.src})", "arr", (n,), "f", False, True)
+    return E(
+        f"np.interp({w.listed(f'[{x}]')}, np.arange({y.shape[0]}), {y.src})",
+        "arr",
+        (n,),
+        "f",
+        False,
+        True,
+    )
 
 
 @rule("arr", "r")
 def matrix_reduction(w: Writer, n: int) -> E:
     k = 1 + w.r.randrange(3)
-    f = w.pick("sum", "max", "mean", "argmax", "min", "std", "any", "prod", "cumsum", "var",
-               "median")
+    f = w.pick(
+        "sum", "max", "mean", "argmax", "min", "std", "any", "prod", "cumsum", "var", "median"
+    )
     axis = w.pick(0, 1, -1)
     m = w.mat((k, n) if axis == 0 else (n, k), True)
     if f == "cumsum":
         tail = "[-1]" if axis == 0 else "[:, -1]"
-        return E(f"{w.par(m)}.cumsum(axis={axis}){tail}", "arr", (n,),
-                 "i" if m.dt in "ub" else m.dt)
+        return E(
+            f"{w.par(m)}.cumsum(axis={axis}){tail}", "arr", (n,), "i" if m.dt in "ub" else m.dt
+        )
     dt = {"mean": "f", "std": "f", "var": "f", "median": "f", "argmax": "i", "any": "b"}.get(f)
     if dt is None:
         dt = m.dt if f in ("max", "min") else "i" if m.dt in "ub" else m.dt
@@ -677,9 +804,12 @@ def concatenate(w: Writer, n: int) -> E | None:
         return None
     k = 1 + w.r.randrange(n - 1)
     a, b = w.numeric(k), w.numeric(n - k)
-    src = w.pick(f"np.concatenate([{a.src}, {b.src}])", f"np.hstack(({a.src}, {b.src}))",
-                 f"np.append({a.src}, {b.src})", f"np.r_[{a.src}, {b.src}]" if False else
-                 f"np.concatenate(({a.src}, {b.src}), axis=0)")
+    src = w.pick(
+        f"np.concatenate([{a.src}, {b.src}])",
+        f"np.hstack(({a.src}, {b.src}))",
+        f"np.append({a.src}, {b.src})",
+        f"np.r_[{a.src}, {b.src}]" if False else f"np.concatenate(({a.src}, {b.src}), axis=0)",
+    )
     return E(src, "arr", (n,), _join(a.dt, b.dt), a.exact and b.exact, True)
 
 
@@ -692,14 +822,19 @@ def array_of_numbers(w: Writer, n: int) -> E | None:
     return E(src, "arr", (n,), _join(*(x.dt for x in parts)), all(x.exact for x in parts), True)
 
 
-# --- arrays: positions ----------------------------------------------------------------------------
+# --- arrays: positions ----------------------------------------------------------------
 
 
 @rule("arr", "i")
 def rolled(w: Writer, n: int) -> E:
     a = w.arr(n)
-    src = w.pick(f"np.roll({a.src}, {w.pick(1, -1, 2, 0)})", f"np.flip({a.src})",
-                 f"{w.par(a)}[::-1]", f"{w.par(a)}.ravel()", f"np.atleast_1d({a.src})")
+    src = w.pick(
+        f"np.roll({a.src}, {w.pick(1, -1, 2, 0)})",
+        f"np.flip({a.src})",
+        f"{w.par(a)}[::-1]",
+        f"{w.par(a)}.ravel()",
+        f"np.atleast_1d({a.src})",
+    )
     return replace(a, src=src, owned=False, name=False)
 
 
@@ -710,8 +845,13 @@ def padded(w: Writer, n: int) -> E | None:
     a = w.arr(n - 1)
     before = w.r.randrange(2)
     mode = w.pick("", ", mode='edge'", ", mode='wrap'", ", constant_values=1")
-    return replace(a, src=f"np.pad({a.src}, ({before}, {1 - before}){mode})", shape=(n,),
-                   owned=True, name=False)
+    return replace(
+        a,
+        src=f"np.pad({a.src}, ({before}, {1 - before}){mode})",
+        shape=(n,),
+        owned=True,
+        name=False,
+    )
 
 
 @rule("arr", "i")
@@ -732,7 +872,11 @@ def fancy(w: Writer, n: int) -> E:
     m = w.some_length()
     a = w.arr(m)
     at = ", ".join(str(w.r.randrange(m) - w.pick(0, m)) for _ in range(n))
-    src = w.pick(f"{w.par(a)}[[{at}]]", f"np.take({a.src}, {w.listed(f'[{at}]')})", f"{w.par(a)}[np.array([{at}])]")
+    src = w.pick(
+        f"{w.par(a)}[[{at}]]",
+        f"np.take({a.src}, {w.listed(f'[{at}]')})",
+        f"{w.par(a)}[np.array([{at}])]",
+    )
     return replace(a, src=src, shape=(n,), owned=True, name=False)
 
 
@@ -740,10 +884,13 @@ def fancy(w: Writer, n: int) -> E:
 def gathered(w: Writer, n: int) -> E:
     a = w.arr(n)
     b = w.arr(n, True)
-    src = w.pick(f"{w.par(a)}[np.argsort({b.src}, kind='stable')]",
-                 f"np.take_along_axis({a.src}, np.argsort({b.src}, kind='stable'), 0)"
-                 if not w.gpu else f"{w.par(a)}[np.argsort({b.src}, kind='stable')]",
-                 f"np.roll({a.src}, 1)[np.argsort({b.src}, kind='stable')[::-1]]")
+    src = w.pick(
+        f"{w.par(a)}[np.argsort({b.src}, kind='stable')]",
+        f"np.take_along_axis({a.src}, np.argsort({b.src}, kind='stable'), 0)"
+        if not w.gpu
+        else f"{w.par(a)}[np.argsort({b.src}, kind='stable')]",
+        f"np.roll({a.src}, 1)[np.argsort({b.src}, kind='stable')[::-1]]",
+    )
     return replace(a, src=src, owned=True, name=False)
 
 
@@ -777,8 +924,13 @@ def repeated(w: Writer, n: int) -> E | None:
     if n % 2:
         return None
     a = w.arr(n // 2)
-    return replace(a, src=w.pick(f"np.repeat({a.src}, 2)", f"np.tile({a.src}, 2)"), shape=(n,),
-                   owned=True, name=False)
+    return replace(
+        a,
+        src=w.pick(f"np.repeat({a.src}, 2)", f"np.tile({a.src}, 2)"),
+        shape=(n,),
+        owned=True,
+        name=False,
+    )
 
 
 @rule("arr", "i")
@@ -786,16 +938,28 @@ def edge(w: Writer, n: int) -> E:
     a = w.floats(n, True)
     if n < 2:
         return a
-    return E(w.pick(f"np.gradient({a.src})", f"np.ediff1d({a.src}, to_begin=0.0)"), "arr", (n,),
-             "f", True, True)
+    return E(
+        w.pick(f"np.gradient({a.src})", f"np.ediff1d({a.src}, to_begin=0.0)"),
+        "arr",
+        (n,),
+        "f",
+        True,
+        True,
+    )
 
 
 @rule("arr", "p", gpu=False)
 def comprehension(w: Writer, n: int) -> E:
     a = w.numeric(n, True)
-    body = w.pick(f"x * {w.const('u')}", "abs(x)", "x - 1" if a.dt != "u" else "x + 1",
-                  "max(x, 0)", "x if x > 1 else -x" if a.dt != "u" else "x if x > 1 else 0",
-                  "float(x)", "x > 0")
+    body = w.pick(
+        f"x * {w.const('u')}",
+        "abs(x)",
+        "x - 1" if a.dt != "u" else "x + 1",
+        "max(x, 0)",
+        "x if x > 1 else -x" if a.dt != "u" else "x if x > 1 else 0",
+        "float(x)",
+        "x > 0",
+    )
     dt = "b" if body == "x > 0" else "f" if body == "float(x)" else a.dt
     return E(f"np.array([{body} for x in {a.src}])", "arr", (n,), dt, owned=True)
 
@@ -803,9 +967,13 @@ def comprehension(w: Writer, n: int) -> E:
 @rule("arr", "p", gpu=False)
 def sorted_list(w: Writer, n: int) -> E:
     a = w.arr(n, True)
-    src = w.pick(f"np.array(sorted({a.src}))", f"np.array(list({a.src}))",
-                 f"np.array({w.par(a)}.tolist())", f"np.asarray(sorted({a.src}, reverse=True))",
-                 f"np.array([x for x in reversed({a.src})])")
+    src = w.pick(
+        f"np.array(sorted({a.src}))",
+        f"np.array(list({a.src}))",
+        f"np.array({w.par(a)}.tolist())",
+        f"np.asarray(sorted({a.src}, reverse=True))",
+        f"np.array([x for x in reversed({a.src})])",
+    )
     return replace(a, src=src, owned=True, name=False, dt="i" if a.dt == "u" else a.dt)
 
 
@@ -813,8 +981,13 @@ def sorted_list(w: Writer, n: int) -> E:
 def zipped(w: Writer, n: int) -> E:
     a, b = w.numeric(n, True), w.numeric(n, True)
     body = w.pick("x + y", "max(x, y)", "x * y", "x if x > y else y", "min(x, y)")
-    return E(f"np.array([{body} for x, y in zip({a.src}, {b.src})])", "arr", (n,),
-             _join(a.dt, b.dt), owned=True)
+    return E(
+        f"np.array([{body} for x, y in zip({a.src}, {b.src})])",
+        "arr",
+        (n,),
+        _join(a.dt, b.dt),
+        owned=True,
+    )
 
 
 @rule("arr", "p")
@@ -826,7 +999,7 @@ def helper_call(w: Writer, n: int) -> E:
     return E(f"{name}({a.src})", "arr", (n,), "f", True, True) if kind == "arr" else a
 
 
-# --- masks ----------------------------------------------------------------------------------------
+# --- masks ----------------------------------------------------------------------------
 
 
 @rule("mask", "c")
@@ -844,8 +1017,14 @@ def compared_arrays(w: Writer, n: int) -> E:
 @rule("mask", "c")
 def combined(w: Writer, n: int) -> E:
     a, b = w.mask(n), w.mask(n)
-    src = w.pick(f"({a.src} & {b.src})", f"({a.src} | {b.src})", f"({a.src} ^ {b.src})",
-                 f"(~{a.src})", f"np.logical_and({a.src}, {b.src})", f"np.logical_not({b.src})")
+    src = w.pick(
+        f"({a.src} & {b.src})",
+        f"({a.src} | {b.src})",
+        f"({a.src} ^ {b.src})",
+        f"(~{a.src})",
+        f"np.logical_and({a.src}, {b.src})",
+        f"np.logical_not({b.src})",
+    )
     return E(src, "arr", (n,), "b", owned=True)
 
 
@@ -862,15 +1041,19 @@ def member(w: Writer, n: int) -> E:
     return E(f"np.isin({a.src}, {w.listed('[0, 1, 3]')})", "arr", (n,), "b", owned=True)
 
 
-# --- matrices -------------------------------------------------------------------------------------
+# --- matrices -------------------------------------------------------------------------
 
 
 @rule("mat", "c")
 def outer(w: Writer, shape: tuple) -> E:
     a, b = w.numeric(shape[0], True), w.numeric(shape[1], True)
-    src = w.pick(f"np.outer({a.src}, {b.src})", f"({w.par(a)}[:, None] - {w.par(b)})",
-                 f"np.subtract.outer({a.src}, {b.src})", f"np.maximum({w.par(a)}[:, None], {b.src})",
-                 f"({w.par(a)}.reshape(-1, 1) * {w.par(b)}[None, :])")
+    src = w.pick(
+        f"np.outer({a.src}, {b.src})",
+        f"({w.par(a)}[:, None] - {w.par(b)})",
+        f"np.subtract.outer({a.src}, {b.src})",
+        f"np.maximum({w.par(a)}[:, None], {b.src})",
+        f"({w.par(a)}.reshape(-1, 1) * {w.par(b)}[None, :])",
+    )
     return E(src, "mat", shape, _join(a.dt, b.dt), owned=True)
 
 
@@ -878,7 +1061,11 @@ def outer(w: Writer, shape: tuple) -> E:
 def stacked(w: Writer, shape: tuple) -> E:
     rows = [w.numeric(shape[1]) for _ in range(shape[0])]
     listed = ", ".join(x.src for x in rows)
-    src = w.pick(f"np.stack([{listed}])", f"np.vstack([{listed}])", f"np.vstack(({listed},))" if w.gpu else f"np.array([{listed}])")
+    src = w.pick(
+        f"np.stack([{listed}])",
+        f"np.vstack([{listed}])",
+        f"np.vstack(({listed},))" if w.gpu else f"np.array([{listed}])",
+    )
     return E(src, "mat", shape, _join(*(x.dt for x in rows)), all(x.exact for x in rows), True)
 
 
@@ -892,8 +1079,11 @@ def transposed(w: Writer, shape: tuple) -> E:
 @rule("mat", "c")
 def reshaped(w: Writer, shape: tuple) -> E:
     a = w.arr(shape[0] * shape[1])
-    src = w.pick(f"{w.par(a)}.reshape({shape[0]}, {shape[1]})",
-                 f"np.reshape({a.src}, {shape})", f"{w.par(a)}.reshape({shape[0]}, -1)")
+    src = w.pick(
+        f"{w.par(a)}.reshape({shape[0]}, {shape[1]})",
+        f"np.reshape({a.src}, {shape})",
+        f"{w.par(a)}.reshape({shape[0]}, -1)",
+    )
     return E(src, "mat", shape, a.dt, a.exact)
 
 
@@ -901,9 +1091,13 @@ def reshaped(w: Writer, shape: tuple) -> E:
 def matrix_sorted(w: Writer, shape: tuple) -> E:
     m = w.mat(shape, True)
     axis = w.pick(0, 1, -1)
-    src = w.pick(f"np.sort({m.src}, axis={axis})", f"np.flip({m.src}, axis={axis})",
-                 f"np.roll({m.src}, 1, axis={axis})", f"np.flipud({m.src})",
-                 f"np.maximum.accumulate({m.src}, axis={axis})")
+    src = w.pick(
+        f"np.sort({m.src}, axis={axis})",
+        f"np.flip({m.src}, axis={axis})",
+        f"np.roll({m.src}, 1, axis={axis})",
+        f"np.flipud({m.src})",
+        f"np.maximum.accumulate({m.src}, axis={axis})",
+    )
     return E(src, "mat", shape, m.dt, owned=True)
 
 
@@ -913,20 +1107,46 @@ def matrix_centred(w: Writer, shape: tuple) -> E:
     dt = m.dt
     src = m.src if dt != "b" else f"({m.src} * 1)"
     axis = w.pick(0, 1)
-    return E(f"({src} - {w.par(E(src, 'mat'))}.mean(axis={axis}, keepdims=True))", "mat", shape,
-             "f", owned=True)
+    return E(
+        f"({src} - {w.par(E(src, 'mat'))}.mean(axis={axis}, keepdims=True))",
+        "mat",
+        shape,
+        "f",
+        owned=True,
+    )
 
 
-# --- numbers --------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------
 
 
 @rule("num", "c")
 def reduction(w: Writer) -> E:
     a = w.arr(None, True)
-    f = w.pick("sum", "mean", "max", "min", "std", "var", "prod", "argmax", "argmin", "any", "all",
-               "ptp", "median")
-    dt = {"mean": "f", "std": "f", "var": "f", "median": "f", "argmax": "i", "argmin": "i",
-          "any": "b", "all": "b"}.get(f)
+    f = w.pick(
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "std",
+        "var",
+        "prod",
+        "argmax",
+        "argmin",
+        "any",
+        "all",
+        "ptp",
+        "median",
+    )
+    dt = {
+        "mean": "f",
+        "std": "f",
+        "var": "f",
+        "median": "f",
+        "argmax": "i",
+        "argmin": "i",
+        "any": "b",
+        "all": "b",
+    }.get(f)
     if f in ("ptp", "median") and a.dt == "b":
         f = "sum"
     if dt is None:
@@ -949,8 +1169,18 @@ def reduction(w: Writer) -> E:
 @rule("num", "r")
 def reduction_more(w: Writer) -> E:
     a = w.floats(None, True)
-    f = w.pick("nansum", "nanmax", "nanmin", "nanmean", "nanstd", "count_nonzero", "nanmedian",
-               "nanargmax", "average", "amax")
+    f = w.pick(
+        "nansum",
+        "nanmax",
+        "nanmin",
+        "nanmean",
+        "nanstd",
+        "count_nonzero",
+        "nanmedian",
+        "nanargmax",
+        "average",
+        "amax",
+    )
     dt = "i" if f in ("count_nonzero", "nanargmax") else "f"
     return E(f"np.{f}({a.src})", "num", (), dt)
 
@@ -960,8 +1190,12 @@ def reduction_where(w: Writer) -> E:
     n = w.some_length()
     a, m = w.numeric(n, True), w.mask(n)
     f, extra = w.pick(("sum", ""), ("mean", ""), ("max", ", initial=0"), ("min", ", initial=9"))
-    return E(f"np.{f}({a.src}, where={m.src}{extra})", "num", (),
-             "f" if f == "mean" else "i" if a.dt == "u" and f == "sum" else a.dt)
+    return E(
+        f"np.{f}({a.src}, where={m.src}{extra})",
+        "num",
+        (),
+        "f" if f == "mean" else "i" if a.dt == "u" and f == "sum" else a.dt,
+    )
 
 
 @rule("num", "r", gpu=False)
@@ -975,17 +1209,24 @@ def ufunc_reduce(w: Writer) -> E:
 @rule("num", "r")
 def percentile(w: Writer) -> E:
     a = w.numeric(None, True)
-    src = w.pick(f"np.percentile({a.src}, {w.pick(50, 25, 90, 0)})",
-                 f"np.quantile({a.src}, {w.pick(0.5, 0.1, 1)})", f"np.nanquantile({a.src}, 0.75)")
+    src = w.pick(
+        f"np.percentile({a.src}, {w.pick(50, 25, 90, 0)})",
+        f"np.quantile({a.src}, {w.pick(0.5, 0.1, 1)})",
+        f"np.nanquantile({a.src}, 0.75)",
+    )
     return E(src, "num", (), "f")
 
 
 @rule("num", "r")
 def unique_number(w: Writer) -> E:
     a = w.arr(None, True)
-    src, dt = w.pick((f"len(np.unique({a.src}))", "i"), (f"np.unique({a.src}).size", "i"),
-                     (f"np.unique({a.src}, return_counts=True)[1].max()", "i"),
-                     (f"np.unique({a.src})[0]", a.dt), (f"np.unique({a.src})[-1]", a.dt))
+    src, dt = w.pick(
+        (f"len(np.unique({a.src}))", "i"),
+        (f"np.unique({a.src}).size", "i"),
+        (f"np.unique({a.src}, return_counts=True)[1].max()", "i"),
+        (f"np.unique({a.src})[0]", a.dt),
+        (f"np.unique({a.src})[-1]", a.dt),
+    )
     return E(src, "num", (), dt)
 
 
@@ -994,18 +1235,31 @@ def partitioned(w: Writer) -> E:
     a = w.numeric(None, True)
     n = a.shape[0]
     k = w.r.randrange(n)
-    return E(w.pick(f"np.partition({a.src}, {k})[{k}]", f"np.sort({a.src})[{k}]",
-                    f"np.sort({a.src})[-{k + 1}]"), "num", (), a.dt)
+    return E(
+        w.pick(
+            f"np.partition({a.src}, {k})[{k}]",
+            f"np.sort({a.src})[{k}]",
+            f"np.sort({a.src})[-{k + 1}]",
+        ),
+        "num",
+        (),
+        a.dt,
+    )
 
 
 @rule("num", "r")
 def product_sum(w: Writer) -> E:
     n = w.some_length()
     a, b = w.floats(n, True), w.floats(n, True)
-    src = w.pick(f"np.dot({a.src}, {b.src})", f"({w.par(a)} @ {w.par(b)})",
-                 f"{w.par(a)}.dot({b.src})", f"np.linalg.norm({a.src})",
-                 f"np.inner({a.src}, {b.src})", f"np.vdot({a.src}, {b.src})",
-                 f"np.trapezoid({a.src})")
+    src = w.pick(
+        f"np.dot({a.src}, {b.src})",
+        f"({w.par(a)} @ {w.par(b)})",
+        f"{w.par(a)}.dot({b.src})",
+        f"np.linalg.norm({a.src})",
+        f"np.inner({a.src}, {b.src})",
+        f"np.vdot({a.src}, {b.src})",
+        f"np.trapezoid({a.src})",
+    )
     return E(src, "num", (), "f", False)
 
 
@@ -1030,18 +1284,31 @@ def traced_index(w: Writer) -> E:
     n = a.shape[0]
     b = w.arr(n, True)
     m = w.mask(n)
-    at = w.pick(f"np.argmax({b.src})", f"{w.par(b)}.argmin()", f"int(np.argmax({b.src}))",
-                f"{m.src}.sum() % {n}", f"np.argsort({b.src}, kind='stable')[0]",
-                f"-np.argmax({b.src})", f"np.argmax({m.src})", f"int({m.src}.sum()) - 1")
+    at = w.pick(
+        f"np.argmax({b.src})",
+        f"{w.par(b)}.argmin()",
+        f"int(np.argmax({b.src}))",
+        f"{m.src}.sum() % {n}",
+        f"np.argsort({b.src}, kind='stable')[0]",
+        f"-np.argmax({b.src})",
+        f"np.argmax({m.src})",
+        f"int({m.src}.sum()) - 1",
+    )
     return E(f"{w.par(a)}[{at}]", "num", (), a.dt, a.exact)
 
 
 @rule("num", "i")
 def of_dynamic(w: Writer) -> E:
     d = w.dyn()
-    src, dt = w.pick((f"{w.par(d)}.sum()", d.dt), (f"len({d.src})", "i"), (f"{w.par(d)}.size", "i"),
-                     (f"{w.par(d)}.mean()", "f"), (f"np.sum({d.src})" if w.gpu else f"np.max({d.src}, initial=0)", d.dt),
-                     (f"({d.src}).max() if len({d.src}) else 0", d.dt), (f"{w.par(d)}.max()", d.dt))
+    src, dt = w.pick(
+        (f"{w.par(d)}.sum()", d.dt),
+        (f"len({d.src})", "i"),
+        (f"{w.par(d)}.size", "i"),
+        (f"{w.par(d)}.mean()", "f"),
+        (f"np.sum({d.src})" if w.gpu else f"np.max({d.src}, initial=0)", d.dt),
+        (f"({d.src}).max() if len({d.src}) else 0", d.dt),
+        (f"{w.par(d)}.max()", d.dt),
+    )
     if " if " in src:
         src = f"({src})"
     return E(src, "num", (), "i" if dt in "ub" else dt)
@@ -1050,20 +1317,28 @@ def of_dynamic(w: Writer) -> E:
 @rule("num", "i")
 def mask_count(w: Writer) -> E:
     m = w.mask(w.some_length())
-    src, dt = w.pick((f"{m.src}.sum()", "i"), (f"np.count_nonzero({m.src})", "i"),
-                     (f"{m.src}.mean()", "f"), (f"len(np.nonzero({m.src})[0])", "i"),
-                     (f"len(np.flatnonzero({m.src}))", "i"), (f"np.where({m.src})[0].size", "i"))
+    src, dt = w.pick(
+        (f"{m.src}.sum()", "i"),
+        (f"np.count_nonzero({m.src})", "i"),
+        (f"{m.src}.mean()", "f"),
+        (f"len(np.nonzero({m.src})[0])", "i"),
+        (f"len(np.flatnonzero({m.src}))", "i"),
+        (f"np.where({m.src})[0].size", "i"),
+    )
     return E(src, "num", (), dt)
 
 
 @rule("num", "i")
 def first_where(w: Writer) -> E:
     m = w.mask(w.some_length())
-    src = w.pick(f"(np.nonzero({m.src})[0][0] if {m.src}.any() else -1)",
-                 f"np.flatnonzero({m.src})[-1:].sum()",
-                 f"next((i for i, x in enumerate({m.src}) if x), -1)" if not w.gpu else
-                 f"(np.where({m.src})[0][0] if {m.src}.any() else -1)",
-                 f"np.nonzero({m.src})[0][0]")
+    src = w.pick(
+        f"(np.nonzero({m.src})[0][0] if {m.src}.any() else -1)",
+        f"np.flatnonzero({m.src})[-1:].sum()",
+        f"next((i for i, x in enumerate({m.src}) if x), -1)"
+        if not w.gpu
+        else f"(np.where({m.src})[0][0] if {m.src}.any() else -1)",
+        f"np.nonzero({m.src})[0][0]",
+    )
     return E(src, "num", (), "i")
 
 
@@ -1092,30 +1367,54 @@ def ternary(w: Writer) -> E:
 @rule("num", "ap")
 def number_function(w: Writer) -> E:
     x = w.number(True)
-    src, dt = w.pick((f"abs({x.src})", x.dt), (f"(-{w.par(x)})", x.dt), (f"np.floor({x.src})", x.dt),
-                     (f"np.sqrt({x.src})", "f"), (f"np.abs({x.src})", x.dt),
-                     (f"np.maximum({x.src}, 0)", x.dt), (f"np.sign({x.src})", x.dt),
-                     (f"np.where({x.src} > 0, {x.src}, 0)", x.dt),
-                     (f"np.clip({x.src}, 0, 2)", x.dt), (f"(0.5 * {x.src})" if w.gpu else f"np.float64({x.src})", "f"))
+    src, dt = w.pick(
+        (f"abs({x.src})", x.dt),
+        (f"(-{w.par(x)})", x.dt),
+        (f"np.floor({x.src})", x.dt),
+        (f"np.sqrt({x.src})", "f"),
+        (f"np.abs({x.src})", x.dt),
+        (f"np.maximum({x.src}, 0)", x.dt),
+        (f"np.sign({x.src})", x.dt),
+        (f"np.where({x.src} > 0, {x.src}, 0)", x.dt),
+        (f"np.clip({x.src}, 0, 2)", x.dt),
+        (f"(0.5 * {x.src})" if w.gpu else f"np.float64({x.src})", "f"),
+    )
     return E(src, "num", (), dt)
 
 
 @rule("num", "a")
 def number_transcendental(w: Writer) -> E:
     x = w.number(True)
-    return E(w.pick(f"np.exp({x.src})", f"np.log({x.src})", f"np.sin({x.src})",
-                    f"({x.src} ** 2)", f"np.tanh({x.src})", f"(abs({x.src}) ** 0.5)"), "num", (),
-             "f", False)
+    return E(
+        w.pick(
+            f"np.exp({x.src})",
+            f"np.log({x.src})",
+            f"np.sin({x.src})",
+            f"({x.src} ** 2)",
+            f"np.tanh({x.src})",
+            f"(abs({x.src}) ** 0.5)",
+        ),
+        "num",
+        (),
+        "f",
+        False,
+    )
 
 
 @rule("num", "p", gpu=False)
 def converted(w: Writer) -> E:
     x = w.num(True)
-    src, dt = w.pick((f"float({x.src})", "f"), (f"int({x.src})", "i"), (f"bool({x.src})", "b"),
-                     (f"round({x.src})", "i"), (f"round(float({x.src}), 1)", "f"),
-                     (f"round({x.src}, 2)", "f"), (f"{w.par(x)}.item()", x.dt),
-                     (f"float({x.src}).is_integer()", "b"))
-    if x.dt == "b" and "round(" in src or ".item" in src and not x.src.startswith("v["):
+    src, dt = w.pick(
+        (f"float({x.src})", "f"),
+        (f"int({x.src})", "i"),
+        (f"bool({x.src})", "b"),
+        (f"round({x.src})", "i"),
+        (f"round(float({x.src}), 1)", "f"),
+        (f"round({x.src}, 2)", "f"),
+        (f"{w.par(x)}.item()", x.dt),
+        (f"float({x.src}).is_integer()", "b"),
+    )
+    if (x.dt == "b" and "round(" in src) or (".item" in src and not x.src.startswith("v[")):
         return E(f"float({x.src})", "num", (), "f")
     return E(src, "num", (), dt)
 
@@ -1123,12 +1422,22 @@ def converted(w: Writer) -> E:
 @rule("num", "p", gpu=False)
 def builtin(w: Writer) -> E:
     a = w.arr(None, True)
-    src, dt = w.pick((f"max({a.src})", a.dt), (f"min({a.src})", a.dt), (f"sum({a.src})", a.dt),
-                     (f"len({a.src})", "i"), (f"any({a.src})", "b"), (f"all({a.src})", "b"),
-                     (f"sorted({a.src})[0]", a.dt), (f"sum({w.par(a)}.tolist())", a.dt),
-                     (f"max({w.par(a)}.tolist())", a.dt), (f"sorted({a.src})[-1]", a.dt),
-                     (f"list({a.src})[-1]", a.dt), (f"sum(list({a.src}))", a.dt),
-                     (f"max({a.src}, default=0)", a.dt), (f"min({a.src}, key=abs)", a.dt))
+    src, dt = w.pick(
+        (f"max({a.src})", a.dt),
+        (f"min({a.src})", a.dt),
+        (f"sum({a.src})", a.dt),
+        (f"len({a.src})", "i"),
+        (f"any({a.src})", "b"),
+        (f"all({a.src})", "b"),
+        (f"sorted({a.src})[0]", a.dt),
+        (f"sum({w.par(a)}.tolist())", a.dt),
+        (f"max({w.par(a)}.tolist())", a.dt),
+        (f"sorted({a.src})[-1]", a.dt),
+        (f"list({a.src})[-1]", a.dt),
+        (f"sum(list({a.src}))", a.dt),
+        (f"max({a.src}, default=0)", a.dt),
+        (f"min({a.src}, key=abs)", a.dt),
+    )
     if a.dt == "b":
         dt = "b" if dt == "b" else "i"
         src = f"({src} * 1)"
@@ -1138,52 +1447,81 @@ def builtin(w: Writer) -> E:
 @rule("num", "p", gpu=False)
 def builtin_numbers(w: Writer) -> E:
     a, b = w.number(True), w.number(True)
-    src = w.pick(f"max({a.src}, {b.src})", f"min({a.src}, {b.src}, 2)", f"sum([{a.src}, {b.src}])",
-                 f"max([{a.src}, {b.src}, 0.5])", f"divmod({a.src}, {b.src})[1]",
-                 f"sorted([{a.src}, {b.src}])[0]", f"abs({a.src} - {b.src})",
-                 f"max(({a.src}, {b.src}))")
+    src = w.pick(
+        f"max({a.src}, {b.src})",
+        f"min({a.src}, {b.src}, 2)",
+        f"sum([{a.src}, {b.src}])",
+        f"max([{a.src}, {b.src}, 0.5])",
+        f"divmod({a.src}, {b.src})[1]",
+        f"sorted([{a.src}, {b.src}])[0]",
+        f"abs({a.src} - {b.src})",
+        f"max(({a.src}, {b.src}))",
+    )
     return E(src, "num", (), _join(a.dt, b.dt))
 
 
 @rule("num", "p", gpu=False)
 def generator(w: Writer) -> E:
     a = w.numeric(None, True)
-    src, dt = w.pick((f"sum(x for x in {a.src} if x > 0)", a.dt),
-                     (f"sum(1 for x in {a.src} if x > {w.const(a.dt)})", "i"),
-                     (f"any(x > 2 for x in {a.src})", "b"), (f"all(x == x for x in {a.src})", "b"),
-                     (f"max(abs(x) for x in {a.src})", a.dt),
-                     (f"sum(i * x for i, x in enumerate({a.src}))", a.dt),
-                     (f"len([x for x in {a.src} if x != 0])", "i"),
-                     (f"sum(map(abs, {a.src}))", a.dt),
-                     (f"len(list(filter(lambda x: x > 0, {a.src})))", "i"))
+    src, dt = w.pick(
+        (f"sum(x for x in {a.src} if x > 0)", a.dt),
+        (f"sum(1 for x in {a.src} if x > {w.const(a.dt)})", "i"),
+        (f"any(x > 2 for x in {a.src})", "b"),
+        (f"all(x == x for x in {a.src})", "b"),
+        (f"max(abs(x) for x in {a.src})", a.dt),
+        (f"sum(i * x for i, x in enumerate({a.src}))", a.dt),
+        (f"len([x for x in {a.src} if x != 0])", "i"),
+        (f"sum(map(abs, {a.src}))", a.dt),
+        (f"len(list(filter(lambda x: x > 0, {a.src})))", "i"),
+    )
     return E(src, "num", (), "i" if dt == "u" else dt)
 
 
 @rule("num", "p", gpu=False)
 def math_exact(w: Writer) -> E:
     x = w.number(True)
-    src, dt = w.pick((f"math.floor({x.src})", "i"), (f"math.sqrt(abs({x.src}))", "f"),
-                     (f"math.isnan({x.src})", "b"), (f"math.fabs({x.src})", "f"),
-                     (f"math.sqrt({x.src})", "f"), (f"math.ceil({x.src})", "i"),
-                     (f"math.copysign(1.0, {x.src})", "f"), (f"math.trunc({x.src})", "i"),
-                     (f"math.isfinite({x.src})", "b"), (f"math.isinf({x.src})", "b"),
-                     (f"math.fmod({x.src}, 2.0)", "f"))
+    src, dt = w.pick(
+        (f"math.floor({x.src})", "i"),
+        (f"math.sqrt(abs({x.src}))", "f"),
+        (f"math.isnan({x.src})", "b"),
+        (f"math.fabs({x.src})", "f"),
+        (f"math.sqrt({x.src})", "f"),
+        (f"math.ceil({x.src})", "i"),
+        (f"math.copysign(1.0, {x.src})", "f"),
+        (f"math.trunc({x.src})", "i"),
+        (f"math.isfinite({x.src})", "b"),
+        (f"math.isinf({x.src})", "b"),
+        (f"math.fmod({x.src}, 2.0)", "f"),
+    )
     return E(src, "num", (), dt)
 
 
 @rule("num", "p", gpu=False)
 def math_inexact(w: Writer) -> E:
     x = w.number(True)
-    src = w.pick(f"math.exp({x.src})", f"math.log({x.src})", f"math.log(abs({x.src}) + 1)",
-                 f"math.sin({x.src})", f"math.tanh({x.src})", f"math.atan2({x.src}, 2.0)",
-                 f"math.hypot({x.src}, 1.0)", f"math.pow(abs({x.src}), 0.5)", f"math.log10({x.src})",
-                 f"(float({x.src}) ** 2)", f"math.asin({x.src})", f"math.cosh({x.src})",
-                 f"math.degrees({x.src})", f"(math.pi * {w.par(x)})", f"math.log2({x.src})",
-                 f"math.log1p({x.src})", f"math.atan({x.src})")
+    src = w.pick(
+        f"math.exp({x.src})",
+        f"math.log({x.src})",
+        f"math.log(abs({x.src}) + 1)",
+        f"math.sin({x.src})",
+        f"math.tanh({x.src})",
+        f"math.atan2({x.src}, 2.0)",
+        f"math.hypot({x.src}, 1.0)",
+        f"math.pow(abs({x.src}), 0.5)",
+        f"math.log10({x.src})",
+        f"(float({x.src}) ** 2)",
+        f"math.asin({x.src})",
+        f"math.cosh({x.src})",
+        f"math.degrees({x.src})",
+        f"(math.pi * {w.par(x)})",
+        f"math.log2({x.src})",
+        f"math.log1p({x.src})",
+        f"math.atan({x.src})",
+    )
     return E(src, "num", (), "f", False)
 
 
-# --- arrays of a length that depends on the data ------------------------------------------------------
+# --- arrays of a length that depends on the data --------------------------------------
 
 
 @rule("dyn", "c")
@@ -1195,12 +1533,18 @@ def compressed(w: Writer) -> E:
 def dynamic_more(w: Writer) -> E:
     n = w.some_length()
     a, m = w.arr(n, True), w.mask(n)
-    src, dt = w.pick((f"np.compress({m.src}, {a.src})", a.dt), (f"np.flatnonzero({m.src})", "i"),
-                     (f"np.nonzero({m.src})[0]", "i"), (f"np.unique({a.src})", a.dt),
-                     (f"np.where({m.src})[0]", "i"), (f"np.extract({m.src}, {a.src})", a.dt),
-                     (f"np.delete({a.src}, np.argmax({a.src}))", a.dt),
-                     (f"{w.par(a)}[np.nonzero({m.src})]", a.dt),
-                     (f"{w.par(a)}[: {m.src}.sum()]", a.dt), (f"{w.par(a)}[np.argmax({m.src}):]", a.dt))
+    src, dt = w.pick(
+        (f"np.compress({m.src}, {a.src})", a.dt),
+        (f"np.flatnonzero({m.src})", "i"),
+        (f"np.nonzero({m.src})[0]", "i"),
+        (f"np.unique({a.src})", a.dt),
+        (f"np.where({m.src})[0]", "i"),
+        (f"np.extract({m.src}, {a.src})", a.dt),
+        (f"np.delete({a.src}, np.argmax({a.src}))", a.dt),
+        (f"{w.par(a)}[np.nonzero({m.src})]", a.dt),
+        (f"{w.par(a)}[: {m.src}.sum()]", a.dt),
+        (f"{w.par(a)}[np.argmax({m.src}):]", a.dt),
+    )
     return E(src, "dyn", (), dt)
 
 
@@ -1209,12 +1553,19 @@ def dynamic_arithmetic(w: Writer) -> E:
     d = w.dyn()
     if d.dt == "b":
         return d
-    src = w.pick(f"({d.src} * {w.const(d.dt)})", f"np.sort({d.src})", f"{w.par(d)}[::-1]",
-                 f"np.cumsum({d.src})", f"np.abs({d.src})", f"np.diff({d.src})", f"{w.par(d)}[1:]")
+    src = w.pick(
+        f"({d.src} * {w.const(d.dt)})",
+        f"np.sort({d.src})",
+        f"{w.par(d)}[::-1]",
+        f"np.cumsum({d.src})",
+        f"np.abs({d.src})",
+        f"np.diff({d.src})",
+        f"{w.par(d)}[1:]",
+    )
     return replace(d, src=src, owned=False, name=False, dt="f" if "." in src else d.dt)
 
 
-# --- conditions -----------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------
 
 
 @rule("cond", "c")
@@ -1231,7 +1582,9 @@ def comparison_numbers(w: Writer) -> E:
 @rule("cond", "bp")
 def chained(w: Writer) -> E:
     a, b = w.number(True), w.number(True)
-    return E(w.pick(f"0 < {a.src} < 2", f"{a.src} <= {b.src} < 5", f"1 > {b.src} != {a.src}"), "cond")
+    return E(
+        w.pick(f"0 < {a.src} < 2", f"{a.src} <= {b.src} < 5", f"1 > {b.src} != {a.src}"), "cond"
+    )
 
 
 @rule("cond", "bp")
@@ -1243,8 +1596,16 @@ def connected(w: Writer) -> E:
 @rule("cond", "b")
 def of_mask(w: Writer) -> E:
     m = w.mask(w.some_length())
-    return E(w.pick(f"{m.src}.any()", f"{m.src}.all()", f"np.any({m.src})", f"{m.src}.sum() > 1",
-                    f"not np.all({m.src})"), "cond")
+    return E(
+        w.pick(
+            f"{m.src}.any()",
+            f"{m.src}.all()",
+            f"np.any({m.src})",
+            f"{m.src}.sum() > 1",
+            f"not np.all({m.src})",
+        ),
+        "cond",
+    )
 
 
 @rule("cond", "b")
@@ -1256,11 +1617,19 @@ def of_length(w: Writer) -> E:
 @rule("cond", "bp")
 def truth(w: Writer) -> E:
     x = w.num(True)
-    return E(w.pick(x.src, f"np.isnan({x.src})", f"{x.src} in (0, 1, 2)", f"{x.src} == {x.src}",
-                    f"np.isfinite({x.src})"), "cond")
+    return E(
+        w.pick(
+            x.src,
+            f"np.isnan({x.src})",
+            f"{x.src} in (0, 1, 2)",
+            f"{x.src} == {x.src}",
+            f"np.isfinite({x.src})",
+        ),
+        "cond",
+    )
 
 
-# --- statements -----------------------------------------------------------------------------------
+# --- statements -----------------------------------------------------------------------
 
 
 @rule("statement", "c")
@@ -1276,8 +1645,15 @@ def assign_number(w: Writer) -> None:
 @rule("statement", "ri")
 def assign_matrix(w: Writer) -> None:
     m = w.assign(w.mat((1 + w.r.randrange(3), 1 + w.r.randrange(3))))
-    w.assign(E(f"{m.src}{w.pick('[0]', '.max(axis=0)', '[-1]')}" if m.exact else f"{m.src}[0]",
-               "arr", m.shape[1:], m.dt, m.exact))
+    w.assign(
+        E(
+            f"{m.src}{w.pick('[0]', '.max(axis=0)', '[-1]')}" if m.exact else f"{m.src}[0]",
+            "arr",
+            m.shape[1:],
+            m.dt,
+            m.exact,
+        )
+    )
 
 
 @rule("statement", "i")
@@ -1292,8 +1668,9 @@ def in_place(w: Writer) -> None:
     n = x.shape[0]
     w.only_exact += 1
     for _ in range(1 + w.r.randrange(2)):
-        other = w.pick(lambda: w.const(), lambda: w.numeric(n, True).src,
-                       lambda: w.number(True).src)()
+        other = w.pick(
+            lambda: w.const(), lambda: w.numeric(n, True).src, lambda: w.number(True).src
+        )()
         w.line(f"{x.src} {w.pick('+=', '-=', '*=', '/=')} {other}")
     w.only_exact -= 1
 
@@ -1304,9 +1681,14 @@ def write_masked(w: Writer) -> None:
     n = x.shape[0]
     w.only_exact += 1
     m = w.mask(n)
-    text = w.pick(f"[{m.src}] = {w.const(x.dt)}", f"[{m.src}] = {w.number(True).src}",
-                  f"[{m.src}] += 1", f"[{m.src}] = {w.par(w.numeric(n, True))}[{m.src}]",
-                  f"[{m.src}] *= 2", f"[np.nonzero({m.src})] = 0")
+    text = w.pick(
+        f"[{m.src}] = {w.const(x.dt)}",
+        f"[{m.src}] = {w.number(True).src}",
+        f"[{m.src}] += 1",
+        f"[{m.src}] = {w.par(w.numeric(n, True))}[{m.src}]",
+        f"[{m.src}] *= 2",
+        f"[np.nonzero({m.src})] = 0",
+    )
     w.only_exact -= 1
     w.line(x.src + text)
 
@@ -1329,9 +1711,14 @@ def write_slice(w: Writer) -> None:
     n = x.shape[0]
     w.only_exact += 1
     k = w.r.randrange(n)
-    text = w.pick(f"[{k}:] = {w.number(True).src}", f"[:] = {w.numeric(n, True).src}",
-                  f"[:{n - k}] = {w.numeric(n - k, True).src}", "[::2] *= 2", f"[{k}:] += 1",
-                  f"[...] = {w.const(x.dt)}")
+    text = w.pick(
+        f"[{k}:] = {w.number(True).src}",
+        f"[:] = {w.numeric(n, True).src}",
+        f"[:{n - k}] = {w.numeric(n - k, True).src}",
+        "[::2] *= 2",
+        f"[{k}:] += 1",
+        f"[...] = {w.const(x.dt)}",
+    )
     w.only_exact -= 1
     w.line(x.src + text)
 
@@ -1349,8 +1736,14 @@ def write_view(w: Writer) -> None:
 @rule("statement", "ri", gpu=False)
 def write_sorted(w: Writer) -> None:
     x = _copied(w)
-    w.line(w.pick(f"{x.src}.sort()", f"{x.src}.fill({w.const('u')})", f"np.copyto({x.src}, 1)",
-                  f"{x.src}[::-1].sort()"))
+    w.line(
+        w.pick(
+            f"{x.src}.sort()",
+            f"{x.src}.fill({w.const('u')})",
+            f"np.copyto({x.src}, 1)",
+            f"{x.src}[::-1].sort()",
+        )
+    )
 
 
 def _copied(w: Writer) -> E:
@@ -1422,10 +1815,20 @@ def loop(w: Writer) -> None:
     start = w.pick("0.0", "0", "v[0]" if w.vars[0].dt != "b" else "1")
     w.line(f"{s} = {start}")
     kind = w.r.randrange(5)
-    add = w.pick(f"{s} += {x}", f"{s} = max({s}, {x})", f"{s} = {s} * 0.5 + {x}", f"{s} += 1",
-                 f"{s} = {s} - {x}" if a.dt != "u" else f"{s} = {s} + {x}")
-    stop = w.pick("", "", f"if {x} > {w.const(a.dt)}:\n@break", f"if {x} != {x}:\n@continue",
-                  f"if {x} < {s}:\n@break")
+    add = w.pick(
+        f"{s} += {x}",
+        f"{s} = max({s}, {x})",
+        f"{s} = {s} * 0.5 + {x}",
+        f"{s} += 1",
+        f"{s} = {s} - {x}" if a.dt != "u" else f"{s} = {s} + {x}",
+    )
+    stop = w.pick(
+        "",
+        "",
+        f"if {x} > {w.const(a.dt)}:\n@break",
+        f"if {x} != {x}:\n@continue",
+        f"if {x} < {s}:\n@break",
+    )
     if kind < 2:
         w.line(f"for {x} in {a.src}:")
         body = [stop, add]
@@ -1465,8 +1868,9 @@ def collected(w: Writer) -> None:
     w.line(f"{name} = []")
     w.line(f"for {x} in {a.src}:")
     w.block(lambda: w.line(f"{name}.append({w.pick(x, f'{x} * 2', f'abs({x})', f'float({x})')})"))
-    w.vars.append(E(f"np.array({name})", "arr", a.shape, "f" if a.dt == "f" else "i", owned=True,
-                    name=True))
+    w.vars.append(
+        E(f"np.array({name})", "arr", a.shape, "f" if a.dt == "f" else "i", owned=True, name=True)
+    )
 
 
 @rule("statement", "p", gpu=False)
@@ -1482,20 +1886,44 @@ def running(w: Writer) -> None:
         w.block(lambda: w.line(f"{name}.append({x})"))
 
     w.block(body)
-    w.vars.append(E(w.pick(f"len({name})", f"{name}[-1]", f"sum({name})"), "num", (),
-                    a.dt if a.dt == "f" else "i", name=True))
+    w.vars.append(
+        E(
+            w.pick(f"len({name})", f"{name}[-1]", f"sum({name})"),
+            "num",
+            (),
+            a.dt if a.dt == "f" else "i",
+            name=True,
+        )
+    )
 
 
 @rule("statement", "p", gpu=False)
 def guarded(w: Writer) -> None:
     name = w.name()
     x = w.number(True)
-    what = w.pick("ValueError", "(ValueError, ZeroDivisionError)", "Exception", "ZeroDivisionError",
-                  "OverflowError", "ArithmeticError")
+    what = w.pick(
+        "ValueError",
+        "(ValueError, ZeroDivisionError)",
+        "Exception",
+        "ZeroDivisionError",
+        "OverflowError",
+        "ArithmeticError",
+    )
     w.line("try:")
-    w.block(lambda: w.line(name + " = " + w.pick(
-        f"math.sqrt({x.src})", f"1.0 / float({x.src})", f"int({x.src})", f"int({x.src}) % 3",
-        f"10 // int({x.src})", f"1 / ({x.src})")))
+    w.block(
+        lambda: w.line(
+            name
+            + " = "
+            + w.pick(
+                f"math.sqrt({x.src})",
+                f"1.0 / float({x.src})",
+                f"int({x.src})",
+                f"int({x.src}) % 3",
+                f"10 // int({x.src})",
+                f"1 / ({x.src})",
+            )
+        )
+    )
     w.line(f"except {what}:")
     w.block(lambda: w.line(f"{name} = {w.const()}"))
     w.vars.append(E(name, "num", (), "f", name=True))
@@ -1506,9 +1934,15 @@ def helper(w: Writer) -> None:
     if w.depth > 1:
         return
     name = w.name()
-    body, kind = w.pick(("x * 2 + 1", "arr"), ("x - x.mean()", "arr"), ("np.sort(x)", "arr"),
-                        ("np.where(x > 0, x, 0.0)", "arr"), ("x[x > 0].sum()", "num"),
-                        ("x.max() if x[0] > 0 else x.min()", "num"), ("x.sum() / len(x)", "num"))
+    body, kind = w.pick(
+        ("x * 2 + 1", "arr"),
+        ("x - x.mean()", "arr"),
+        ("np.sort(x)", "arr"),
+        ("np.where(x > 0, x, 0.0)", "arr"),
+        ("x[x > 0].sum()", "num"),
+        ("x.max() if x[0] > 0 else x.min()", "num"),
+        ("x.sum() / len(x)", "num"),
+    )
     if w.chance(0.5):
         w.line(f"{name} = lambda x: {body}")
     else:
@@ -1558,7 +1992,7 @@ def quiet(w: Writer) -> None:
     w.vars.append(E(x, "arr", a.shape, "f", name=True, owned=True))
 
 
-# --- the function, and arrays for it --------------------------------------------------------------
+# --- the function, and arrays for it --------------------------------------------------
 
 
 @dataclass
@@ -1586,14 +2020,17 @@ class Function:
         return cls(source, w.inexact, w.used)
 
 
-def slices(r: Any, length: int, dtype: str, wild: bool = True) -> tuple[np.ndarray, int]:
-    """An array of more slices than the plain loop would get, and the axis."""
+def slices(r: Any, length: int, dtype: str, kinds: int = 4) -> tuple[np.ndarray, int]:
+    """An array of more slices than the plain loop would get, and the axis.
+
+    `kinds`: 2 without NaN and infinities, 3 without numbers of all sizes, 4 with everything.
+    """
     counts = [(17 + r.randrange(44),), (4 + r.randrange(4), 5 + r.randrange(3))][r.randrange(2)]
     shape = list(counts)
     axis = r.randrange(len(shape) + 1)
     shape.insert(axis, length)
     rng = np.random.default_rng(r.randrange(2**32))
-    kind = r.randrange(4 if wild else 3)
+    kind = r.randrange(kinds)
     x = _numbers(rng, shape, np.dtype(dtype), kind)
     order = r.randrange(5)
     if order == 1:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
+from random_functions import DTYPES, THEMES, Function, slices
 
 import xpapply
-from random_functions import DTYPES, THEMES, Function, slices
 from xpapply import paths, planner, traced
 
 SAMPLE = 200
@@ -111,7 +111,8 @@ def problem(r, theme, gpu=False):
     dtype = r.choice(DTYPES)
     length = 1 + r.randrange(9)
     function = Function.draw(r, length, dtype, theme, gpu)
-    arr, axis = slices(r, length, dtype, wild=not (function.inexact or gpu))
+    # CuPy has its own ways with NaN; sums that overflow depend on their order
+    arr, axis = slices(r, length, dtype, 2 if gpu else 3 if function.inexact else 4)
     return function, axis, arr
 
 
@@ -177,7 +178,7 @@ def test_most_are_vectorised(theme):
     assert fast >= 0.8 * count, loops
 
 
-# --- CuPy -------------------------------------------------------------------------------------------
+# --- CuPy -----------------------------------------------------------------------------
 
 
 @pytest.mark.gpu
@@ -198,10 +199,10 @@ def test_cupy(cupy, theme):
 def test_most_are_vectorised_for_cupy(cupy):
     ran = [
         _check_cupy(cupy, *problem(random.Random(seed), "everything", gpu=True))
-        for seed in range(100)
+        for seed in range(60)
     ]
     known = [x for x in ran if x is not None]
-    assert len(known) > 40
+    assert len(known) > 30
     assert sum(known) >= 0.8 * len(known)
 
 
@@ -229,5 +230,7 @@ def _check_cupy(cupy, function, axis, arr):
     if want.dtype.kind == "f":
         assert_close(got, want, arr)
     else:
-        np.testing.assert_array_equal(got, want)
+        # what becomes of NaN and infinities as integers is not defined
+        defined = want != np.iinfo(want.dtype).min if want.dtype.kind == "i" else ...
+        np.testing.assert_array_equal(got[defined], want[defined])
     return True
