@@ -30,7 +30,7 @@ class Ref:
     """The result of call number `index`, or the part `item` of it; number 0 is the slice."""
 
     index: int
-    item: tuple[int, ...] = ()
+    item: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +283,15 @@ def _gathered(value: Any, index: Any) -> Any:
     if isinstance(value, Ragged):
         return value.take(index)
     if isinstance(value, (tuple, list)):
-        return [_gathered(x, index) for x in value]
+        found = _Parts(_gathered(x, index) for x in value)
+        for name, x in getattr(value, "__dict__", {}).items():
+            setattr(found, name, _gathered(x, index))
+        return found
     return value
+
+
+class _Parts(list):
+    """Several results, some of which may have only a name."""
 
 
 def filled(tree: Any, values: Any) -> Any:
@@ -292,7 +299,7 @@ def filled(tree: Any, values: Any) -> Any:
     if isinstance(tree, Ref):
         found = values[tree.index]
         for k in tree.item:
-            found = found[k]
+            found = vars(found)[k] if isinstance(k, str) else found[k]
         return found
     if isinstance(tree, tuple):
         return tuple(filled(x, values) for x in tree)

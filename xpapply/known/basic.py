@@ -137,10 +137,43 @@ def _same(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return args[0]
 
 
+_OF_TRUTHS = frozenset(
+    "bitwise_and bitwise_or bitwise_xor less less_equal greater greater_equal equal "
+    "not_equal".split()
+)
+
+
+def _math(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A function of Python's `math`, which raises where NumPy warns."""
+    name, *numbers = args
+    with np.errstate(all="ignore"):
+        return Rows(getattr(xp, name)(*(x.array if isinstance(x, Rows) else x for x in numbers)))
+
+
+def _whole_numbers(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """Arithmetic of NumPy's integers, and whether there is room for the result.
+
+    NumPy warns of one integer that overflows, but not of arrays of them.
+    """
+    name, operands, dtype = args
+    given = [x.array if isinstance(x, Rows) else xp.asarray(x) for x in operands]
+    function = getattr(xp, name)
+    info = np.iinfo(dtype)
+    if info.bits < 64:
+        wide = function(*(x.astype(np.int64) for x in given))
+        fits = (wide >= info.min) & (wide <= info.max)
+    else:
+        wide = function(*(x.astype(np.float64) for x in given))
+        fits = (wide > info.min / 2 - (info.min == 0)) & (wide < info.max / 2)
+    return (Rows(function(*(x.astype(dtype) for x in given))), Rows(fits))
+
+
 def _python(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """Arithmetic of Python numbers: it raises where NumPy's warns, and so never warns."""
     name, a, b, dtype = args
     a, b = (x.array if isinstance(x, Rows) else x for x in (a, b))
+    if name not in _OF_TRUTHS:  # True + True is 2
+        a, b = (x * 1 if x.dtype == bool else x for x in (xp.asarray(a), xp.asarray(b)))
     with np.errstate(all="ignore"):
         return Rows(getattr(xp, name)(a, b).astype(dtype))
 
@@ -270,6 +303,8 @@ SAME = _rows("copy", _same)
 PYTHON = _rows("Python arithmetic", _python, "new")
 MATMUL = _rows("matmul", _matmul, "new")
 MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, "new")
+MATH = _rows("math", _math, "new")
+WHOLE_NUMBERS = _rows("arithmetic of integers", _whole_numbers, "new")
 UNIQUE_COUNT = _rows("count of unique", _unique_count, "new")
 UNIQUE = _rows("unique", _unique, "new")
 BINCOUNT = _rows("bincount", _counts, "new")

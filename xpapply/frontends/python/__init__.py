@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 import math
+import random
+import sys
 import time
 import types
 import warnings
@@ -54,6 +56,7 @@ class Tracing:
             With the reason and the user's line. Any other exception is that of ``f``.
         """
         started = time.perf_counter()
+        states = _random_states()
         recorder = Recorder(self._library)
         stage = Stage(recorder, self.watch, self._models)
         recorder.stage = stage
@@ -72,16 +75,52 @@ class Tracing:
                 warnings.simplefilter("ignore")
                 result = f(tracer, *args, **kwargs)
                 stage.check()
+                if _drew(states):
+                    raise recorder.refuse("it draws random numbers")
                 found = recorder.path(_plain(result))
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
+            _drew(states)
             if recorder.refused is not None:
                 raise recorder.refused from None
             raise Raises(f"it raises {type(error).__name__}: {error}") from error
         self.catches = stage.catches
         self.seconds = time.perf_counter() - started
         return found
+
+
+def _random_states() -> list[tuple[Any, Any, Any]]:
+    """The global random generators: what they are, and how to put that back."""
+    found: list[tuple[Any, Any, Any]] = [(random.getstate, random.setstate, random.getstate())]
+    get = np.random.get_state
+    found.append((lambda: _flat(get()), np.random.set_state, get()))
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "get_rng_state"):
+        found.append(
+            (
+                lambda: torch.get_rng_state().numpy().tobytes(),
+                torch.set_rng_state,
+                torch.get_rng_state(),
+            )
+        )
+    return found
+
+
+def _flat(state: Any) -> Any:
+    return [x.tobytes() if isinstance(x, np.ndarray) else x for x in state]
+
+
+def _drew(states: list[tuple[Any, Any, Any]]) -> bool:
+    """Whether random numbers were drawn; the generators are put back."""
+    drew = False
+    for get, put, was in states:
+        then = was.numpy().tobytes() if hasattr(was, "numpy") else was
+        then = _flat(was) if isinstance(was, tuple) and isinstance(was[0], str) else then
+        if get() != then:
+            put(was)
+            drew = True
+    return drew
 
 
 def _plain(result: Any) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...errors import TraceError
 from ...known import basic, find
 from ...known.rules import ufunc_row
 from . import ragged
@@ -28,7 +31,9 @@ def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:
         raise recorder.refuse(f"an array is made of a {type(tree).__name__}")
     if any(not isinstance(t, Tracer) for t in found):
         raise recorder.refuse("an array is made of tensors")
-    real = np.asanyarray(values(tree), dtype)
+    real = recorder.real(lambda: np.asanyarray(values(tree), dtype))
+    for x in found:
+        fits(x, real.dtype)
     if real.dtype.kind not in "biufc":
         raise recorder.refuse(f"an array of dtype {real.dtype}")
     return recorder.call(
@@ -45,6 +50,8 @@ def cast(x: Tracer, dtype: Any) -> Any:
     dtype = np.dtype(dtype)
     if dtype.kind not in "biufc":
         raise x.recorder.refuse(f"a cast to {dtype}")
+
+    fits(x, dtype)
 
     def real(value: Any, _: Any) -> Any:
         return np.asarray(value).astype(dtype)[()] if np.ndim(value) == 0 else value.astype(dtype)
@@ -94,6 +101,8 @@ def ufunc_call(
                 return found
         if ufunc is np.power:
             _check_power(inputs)
+        if ufunc in _CHECKED and not kwargs and all(map(_one_integer, inputs)):
+            return _whole_number(recorder, ufunc, inputs)
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, kwargs, check=False)
     if method in ("reduce", "accumulate", "outer"):
         return recorder.call(ufunc_row(ufunc, method), getattr(ufunc, method), inputs, kwargs)
@@ -107,11 +116,33 @@ def _strong(ufunc: Any, inputs: tuple, kwargs: dict) -> tuple:
     kinds = [_kind(x) for x in inputs]
     if all(isinstance(k, type) for k in kinds):
         return inputs
-    loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+    loop = recorder_of(inputs).real(lambda: ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout)))
     return tuple(
         cast(x, dtype) if isinstance(x, Tracer) and x.weak else x
         for x, dtype in zip(inputs, loop, strict=False)
     )
+
+
+def recorder_of(tree: Any) -> Recorder:
+    """The recorder of the tracers in arguments."""
+    return next(tracers(tree)).recorder  # type: ignore[no-any-return]
+
+
+def fits(x: Any, dtype: Any) -> None:
+    """A Python integer that does not fit into an integer dtype raises."""
+    dtype = np.dtype(dtype)
+    if not isinstance(x, Tracer) or x.ref is None or not x.weak or type(x.value) is not int:
+        return
+    if dtype.kind not in "iu":
+        return
+    info = np.iinfo(dtype)
+    if not info.min <= x.value <= info.max:
+        x.recorder.raised(OverflowError(f"{x.value} does not fit into {dtype}"))
+        raise TraceError(f"{x.value} does not fit into {dtype}")
+    if info.min > -(2**53):
+        must(x >= int(info.min))
+    if info.max < 2**53:
+        must(x <= int(info.max))
 
 
 def _kind(x: Any) -> Any:
@@ -120,6 +151,43 @@ def _kind(x: Any) -> Any:
     if type(value) in (bool, int, float, complex):
         return np.dtype(bool) if type(value) is bool else type(value)
     return np.asarray(value).dtype
+
+
+_CHECKED = (np.add, np.subtract, np.multiply, np.negative, np.absolute)
+
+
+def _one_integer(x: Any) -> bool:
+    value = x.value if isinstance(x, Tracer) else x
+    return isinstance(value, np.integer) or type(value) is int
+
+
+def _whole_number(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
+    """Arithmetic of single integers, of which NumPy warns if they overflow."""
+    with warnings.catch_warnings(record=True) as caught, np.errstate(over="warn"):
+        warnings.simplefilter("always")
+        # the operators of NumPy's scalars check for overflow, ufuncs do not
+        given = values(inputs)
+        real = recorder.real(_SCALAR[ufunc], *given)
+    if caught:
+        recorder.raised(OverflowError("an integer overflows"))
+        raise TraceError("an integer overflows")
+    found, fit = recorder.call(
+        basic.WHOLE_NUMBERS,
+        lambda *_: (real, np.True_),
+        (ufunc.__name__, inputs, real.dtype),
+        check=False,
+    )
+    must(fit)
+    return found
+
+
+_SCALAR: dict[Any, Callable[..., Any]] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.negative: operator.neg,
+    np.absolute: operator.abs,
+}
 
 
 def _check_power(inputs: tuple) -> None:
@@ -269,7 +337,7 @@ def _copyto(recorder: Recorder, dst: Any, src: Any, where: Any = True) -> None:
     if not isinstance(dst, Tracer) or not isinstance(dst.value, np.ndarray):
         raise recorder.refuse("numpy.copyto into something that is no array")
     src = as_array(recorder, src)
-    np.copyto(dst.value.copy(), values(src), where=values(where))  # the user's TypeError
+    recorder.real(lambda: np.copyto(dst.value.copy(), values(src), where=values(where)))
     if where is True:
         setitem(dst, Ellipsis, src if np.ndim(values(src)) else src.reshape(()))
         return
@@ -350,7 +418,7 @@ def _delete(recorder: Recorder, arr: Any, obj: Any, axis: Any = None) -> Any:
         raise recorder.refuse("numpy.delete of positions that depend on the slice")
     if obj.value.dtype == bool:
         return compressed(arr, ~obj)
-    np.delete(arr.value, obj.value)  # an IndexError is the user's
+    recorder.real(np.delete, arr.value, obj.value)
     keep = recorder.constant(np.ones(arr.shape, bool))
     keep.owned = True
     setitem(keep, obj, False)
@@ -396,7 +464,7 @@ def _unique_part(**flags: bool) -> Callable[..., Any]:
 
 def _bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     x, minlength = as_array(recorder, x), int(minlength)
-    real = np.bincount(values(x), values(weights), minlength)
+    real = recorder.real(lambda: np.bincount(values(x), values(weights), minlength))
     if isinstance(x, Tracer) and x.ref is not None and x.size:
         top = function_call(recorder, np.max, (x,), {})
         must(function_call(recorder, np.min, (x,), {}) >= 0)
@@ -424,7 +492,14 @@ def copied(x: Any) -> Any:
     return Tracer(x.recorder, np.array(x.value), x.ref)
 
 
+def _known(a: Any) -> None:
+    """Values of a mask of which somebody wants to know how many they are."""
+    if isinstance(a, ragged.Selected):
+        a.ref  # noqa: B018
+
+
 def _shape(recorder: Recorder, a: Any) -> Any:
+    _known(a)
     return np.shape(values(as_array(recorder, a)))
 
 
@@ -435,6 +510,7 @@ def _ndim(recorder: Recorder, a: Any) -> Any:
 def _size(recorder: Recorder, a: Any, axis: Any = None) -> Any:
     if isinstance(a, ragged.Selected) and axis is None:
         return a.length()
+    _known(a)
     return np.size(values(as_array(recorder, a)), axis)
 
 
@@ -520,6 +596,7 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
         item = item.value
     changed = x.value.copy()
     recorder.real(changed.__setitem__, values(key), values(item))
+    fits(item, x.dtype)
     if isinstance(item, Tracer) and not isinstance(item.value, np.ndarray):
         if (
             item.ref is not None
@@ -594,6 +671,8 @@ def attribute(x: Tracer, name: str) -> Any:
         return x.length()
     if name == "shape" and isinstance(x, ragged.Selected):
         return (x.length(),)
+    if name == "nbytes":
+        _known(x)
     if name in _PLAIN:
         return getattr(x.value, name)  # an AttributeError is the user's
     if x.weak:
@@ -635,7 +714,7 @@ def _whole(x: Tracer) -> Any:
 
 def _astype(x: Tracer, dtype: Any, *args: Any, **kwargs: Any) -> Any:
     dtype = np.dtype(getattr(dtype, "__xpapply_real__", dtype))
-    x.value.astype(dtype, *args, **kwargs)  # the user's exceptions
+    x.recorder.real(lambda: x.value.astype(dtype, *args, **kwargs))
     if kwargs.get("copy", True) is False and dtype == x.dtype:
         return x
     return copied(x) if dtype == x.dtype else cast(x, dtype)

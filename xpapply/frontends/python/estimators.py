@@ -8,7 +8,7 @@ import numpy as np
 
 from ...known import Known, NoRule, Rows
 from . import arrays
-from .stage import Forbidden
+from .stage import Forbidden, Stage
 from .tracer import Tracer
 
 _METHODS = frozenset(
@@ -22,6 +22,22 @@ _METHODS = frozenset(
         "inverse_transform",
     ]
 )
+
+
+def substitute(stage: Stage, x: Any, name: str) -> Any:
+    """What stands for an object of scikit-learn."""
+    parts = [x]
+    if hasattr(x, "get_params"):
+        parts += [p for p in x.get_params(deep=True).values() if hasattr(p, "get_params")]
+    for part in parts:
+        known = type(part).__module__.partition(".")[0] == "sklearn"
+        if not known or type(part).__name__ == "FunctionTransformer" or _in_place(part):
+            return Forbidden(stage, x, name)
+    return Estimator(stage, x, name)
+
+
+def _in_place(x: Any) -> bool:
+    return getattr(x, "copy", True) is False
 
 
 class Estimator(Forbidden):

@@ -72,6 +72,8 @@ class _Lowering:
         if isinstance(x, Ref):
             found = self.results[x.index]
             for k in x.item:
+                if isinstance(k, str):
+                    raise UnsupportedError(f"a result called {k}")
                 found = found[k]
             return found
         if isinstance(x, tuple):

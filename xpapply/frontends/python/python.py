@@ -11,10 +11,9 @@ import numpy as np
 
 from ...errors import TraceError
 from ...known import basic
-from ...known.rules import ufunc_row
 from . import ragged
 from .arrays import as_array, cast, function_call, ufunc_call
-from .tracer import Recorder, Traced, Tracer, must, tracers, values
+from .tracer import LARGEST, Recorder, Traced, Tracer, must, tracers, values
 
 # --- numbers ------------------------------------------------------------------------------
 
@@ -31,6 +30,13 @@ def plain(x: Tracer, kind: type) -> Any:
         return value
     if np.ndim(x.value):
         raise x.recorder.refuse(f"{kind.__name__}() of an array")
+    if kind is int and np.asarray(x.value).dtype.name in ("int64", "uint64"):
+        if abs(value) > LARGEST:
+            x.recorder.raised(OverflowError("a large Python integer"))
+            raise TraceError("a large Python integer")
+        must(x <= int(LARGEST))
+        if np.asarray(x.value).dtype.name == "int64":
+            must(x >= -int(LARGEST))
     return x.recorder.call(
         basic.CAST, lambda _: value, (x,), batch=((x, np.dtype(kind)), {}), check=False
     )
@@ -42,7 +48,7 @@ def whole(x: Tracer, ufunc: Any, python: Callable[[Any], int]) -> Any:
     if x.ref is None:
         return value
     if np.asarray(x.value).dtype.kind in "fc":
-        must(abs(x) < 2.0**62)  # NaN and inf raise in Python
+        must(abs(x) <= LARGEST)  # NaN and inf raise in Python
         x = ufunc_call(x.recorder, ufunc, "__call__", (x,), {})
     return plain(x, int)
 
@@ -141,7 +147,7 @@ def _truths(name: str) -> Callable[..., Any]:
     python = getattr(builtins, name)
 
     def truths(recorder: Recorder, iterable: Any, /) -> Any:
-        iterable = _listed(iterable)
+        # an iterator is not read beyond the first answer
         x = _vector(recorder, iterable)
         if x is None:
             return python(iterable)
@@ -172,7 +178,14 @@ def real(x: Any) -> Any:
 def _type(recorder: Recorder, x: Any, *rest: Any) -> Any:
     if rest:
         raise recorder.refuse("a class is made")
-    return type(x.value) if isinstance(x, Traced) else type(x)
+    if isinstance(x, Traced):
+        return type(x.value)
+    cls = type(real(x))
+    return cls.__mro__[1] if hasattr(x, "_xp_stage") and cls is type(x) else cls
+
+
+def _callable(recorder: Recorder, x: Any, /) -> bool:
+    return callable(real(x))
 
 
 def _hasattr(recorder: Recorder, x: Any, name: str, /) -> bool:
@@ -206,6 +219,7 @@ BUILTINS: dict[str, Callable[..., Any]] = {
     "type": _type,
     "hasattr": _hasattr,
     "len": _len,
+    "callable": _callable,
 }
 """Builtins that are replaced; each gets the recorder first."""
 
@@ -322,7 +336,6 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
     if name not in _DOMAINS:
         return None
     numpy_name, domain = _DOMAINS[name]
-    ufunc = getattr(np, numpy_name)
 
     def function(*args: Any) -> Any:
         if not any(map(_moving, args)):
@@ -341,7 +354,9 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
             must(numbers[1] != 0)
             must(_finite(numbers[0]))
         given = tuple(numbers)
-        found = recorder.call(ufunc_row(ufunc), lambda *a: python(*a), given, check=False)
+        found = recorder.call(
+            basic.MATH, lambda *a: python(*a), given, batch=((numpy_name, *given), {}), check=False
+        )
         if name in ("exp", "expm1", "sinh", "cosh", "hypot"):
             must(_finite(found) if _all_finite(given) else found == found)
         return found

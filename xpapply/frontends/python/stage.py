@@ -9,6 +9,7 @@ no shared module is patched. What ``f`` reaches is noted for `Watch`.
 from __future__ import annotations
 
 import builtins
+import collections
 import contextlib
 import dis
 import functools
@@ -117,6 +118,14 @@ class Substitute:
     def __hash__(self) -> int:
         return hash(self.__xpapply_real__)
 
+    def __str__(self) -> str:
+        raise self._xp_stage.recorder.refuse(f"the text of {self._xp_name}")
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
     def __setattr__(self, name: str, item: Any) -> None:
         raise self._xp_stage.recorder.refuse(f"it sets {self._xp_name}.{name}")
 
@@ -190,7 +199,8 @@ class Function(Substitute):
             return lambda *args, **kwargs: self._xp_stage.ufunc(what, name, args, kwargs)
         if isinstance(what, np.ufunc) and name == "at":
             raise self._xp_stage.recorder.refuse(f"{self._xp_name}.at")
-        return getattr(what, name)
+        value = getattr(what, name)
+        return value if type(value) in _PLAIN else Forbidden(self._xp_stage, value, name)
 
 
 class Type(Substitute):
@@ -265,6 +275,17 @@ class Object(Substitute):
 
     def __setitem__(self, key: Any, item: Any) -> None:
         raise self._xp_stage.recorder.refuse(f"it writes into {self._xp_name}")
+
+    def __eq__(self, other: object) -> Any:
+        what = self.__xpapply_real__
+        if type(what).__eq__ is object.__eq__:
+            return what is real(other)
+        return self._xp_stage.special(what, self, "__eq__")(other)
+
+    def __hash__(self) -> int:
+        if type(self.__xpapply_real__).__hash__ is not object.__hash__:
+            raise self._xp_stage.recorder.refuse(f"the hash of {self._xp_name}")
+        return hash(self.__xpapply_real__)
 
 
 class FrozenList(list):
@@ -374,11 +395,19 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
             return "it is a generator or coroutine"
         free = frozenset(code.co_freevars)
     line = code.co_firstlineno
+    before: Any = None
+    inward = [n for n in code.co_names if n.startswith("__") and n not in ("__name__", "__doc__")]
+    if inward:
+        file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+        return f"it uses {inward[0]} ({file}:{line})"
     for step in dis.get_instructions(code):
         if step.starts_line is not None:
             line = step.starts_line if not isinstance(step.starts_line, bool) else line
             line = getattr(step, "line_number", None) or line
         what = _WRITES.get(step.opname)
+        if step.opname == "IS_OP" and before not in (None, True, False, Ellipsis):
+            what = "it compares identities by `is`"
+        before = step.argval if step.opname == "LOAD_CONST" else step.opname
         if step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free:
             what = "it writes the variable {} of an enclosing function"
         if what is not None:
@@ -401,10 +430,36 @@ class _Globals(dict):
         self._xp_stage, self._own = stage, function.__globals__
 
     def __missing__(self, name: str) -> Any:
+        self._xp_stage.watch.item(self._own, name)  # also if it is not there: it may come
         value = self._own[name]  # a KeyError sends Python on to the builtins
-        self._xp_stage.watch.item(self._own, name)
         made = self[name] = self._xp_stage.substitute(value, name)
         return made
+
+
+_STANDARD = frozenset(dir(BaseException)) | set(vars(collections.namedtuple("_Standard", "a")))
+
+
+def _own_names(cls: type) -> list[str]:
+    """What a class has that named tuples and exceptions do not have by themselves."""
+    known = set(getattr(cls, "_fields", ())) | {"__module__", "__doc__", "__weakref__", "__dict__"}
+    known |= {"__orig_bases__", "__annotations__", "__static_attributes__", "__firstlineno__"}
+    mro = [c for c in cls.__mro__ if c.__module__ != "builtins"]
+    names = {
+        name
+        for c in mro
+        for name, x in vars(c).items()
+        if not (name in _STANDARD and not _written(x))
+    }
+    return sorted(names - known)
+
+
+def _written(x: Any) -> bool:
+    """Whether a function stands in a user's file."""
+    code = getattr(getattr(x, "__func__", x), "__code__", None)
+    return code is not None and not code.co_filename.startswith(("<", _STDLIB))
+
+
+_STDLIB = os.path.dirname(os.__file__) + os.sep
 
 
 def _elements(x: Any) -> list[Any]:
@@ -428,6 +483,8 @@ class Stage:
         self._made: dict[int, tuple[Any, Any]] = {}
         self.catches = False
         self._frozen: list[tuple[Any, list[Any], str]] = []
+        self.checks: list[Callable[[], bool]] = []
+        """Whether nothing was written into constants of other libraries."""
 
     def check(self) -> None:
         """Refuse if something was written into a container that ``f`` did not make."""
@@ -435,6 +492,8 @@ class Stage:
             now = _elements(made)
             if len(now) != len(was) or any(a is not b for a, b in zip(now, was, strict=True)):
                 raise self.recorder.refuse(f"it changes {name}, which it did not make")
+        if not all(check() for check in self.checks):
+            raise self.recorder.refuse("it changes a tensor that it did not make")
 
     # substitutes ---------------------------------------------------------------------------
 
@@ -459,6 +518,8 @@ class Stage:
         if isinstance(x, type):
             return self._class(x, name)
         if isinstance(x, np.ufunc):
+            if x.types == ["O->O"] * len(x.types) or "O" in "".join(x.types[:1]):
+                return Forbidden(self, x, x.__name__)  # numpy.frompyfunc
             return Function(self, x, x.__name__)
         if isinstance(x, (types.BuiltinFunctionType, types.MethodWrapperType)):
             return self._builtin(x, name)
@@ -504,9 +565,11 @@ class Stage:
         root = x.__module__.partition(".")[0]
         if root == "torch":
             return self._torch(x, name)
-        if root == "builtins" or issubclass(x, BaseException) or x is np.ndarray:
+        if root == "builtins" or x is np.ndarray:
             return x
-        if issubclass(x, tuple) and hasattr(x, "_fields"):
+        if issubclass(x, BaseException) and (root in ("numpy", "scipy") or not _own_names(x)):
+            return x
+        if issubclass(x, tuple) and hasattr(x, "_fields") and not _own_names(x):
             return x
         if x is np.vectorize:
             return lambda *a, **k: self._vectorize(np.vectorize(*values(a), **values(k)))
@@ -577,6 +640,10 @@ class Stage:
                 cell.cell_contents = self.substitute(content, name)
         if x.__defaults__:
             made.__defaults__ = tuple(self.substitute(d) for d in x.__defaults__)
+        for name, value in vars(x).items():
+            if name != "__wrapped__":
+                self.watch.item(vars(x), name)
+                setattr(made, name, self.substitute(value, name))
         if x.__kwdefaults__:
             made.__kwdefaults__ = {k: self.substitute(d) for k, d in x.__kwdefaults__.items()}
         return made
@@ -612,6 +679,8 @@ class Stage:
         if len(x) > 10_000:
             return Forbidden(self, x, name)
         if isinstance(x, tuple):
+            if hasattr(x, "_make") and _own_names(type(x)):
+                return Forbidden(self, x, name)
             parts = [self.substitute(e) for e in x]
             if all(a is b for a, b in zip(parts, x, strict=True)):
                 return x
@@ -654,12 +723,13 @@ class Stage:
         if "sklearn" in roots:
             from . import estimators
 
-            return estimators.Estimator(self, x, name)
+            return estimators.substitute(self, x, name)
         if "xpapply" in roots:
             return self.model(x, name)
         if type(x).__module__.startswith("scipy.interpolate") and callable(x):
             return self.elements(x, name)
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
+            self._watch_object(x)
             return _Distribution(self, x, name)
         if type(x).__module__.partition(".")[0] in ("numpy", "cupy", "scipy") and callable(x):
             return Function(self, x, name)  # e.g. numpy's array functions
@@ -723,9 +793,9 @@ class Stage:
         if name in vars(x):
             return self.substitute(vars(x)[name], f"{type(x).__name__}.{name}")
         for cls in type(x).__mro__:
+            self.watch.attribute(cls, name)
             if name in vars(cls):
                 found = vars(cls)[name]
-                self.watch.attribute(cls, name)
                 if isinstance(found, types.FunctionType):
                     return types.MethodType(self.substitute(found), owner)
                 if isinstance(found, staticmethod):
@@ -733,10 +803,9 @@ class Stage:
                 if isinstance(found, property) and found.fget is not None:
                     return self.substitute(found.fget)(owner)
                 if isinstance(found, classmethod) or hasattr(type(found), "__get__"):
-                    break
+                    raise self.recorder.refuse(f"the attribute {name} of {type(x).__name__}")
                 return self.substitute(found, name)
-        getattr(x, name)  # the user's AttributeError
-        raise self.recorder.refuse(f"the attribute {name} of {type(x).__name__}")
+        raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
 
     def special(self, x: Any, owner: Object, name: str) -> Callable[..., Any]:
         """A special method of an instance."""
@@ -746,6 +815,8 @@ class Stage:
                 self.watch.attribute(cls, name)
                 return functools.partial(self.substitute(found), owner)
         if name == "__bool__":
+            if hasattr(type(x), "__len__"):
+                return lambda: bool(self.special(x, owner, "__len__")())
             return lambda: True
         raise self.recorder.refuse(f"{type(x).__name__} has no {name} written in Python")
 
@@ -819,8 +890,14 @@ class Stage:
 
     # callables ------------------------------------------------------------------------------------
 
+    def _watch_object(self, x: Any) -> None:
+        """An object of a library, which its attributes describe."""
+        for name in (*getattr(x, "__dict__", {}), *getattr(type(x), "__slots__", ())):
+            self.watch.field(x, name)
+
     def elements(self, x: Any, name: str) -> Callable[..., Any]:
         """A callable of a library that takes arrays of any shape, element by element."""
+        self._watch_object(x)
 
         def call(v: Any, *args: Any, **kwargs: Any) -> Any:
             if not isinstance(v, Tracer) or args or kwargs:
@@ -845,6 +922,7 @@ class Stage:
 
     def _vectorize(self, x: np.vectorize) -> Callable[..., Any]:
         """`numpy.vectorize`: the Python function for each element."""
+        self._watch_object(x)
         if x.signature is not None or x.excluded or x.cache:
             return Forbidden(self, x, "numpy.vectorize with signature, excluded or cache")
         inner = self.substitute(x.pyfunc)

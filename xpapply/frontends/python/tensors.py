@@ -321,14 +321,11 @@ class Model(Forbidden):
                 module(x.value)  # torch's own error
         try:
             row, _ = stage.models(module, plain, np.dtype(str(x.value.dtype).partition(".")[2]))
-        except NoRule:
-            raise
-        except Exception:
-            frontend._check(module, (), {})
-            return call(recorder, module, (x,), {})
+        except Exception as error:
+            raise recorder.refuse(f"{self._xp_name}: {error}") from None
 
         def one(t: Any) -> Any:
-            with torch.no_grad():
+            with torch.no_grad(), frontend.untouched(frontend.modules(module)):
                 return module(t)
 
         return recorder.call(
@@ -391,9 +388,11 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
     if isinstance(x, (torch.dtype, torch.device, torch.Size)):
         return x
     if isinstance(x, torch.Tensor):
-        version = x._version
+        version, copy = x._version, x.detach().clone()
+        before = copy._version
         stage.watch.add(lambda: x._version == version)
-        return Tensor(stage.recorder, x.detach(), None)
+        stage.checks.append(lambda: copy._version == before)
+        return Tensor(stage.recorder, copy, None)
     return Forbidden(stage, x, name)
 
 

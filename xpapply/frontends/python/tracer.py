@@ -156,7 +156,7 @@ class Recorder:
                 parts.append(self._boxed(x, at, inner, found))
             if type(real) in (tuple, list):
                 return type(real)(parts)
-            return Results(self, real, parts)  # type: ignore[arg-type]
+            return Results(self, real, parts, ref, structure)  # type: ignore[arg-type]
         if structure is not None and not isinstance(structure, Rows):
             ref = None  # the same for all slices
         if ref is None and not isinstance(real, np.ndarray):
@@ -215,17 +215,28 @@ class Recorder:
 class Results(tuple):
     """Named results, such as SciPy's tests give."""
 
-    def __new__(cls, recorder: Recorder, real: tuple, parts: list[Any]) -> Results:
+    def __new__(
+        cls, recorder: Recorder, real: tuple, parts: list[Any], ref: Ref | None, structure: Any
+    ) -> Results:
         return super().__new__(cls, parts)
 
-    def __init__(self, recorder: Recorder, real: tuple, parts: list[Any]) -> None:
-        self._recorder, self._real = recorder, real
+    def __init__(
+        self, recorder: Recorder, real: tuple, parts: list[Any], ref: Ref | None, structure: Any
+    ) -> None:
+        self._recorder, self._real, self._ref = recorder, real, ref
+        fields = getattr(structure, "_fields", getattr(real, "_fields", None))
+        if fields is None:  # the results of torch
+            fields = getattr(type(real), "__match_args__", ())
+        self._names = {name: k for k, name in enumerate(fields)}
+        self._more = getattr(structure, "__dict__", {})
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._real, name)  # an AttributeError is the user's
-        for k, x in enumerate(self._real):
-            if x is found:
-                return self[k]
+        if name in self._names:
+            return self[self._names[name]]
+        if name in self._more and self._ref is not None:
+            ref = Ref(self._ref.index, (*self._ref.item, name))
+            return self._recorder._boxed(found, ref, self._more[name], [])
         raise self._recorder.refuse(f"the attribute {name} of {type(self._real).__name__}")
 
 
@@ -441,7 +452,7 @@ class Tracer(Traced):
         return (self[i] for i in range(n))
 
     def __reversed__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self.value) - 1, -1, -1))
+        return (self[i] for i in range(len(self) - 1, -1, -1))
 
     def __contains__(self, item: Any) -> bool:
         return bool((self == item).any())
@@ -521,6 +532,10 @@ class Tracer(Traced):
 
     def _unary(self, ufunc: Any, python: Any) -> Any:
         if self.weak:
+            if isinstance(self.value, bool):
+                from .python import plain
+
+                return plain(self, int)._unary(ufunc, python)
             return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
         return self.__array_ufunc__(ufunc, "__call__", self)
 
@@ -680,14 +695,18 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
         if isinstance(b, Tracer) or not isinstance(result, float) or real_b < 0:
             raise recorder.refuse("** of Python numbers")
         must(a >= 0) if real_b != int(real_b) else None
-    if integers and name in ("multiply", "power", "left_shift"):
+    if name in ("left_shift", "right_shift") and isinstance(b, Tracer):
+        must(b >= 0)
+        must(b < 32)
+    if integers and name in ("add", "subtract", "multiply", "power", "left_shift"):
         # Python's integers do not overflow
-        if not -(2**62) < result < 2**62:
-            raise recorder.refuse("large Python integers")
+        if not -(2**53) <= result <= 2**53:
+            recorder.raised(OverflowError("a large Python integer"))
+            raise TraceError("a large Python integer")
         big = recorder.call(
             basic.PYTHON, lambda *_: float(result), (name, a, b, "float64"), check=False
         )
-        must(abs(big) < 2.0**62)
+        must(abs(big) <= LARGEST)
     dtype = (
         "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
     )
@@ -695,6 +714,10 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name == "power":
         must(abs(found) < math.inf)
     return found
+
+
+LARGEST = 2.0**53
+"""Integers up to here are the same as Python's, as int64 and as float64."""
 
 
 def must(condition: Any) -> None:

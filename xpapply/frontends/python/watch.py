@@ -97,8 +97,24 @@ class Watch:
         self._checks[id(x), "elements"] = lambda: _same_elements(_elements(x), was)
         self._keep.append(x)
 
+    def field(self, x: Any, name: str) -> None:
+        """An attribute of an object of a library, with the content of an array."""
+        value = getattr(x, name, None)
+        if isinstance(value, np.ndarray):
+            self.array(value)
+        try:
+            ref = weakref.ref(x)
+        except TypeError:
+            self._checks[id(x), name] = lambda: _unchanged(getattr(x, name, None), value)
+            return
+        self._checks[id(x), name] = lambda: (
+            ref() is None or _unchanged(getattr(ref(), name, None), value)
+        )
+
     def items(self, x: Any, was: tuple) -> None:
         """A partial."""
+        for name in ("func", "args", "keywords"):
+            self.field(x, name)
         self.container(x.keywords)
         self._keep.append(was)
 
@@ -106,11 +122,8 @@ class Watch:
 def _unchanged(now: Any, was: Any) -> bool:
     if now is was:
         return True
-    return (
-        type(now) is type(was)
-        and type(now) in (int, float, bool, str, bytes)
-        and (now == was or (now != now and was != was))
-    )
+    same = type(now) is type(was) and type(now) in (int, float, bool, str, bytes)
+    return same and repr(now) == repr(was)  # NaN is itself, 0.0 is not -0.0
 
 
 def _digest(x: np.ndarray) -> Any:

@@ -105,6 +105,8 @@ def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
         code = getattr(type(m).forward, "__code__", None)
         own = not type(m).__module__.startswith("torch.nn.")
         asked = _CLASS_QUESTIONS & set(code.co_names) if code is not None and own else ()
+        if code is not None and own and "print" in code.co_names:
+            raise TraceError(f"forward of {type(m).__name__} prints")
         if asked:
             raise TraceError(f"forward of {type(m).__name__} asks {min(asked)}() of its values")
 
