@@ -102,17 +102,17 @@ def _plan(
         traced = trace(f, axis, arr, args, kwargs)
         if isinstance(traced, Traced):
             run = lambda x, a: in_blocks(traced, f, a, x, args, kwargs)  # noqa: E731
-            result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
-            why: list[str] = []
+            known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
+            refused: list[str] = []
             engine = None
             if traced.fused_on(arr):
                 assert traced.graph is not None
-                engine = engines.choose(engines.Bound(traced.graph), arr, why)
+                engine = engines.choose(engines.Bound(traced.graph), arr, refused)
             return Plan(
                 engine=library if engine is None else engine.name,
                 kernels=traced.kernels if engine is None else engine.kernels,
-                reasons=tuple(why),
-                result=result,
+                reasons=tuple(refused),
+                result=known_result,
                 graph=traced.graph,
                 limits=None if engine is None else engines.limits(engine.name, arr),
                 _call=run,

@@ -140,7 +140,7 @@ class Traced:
         first = next(pieces)
         walk(first[0], flat[first[1]], first[1].start)
         threads = config.current().thread_count() if xp is np else 1
-        if threads > 1 and self._numbers() * slices > _WORTH_THREADS and not self._quiet():
+        if threads > 1 and self._numbers() * slices > _WORTH_THREADS and not self._alone():
             _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, threads)
         else:
             for rows, where in pieces:
@@ -218,9 +218,11 @@ class Traced:
         calls = sum(1 for _ in self.tree.calls())
         return calls * max(1, self._tracing.length)
 
-    def _quiet(self) -> bool:
-        # warning filters belong to the process: no other thread may run under them
-        return any(c.quiet for c in self.tree.calls())
+    def _alone(self) -> bool:
+        """Whether blocks must not run beside each other."""
+        # warning filters belong to the process: no other thread may run under them; products of
+        # matrices have threads of their own
+        return any(c.quiet or c.row.name in _PRODUCTS for c in self.tree.calls())
 
     def _pieces(self, view: Any, slices: int, xp: Any) -> Iterator[tuple[Any, slice]]:
         """Blocks of slices ``(B, M)``, and where their results go."""
@@ -269,6 +271,16 @@ def close(a: Any, b: Any) -> bool:
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
         return bool(np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all())
+
+
+_PRODUCTS = frozenset(
+    ["matmul"]
+    + [
+        f"numpy.{n}"
+        for n in ("dot inner vdot tensordot einsum convolve correlate polyfit corrcoef cov").split()
+    ]
+)
+"""Calls that are, or have in them, products of matrices."""
 
 
 class Users(Exception):

@@ -390,6 +390,7 @@ def _signals(xp: Any, *xs: Any) -> list[Any]:
     return found
 
 
+@np.errstate(all="ignore")  # numpy.convolve does not warn, `@` does
 def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     """Only products of values that meet are summed: no inf or nan gets into other windows."""
     dtype = np.result_type(a, v)

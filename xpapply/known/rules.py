@@ -186,10 +186,11 @@ def ufunc_row(ufunc: Any, method: str = "__call__") -> Known:
 
 
 def _ufunc_name(ufunc: Any) -> str:
+    name = str(ufunc.__name__)
     for package in ("numpy", "scipy.special"):
-        if getattr(sys.modules.get(package), ufunc.__name__, None) is ufunc:
-            return f"{package}.{ufunc.__name__}"
-    return str(ufunc.__name__)
+        if getattr(sys.modules.get(package), name, None) is ufunc:
+            return f"{package}.{name}"
+    return name
 
 
 def _ufunc_method(method: str, xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:

@@ -698,13 +698,14 @@ def attribute(x: Tracer, name: str) -> Any:
 
 
 def _python_attribute(x: Tracer, name: str) -> Any:
-    value = getattr(x.value, name)
+    getattr(x.value, name)  # the user's AttributeError
     if name == "real":
         return x
     if name == "conjugate":
         return lambda: x
     if name == "is_integer":
-        return lambda: x.recorder.ask(x == _whole(x), value())
+        # inf is equal to its floor
+        return lambda: bool(np.logical_and(x == _whole(x), x - x == 0))
     raise x.recorder.refuse(f"the attribute {name} of a number")
 
 
@@ -729,8 +730,8 @@ def _reshape(x: Tracer, *shape: Any, **kwargs: Any) -> Any:
 
 
 def _transpose(x: Tracer, *axes: Any) -> Any:
-    axes = axes[0] if len(axes) == 1 else axes or None
-    return function_call(x.recorder, np.transpose, (x, axes), {})
+    order = axes[0] if len(axes) == 1 else axes or None
+    return function_call(x.recorder, np.transpose, (x, order), {})
 
 
 def _flatten(x: Tracer, order: str = "C") -> Any:

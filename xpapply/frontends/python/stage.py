@@ -162,7 +162,7 @@ class Forbidden(Substitute):
     __bool__ = __enter__ = __exit__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
     __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
     __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = _refuse
-    __str__ = __repr__ = __format__ = __index__ = __float__ = __int__ = _refuse
+    __index__ = __float__ = __int__ = _refuse
 
 
 class Namespace(Substitute):
@@ -229,9 +229,10 @@ class Object(Substitute):
 
     __slots__ = ()
 
-    @property
-    def __class__(self) -> Any:  # type: ignore[override,misc]
+    def _class(self) -> Any:
         return type(self.__xpapply_real__)
+
+    __class__ = property(_class)  # type: ignore[assignment]
 
     def __getattr__(self, name: str) -> Any:
         return self._xp_stage.attribute(self.__xpapply_real__, self, name)
@@ -278,14 +279,19 @@ class Object(Substitute):
 
     def __eq__(self, other: object) -> Any:
         what = self.__xpapply_real__
-        if type(what).__eq__ is object.__eq__:
+        if _same_slot(what, "__eq__"):
             return what is real(other)
         return self._xp_stage.special(what, self, "__eq__")(other)
 
     def __hash__(self) -> int:
-        if type(self.__xpapply_real__).__hash__ is not object.__hash__:
+        if not _same_slot(self.__xpapply_real__, "__hash__"):
             raise self._xp_stage.recorder.refuse(f"the hash of {self._xp_name}")
         return hash(self.__xpapply_real__)
+
+
+def _same_slot(x: Any, name: str) -> bool:
+    """Whether a class has what `object` has."""
+    return bool(getattr(type(x), name) is getattr(object, name))
 
 
 class FrozenList(list):
@@ -736,8 +742,7 @@ class Stage:
         if type(x).__module__.partition(".")[0] in ("numpy", "cupy", "scipy"):
             return Forbidden(self, x, name)
         if type(x).__flags__ & (1 << 9) and hasattr(x, "__dict__"):  # a class written in Python
-            own = type(x).__getattribute__ is object.__getattribute__
-            if own and not hasattr(type(x), "__getattr__"):
+            if _same_slot(x, "__getattribute__") and not hasattr(type(x), "__getattr__"):
                 self.watch.kind(x)
                 return Object(self, x, name)
         return Forbidden(self, x, name)

@@ -224,9 +224,9 @@ class Results(tuple):
         self, recorder: Recorder, real: tuple, parts: list[Any], ref: Ref | None, structure: Any
     ) -> None:
         self._recorder, self._real, self._ref = recorder, real, ref
-        fields = getattr(structure, "_fields", getattr(real, "_fields", None))
-        if fields is None:  # the results of torch
-            fields = getattr(type(real), "__match_args__", ())
+        # the results of torch have no _fields
+        fields: Any = getattr(type(real), "__match_args__", ())
+        fields = getattr(structure, "_fields", getattr(real, "_fields", fields))
         self._names = {name: k for k, name in enumerate(fields)}
         self._more = getattr(structure, "__dict__", {})
 
@@ -721,5 +721,8 @@ LARGEST = 2.0**53
 
 
 def must(condition: Any) -> None:
-    """Slices for which the condition does not hold take another path."""
-    bool(condition)
+    """Slices for which the condition does not hold are left to ``f`` itself."""
+    if not bool(condition):
+        if isinstance(condition, Tracer):
+            condition.recorder.raised(ValueError("a number out of range"))
+        raise TraceError("a number out of range")
