@@ -76,10 +76,13 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
     array([[1, 7, 8],
            [3, 4, 9]])
     """
-    if frontends.find(f) is None and namespace.library(arr) in (None, "numpy"):
-        if type(arr) not in _ARRAYS or type(axis) is not int or not -arr.ndim <= axis < arr.ndim:
-            return _unusual(f, axis, arr, args, kwargs)
-        return planner.python_function(f, axis % arr.ndim, arr, args, kwargs)
+    if type(arr) is np.ndarray and type(axis) is int and frontends.find(f) is None:
+        ndim = arr.ndim
+        if not -ndim <= axis < ndim:
+            return np.apply_along_axis(f, axis, arr, *args, **kwargs)  # raises
+        return planner.python_function(f, axis % ndim, arr, args, kwargs)
+    if namespace.library(arr) in (None, "numpy") and frontends.find(f) is None:
+        return _unusual(f, axis, arr, args, kwargs)
     arr, axis = _look(axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
@@ -219,13 +222,10 @@ def _look(axis: int, arr: Any) -> tuple[Any, int]:
     return arr, namespace.normalize_axis_index(axis, arr.ndim)
 
 
-_ARRAYS = (np.ndarray, np.memmap)
-
-
 def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """A Python function on lists, subclasses of ndarray, or along an axis that is no integer."""
     array = np.asanyarray(arr)
-    if type(array) in _ARRAYS and 0 not in array.shape and array.ndim:
+    if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
         try:
             axis = namespace.normalize_axis_index(axis, array.ndim)
         except TypeError:

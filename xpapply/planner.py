@@ -362,14 +362,14 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
 
     NumPy's own loop, unless the time of its first call says that a plan pays.
     """
+    slices = arr.size // (arr.shape[axis] or 1)
+    options = config.current()
+    if slices <= _FEW and not options.engine:
+        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
     if type(arr) is np.memmap:
         arr = arr.view(np.ndarray)
-    slices = _slices(axis, arr)
-    options = config.current()
     if options.engine:
         return _plan(f, axis, arr, args, kwargs)[0](arr, axis)
-    if slices <= _FEW:
-        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
     if options.fallback == "raise" and slices >= _WORTH_A_WARNING:
         trace(f, axis, arr, args, kwargs)  # before the first call of f
     if _no_slices_to_trace(f, axis, arr):
