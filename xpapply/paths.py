@@ -58,11 +58,26 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Off:
+    """Where a path ends because ``f`` raises, or may: such slices are left to ``f`` itself.
+
+    `decided`: whether the last decision alone tells that. Nothing that ``f`` does afterwards
+    depends on the slice or is seen outside, so that it may run for each of them.
+    """
+
+    why: str
+    decided: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Path:
-    """One run of ``f``: its steps in order, and the result (a `Ref`, or a constant array)."""
+    """One run of ``f``: its steps in order, and the result (a `Ref`, a constant array or `Off`)."""
 
     steps: tuple[Call | Decision, ...]
     result: Any
+    shape: tuple[int, ...] = ()
+    """Shape and dtype of the result."""
+    dtype: Any = None
 
 
 @dataclass(eq=False)
@@ -75,12 +90,18 @@ class Segment:
     asks: Ref | None = None
     children: dict[Any, Segment] = field(default_factory=dict)
     result: Any = None
+    shape: tuple[int, ...] = ()
+    dtype: Any = None
     longest: int = 0
     """Calls from here to the end of the longest path."""
     reused: set[int] = field(default_factory=set)
     """Numbers of the calls that may write into the array that they get."""
     needless: set[int] = field(default_factory=set)
     """Numbers of the calls whose results nothing uses."""
+
+
+FILTERS = threading.RLock()
+"""Held while warning filters are changed, which belong to the whole process."""
 
 
 class TooManyPaths(TraceError):
@@ -103,6 +124,8 @@ class Tree:
         self.lock = threading.RLock()
         self.catches = False
         """Whether ``f`` catches exceptions."""
+        self.harmless: set[tuple[Segment, int, type]] = set()
+        """Exceptions after which ``f`` is known to do nothing but compute."""
         self.add(first)
 
     def add(self, path: Path) -> None:
@@ -137,7 +160,7 @@ class Tree:
                 at, position = child, 0
             if not fresh:
                 raise Differs("a slice takes another path alone than among the others")
-            at.result = path.result
+            at.result, at.shape, at.dtype = path.result, path.shape, path.dtype
             at.longest = max(at.longest, total - at.first + 1)
             self.count += 1
 
@@ -317,6 +340,7 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
         return call.row.rule(xp, function, args, kwargs)
     with contextlib.ExitStack() as stack:
         if call.quiet:
+            stack.enter_context(FILTERS)
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
         if call.errstate is not None:
@@ -335,6 +359,8 @@ class _Block:
     rows: Any
     out: Any
     off: list[int]
+    end: Segment | None = None
+    """Where the last path ended."""
 
     def leave(self, index: Any) -> None:
         self.off += range(len(self.rows)) if index is None else index.tolist()
@@ -353,9 +379,8 @@ class Walk:
         Grows where slices decide as none before.
     xp : module
         The namespace of the arrays.
-    grow : callable (slice, slices) -> bool
-        Traces ``f`` on a slice that so many slices follow and adds the path; False where the
-        tree must not grow any more.
+    grow : callable (slice) -> Off or None
+        Traces ``f`` on a slice and adds the path; an `Off` for this slice alone is not added.
     seconds : float
         What a call of ``f`` takes.
 
@@ -369,12 +394,20 @@ class Walk:
         self,
         tree: Tree,
         xp: Any,
-        grow: Callable[[Any, int], bool],
+        grow: Callable[[Any], Off | None],
         seconds: float,
     ) -> None:
         self.tree, self.xp = tree, xp
         self._grow, self._seconds = grow, seconds
         self.off: list[int] = []
+
+    def end(self, rows: Any) -> Segment | None:
+        """Where the path of one slice ends; None: off all paths."""
+        values = _Values()
+        values[0] = Rows(rows)
+        block = _Block(rows, None, [])
+        self._down(self.tree.root, values, None, block)
+        return block.end
 
     def __call__(self, rows: Any, out: Any, start: int) -> None:
         """Results of all `rows` ``(B, M)`` into `out` ``(B, *result shape)``.
@@ -403,8 +436,10 @@ class Walk:
                     if not self.tree.catches:
                         raise
                     # what f does about an exception, only f knows
-                    bad = self._raising(call, values)
+                    raised = self._raising(call, values)
                     whole = self.xp.arange(len(block.rows)) if index is None else index
+                    self._check_harmless(at, number, raised, whole, block.rows)
+                    bad = np.array([e is not None for e in raised])
                     block.leave(whole[np.flatnonzero(bad)])
                     if bad.all():
                         return
@@ -413,16 +448,18 @@ class Walk:
                     values[number] = self._invoke(at, number, call, values)
                 number += 1
             if at.asks is None:
-                self._write(at, values, index, block.out)
+                self._write(at, values, index, block)
                 return
             asked = filled(at.asks, values).array
             parts = self._parts(asked.reshape(asked.shape[0]))
             for answer, part in parts:
+                child, skipped = self._child(at, answer, part, index, block)
+                if skipped:
+                    part = (self.xp.arange(len(asked)) if part is None else part)[skipped:]
                 whole = part if index is None else index if part is None else index[part]
-                one = 0 if whole is None else int(whole[0])
-                many = len(asked) if part is None else len(part)
-                child = self._child(at, answer, one, block.rows, many)
                 if child is None:
+                    continue
+                if self._quick(child, len(asked) if part is None else len(part)):
                     block.leave(whole)
                 elif part is None:
                     at = child
@@ -451,43 +488,74 @@ class Walk:
             kwargs["in_place"] = True
         return invoke(self.xp, call, args, kwargs)
 
-    def _raising(self, call: Call, values: _Values) -> Any:
-        """For which slices a call raises."""
+    def _raising(self, call: Call, values: _Values) -> list[type | None]:
+        """What a call raises for each slice."""
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
         batch = next(_batch(x) for x in _rows_in((args, kwargs)))
-        bad = np.zeros(batch, bool)
+        found: list[type | None] = [None] * batch
         todo = [np.arange(batch)]
         tries = 0
         while todo:
             part = todo.pop()
             tries += 1
-            if tries > _MOST_TRIES:  # so many that f had better see to all of them
-                return np.ones(batch, bool)
+            if tries > _MOST_TRIES:
+                raise TooManyPaths(f"many of its slices raise ({call.where})")
             try:
                 invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
             except TraceError:
                 raise
-            except Exception:
+            except Exception as error:
                 if len(part) == 1:
-                    bad[part] = True
+                    found[part[0]] = type(error)
                 else:
                     todo += np.array_split(part, 2)
-        return bad
+        return found
 
-    def _child(self, at: Segment, answer: Any, row: int, rows: Any, many: int) -> Segment | None:
-        """Where slices with this answer go on; None: each alone."""
+    def _check_harmless(
+        self, at: Segment, number: int, raised: list[type | None], whole: Any, rows: Any
+    ) -> None:
+        """Trace ``f`` on one slice for each kind of exception: it may print, or count them."""
+        for kind in set(raised) - {None}:
+            assert kind is not None
+            key = (at, number, kind)
+            with self.tree.lock:
+                if key not in self.tree.harmless:
+                    if self._grow(rows[int(whole[raised.index(kind)])]) is None:
+                        raise Differs("a call raises for several slices, not for one")
+                    self.tree.harmless.add(key)
+
+    def _child(
+        self, at: Segment, answer: Any, part: Any, index: Any, block: _Block
+    ) -> tuple[Segment | None, int]:
+        """Where slices with this answer go on, and how many of the first of them do not."""
         with self.tree.lock:
-            child = at.children.get(answer)
-            if child is not None:
-                quick = child.longest * SECONDS_PER_CALL > many * self._seconds
-                return None if quick else child
-            if self._grow(rows[row], many):
-                child = at.children.get(answer)
-                if child is None:
-                    raise Differs("a slice takes another path alone than among the others")
-            return child
+            many = len(part) if part is not None else len(block.rows if index is None else index)
+            for k in range(many):
+                if answer in at.children:
+                    return at.children[answer], k
+                row = k if part is None else int(part[k])
+                row = row if index is None else int(index[row])
+                if self._grow(block.rows[row]) is None:
+                    if answer not in at.children:
+                        raise Differs("a slice takes another path alone than among the others")
+                    return at.children[answer], k
+                block.off.append(row)
+            return None, many
 
-    def _write(self, at: Segment, values: _Values, index: Any, out: Any) -> None:
+    def _quick(self, child: Segment, many: int) -> bool:
+        """Whether calls of ``f`` take less time; only where all that it does is known."""
+        if child.asks is not None or isinstance(child.result, Off):
+            return False
+        return child.longest * SECONDS_PER_CALL > many * self._seconds
+
+    def _write(self, at: Segment, values: _Values, index: Any, block: _Block) -> None:
+        block.end, out = at, block.out
+        if isinstance(at.result, Off):
+            block.end = None
+            block.leave(index)
+            return
+        if out is None:
+            return
         result = filled(at.result, values)
         where = slice(None) if index is None else index
         if not isinstance(result, Rows):

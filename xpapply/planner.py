@@ -14,14 +14,15 @@ import numpy as np
 
 from . import config, engines, frontends, loop, namespace
 from .errors import InputError, TraceError, UnsupportedError, warn
-from .frontends.python import Raises, Tracing, why_impure
+from .frontends.python import Tracing, why_impure
 from .frontends.python.lower import to_graph
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .known import Known, NoRule, Rows
 from .memory import arguments, memory
+from .paths import Off
 from .plan import Plan
-from .traced import Traced, Users
+from .traced import Raises, Traced, Users
 
 _WORTH_A_WARNING = 1000
 """Slices from which a plain Python loop is worth a warning."""
@@ -419,10 +420,10 @@ def function_graph(f: Any, aval: ShapeDtype) -> Graph:
     slice0 = np.linspace(0.5, 1.5, math.prod(aval.shape)).reshape(aval.shape).astype(aval.dtype)
     try:
         path, _ = Tracing((), {}, "numpy", _models)(f, slice0)
-    except UnsupportedError:
-        raise
-    except Exception as error:
-        raise UnsupportedError(f"{name_of(f)} raises {type(error).__name__}: {error}") from error
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{name_of(f)}: {error}") from None
+    if isinstance(path.result, Off):
+        raise UnsupportedError(f"{name_of(f)}: {path.result.why}")
     return to_graph(path, aval)
 
 

@@ -15,11 +15,11 @@ import numpy as np
 from . import config, engines, extensions, namespace
 from .blocks import boxes
 from .errors import TraceError, UnsupportedError
-from .frontends.python import Models, Raises, Tracing
+from .frontends.python import Models, Tracing
 from .frontends.python.lower import to_graph
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
-from .paths import MOST_PATHS, SECONDS_PER_CALL, Differs, Tree, Walk
+from .paths import FILTERS, MOST_PATHS, SECONDS_PER_CALL, Differs, Off, TooManyPaths, Tree, Walk
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of the largest value of a block: intermediate values stay in cache."""
@@ -28,8 +28,6 @@ _WORTH_THREADS = 1 << 21
 """Numbers to compute from which waking a second thread pays."""
 _PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
-_PAYS = 0.25
-"""Share of the time of a trace that the slices which follow it must take in the loop."""
 _PATIENCE = 0.2
 """Share of the time of the plain loop that finding further paths may take ..."""
 _AT_LEAST = 0.02
@@ -65,6 +63,8 @@ class Traced:
         self._tracing = Tracing(args, kwargs, str(self.library), models)
         self.unchanged: Callable[[], bool] = self._tracing.watch
         path, value = self._tracing(f, self._seen(sample))
+        if isinstance(path.result, Off):
+            raise Raises(path.result.why)
         started_call = time.perf_counter()
         result = f(slice0, *args, **kwargs) if first is None else first[0]
         self.seconds = time.perf_counter() - started_call if first is None else first[1]
@@ -129,13 +129,14 @@ class Traced:
         xp = namespace.compat(arr)
         n = arr.ndim
         view = namespace.permute(arr, (*range(axis), *range(axis + 1, n), axis))
-        batch, shape = view.shape[:-1], self.result.shape
+        batch = view.shape[:-1]
         slices = math.prod(batch)
-        like = {"device": arr.device} if self.library == "torch" else {}
-        buffer = xp.empty((*batch, *shape), dtype=self._dtype, **like)
-        flat = buffer.reshape(slices, *shape)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
-        walk = Walk(self.tree, xp, lambda v, n: self._grow(f, v, n, limit), self.seconds)
+        walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), self.seconds)
+        shape, dtype = self._shape_dtype(walk, f, view[(0,) * (n - 1)])
+        like = {"device": arr.device} if self.library == "torch" else {}
+        buffer = xp.empty((*batch, *shape), dtype=dtype, **like)
+        flat = buffer.reshape(slices, *shape)
         pieces = self._pieces(view, slices, xp)
         first = next(pieces)
         walk(first[0], flat[first[1]], first[1].start)
@@ -149,7 +150,7 @@ class Traced:
         if not self._checked:
             for k in {slices // 3, slices // 2, 2 * slices // 3, slices - 1} - set(walk.off):
                 result = f(view[np.unravel_index(k, batch)], *self._args, **self._kwargs)
-                self._same(_host(flat[k]), self._cast(result))
+                self._same(_host(flat[k]), _cast(result, flat[k]))
             self._checked = True
         # Last of all and in order, so that whatever f does for these slices it does once, as in
         # the loop: for the others it is known to do nothing but compute.
@@ -183,35 +184,37 @@ class Traced:
                 result = f(arr[tuple(index)], *self._args, **self._kwargs)
                 behind = arr.ndim - axis - 1
                 at = (*(end,) * axis, ..., *(end,) * behind)
-                self._same(_host(out[at]), self._cast(result))
+                self._same(_host(out[at]), _cast(result, out[at]))
             self._checked = True
         return out
 
-    def _cast(self, result: Any) -> Any:
-        """A real result in the shape and dtype that the first slice's result fixed."""
-        found = np.empty(self.result.shape, self.result.dtype)
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found[...] = np.asanyarray(_host(result))
-        return found
-
-    def _grow(self, f: Any, v: Any, followers: int, limit: float) -> bool:
+    def _grow(self, f: Any, v: Any, limit: float) -> Off | None:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
         if self.tree.count >= MOST_PATHS or self._spent > limit:
-            return False
-        if followers * self.seconds < _PAYS * self._tracing.seconds:
-            return False
+            raise TooManyPaths(f"its slices go too many ways (more than {self.tree.count})")
         started = time.perf_counter()
-        try:
-            path, value = self._tracing(f, self._seen(v))
-        except Raises:
-            return False  # f itself raises, or does whatever it does about that
-        called = time.perf_counter()
-        self._same(value, f(v, *self._args, **self._kwargs))
-        self.seconds = min(self.seconds, time.perf_counter() - called)
-        self.tree.add(path)
+        path, value = self._tracing(f, self._seen(v))
+        if not isinstance(path.result, Off):
+            called = time.perf_counter()
+            self._same(value, f(v, *self._args, **self._kwargs))
+            self.seconds = min(self.seconds, time.perf_counter() - called)
         self._spent += time.perf_counter() - started
-        return True
+        if isinstance(path.result, Off) and not path.result.decided:
+            return path.result
+        self.tree.add(path)
+        return None
+
+    def _shape_dtype(self, walk: Walk, f: Any, slice0: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of the result: those of the first slice's, as in NumPy."""
+        if not self.tree.branches:
+            return self.result.shape, self._dtype
+        end = walk.end(slice0[None])
+        if end is not None:
+            return end.shape, end.dtype
+        found = np.asanyarray(_host(f(slice0, *self._args, **self._kwargs)))
+        if type(found) is not np.ndarray or found.dtype.kind not in "biufc":
+            raise TraceError(f"it returns {found.dtype} for the first slice")
+        return found.shape, found.dtype
 
     def _numbers(self) -> int:
         """Numbers that one slice computes, roughly."""
@@ -262,6 +265,16 @@ class Traced:
         return (text,)
 
 
+def _cast(result: Any, like: Any) -> Any:
+    """A real result in the shape and dtype that the first slice's result fixed."""
+    like = np.asarray(_host(like))
+    found = np.empty(like.shape, like.dtype)
+    with np.errstate(all="ignore"), FILTERS, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found[...] = np.asanyarray(_host(result))
+    return found
+
+
 def close(a: Any, b: Any) -> bool:
     """Whether results of the same dtype are equal, up to rounding in another order."""
     if a.dtype.kind not in "fc":
@@ -281,6 +294,10 @@ _PRODUCTS = frozenset(
     ]
 )
 """Calls that are, or have in them, products of matrices."""
+
+
+class Raises(TraceError):
+    """`f` raises for the slice that it was to be traced on."""
 
 
 class Users(Exception):

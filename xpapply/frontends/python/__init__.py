@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...paths import Path, Ref
+from ...paths import FILTERS, Path, Ref
 from .python import real
 from .stage import Function, Stage, impure
-from .tracer import Raises, Recorder, Tracer, values
+from .tracer import Recorder, Tracer, values
 from .watch import Watch
 
 Models = Callable[[Any, tuple[int, ...], Any], tuple[Any, Callable[..., Any]]]
@@ -71,7 +71,7 @@ class Tracing:
             tracer = recorder.input(v)
         self.length = math.prod(v.shape)
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
+            with FILTERS, warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 result = f(tracer, *args, **kwargs)
                 stage.check()
@@ -81,10 +81,12 @@ class Tracing:
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
-            _drew(states)
-            if recorder.refused is not None:
-                raise recorder.refused from None
-            raise Raises(f"it raises {type(error).__name__}: {error}") from error
+            drew = _drew(states)
+            if recorder.refused is not None or drew:
+                raise (recorder.refused or recorder.refuse("it draws random numbers")) from None
+            stage.check()
+            recorder.raised(error)
+            found = recorder.off_path(), None
         self.catches = stage.catches
         self.seconds = time.perf_counter() - started
         return found
@@ -138,4 +140,4 @@ def why_impure(f: Any) -> str | None:
     return impure(f.__code__) if isinstance(f, types.FunctionType) else None
 
 
-__all__ = ["Function", "Models", "Raises", "Tracer", "Tracing", "values", "why_impure"]
+__all__ = ["Function", "Models", "Tracer", "Tracing", "values", "why_impure"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...known import basic, find
+from ...known import Rows, basic, find
 from ...known.rules import ufunc_row
 from . import ragged
 from .tracer import Recorder, Traced, Tracer, must, tracers, values
@@ -171,9 +171,11 @@ def _whole_number(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
     if caught:
         recorder.raised(OverflowError("an integer overflows"))
         raise TraceError("an integer overflows")
+    step = (ufunc.__name__, [Rows(np.asarray(x)[None]) for x in given], real.dtype)
+    room = basic.WHOLE_NUMBERS.rule(np, None, step, {})[1].array[0]
     found, fit = recorder.call(
         basic.WHOLE_NUMBERS,
-        lambda *_: (real, np.True_),
+        lambda *_: (real, room),
         (ufunc.__name__, inputs, real.dtype),
         check=False,
     )
@@ -364,6 +366,10 @@ def compressed(x: Any, mask: Tracer) -> Any:
     recorder = mask.recorder
     if mask.value.ndim == 0:
         raise recorder.refuse("an index by one truth value")
+    if mask.ref is None:
+        return recorder.call(
+            basic.INDEX, lambda v: v[mask.value], (x,), batch=((x, (mask.value,)), {})
+        )
     if mask.value.ndim == 1 and np.shape(values(x)) == mask.value.shape:
         return ragged.selected(x, mask)
     real = recorder.real(lambda: values(x)[mask.value])

@@ -375,8 +375,10 @@ def simple_filter(recorder: Recorder, action: str, *args: Any, **kwargs: Any) ->
     """`warnings.simplefilter` and `filterwarnings` inside ``f``."""
     import warnings
 
-    if action != "ignore":
-        raise recorder.refuse(f"it sets the warnings filter to {action!r}")
+    category = args[0] if args and action else kwargs.get("category", Warning)
+    others = set(kwargs) - {"category", "append"} or len(args) > 1
+    if action != "ignore" or others or category not in (Warning, RuntimeWarning):
+        raise recorder.refuse(f"it sets the warnings filter to {action!r} for some warnings")
     warnings.simplefilter("ignore")
     recorder.quiet = True
 
@@ -769,6 +771,8 @@ class Stage:
         if root == "cupy":
             return self._cupy(module, name)
         if name not in vars(module):
+            if "__getattr__" in vars(module) and root not in ("numpy", "scipy", "torch"):
+                raise self.recorder.refuse(f"{full}, which its module makes when asked")
             value = getattr(module, name)  # lazy submodules; an AttributeError is the user's
         else:
             value = vars(module)[name]
@@ -795,7 +799,8 @@ class Stage:
     def attribute(self, x: Any, owner: Object, name: str) -> Any:
         """An attribute of an instance."""
         self.watch.item(vars(x), name)  # also if it is not there: it may come
-        if name in vars(x):
+        first = next((vars(c)[name] for c in type(x).__mro__ if name in vars(c)), None)
+        if name in vars(x) and not hasattr(type(first), "__set__"):
             return self.substitute(vars(x)[name], f"{type(x).__name__}.{name}")
         for cls in type(x).__mro__:
             self.watch.attribute(cls, name)
@@ -1031,6 +1036,8 @@ def real_arguments(tree: Any) -> Any:
         return [real_arguments(x) for x in tree]
     if isinstance(tree, dict):
         return {k: real_arguments(x) for k, x in tree.items()}
+    if type(tree) is Object:
+        raise tree._xp_stage.recorder.refuse(f"{tree._xp_name} goes into a library's function")
     return tree.__xpapply_real__ if isinstance(tree, Substitute) else tree
 
 

@@ -8,12 +8,10 @@ asks for a truth. Every dunder method either writes a call down or raises.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
 import operator
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,14 +22,10 @@ from ...errors import TraceError, user_line
 from ...known import Known, NoRule, Rows, basic
 from ...known.ragged import Ragged
 from ...known.rules import ufunc_row
-from ...paths import Call, Decision, Path, Ref, invoke
+from ...paths import Call, Decision, Off, Path, Ref, invoke
 
 MOST_STEPS = 20_000
 MOST_SECONDS = 5.0
-
-
-class Raises(TraceError):
-    """``f`` raises for this slice."""
 
 
 class Recorder:
@@ -42,6 +36,8 @@ class Recorder:
         self.steps: list[Call | Decision] = []
         self.calls = 0
         self.refused: TraceError | None = None
+        self.left: tuple[int, Off] | None = None
+        """Where the path ends because ``f`` raises."""
         self.errstate: dict[str, str] | None = None
         self.quiet = False
         self.stage: Any = None
@@ -102,9 +98,7 @@ class Recorder:
     def _check(self, row: Known, step: Call, real: Any, args: Any, kwargs: Any) -> Any:
         """Run the batching rule on two copies of the slice: it must give what the call gave."""
         try:
-            with np.errstate(all="ignore"), contextlib.ExitStack() as stack:
-                stack.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
+            with np.errstate(all="ignore"):
                 got = invoke(np, step, twice(args), twice(kwargs))
         except NoRule as error:
             raise self.refuse(f"{row.name}: {error}") from None
@@ -129,14 +123,17 @@ class Recorder:
             self.raised(error)
             raise
 
-    def raised(self, error: Exception) -> None:
-        """Slices that raise are not traced: what ``f`` does then, only ``f`` knows."""
-        if self.refused is None:
-            self.refused = Raises(f"it raises {type(error).__name__}: {error} ({user_line()})")
+    def raised(self, error: Exception, *, decided: bool = False) -> None:
+        """From here on the slice is left to ``f``; what it does then is only looked at."""
+        if self.left is None:
+            why = f"it raises {type(error).__name__}: {error} ({user_line()})"
+            self.left = (len(self.steps), Off(why, decided))
 
     def ask(self, tracer: Tracer, value: Any) -> Any:
         """Note that ``f`` went on with `value`, which depends on the slice."""
         if tracer.ref is not None:
+            if self.left is not None:
+                raise self.refuse(f"{self.left[1].why}, and decides by the data then")
             self.steps.append(Decision(tracer.ref, value, user_line()))
             if len(self.steps) >= MOST_STEPS:
                 raise self.refuse(f"more than {len(self.steps):,} operations")
@@ -174,7 +171,9 @@ class Recorder:
             raise self.refuse(f"a {type(real).__name__}")
         if getattr(real, "dtype", np.dtype(float)).hasobject:
             raise self.refuse("an array of objects")
-        result = Tracer(self, real, ref)
+        # what shares memory with a tensor is not made by f
+        owned = all(isinstance(t, Tracer) for t in found)
+        result = Tracer(self, real, ref, owned=owned)
         if isinstance(real, np.ndarray) and real.base is not None:
             for t in found:
                 if isinstance(t.value, np.ndarray) and np.may_share_memory(real, t.value):
@@ -195,6 +194,8 @@ class Recorder:
 
         if self.refused is not None:
             raise self.refused
+        if self.left is not None:
+            return self.off_path(), None
         if self.library == "torch":
             from . import tensors
 
@@ -203,13 +204,20 @@ class Recorder:
                 raise self.refused
             if array.ref is None:
                 raise self.refuse("its result does not depend on the slice")
-            return Path(tuple(self.steps), array.ref), array.value
+            value = array.value
+            return Path(tuple(self.steps), array.ref, tuple(value.shape), value.dtype), value
         array = as_array(self, result)
         if self.refused is not None:
             raise self.refused
         value = array.value if isinstance(array, Tracer) else np.asanyarray(array)
         out: Any = array.ref if isinstance(array, Tracer) and array.ref is not None else value
-        return Path(tuple(self.steps), out), value
+        value = np.asanyarray(value)
+        return Path(tuple(self.steps), out, value.shape, value.dtype), value
+
+    def off_path(self) -> Path:
+        """The path up to where ``f`` raises."""
+        assert self.left is not None
+        return Path(tuple(self.steps[: self.left[0]]), self.left[1])
 
 
 class Results(tuple):
@@ -266,6 +274,8 @@ def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, dict):
         return {k: _mapped(function, x) for k, x in tree.items()}
     if hasattr(tree, "__xpapply_real__"):
+        if type(tree).__name__ == "Object":
+            raise tree._xp_stage.recorder.refuse(f"{tree._xp_name} goes into a library's function")
         return tree.__xpapply_real__
     return tree
 
@@ -722,7 +732,5 @@ LARGEST = 2.0**53
 
 def must(condition: Any) -> None:
     """Slices for which the condition does not hold are left to ``f`` itself."""
-    if not bool(condition):
-        if isinstance(condition, Tracer):
-            condition.recorder.raised(ValueError("a number out of range"))
-        raise TraceError("a number out of range")
+    if not bool(condition) and isinstance(condition, Tracer):
+        condition.recorder.raised(ValueError("a number out of range"), decided=True)
