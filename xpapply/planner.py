@@ -20,7 +20,7 @@ from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .known import Known, NoRule, Rows
 from .memory import arguments, memory
-from .paths import Off
+from .paths import Off, TooManyPaths
 from .plan import Plan
 from .traced import Raises, Traced, Users
 
@@ -235,6 +235,8 @@ def _same_device(arr: Any, others: tuple[Any, ...]) -> None:
 
 _FEW = 16
 """Up to so many slices NumPy's loop takes less time than looking closer."""
+_MOST_TRIES = 3
+"""Calls after which a function whose slices go too many ways runs in the loop for good."""
 _SLOWER = 1.2
 """Times the loop's time from which a way is given up."""
 _PLANNING = 2e-3
@@ -326,7 +328,10 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
         if isinstance(error, TraceError)
         else f"for all slices at once it raises {type(error).__name__}: {error}"
     )
-    _refused(f, axis, arr, args, kwargs, why)
+    # more slices leave more time to look for paths
+    traced.given_up += isinstance(error, TooManyPaths)
+    if not isinstance(error, TooManyPaths) or traced.given_up > _MOST_TRIES:
+        _refused(f, axis, arr, args, kwargs, why)
     announce_loop(f, axis, arr, why)
     return result
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import math
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -99,6 +100,8 @@ class Traced:
         self._checked = False
         self._spent = 0.0
         self.looped = 0
+        self.given_up = 0
+        """Calls that found too many paths."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
 
@@ -332,16 +335,17 @@ def _host(x: Any) -> Any:
         return np.from_dlpack(x)
 
 
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
 def _in_threads(
     work: Callable[[Any, slice], None], pieces: Iterator[tuple[Any, slice]], threads: int
 ) -> None:
     """Run pieces in threads, each with NumPy's error state and the options of the caller."""
-    pool = _pools.get(threads)
+    key = (os.getpid(), threads)  # threads do not survive a fork
+    pool = _pools.get(key)
     if pool is None:
-        pool = _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
+        pool = _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
     waiting: list[Any] = []
     submit: Any = pool.submit
     try:

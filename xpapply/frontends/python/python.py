@@ -105,6 +105,11 @@ def _total(recorder: Recorder, iterable: Any, /, start: Any = 0) -> Any:
         return sum(iterable, start)
     if x.dtype == bool:
         x = x.astype(np.int64)
+    if x.dtype.kind in "iu":
+        # a sum that overflows warns in the loop
+        wide = function_call(recorder, np.cumsum, (x.astype(np.float64),), {})
+        most = min(float(np.iinfo(x.dtype).max), 2.0**62)
+        must((abs(wide) <= most).all())
     # one after the other, as Python adds, not in pairs as NumPy does
     return function_call(recorder, np.cumsum, (x,), {"dtype": x.dtype, "axis": 0})[-1] + 0
 

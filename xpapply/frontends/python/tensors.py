@@ -388,12 +388,19 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
     if isinstance(x, (torch.dtype, torch.device, torch.Size)):
         return x
     if isinstance(x, torch.Tensor):
-        version, copy = x._version, x.detach().clone()
-        before = copy._version
-        stage.watch.add(lambda: x._version == version)
+        copy = x.detach().clone()
+        before, content = copy._version, _content(x)
+        # by its content: .data and .numpy() write without a new version
+        stage.watch.add(lambda: x.dtype == copy.dtype and torch.equal(_content(x), content))
         stage.checks.append(lambda: copy._version == before)
         return Tensor(stage.recorder, copy, None)
     return Forbidden(stage, x, name)
+
+
+def _content(x: Any) -> Any:
+    """The bytes of a tensor."""
+    flat = x.detach().reshape(-1).contiguous()
+    return flat.clone().view(_torch().uint8) if flat.dtype.is_floating_point else flat.clone()
 
 
 class _TorchFunction(Function):
