@@ -20,7 +20,19 @@ from .frontends.python import Models, Tracing
 from .frontends.python.lower import to_graph
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
-from .paths import FILTERS, MOST_PATHS, SECONDS_PER_CALL, Differs, Off, TooManyPaths, Tree, Walk
+from .known import NoRule, in_namespace
+from .paths import (
+    FILTERS,
+    MOST_PATHS,
+    SECONDS_PER_CALL,
+    Call,
+    Differs,
+    Off,
+    Path,
+    TooManyPaths,
+    Tree,
+    Walk,
+)
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of the largest value of a block: intermediate values stay in cache."""
@@ -82,6 +94,8 @@ class Traced:
         if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
             raise TraceError(f"it returns {type(result).__name__}")
         self.tree = Tree(path)
+        if self.library == "cupy":
+            self._check_names(path, namespace.compat(slice0))
         self.tree.catches = self._tracing.catches
         self.graph: Graph | None = None
         self.no_graph = ""
@@ -104,6 +118,16 @@ class Traced:
         """Calls that found too many paths."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
+
+    @staticmethod
+    def _check_names(path: Path, xp: Any) -> None:
+        """Refuse what the library of the array does not have."""
+        for step in path.steps:
+            if isinstance(step, Call) and "." in step.row.name:
+                try:
+                    in_namespace(xp, step.row.name)
+                except NoRule as error:
+                    raise TraceError(f"{error} ({step.where})") from None
 
     def _seen(self, v: Any) -> Any:
         """A slice as it is traced: torch's own, or NumPy's."""

@@ -357,7 +357,8 @@ def isin(
     if assume_unique:
         raise NoRule("assume_unique: elements of several slices are not")
     if not isinstance(test_elements, Rows):
-        return Rows(call(element.array, test_elements, invert=invert, kind=kind))
+        given = {} if kind is None else {"kind": kind}  # which CuPy does not have
+    return Rows(call(element.array, test_elements, invert=invert, **given))
     element = as_rows(xp, element, batch_size(test_elements))
     if {element.dtype.kind, test_elements.dtype.kind} == {"i", "u"}:
         raise Awkward
