@@ -41,9 +41,9 @@ _WORTH_THREADS = 1 << 21
 """Numbers to compute from which waking a second thread pays."""
 _PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
-_PATIENCE = 0.2
+_PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
-_AT_LEAST = 0.02
+_AT_LEAST = 0.01
 """... and seconds that it may take in any case."""
 
 
@@ -144,7 +144,7 @@ class Traced:
             raise Differs(
                 f"traced it gives {a.dtype}{a.shape}, a real call gives {b.dtype}{b.shape}"
             )
-        if not close(a, b):
+        if not close(a, b, self._tracing.eps):
             raise Differs("traced it gives other values than a real call")
 
     # --- running ----------------------------------------------------------------------------
@@ -302,11 +302,14 @@ def _cast(result: Any, like: Any) -> Any:
     return found
 
 
-def close(a: Any, b: Any) -> bool:
-    """Whether results of the same dtype are equal, up to rounding in another order."""
+def close(a: Any, b: Any, lowest: float = 0.0) -> bool:
+    """Whether results of the same dtype are equal, up to rounding in another order.
+
+    `lowest`: the lowest precision that they were computed in.
+    """
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
-    eps = float(np.finfo(a.dtype).eps)
+    eps = max(float(np.finfo(a.dtype).eps), lowest)
     finite = np.abs(b[np.isfinite(b)])
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):

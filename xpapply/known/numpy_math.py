@@ -407,12 +407,19 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     if dtype.kind == "c" and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
         raise Awkward  # BLAS has its own products of complex infinities
     a, v = a.astype(inner, copy=False), v.astype(inner, copy=False)
+    if xp is np and v.shape[0] == 1 and dtype.kind in "iuf" and np.isfinite(v).all():
+        # one convolution of all rows, one behind the other, with room between them
+        wide = np.zeros((n, m + k - 1), inner)
+        wide[:, :m] = a
+        found = np.convolve(wide.reshape(-1), v[0])[: wide.size].reshape(wide.shape)
+        return found[:, start : start + length].astype(dtype, copy=False)
     if xp is np and k > MANY_TAPS:
         matrix = _toeplitz(a, v, start, length)
-        if matrix is None:
+        if matrix is not None:
+            rows = a if v.shape[0] == 1 else v
+            return (rows @ matrix).astype(dtype, copy=False)
+        if k > MOST_TAPS:
             raise Awkward
-        rows = a if v.shape[0] == 1 else v
-        return (rows @ matrix).astype(dtype, copy=False)
     found = xp.zeros((n, length), inner)
     for part in _parts(n, 2 * m * inner.itemsize) if xp is np else [slice(None)]:
         x, taps, into = (t[part] if t.shape[0] > 1 else t for t in (a, v, found))
@@ -424,7 +431,9 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
 
 
 MANY_TAPS = 4
-"""With more taps than these, a matrix product or a call for each row is faster."""
+"""With more taps than these, a matrix product is faster ..."""
+MOST_TAPS = 48
+"""... and with more than these a call for each row (measured: 120 values, one core)."""
 
 
 def _toeplitz(a: Any, v: Any, start: int, length: int) -> Any:

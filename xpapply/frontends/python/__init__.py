@@ -42,6 +42,8 @@ class Tracing:
         self.watch = Watch()
         self.length = 1
         """Numbers in a slice."""
+        self.eps = 0.0
+        """The lowest precision on the way of the last slice."""
         self.seconds = 0.0
         """What a run takes."""
         self.catches = False
@@ -87,7 +89,7 @@ class Tracing:
             stage.check()
             recorder.raised(error)
             found = recorder.off_path(), None
-        self.catches = stage.catches
+        self.catches, self.eps = stage.catches, recorder.eps
         self.seconds = time.perf_counter() - started
         return found
 

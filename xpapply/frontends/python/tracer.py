@@ -28,6 +28,9 @@ MOST_STEPS = 20_000
 MOST_SECONDS = 5.0
 
 
+_EPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23, "complex64": 2**-23}
+
+
 class Recorder:
     """Writes down one run of ``f``."""
 
@@ -41,6 +44,8 @@ class Recorder:
         self.errstate: dict[str, str] | None = None
         self.quiet = False
         self.stage: Any = None
+        self.eps = 0.0
+        """The lowest precision that a call computed in."""
         self._until = time.perf_counter() + MOST_SECONDS
 
     # --- refusing -----------------------------------------------------------------------
@@ -87,6 +92,7 @@ class Recorder:
         if len(self.steps) >= MOST_STEPS or time.perf_counter() > self._until:
             raise self.refuse(f"more than {len(self.steps):,} operations")
         self.calls += 1
+        self._note_precision(real)
         errstate = None if self.errstate is None else tuple(sorted(self.errstate.items()))
         step = Call(row, refs(args), refs(kwargs), user_line(), errstate, self.quiet)
         structure = None
@@ -94,6 +100,10 @@ class Recorder:
             structure = self._check(row, step, real, args, kwargs)
         self.steps.append(step)
         return self._boxed(real, Ref(self.calls), structure, found)
+
+    def _note_precision(self, real: Any) -> None:
+        name = str(getattr(real, "dtype", "")).rpartition(".")[2]
+        self.eps = max(self.eps, _EPS.get(name, 0.0))
 
     def _check(self, row: Known, step: Call, real: Any, args: Any, kwargs: Any) -> Any:
         """Run the batching rule on two copies of the slice: it must give what the call gave."""
