@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -373,6 +375,8 @@ class _Block:
     rows: Any
     out: Any
     off: list[int]
+    until: float = math.inf
+    """When the loop would be done with these slices."""
     end: Segment | None = None
     """Where the last path ended."""
 
@@ -397,6 +401,8 @@ class Walk:
         Traces ``f`` on a slice and adds the path; an `Off` for this slice alone is not added.
     seconds : float
         What a call of ``f`` takes.
+    patience : float
+        Seconds that a block may take beyond those of the loop.
 
     Attributes
     ----------
@@ -410,9 +416,10 @@ class Walk:
         xp: Any,
         grow: Callable[[Any], Off | None],
         seconds: float,
+        patience: float,
     ) -> None:
         self.tree, self.xp = tree, xp
-        self._grow, self._seconds = grow, seconds
+        self._grow, self._seconds, self._patience = grow, seconds, patience
         self.off: list[int] = []
 
     def end(self, rows: Any) -> Segment | None:
@@ -431,7 +438,8 @@ class Walk:
         values = _Values()
         values[0] = Rows(rows)
         off: list[int] = []
-        self._down(self.tree.root, values, None, _Block(rows, out, off))
+        until = time.perf_counter() + self._patience + len(rows) * self._seconds
+        self._down(self.tree.root, values, None, _Block(rows, out, off, until))
         self.off += [start + k for k in off]
 
     def _down(self, at: Segment, values: _Values, index: Any, block: _Block) -> None:
@@ -465,6 +473,8 @@ class Walk:
             if at.asks is None:
                 self._write(at, values, index, block)
                 return
+            if time.perf_counter() > block.until:
+                raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
             asked = filled(at.asks, values).array
             parts = self._parts(asked.reshape(asked.shape[0]))
             for answer, part in parts:

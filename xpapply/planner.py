@@ -105,6 +105,8 @@ def _plan(
             run = lambda x, a: in_blocks(traced, f, a, x, args, kwargs)  # noqa: E731
             known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
             refused: list[str] = []
+            if traced.given_up:
+                refused.append(f"the last call ran in the loop: {traced.why}")
             engine = None
             if traced.fused_on(arr):
                 assert traced.graph is not None
@@ -330,6 +332,7 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
     )
     # more slices leave more time to look for paths
     traced.given_up += isinstance(error, TooManyPaths)
+    traced.why = why
     if not isinstance(error, TooManyPaths) or traced.given_up > _MOST_TRIES:
         _refused(f, axis, arr, args, kwargs, why)
     announce_loop(f, axis, arr, why)

@@ -115,7 +115,9 @@ class Traced:
         self._spent = 0.0
         self.looped = 0
         self.given_up = 0
-        """Calls that found too many paths."""
+        """Calls that found too many paths ..."""
+        self.why = ""
+        """... and what the last of them said."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
 
@@ -159,7 +161,7 @@ class Traced:
         batch = view.shape[:-1]
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
-        walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), self.seconds)
+        walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), self.seconds, limit)
         shape, dtype = self._shape_dtype(walk, f, view[(0,) * (n - 1)])
         like = {"device": arr.device} if self.library == "torch" else {}
         buffer = xp.empty((*batch, *shape), dtype=dtype, **like)
@@ -218,7 +220,7 @@ class Traced:
     def _grow(self, f: Any, v: Any, limit: float) -> Off | None:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
         if self.tree.count >= MOST_PATHS or self._spent > limit:
-            raise TooManyPaths(f"its slices go too many ways (more than {self.tree.count})")
+            raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
         started = time.perf_counter()
         path, value = self._tracing(f, self._seen(v))
         if not isinstance(path.result, Off):

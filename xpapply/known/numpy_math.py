@@ -538,7 +538,13 @@ def polyfit(
 ) -> Any:
     """Places that are the same for all slices: one system with many right-hand sides."""
     constant(deg, rcond, full, cov)
-    if traced((x, w)) or full or cov or y.ndim != 1:
+    if full or cov or traced(w):
+        raise Awkward
+    if traced(x):
+        if w is not None or rcond is not None or xp is not np:
+            raise Awkward
+        return _fits(x, y, int(deg))
+    if y.ndim != 1:
         raise Awkward
     rows = y.array
     # LAPACK scales all right-hand sides by the largest: odd ones are fitted by themselves
@@ -553,6 +559,30 @@ def polyfit(
     if not bool(odd.all()):
         found[~odd] = call(x, rows[~odd].T, deg, rcond, w=w).T
     return Rows(found)
+
+
+def _fits(x: Rows, y: Any, deg: int) -> Any:
+    """Places of their own for all slices: a stack of systems, solved as `numpy.polyfit` does."""
+    n = batch_size((x, y))
+    places = as_rows(np, x, n).array.astype(float)
+    values = as_rows(np, y, n).array
+    if places.ndim != 2 or values.shape != places.shape or values.dtype.kind not in "biuf":
+        raise Awkward
+    values = values.astype(float)
+    if not 0 <= deg < places.shape[1] or values.dtype != places.dtype:
+        raise Awkward
+    if not (np.abs(places) < 1e30).all() or not (np.abs(values) < 1e100).all():
+        raise Awkward  # also NaN, for which LAPACK raises
+    with np.errstate(all="ignore"):
+        system = places[:, :, None] ** np.arange(deg, -1, -1)
+        scale = np.sqrt((system * system).sum(axis=1))
+        if not (np.isfinite(scale) & (scale > 0)).all():
+            raise Awkward
+        u, s, vt = np.linalg.svd(system / scale[:, None], full_matrices=False)
+        if not (s[:, -1] > 1e3 * places.shape[1] * np.finfo(float).eps * s[:, 0]).all():
+            raise Awkward  # NumPy warns of a poor fit
+        inner = (u.transpose(0, 2, 1) @ values[:, :, None])[:, :, 0] / s
+        return Rows((vt.transpose(0, 2, 1) @ inner[:, :, None])[:, :, 0] / scale)
 
 
 def polyval(xp: Any, call: Any, p: Any, x: Any) -> Any:
