@@ -49,6 +49,15 @@ def library(name):
         return pytest.importorskip(name)
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """How long planning may take depends on the machine; what tests see must not."""
+    from xpapply import planner, traced
+
+    monkeypatch.setattr(traced, "_AT_LEAST", 60.0)
+    monkeypatch.setattr(planner, "_SLOWER", 1e9)
+
+
 @pytest.fixture(scope="session")
 def torch():
     return library("torch")

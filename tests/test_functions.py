@@ -25,8 +25,6 @@ WEIGHTS = RNG.standard_normal((4, 7))
 def _always_plan(monkeypatch):
     monkeypatch.setattr(planner, "_FEW", 0)
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    monkeypatch.setattr(planner, "_SLOWER", 1e9)
-    monkeypatch.setattr(traced, "_AT_LEAST", 60.0)
 
 
 def softmax(v):

@@ -43,7 +43,7 @@ _PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
 _PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
-_AT_LEAST = 0.01
+_AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
 
 

@@ -358,7 +358,7 @@ def isin(
         raise NoRule("assume_unique: elements of several slices are not")
     if not isinstance(test_elements, Rows):
         given = {} if kind is None else {"kind": kind}  # which CuPy does not have
-    return Rows(call(element.array, test_elements, invert=invert, **given))
+        return Rows(call(element.array, test_elements, invert=invert, **given))
     element = as_rows(xp, element, batch_size(test_elements))
     if {element.dtype.kind, test_elements.dtype.kind} == {"i", "u"}:
         raise Awkward
