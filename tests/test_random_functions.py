@@ -227,7 +227,13 @@ def _check_cupy(cupy, function, axis, arr):
             return None  # not all of NumPy is in CuPy
         if not xpapply.explain(f, axis, there).vectorized:
             return False
-        got = xpapply.apply_along_axis(f, axis, there)
+        try:
+            got = xpapply.apply_along_axis(f, axis, there)
+        except Exception as error:
+            # another slice comes to what CuPy does not have
+            with pytest.raises(type(error)):
+                cupy.apply_along_axis(f, axis, there)
+            return None
     assert isinstance(got, cupy.ndarray)
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     got = got.get()

@@ -228,6 +228,8 @@ class Traced:
             self._same(value, f(v, *self._args, **self._kwargs))
             self.seconds = min(self.seconds, time.perf_counter() - called)
         self._spent += time.perf_counter() - started
+        if self.library == "cupy":
+            self._check_names(path, namespace.compat(v))
         if isinstance(path.result, Off) and not path.result.decided:
             return path.result
         self.tree.add(path)
