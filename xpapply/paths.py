@@ -50,6 +50,9 @@ class Call:
     """NumPy's error state that ``f`` has set around the call; None: that of the caller."""
     quiet: bool = False
     """Whether ``f`` ignores warnings around the call."""
+    shape: tuple[int, ...] = ()
+    dtype: Any = None
+    """Shape and dtype of the result for one slice, where it is one NumPy array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,7 +514,12 @@ class Walk:
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
         if number in at.reused:
             kwargs["in_place"] = True
-        return invoke(self.xp, call, args, kwargs)
+        found = invoke(self.xp, call, args, kwargs)
+        if call.dtype is not None and self.xp is np and isinstance(found, Rows):
+            array = found.array  # e.g. eigenvalues: complex for some matrices only
+            if array.dtype != call.dtype or array.shape[1:] != call.shape:
+                raise Differs(f"{call.row.name} has another shape or dtype for some slices")
+        return found
 
     def _raising(self, call: Call, values: _Values) -> list[type | None]:
         """What a call raises for each slice."""

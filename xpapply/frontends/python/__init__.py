@@ -1,11 +1,13 @@
 """Python functions: run on one real slice that writes down what happens to it.
 
 - `tracer.py`: the stand-in for the slice, and the recorder
-- `arrays.py`: what functions do with arrays, as calls
+- `arrays.py`, `ragged.py`: what functions do with arrays, and with the values of a mask, as calls
 - `python.py`: Python's builtins and `math`
 - `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
-- `stage.py`: substitutes for everything that ``f`` can reach
+- `stage.py`, `substitutes.py`: what stands for everything that ``f`` can reach
+- `purity.py`: what the code alone tells of side effects
 - `watch.py`: whether what ``f`` reached has changed
+- `lower.py`: a path without decisions as a graph of the op table
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ import numpy as np
 
 from ...errors import TraceError
 from ...paths import FILTERS, Path, Ref
+from .purity import impure
 from .python import real
-from .stage import Function, Stage, impure
+from .stage import Stage
 from .tracer import Recorder, Tracer, values
 from .watch import Watch
 
@@ -142,4 +145,4 @@ def why_impure(f: Any) -> str | None:
     return impure(f.__code__) if isinstance(f, types.FunctionType) else None
 
 
-__all__ = ["Function", "Models", "Tracer", "Tracing", "values", "why_impure"]
+__all__ = ["Models", "Tracer", "Tracing", "values", "why_impure"]

@@ -275,23 +275,10 @@ def in_place(x: Tracer, ufunc: Any, other: Any) -> Any:
 
 _LISTS = frozenset(
     f"numpy.{n}"
-    for n in [
-        "concatenate",
-        "concat",
-        "stack",
-        "hstack",
-        "vstack",
-        "column_stack",
-        "dstack",
-        "select",
-        "choose",
-        "piecewise",
-        "block",
-        "meshgrid",
-        "broadcast_arrays",
-        "ix_",
-        "append",
-    ]
+    for n in (
+        "concatenate concat stack hstack vstack column_stack dstack select choose piecewise "
+        "block meshgrid broadcast_arrays ix_ append"
+    ).split()
 ) | {"numpy.linalg.multi_dot"}
 """Functions that take lists of arrays, which must stay lists."""
 
@@ -636,36 +623,11 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
 _PLAIN = frozenset(["shape", "ndim", "size", "dtype", "itemsize", "nbytes"])
 
 _METHODS = frozenset(
-    [
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "argpartition",
-        "argsort",
-        "clip",
-        "cumprod",
-        "cumsum",
-        "diagonal",
-        "dot",
-        "max",
-        "mean",
-        "min",
-        "nonzero",
-        "prod",
-        "ravel",
-        "repeat",
-        "round",
-        "searchsorted",
-        "squeeze",
-        "std",
-        "sum",
-        "swapaxes",
-        "take",
-        "trace",
-        "var",
-        "choose",
-    ]
+    (
+        "all any argmax argmin argpartition argsort clip cumprod cumsum diagonal dot max mean "
+        "min nonzero prod ravel repeat round searchsorted squeeze std sum swapaxes take trace "
+        "var choose"
+    ).split()
 )
 """Methods that are the function of the same name."""
 

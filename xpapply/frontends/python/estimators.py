@@ -8,19 +8,15 @@ import numpy as np
 
 from ...known import Known, NoRule, Rows
 from . import arrays
-from .stage import Forbidden, Stage
+from .stage import Stage
+from .substitutes import Forbidden
 from .tracer import Tracer
 
 _METHODS = frozenset(
-    [
-        "predict",
-        "predict_proba",
-        "predict_log_proba",
-        "decision_function",
-        "transform",
-        "score_samples",
-        "inverse_transform",
-    ]
+    (
+        "predict predict_proba predict_log_proba decision_function transform score_samples "
+        "inverse_transform"
+    ).split()
 )
 
 

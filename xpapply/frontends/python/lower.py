@@ -26,36 +26,11 @@ _OPS = {
     "expit": "sigmoid",
 } | {
     name: name
-    for name in [
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "negative",
-        "abs",
-        "sqrt",
-        "maximum",
-        "minimum",
-        "exp",
-        "expm1",
-        "log",
-        "log1p",
-        "tanh",
-        "sin",
-        "cos",
-        "erf",
-        "erfc",
-        "greater",
-        "greater_equal",
-        "less",
-        "less_equal",
-        "equal",
-        "not_equal",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "square",
-    ]
+    for name in (
+        "add subtract multiply divide negative abs sqrt maximum minimum exp expm1 log log1p "
+        "tanh sin cos erf erfc greater greater_equal less less_equal equal not_equal "
+        "logical_and logical_or logical_not square"
+    ).split()
 }
 """The op of a ufunc."""
 

@@ -232,49 +232,12 @@ BUILTINS: dict[str, Callable[..., Any]] = {
 NUMBERS: dict[type, Callable[..., Any]] = {k: _number_of(k) for k in (float, int, bool)}
 
 HARMLESS = frozenset(
-    [
-        "abs",
-        "callable",
-        "chr",
-        "complex",
-        "dict",
-        "divmod",
-        "enumerate",
-        "filter",
-        "frozenset",
-        "getattr",
-        "iter",
-        "list",
-        "map",
-        "next",
-        "ord",
-        "pow",
-        "range",
-        "reversed",
-        "round",
-        "set",
-        "slice",
-        "str",
-        "tuple",
-        "zip",
-        "repr",
-        "format",
-        "bytes",
-        "hex",
-        "bin",
-        "Ellipsis",
-        "NotImplemented",
-        "None",
-        "True",
-        "False",
-        "__debug__",
-        "issubclass",
-        "ascii",
-        "oct",
-        "memoryview",
-        "bytearray",
-        "hash",
-    ]
+    (
+        "abs callable chr complex dict divmod enumerate filter frozenset getattr iter list map "
+        "next ord pow range reversed round set slice str tuple zip repr format bytes hex bin "
+        "Ellipsis NotImplemented None True False __debug__ issubclass ascii oct memoryview "
+        "bytearray hash"
+    ).split()
 )
 """Builtins that may be used as they are: tracers answer, or refuse, by their dunders."""
 

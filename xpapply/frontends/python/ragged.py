@@ -12,36 +12,11 @@ from .tracer import Recorder, Tracer, tracers
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"
-    for n in [
-        "sum",
-        "mean",
-        "std",
-        "var",
-        "max",
-        "min",
-        "amax",
-        "amin",
-        "prod",
-        "median",
-        "any",
-        "all",
-        "ptp",
-        "nansum",
-        "nanmean",
-        "nanstd",
-        "nanvar",
-        "nanmax",
-        "nanmin",
-        "nanmedian",
-        "percentile",
-        "quantile",
-        "nanpercentile",
-        "nanquantile",
-        "count_nonzero",
-        "argmax",
-        "argmin",
-        "average",
-    ]
+    for n in (
+        "sum mean std var max min amax amin prod median any all ptp nansum nanmean nanstd "
+        "nanvar nanmax nanmin nanmedian percentile quantile nanpercentile nanquantile "
+        "count_nonzero argmax argmin average"
+    ).split()
 )
 
 

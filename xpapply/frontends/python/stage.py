@@ -9,9 +9,7 @@ no shared module is patched. What ``f`` reaches is noted for `Watch`.
 from __future__ import annotations
 
 import builtins
-import collections
 import contextlib
-import dis
 import functools
 import os
 import sys
@@ -23,411 +21,51 @@ import numpy as np
 
 from ...known import basic, find
 from . import arrays, python
-from .python import real
+from .purity import catches, impure, own_names
+from .substitutes import (
+    PLAIN,
+    CatchWarnings,
+    Distribution,
+    ErrState,
+    Forbidden,
+    FrozenDict,
+    FrozenList,
+    FrozenSet,
+    Function,
+    Impure,
+    Namespace,
+    Object,
+    Random,
+    Substitute,
+    Type,
+    elements_of,
+    real_arguments,
+    same_slot,
+    simple_filter,
+)
 from .tracer import Recorder, Traced, Tracer, tracers, values
 from .watch import Watch
 
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
+
 HARMLESS_MODULES = frozenset(
-    [
-        "operator",
-        "itertools",
-        "functools",
-        "collections",
-        "collections.abc",
-        "typing",
-        "numbers",
-        "string",
-        "copy",
-        "types",
-        "enum",
-        "abc",
-        "re",
-        "json",
-        "cmath",
-        "fractions",
-        "decimal",
-        "statistics",
-        "__future__",
-        "dataclasses",
-        "zlib",
-        "hashlib",
-        "struct",
-        "bisect",
-        "heapq",
-        "textwrap",
-        "unicodedata",
-        "keyword",
-        "math",
-    ]
+    (
+        "operator itertools functools collections collections.abc typing numbers string copy "
+        "types enum abc re json cmath fractions decimal statistics __future__ dataclasses zlib "
+        "hashlib struct bisect heapq textwrap unicodedata keyword math"
+    ).split()
 )
 """Modules of the standard library whose functions only compute."""
 
+
 _IO = frozenset(
-    [
-        "save",
-        "savez",
-        "savez_compressed",
-        "savetxt",
-        "load",
-        "loadtxt",
-        "fromfile",
-        "genfromtxt",
-        "memmap",
-        "seterr",
-        "seterrcall",
-        "setbufsize",
-        "set_printoptions",
-        "DataSource",
-        "fromregex",
-        "show_config",
-        "info",
-        "test",
-        "get_include",
-        "frompyfunc",
-        "fromiter",
-        "fromfunction",
-        "apply_along_axis",
-        "apply_over_axes",
-    ]
+    (
+        "save savez savez_compressed savetxt load loadtxt fromfile genfromtxt memmap seterr "
+        "seterrcall setbufsize set_printoptions DataSource fromregex show_config info test "
+        "get_include frompyfunc fromiter fromfunction apply_along_axis apply_over_axes"
+    ).split()
 )
-
-
-class Substitute:
-    """Stands for an object of the user's or of a library."""
-
-    # no __dict__: ``self.__dict__`` in ``f`` must not be that of a substitute
-    __slots__ = ("__xpapply_real__", "_xp_name", "_xp_stage")
-    __xpapply_real__: Any
-    _xp_name: str
-    _xp_stage: Stage
-    __xpapply_substitute__ = True
-
-    def __init__(self, stage: Stage, what: Any, name: str) -> None:
-        for slot, value in (
-            ("_xp_stage", stage),
-            ("__xpapply_real__", what),
-            ("_xp_name", name),
-        ):
-            object.__setattr__(self, slot, value)
-
-    def __eq__(self, other: object) -> bool:
-        return bool(self.__xpapply_real__ == real(other))
-
-    def __hash__(self) -> int:
-        return hash(self.__xpapply_real__)
-
-    def __str__(self) -> str:
-        raise self._xp_stage.recorder.refuse(f"the text of {self._xp_name}")
-
-    __repr__ = __str__
-
-    def __format__(self, spec: str) -> str:
-        return str(self)
-
-    def __setattr__(self, name: str, item: Any) -> None:
-        raise self._xp_stage.recorder.refuse(f"it sets {self._xp_name}.{name}")
-
-    def __delattr__(self, name: str) -> None:
-        raise self._xp_stage.recorder.refuse(f"it deletes {self._xp_name}.{name}")
-
-
-_UNKNOWN = "which xpapply does not know"
-
-
-class Forbidden(Substitute):
-    """Something that is not known; whatever is done with it refuses."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(
-            f"it calls {self._xp_name}, which xpapply does not know"
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise self._xp_stage.recorder.refuse(
-            f"it uses {self._xp_name}.{name}, which xpapply does not know"
-        )
-
-    def _refuse(self, *args: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(
-            f"it uses {self._xp_name}, which xpapply does not know"
-        )
-
-    __getitem__ = __setitem__ = __len__ = __iter__ = __next__ = __contains__ = _refuse
-    __bool__ = __enter__ = __exit__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
-    __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
-    __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = _refuse
-    __index__ = __float__ = __int__ = _refuse
-
-
-class Namespace(Substitute):
-    """A module."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        return self._xp_stage.member(self.__xpapply_real__, name)
-
-
-class Random(Forbidden):
-    """`numpy.random` and `random`."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise self._xp_stage.recorder.refuse(f"it draws random numbers: {self._xp_name}.{name}")
-
-
-class Function(Substitute):
-    """A function of NumPy, CuPy or SciPy."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._xp_stage.library_call(self.__xpapply_real__, args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        what = self.__xpapply_real__
-        if isinstance(what, np.ufunc) and name in ("reduce", "accumulate", "outer", "reduceat"):
-            return lambda *args, **kwargs: self._xp_stage.ufunc(what, name, args, kwargs)
-        if isinstance(what, np.ufunc) and name == "at":
-            raise self._xp_stage.recorder.refuse(f"{self._xp_name}.at")
-        value = getattr(what, name)
-        return value if type(value) in _PLAIN else Forbidden(self._xp_stage, value, name)
-
-
-class Type(Substitute):
-    """A class of numbers: ``float``, ``numpy.float32``."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        recorder = self._xp_stage.recorder
-        what = self.__xpapply_real__
-        if what in python.NUMBERS:
-            return python.NUMBERS[what](recorder, *args, **kwargs)
-        if len(args) == 1 and not kwargs and any(True for _ in tracers(args)):
-            return arrays.cast(arrays.as_array(recorder, args[0]), what)
-        return what(*values(args), **values(kwargs))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__xpapply_real__, name)
-
-    def __or__(self, other: Any) -> Any:
-        return self.__xpapply_real__ | real(other)
-
-
-class Object(Substitute):
-    """An instance of a class written in Python: its methods are traced, it is never written to."""
-
-    __slots__ = ()
-
-    def _class(self) -> Any:
-        return type(self.__xpapply_real__)
-
-    __class__ = property(_class)  # type: ignore[assignment]
-
-    def __getattr__(self, name: str) -> Any:
-        return self._xp_stage.attribute(self.__xpapply_real__, self, name)
-
-    def _special(name: str) -> Any:  # type: ignore[misc]
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return self._xp_stage.special(self.__xpapply_real__, self, name)(*args, **kwargs)
-
-        return method
-
-    for _name in [
-        "call",
-        "getitem",
-        "len",
-        "iter",
-        "contains",
-        "bool",
-        "enter",
-        "exit",
-        "add",
-        "radd",
-        "sub",
-        "rsub",
-        "mul",
-        "rmul",
-        "truediv",
-        "rtruediv",
-        "matmul",
-        "rmatmul",
-        "neg",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "index",
-        "float",
-        "int",
-        "next",
-    ]:
-        vars()[f"__{_name}__"] = _special(f"__{_name}__")
-
-    def __setitem__(self, key: Any, item: Any) -> None:
-        raise self._xp_stage.recorder.refuse(f"it writes into {self._xp_name}")
-
-    def __eq__(self, other: object) -> Any:
-        what = self.__xpapply_real__
-        if _same_slot(what, "__eq__"):
-            return what is real(other)
-        return self._xp_stage.special(what, self, "__eq__")(other)
-
-    def __hash__(self) -> int:
-        if not _same_slot(self.__xpapply_real__, "__hash__"):
-            raise self._xp_stage.recorder.refuse(f"the hash of {self._xp_name}")
-        return hash(self.__xpapply_real__)
-
-
-def _same_slot(x: Any, name: str) -> bool:
-    """Whether a class has what `object` has."""
-    return bool(getattr(type(x), name) is getattr(object, name))
-
-
-class FrozenList(list):
-    """A list that ``f`` did not make."""
-
-
-class FrozenDict(dict):
-    """A dict that ``f`` did not make."""
-
-
-class FrozenSet(set):
-    """A set that ``f`` did not make."""
-
-
-def _freeze(cls: type, names: str) -> None:
-    def forbid(name: str) -> Any:
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-            raise self._xp_stage.recorder.refuse(
-                f"it changes a {cls.__mro__[1].__name__} that it did not make"
-            )
-
-        return method
-
-    for name in names.split():
-        setattr(cls, name, forbid(name))
-
-
-_freeze(
-    FrozenList,
-    "append extend insert remove pop clear sort reverse __setitem__ __delitem__ __iadd__ __imul__",
-)
-_freeze(FrozenDict, "update pop popitem clear setdefault __setitem__ __delitem__ __ior__")
-_freeze(
-    FrozenSet,
-    "add remove discard pop clear update __ior__ __iand__ __isub__ __ixor__ difference_update "
-    "intersection_update symmetric_difference_update",
-)
-
-
-class _ErrState:
-    """`numpy.errstate` inside ``f``: also for the calls that are written down."""
-
-    def __init__(self, recorder: Recorder, **kwargs: Any) -> None:
-        self._recorder, self._kwargs = recorder, kwargs
-        self._context = np.errstate(**kwargs)
-
-    def __enter__(self) -> None:
-        self._before = self._recorder.errstate
-        self._context.__enter__()
-        self._recorder.errstate = {k: str(v) for k, v in np.geterr().items()}
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
-        self._recorder.errstate = self._before
-
-
-class _CatchWarnings:
-    """`warnings.catch_warnings` inside ``f``."""
-
-    def __init__(self, recorder: Recorder, **kwargs: Any) -> None:
-        import warnings
-
-        if kwargs.get("record"):
-            raise recorder.refuse("it records warnings")
-        self._recorder = recorder
-        self._context = warnings.catch_warnings()
-        self._action = kwargs.get("action")
-
-    def __enter__(self) -> None:
-        self._before = self._recorder.quiet
-        self._context.__enter__()
-        if self._action is not None:
-            simple_filter(self._recorder, self._action)
-
-    def __exit__(self, *error: Any) -> None:
-        self._context.__exit__(*error)
-        self._recorder.quiet = self._before
-
-
-def simple_filter(recorder: Recorder, action: str, *args: Any, **kwargs: Any) -> None:
-    """`warnings.simplefilter` and `filterwarnings` inside ``f``."""
-    import warnings
-
-    category = args[0] if args and action else kwargs.get("category", Warning)
-    others = set(kwargs) - {"category", "append"} or len(args) > 1
-    if action != "ignore" or others or category not in (Warning, RuntimeWarning):
-        raise recorder.refuse(f"it sets the warnings filter to {action!r} for some warnings")
-    warnings.simplefilter("ignore")
-    recorder.quiet = True
-
-
-# --- static checks --------------------------------------------------------------------------
-
-
-_WRITES = {
-    "STORE_GLOBAL": "it writes the global {}",
-    "DELETE_GLOBAL": "it deletes the global {}",
-    "STORE_ATTR": "it sets the attribute {}",
-    "DELETE_ATTR": "it deletes the attribute {}",
-}
-_GENERATOR = 0x20 | 0x80 | 0x200
-"""Code flags of generators, coroutines and asynchronous generators."""
-
-
-def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | None:
-    """Why running this code would change something outside, or None."""
-    if free is None:
-        if code.co_flags & _GENERATOR:
-            return "it is a generator or coroutine"
-        free = frozenset(code.co_freevars)
-    line = code.co_firstlineno
-    before: Any = None
-    inward = [n for n in code.co_names if n.startswith("__") and n not in ("__name__", "__doc__")]
-    if inward:
-        file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-        return f"it uses {inward[0]} ({file}:{line})"
-    for step in dis.get_instructions(code):
-        if step.starts_line is not None:
-            line = step.starts_line if not isinstance(step.starts_line, bool) else line
-            line = getattr(step, "line_number", None) or line
-        what = _WRITES.get(step.opname)
-        if step.opname == "IS_OP" and before not in (None, True, False, Ellipsis):
-            what = "it compares identities by `is`"
-        before = step.argval if step.opname == "LOAD_CONST" else step.opname
-        if step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free:
-            what = "it writes the variable {} of an enclosing function"
-        if what is not None:
-            file = code.co_filename.replace("\\", "/").rpartition("/")[2]
-            return f"{what.format(step.argval)} ({file}:{line})"
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            # variables of an inner function that are free in the outer one are outside too
-            why = impure(inner, free & frozenset(inner.co_freevars))
-            if why:
-                return why
-    return None
 
 
 class _Globals(dict):
@@ -444,45 +82,6 @@ class _Globals(dict):
         return made
 
 
-_STANDARD = frozenset(dir(BaseException)) | set(vars(collections.namedtuple("_Standard", "a")))
-
-
-def _own_names(cls: type) -> list[str]:
-    """What a class has that named tuples and exceptions do not have by themselves."""
-    known = set(getattr(cls, "_fields", ())) | {"__module__", "__doc__", "__weakref__", "__dict__"}
-    known |= {"__orig_bases__", "__annotations__", "__static_attributes__", "__firstlineno__"}
-    mro = [c for c in cls.__mro__ if c.__module__ != "builtins"]
-    names = {
-        name
-        for c in mro
-        for name, x in vars(c).items()
-        if not (name in _STANDARD and not _written(x))
-    }
-    return sorted(names - known)
-
-
-def _written(x: Any) -> bool:
-    """Whether a function stands in a user's file."""
-    code = getattr(getattr(x, "__func__", x), "__code__", None)
-    return code is not None and not code.co_filename.startswith(("<", _STDLIB))
-
-
-_STDLIB = os.path.dirname(os.__file__) + os.sep
-
-
-def _elements(x: Any) -> list[Any]:
-    return [e for pair in x.items() for e in pair] if isinstance(x, dict) else list(x)
-
-
-def _catches(code: types.CodeType) -> bool:
-    """Whether there is a ``try`` (or a ``with``) in code."""
-    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
-    return bool(code.co_exceptiontable) or any(map(_catches, inner))
-
-
-# --- the stage --------------------------------------------------------------------------------
-
-
 class Stage:
     """Substitutes for one run of ``f``."""
 
@@ -497,7 +96,7 @@ class Stage:
     def check(self) -> None:
         """Refuse if something was written into a container that ``f`` did not make."""
         for made, was, name in self._frozen:
-            now = _elements(made)
+            now = elements_of(made)
             if len(now) != len(was) or any(a is not b for a, b in zip(now, was, strict=True)):
                 raise self.recorder.refuse(f"it changes {name}, which it did not make")
         if not all(check() for check in self.checks):
@@ -507,7 +106,7 @@ class Stage:
 
     def substitute(self, x: Any, name: str = "") -> Any:
         """What stands for `x`."""
-        if x is None or type(x) in _PLAIN:
+        if x is None or type(x) in PLAIN:
             return x
         known = self._made.get(id(x))
         if known is not None:
@@ -575,16 +174,16 @@ class Stage:
             return self._torch(x, name)
         if root == "builtins" or x is np.ndarray:
             return x
-        if issubclass(x, BaseException) and (root in ("numpy", "scipy") or not _own_names(x)):
+        if issubclass(x, BaseException) and (root in ("numpy", "scipy") or not own_names(x)):
             return x
-        if issubclass(x, tuple) and hasattr(x, "_fields") and not _own_names(x):
+        if issubclass(x, tuple) and hasattr(x, "_fields") and not own_names(x):
             return x
         if x is np.vectorize:
             return lambda *a, **k: self._vectorize(np.vectorize(*values(a), **values(k)))
         if x is np.poly1d:
             return self._poly1d
         if x is np.errstate:
-            return functools.partial(_ErrState, self.recorder)
+            return functools.partial(ErrState, self.recorder)
         if x in (np.finfo, np.iinfo, np.dtype) or root in ("collections", "itertools", "functools"):
             return lambda *args, **kwargs: x(*real_arguments(args), **kwargs)
         if root == "scipy":
@@ -635,9 +234,9 @@ class Stage:
         """A function with substituted globals, closure and defaults."""
         why = impure(x.__code__)
         if why:
-            return _Impure(self, x, why)
+            return Impure(self, x, why)
         self.watch.function(x)
-        self.catches |= _catches(x.__code__)
+        self.catches |= catches(x.__code__)
         cells = tuple(types.CellType() for _ in x.__code__.co_freevars)
         made = types.FunctionType(x.__code__, _Globals(self, x), x.__name__, None, cells)
         self._made[id(x)] = (x, made)  # before its closure, which may hold the function itself
@@ -687,7 +286,7 @@ class Stage:
         if len(x) > 10_000:
             return Forbidden(self, x, name)
         if isinstance(x, tuple):
-            if hasattr(x, "_make") and _own_names(type(x)):
+            if hasattr(x, "_make") and own_names(type(x)):
                 return Forbidden(self, x, name)
             parts = [self.substitute(e) for e in x]
             if all(a is b for a, b in zip(parts, x, strict=True)):
@@ -711,7 +310,7 @@ class Stage:
             made = FrozenSet()
             set.update(made, x)
         made._xp_stage = self
-        self._frozen.append((made, _elements(made), name))
+        self._frozen.append((made, elements_of(made), name))
         return made
 
     def _instance(self, x: Any, name: str) -> Any:
@@ -738,13 +337,13 @@ class Stage:
             return self.elements(x, name)
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
             self._watch_object(x)
-            return _Distribution(self, x, name)
+            return Distribution(self, x, name)
         if type(x).__module__.partition(".")[0] in ("numpy", "cupy", "scipy") and callable(x):
             return Function(self, x, name)  # e.g. numpy's array functions
         if type(x).__module__.partition(".")[0] in ("numpy", "cupy", "scipy"):
             return Forbidden(self, x, name)
         if type(x).__flags__ & (1 << 9) and hasattr(x, "__dict__"):  # a class written in Python
-            if _same_slot(x, "__getattribute__") and not hasattr(type(x), "__getattr__"):
+            if same_slot(x, "__getattribute__") and not hasattr(type(x), "__getattr__"):
                 self.watch.kind(x)
                 return Object(self, x, name)
         return Forbidden(self, x, name)
@@ -761,7 +360,7 @@ class Stage:
             return value if own is None else own
         if module.__name__ == "warnings":
             if name == "catch_warnings":
-                return functools.partial(_CatchWarnings, self.recorder)
+                return functools.partial(CatchWarnings, self.recorder)
             if name in ("simplefilter", "filterwarnings"):
                 return functools.partial(simple_filter, self.recorder)
             value = getattr(module, name)
@@ -862,7 +461,7 @@ class Stage:
             ):
                 return Forbidden(self, result, type(result).__name__)
             return self.recorder._boxed(result, None, None, [])
-        return result if type(result) in _PLAIN else self.substitute(result)
+        return result if type(result) in PLAIN else self.substitute(result)
 
     def _asarray(self, name: str, x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         dtype = None if dtype is None else np.dtype(dtype)
@@ -983,62 +582,10 @@ class Stage:
         return tensors.function(self, x, name)
 
 
-class _Impure(Substitute):
-    """A function that writes to something outside it."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(self._xp_name)
-
-
-class _Distribution(Forbidden):
-    """A distribution of `scipy.stats`."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        what = self.__xpapply_real__
-        if name in ["pdf", "pmf", "cdf", "sf", "ppf", "isf", "logpdf", "logpmf", "logcdf", "logsf"]:
-            method = getattr(what, name)
-
-            def call(x: Any, *args: Any, **kwargs: Any) -> Any:
-                recorder = self._xp_stage.recorder
-                if any(True for _ in tracers((args, kwargs))):
-                    raise recorder.refuse(f"{self._xp_name}.{name} with traced parameters")
-                bound = functools.partial(_with_parameters, method, args, kwargs)
-                if not isinstance(x, Tracer):
-                    return self._xp_stage._fresh(bound(x))
-                return recorder.call(basic.ELEMENTS, bound, (x,), batch=((bound, x), {}))
-
-            return call
-        return super().__getattr__(name)
-
-
-def _with_parameters(method: Any, args: tuple, kwargs: dict, x: Any) -> Any:
-    return method(x, *args, **kwargs)
-
-
-_PLAIN = frozenset(
-    (bool, int, float, complex, str, bytes, slice, range, type(Ellipsis), type(NotImplemented))
-)
 _BUILTIN_OBJECTS = {
     getattr(builtins, n)
     for n in ("max", "min", "sum", "sorted", "all", "any", "isinstance", "hasattr", "len")
 }
-
-
-def real_arguments(tree: Any) -> Any:
-    """Arguments with the objects themselves in the place of classes and functions."""
-    if isinstance(tree, tuple):
-        return tuple(map(real_arguments, tree)) if type(tree) is tuple else tree
-    if isinstance(tree, list):
-        return [real_arguments(x) for x in tree]
-    if isinstance(tree, dict):
-        return {k: real_arguments(x) for k, x in tree.items()}
-    if type(tree) is Object:
-        raise tree._xp_stage.recorder.refuse(f"{tree._xp_name} goes into a library's function")
-    return tree.__xpapply_real__ if isinstance(tree, Substitute) else tree
 
 
 def namespace_of(recorder: Recorder, stage: Stage | None = None) -> Any:

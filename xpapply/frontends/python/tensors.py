@@ -12,7 +12,8 @@ import numpy as np
 
 from ...known import Known, NoRule, Rows, basic
 from . import arrays
-from .stage import Forbidden, Function, Stage, Substitute
+from .stage import Stage
+from .substitutes import Forbidden, Function, Substitute
 from .tracer import Recorder, Traced, Tracer, tracers, values
 
 _FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor"])
@@ -85,34 +86,10 @@ def _operator(name: str) -> Any:
     return method
 
 
-for _name in [
-    "add",
-    "radd",
-    "sub",
-    "rsub",
-    "mul",
-    "rmul",
-    "truediv",
-    "rtruediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "rpow",
-    "matmul",
-    "rmatmul",
-    "and",
-    "or",
-    "xor",
-    "neg",
-    "abs",
-    "invert",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "eq",
-    "ne",
-]:
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul rmatmul and "
+    "or xor neg abs invert lt le gt ge eq ne"
+).split():
     setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
 
 

@@ -94,7 +94,17 @@ class Recorder:
         self.calls += 1
         self._note_precision(real)
         errstate = None if self.errstate is None else tuple(sorted(self.errstate.items()))
-        step = Call(row, refs(args), refs(kwargs), user_line(), errstate, self.quiet)
+        array = isinstance(real, (np.ndarray, np.generic))
+        step = Call(
+            row,
+            refs(args),
+            refs(kwargs),
+            user_line(),
+            errstate,
+            self.quiet,
+            np.shape(real) if array else (),
+            real.dtype if array else None,
+        )
         structure = None
         if check:
             structure = self._check(row, step, real, args, kwargs)

@@ -1,0 +1,86 @@
+"""What the code of a function alone tells: that it writes to something outside, or may hide it."""
+
+from __future__ import annotations
+
+import collections
+import dis
+import os
+import types
+from typing import Any
+
+_WRITES = {
+    "STORE_GLOBAL": "it writes the global {}",
+    "DELETE_GLOBAL": "it deletes the global {}",
+    "STORE_ATTR": "it sets the attribute {}",
+    "DELETE_ATTR": "it deletes the attribute {}",
+}
+
+
+_GENERATOR = 0x20 | 0x80 | 0x200
+"""Code flags of generators, coroutines and asynchronous generators."""
+
+
+def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | None:
+    """Why running this code would change something outside, or None."""
+    if free is None:
+        if code.co_flags & _GENERATOR:
+            return "it is a generator or coroutine"
+        free = frozenset(code.co_freevars)
+    line = code.co_firstlineno
+    before: Any = None
+    inward = [n for n in code.co_names if n.startswith("__") and n not in ("__name__", "__doc__")]
+    if inward:
+        file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+        return f"it uses {inward[0]} ({file}:{line})"
+    for step in dis.get_instructions(code):
+        if step.starts_line is not None:
+            line = step.starts_line if not isinstance(step.starts_line, bool) else line
+            line = getattr(step, "line_number", None) or line
+        what = _WRITES.get(step.opname)
+        if step.opname == "IS_OP" and before not in (None, True, False, Ellipsis):
+            what = "it compares identities by `is`"
+        before = step.argval if step.opname == "LOAD_CONST" else step.opname
+        if step.opname in ("STORE_DEREF", "DELETE_DEREF") and step.argval in free:
+            what = "it writes the variable {} of an enclosing function"
+        if what is not None:
+            file = code.co_filename.replace("\\", "/").rpartition("/")[2]
+            return f"{what.format(step.argval)} ({file}:{line})"
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            # variables of an inner function that are free in the outer one are outside too
+            why = impure(inner, free & frozenset(inner.co_freevars))
+            if why:
+                return why
+    return None
+
+
+def catches(code: types.CodeType) -> bool:
+    """Whether there is a ``try`` (or a ``with``) in code."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return bool(code.co_exceptiontable) or any(map(catches, inner))
+
+
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+
+
+_STANDARD = frozenset(dir(BaseException)) | set(vars(collections.namedtuple("_Standard", "a")))
+
+
+def own_names(cls: type) -> list[str]:
+    """What a class has that named tuples and exceptions do not have by themselves."""
+    known = set(getattr(cls, "_fields", ())) | {"__module__", "__doc__", "__weakref__", "__dict__"}
+    known |= {"__orig_bases__", "__annotations__", "__static_attributes__", "__firstlineno__"}
+    mro = [c for c in cls.__mro__ if c.__module__ != "builtins"]
+    names = {
+        name
+        for c in mro
+        for name, x in vars(c).items()
+        if not (name in _STANDARD and not _written(x))
+    }
+    return sorted(names - known)
+
+
+def _written(x: Any) -> bool:
+    """Whether a function stands in a user's file."""
+    code = getattr(getattr(x, "__func__", x), "__code__", None)
+    return code is not None and not code.co_filename.startswith(("<", _STDLIB))
