@@ -182,6 +182,44 @@ def test_most_are_vectorised(theme):
     assert fast >= 0.8 * count, loops
 
 
+# --- torch ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_torch(torch, device):
+    """Functions that torch can run, of those for any library: as in the loop over tensors."""
+    ran = []
+    for seed in range(60):
+        for theme in ("everything", "arithmetic", "branches"):
+            function, axis, arr = problem(random.Random(f"torch {theme} {seed}"), theme, gpu=True)
+            ran.append(_check_torch(torch.from_numpy(arr.copy()).to(device), function, axis))
+    known = [x for x in ran if x is not None]
+    assert len(known) > 20
+    assert sum(known) >= 0.5 * len(known)
+
+
+def _check_torch(arr, function, axis):
+    """Whether it ran for all slices at once; None where the loop raises."""
+    f = function.make(xpapply=xpapply)
+    with warnings.catch_warnings(), xpapply.options(fallback="silent"):
+        warnings.simplefilter("ignore")
+        try:
+            with xpapply.options(engine="loop"):
+                want = xpapply.apply_along_axis(f, axis, arr)
+        except Exception:
+            return None  # torch has few of NumPy's methods
+        f = function.make(xpapply=xpapply)
+        got = xpapply.apply_along_axis(f, axis, arr)
+        vectorized = xpapply.explain(f, axis, arr).vectorized
+    assert (got.shape, got.dtype, got.device) == (want.shape, want.dtype, want.device)
+    got, want = got.cpu().numpy(), want.cpu().numpy()
+    if want.dtype.kind == "f":
+        assert_close(got, want, arr.cpu().numpy())
+    else:
+        np.testing.assert_array_equal(got, want)
+    return vectorized
+
+
 # --- CuPy -----------------------------------------------------------------------------
 
 

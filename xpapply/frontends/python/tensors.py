@@ -87,8 +87,9 @@ def _operator(name: str) -> Any:
 
 
 for _name in (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul rmatmul and "
-    "or xor neg abs invert lt le gt ge eq ne"
+    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul "
+    "rmatmul and rand or ror xor rxor lshift rlshift rshift rrshift neg abs invert "
+    "lt le gt ge eq ne"
 ).split():
     setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
 
