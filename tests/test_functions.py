@@ -355,3 +355,28 @@ def test_explain_in_five_lines():
     assert len(text.splitlines()) <= 5
     assert "numpy.mean" in text
     assert "floor" in text
+
+
+@pytest.mark.gpu
+def test_constants_on_the_device(cupy):
+    weights, mean = cupy.asarray(WEIGHTS), cupy.asarray(ARR.mean((0, 2)))
+    there = cupy.asarray(ARR)
+
+    def project(v):
+        return weights @ (v - mean)
+
+    def nearest_row(v):
+        return cupy.abs(weights - v).sum(axis=1).argmin()
+
+    def looked_up(v):
+        return mean[v.argmax()]
+
+    for f in (project, nearest_row, looked_up, weights.dot):
+        want = cupy.apply_along_axis(f, 1, there)
+        got = xpapply.apply_along_axis(f, 1, there)
+        assert (got.dtype, got.shape) == (want.dtype, want.shape)
+        np.testing.assert_allclose(got.get(), want.get(), rtol=1e-10)
+        assert xpapply.explain(f, 1, there).vectorized, f
+    weights *= 2
+    got = xpapply.apply_along_axis(project, 1, there)
+    np.testing.assert_allclose(got.get(), cupy.apply_along_axis(project, 1, there).get(), 1e-10)

@@ -76,7 +76,16 @@ def elementwise(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     operands = [*args, *kwargs.values()]
     ndim = max((_ndim(x) for x in operands), default=0)
     line_up = functools.partial(aligned, ndim=ndim)
-    return results(call(*mapped(line_up, args), **mapped(line_up, kwargs)))
+    given, named = mapped(line_up, args), mapped(line_up, kwargs)
+    if xp is not np:
+        given = tuple(_moved(xp, x) for x in given)
+        named = {k: _moved(xp, x) for k, x in named.items()}
+    return results(call(*given, **named))
+
+
+def _moved(xp: Any, x: Any) -> Any:
+    """A constant array where the slices are."""
+    return xp.asarray(x) if isinstance(x, np.ndarray) else x
 
 
 @functools.lru_cache(maxsize=1024)

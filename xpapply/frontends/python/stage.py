@@ -120,6 +120,8 @@ class Stage:
             return x
         if isinstance(x, np.ndarray):
             return self._array(x, name)
+        if type(x).__module__.startswith("cupy") and type(x).__name__ == "ndarray":
+            return self._device_array(x, name)
         if isinstance(x, types.ModuleType):
             return self._module(x)
         if isinstance(x, type):
@@ -147,6 +149,15 @@ class Stage:
         if type(x) in (list, tuple, dict, set, frozenset) or isinstance(x, tuple):
             return self._container(x, name)
         return self._instance(x, name)
+
+    def _device_array(self, x: Any, name: str) -> Any:
+        """A constant on the device of the slices: traced by its values."""
+        if self.recorder.library != "cupy" or x.dtype.hasobject:
+            return Forbidden(self, x, name)
+        xp = sys.modules["cupy"]
+        was = x.copy()
+        self.watch.add(lambda: x.shape == was.shape and bool(xp.array_equal(x, was)))
+        return self.recorder.constant(x.get())
 
     def _array(self, x: np.ndarray, name: str) -> Any:
         if type(x) not in (np.ndarray, np.memmap) or x.dtype.hasobject:
