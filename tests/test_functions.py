@@ -237,6 +237,54 @@ def test_slices_that_raise_are_left_to_f():
     assert xpapply.explain(f, 1, arr).vectorized
 
 
+def test_a_path_that_is_found_late_sees_what_was_there_before_a_write():
+    def f(v):
+        out = v.copy()
+        out[0] = 1
+        before = out[1]
+        out[1] = 50
+        if v[3] > 1.5:
+            return before * 2
+        return out.sum()
+
+    usual = RNG.standard_normal((60, 5)).clip(-1, 1)
+    other = RNG.standard_normal((60, 5))
+    other[7:20, 3] = 3
+    for arr in (usual, other, other):
+        want = np.apply_along_axis(f, 1, arr)
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+
+
+def test_a_selection_is_that_of_when_it_was_made():
+    def f(v):
+        mask = np.zeros(len(v), bool)
+        mask[0] = True
+        some = v[mask]
+        mask[1] = True
+        return len(some) * 10 + mask.sum() if v[2] > 0 else mask.sum()
+
+    for arr in (-np.abs(ARR[..., 0]), ARR[..., 0]):
+        want = np.apply_along_axis(f, 1, arr)
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+
+
+def test_the_dtype_of_what_an_exception_gives():
+    def f(v):
+        try:
+            return np.linalg.inv(v.reshape(2, 2))[0, 0]
+        except np.linalg.LinAlgError:
+            return -1
+
+    regular = RNG.standard_normal((40, 4))
+    singular = regular.copy()
+    singular[0] = 1
+    for arr in (regular, singular, regular):
+        want = np.apply_along_axis(f, 1, arr)
+        got = xpapply.apply_along_axis(f, 1, arr)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
+
+
 def test_too_many_paths_end_in_the_loop():
     arr = RNG.standard_normal((3000, 12))
 

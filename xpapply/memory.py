@@ -105,5 +105,5 @@ def _argument(x: Any) -> Hashable | None:
     if isinstance(x, np.generic):
         return type(x), repr(x)
     if type(x) is np.ndarray and x.nbytes <= 1 << 16 and not x.dtype.hasobject:
-        return x.shape, x.dtype.str, x.tobytes()
+        return x.shape, x.strides, x.dtype.str, x.tobytes()
     return None

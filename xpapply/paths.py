@@ -74,6 +74,8 @@ class Off:
 
     why: str
     decided: bool
+    more: bool = False
+    """Whether ``f`` makes further calls then, which may raise for other slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,46 +200,38 @@ class Tree:
 
 
 _WRITES = frozenset(("write", "write by a mask"))
-_FRESH = frozenset(("elementwise", "new", "lazy"))
+_FRESH = frozenset(("elementwise", "new"))
 """Kinds of rows whose results share no memory with what they get."""
 _LAZY = frozenset(("lazy",))
 """Kinds of rows that need not run where nothing uses the result: they cannot raise or warn."""
 
 
 def _reusing(path: Path) -> set[int]:
-    """The writes whose array nothing needs afterwards: they may be done in place."""
+    """The writes that may be done in place.
+
+    Those into an array that a write has made and of which nothing else was kept: no view, no copy,
+    no selection. That does not depend on what comes later, on this path or on one not yet found.
+    """
     calls = [step for step in path.steps if isinstance(step, Call)]
-    if not any(c.row.name in _WRITES for c in calls):
-        return set()
-    last: dict[int, int] = {}
-    number = 0
-    for step in path.steps:
-        if isinstance(step, Call):
-            number += 1
-            for ref in references((step.args, step.kwargs)):
-                last[ref.index] = number
-        else:
-            last[step.ref.index] = number + 1
-    for ref in references(path.result):
-        last[ref.index] = len(calls) + 1
-    shares: dict[int, set[int]] = {}  # what may be the same memory
+    kept: set[int] = set()  # whose memory something else may look at
     found = set()
     for number, call in enumerate(calls, 1):
         if call.row.name in _WRITES:
             array = call.args[0]
-            shares[number] = {number}
-            made_here = isinstance(array, Ref) and array.index and not array.item
-            if made_here and calls[array.index - 1].row.name in _WRITES:
-                if all(last.get(k, 0) <= number for k in shares[array.index]):
-                    found.add(number)
+            others = references((call.args[1:], call.kwargs))
+            made = isinstance(array, Ref) and array.index and not array.item
+            if (
+                made
+                and calls[array.index - 1].row.name in _WRITES
+                and array.index not in kept
+                and all(ref.index != array.index for ref in others)
+            ):
+                found.add(number)
             continue
-        shares[number] = {number}
-        if call.row.how in _FRESH:
+        number_alone = call.dtype is not None and call.shape == () and call.row.name == "index"
+        if call.row.how in _FRESH or number_alone:
             continue
-        for ref in references((call.args, call.kwargs)):
-            if ref.index:
-                shares[ref.index].add(number)
-                shares[number] = shares[ref.index]
+        kept |= {ref.index for ref in references((call.args, call.kwargs))}
     return found
 
 
@@ -424,6 +418,8 @@ class Walk:
         self.tree, self.xp = tree, xp
         self._grow, self._seconds, self._patience = grow, seconds, patience
         self.off: list[int] = []
+        self.first: tuple[Any] | None = None
+        """The result of ``f`` for the first slice, if that was asked for."""
 
     def end(self, rows: Any) -> Segment | None:
         """Where the path of one slice ends; None: off all paths."""
@@ -552,10 +548,15 @@ class Walk:
             assert kind is not None
             key = (at, number, kind)
             with self.tree.lock:
-                if key not in self.tree.harmless:
-                    if self._grow(rows[int(whole[raised.index(kind)])]) is None:
+                if key in self.tree.harmless:
+                    continue
+                for k in [k for k, e in enumerate(raised) if e is kind]:
+                    off = self._grow(rows[int(whole[k])])
+                    if off is None:
                         raise Differs("a call raises for several slices, not for one")
-                    self.tree.harmless.add(key)
+                    if not off.more:
+                        self.tree.harmless.add(key)
+                        break
 
     def _child(
         self, at: Segment, answer: Any, part: Any, index: Any, block: _Block

@@ -324,7 +324,9 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
         raise error.raised
     if error is None:
         return result
-    result = loop.apply(f, axis, arr, args, kwargs)
+    first = getattr(error, "first", None)
+    call = f if first is None else _Continued(f, first[0])
+    result = loop.apply(call, axis, arr, args, kwargs)
     why = (
         str(error)
         if isinstance(error, TraceError)

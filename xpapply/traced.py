@@ -162,8 +162,21 @@ class Traced:
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
         walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), self.seconds, limit)
+        try:
+            buffer, shape = self._run(walk, view, slices, xp, f)
+        except Exception as error:
+            error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
+            raise
+        order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
+        return namespace.permute(buffer, order)
+
+    def _run(
+        self, walk: Walk, view: Any, slices: int, xp: Any, f: Any
+    ) -> tuple[Any, tuple[int, ...]]:
+        """The results of all slices, and the shape of one."""
+        n, batch = view.ndim, view.shape[:-1]
         shape, dtype = self._shape_dtype(walk, f, view[(0,) * (n - 1)])
-        like = {"device": arr.device} if self.library == "torch" else {}
+        like = {"device": view.device} if self.library == "torch" else {}
         buffer = xp.empty((*batch, *shape), dtype=dtype, **like)
         flat = buffer.reshape(slices, *shape)
         pieces = self._pieces(view, slices, xp)
@@ -186,12 +199,14 @@ class Traced:
         for k in sorted(walk.off):
             at = np.unravel_index(k, batch)
             try:
-                result = f(view[at], *self._args, **self._kwargs)
+                if k == 0 and walk.first is not None:
+                    result = walk.first[0]
+                else:
+                    result = f(view[at], *self._args, **self._kwargs)
             except Exception as error:
                 raise Users(error) from None
             flat[k] = xp.asarray(result) if self.library == "cupy" else _array(result)
-        order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
-        return namespace.permute(buffer, order)
+        return buffer, shape
 
     def fused_on(self, arr: Any) -> bool:
         """Whether the graph's own engine runs, not call after call."""
@@ -237,12 +252,16 @@ class Traced:
 
     def _shape_dtype(self, walk: Walk, f: Any, slice0: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of the result: those of the first slice's, as in NumPy."""
-        if not self.tree.branches:
+        if not self.tree.branches and not self.tree.catches:
             return self.result.shape, self._dtype
         end = walk.end(slice0[None])
         if end is not None:
             return end.shape, end.dtype
-        found = np.asanyarray(_host(f(slice0, *self._args, **self._kwargs)))
+        try:
+            walk.first = (f(slice0, *self._args, **self._kwargs),)
+        except Exception as error:
+            raise Users(error) from None
+        found = np.asanyarray(_host(walk.first[0]))
         if type(found) is not np.ndarray or found.dtype.kind not in "biufc":
             raise TraceError(f"it returns {found.dtype} for the first slice")
         return found.shape, found.dtype

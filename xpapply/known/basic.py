@@ -25,7 +25,9 @@ def batch_of(xp: Any, x: Any, batch: int) -> Any:
 def _index(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """``x[key]`` where only `x` depends on the slice."""
     x, key = args
-    return Rows(x.array[(slice(None), *key)])
+    found = x.array[(slice(None), *key)]
+    # a number is a copy, as it is in NumPy
+    return Rows(xp.array(found) if found.ndim == 1 else found)
 
 
 def _positions(xp: Any, key: tuple, batch: int) -> tuple[Any, ...]:

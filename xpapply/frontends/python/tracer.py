@@ -237,7 +237,11 @@ class Recorder:
     def off_path(self) -> Path:
         """The path up to where ``f`` raises."""
         assert self.left is not None
-        return Path(tuple(self.steps[: self.left[0]]), self.left[1])
+        position, off = self.left
+        more = len(self.steps) > position
+        # what f catches further on may be other things for other slices
+        decided = off.decided and not (more and self.stage.catches)
+        return Path(tuple(self.steps[:position]), Off(off.why, decided, more))
 
 
 class Results(tuple):
