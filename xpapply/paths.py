@@ -27,6 +27,7 @@ import numpy as np
 from .errors import TraceError
 from .known import Known, Rows, in_namespace
 from .known.ragged import Ragged
+from .known.rules import leaves, mapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,6 @@ class Tree:
                     elif position >= len(at.calls) or not same(at.calls[position], step):
                         raise Differs(f"two runs of it differ in what they do at {step.where}")
                     else:
-                        at.reused -= {number} - reusing
                         at.needless -= {number} - unused
                     position += 1
                     continue
@@ -247,14 +247,7 @@ def _unused(path: Path) -> set[int]:
 
 def references(tree: Any) -> Iterator[Ref]:
     """Every `Ref` in arguments."""
-    if isinstance(tree, Ref):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
-        for x in tree:
-            yield from references(x)
-    elif isinstance(tree, dict):
-        for x in tree.values():
-            yield from references(x)
+    return leaves(tree, Ref)
 
 
 def same(a: Any, b: Any) -> bool:
@@ -332,18 +325,14 @@ class _Parts(list):
 
 def filled(tree: Any, values: Any) -> Any:
     """Arguments with every `Ref` replaced by its `Rows`."""
-    if isinstance(tree, Ref):
-        found = values[tree.index]
-        for k in tree.item:
-            found = vars(found)[k] if isinstance(k, str) else found[k]
-        return found
-    if isinstance(tree, tuple):
-        return tuple(filled(x, values) for x in tree)
-    if isinstance(tree, list):
-        return [filled(x, values) for x in tree]
-    if isinstance(tree, dict):
-        return {k: filled(x, values) for k, x in tree.items()}
-    return tree
+
+    def found(ref: Ref) -> Any:
+        value = values[ref.index]
+        for k in ref.item:
+            value = vars(value)[k] if isinstance(k, str) else value[k]
+        return value
+
+    return mapped(found, tree, Ref)
 
 
 def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
@@ -520,7 +509,7 @@ class Walk:
     def _raising(self, call: Call, values: _Values) -> list[type | None]:
         """What a call raises for each slice."""
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
-        batch = next(_batch(x) for x in _rows_in((args, kwargs)))
+        batch = _batch(next(leaves((args, kwargs), _BATCHED)))
         found: list[type | None] = [None] * batch
         todo = [np.arange(batch)]
         tries = 0
@@ -616,24 +605,9 @@ def _true(xp: Any, mask: Any) -> Any:
     return xp.flatnonzero(mask) if hasattr(xp, "flatnonzero") else mask.nonzero()[:, 0]
 
 
-def _rows_in(tree: Any) -> Iterator[Rows | Ragged]:
-    if isinstance(tree, (Rows, Ragged)):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
-        for x in tree:
-            yield from _rows_in(x)
-    elif isinstance(tree, dict):
-        for x in tree.values():
-            yield from _rows_in(x)
+_BATCHED = (Rows, Ragged)
 
 
 def _picked(tree: Any, part: Any) -> Any:
-    if isinstance(tree, (Rows, Ragged)):
-        return _gathered(tree, part)
-    if isinstance(tree, tuple):
-        return tuple(_picked(x, part) for x in tree)
-    if isinstance(tree, list):
-        return [_picked(x, part) for x in tree]
-    if isinstance(tree, dict):
-        return {k: _picked(x, part) for k, x in tree.items()}
-    return tree
+    """Arguments of some of the slices."""
+    return mapped(lambda x: _gathered(x, part), tree, _BATCHED)

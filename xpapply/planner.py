@@ -252,7 +252,7 @@ def trace(
 
     `first`: the result of `f` for the first slice and how long that took, if it is known.
     """
-    why = _no_slices_to_trace(f, axis, arr) or why_impure(f)
+    why = _no_slices_to_trace(arr) or why_impure(f)
     if why:
         return why
     known, method = memory(f)
@@ -299,7 +299,7 @@ def _slices(axis: int, arr: Any) -> int:
     return math.prod(arr.shape) // max(1, arr.shape[axis])
 
 
-def _no_slices_to_trace(f: Any, axis: int, arr: Any) -> str | None:
+def _no_slices_to_trace(arr: Any) -> str | None:
     """Why no plan can be made for such an array."""
     if type(arr) is np.memmap:
         return None if arr.ndim > 1 and arr.size else "the slices are empty"
@@ -365,7 +365,9 @@ def _tried(
 def _refused(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str) -> None:
     """Remember that `f` runs in the loop."""
     known, method = memory(f)
-    known.traced[_trace_key(method, axis, arr, args, kwargs)] = why
+    key = _trace_key(method, axis, arr, args, kwargs)
+    if key is not None:
+        known.traced[key] = why
 
 
 def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
@@ -383,7 +385,7 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
         return _plan(f, axis, arr, args, kwargs)[0](arr, axis)
     if options.fallback == "raise" and slices >= _WORTH_A_WARNING:
         trace(f, axis, arr, args, kwargs)  # before the first call of f
-    if _no_slices_to_trace(f, axis, arr):
+    if _no_slices_to_trace(arr):
         _announce_python(f, axis, arr, args, kwargs)
         return np.apply_along_axis(f, axis, arr, *args, **kwargs)
     known, method = memory(f)

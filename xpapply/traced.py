@@ -72,7 +72,6 @@ class Traced:
     ) -> None:
         self.library = namespace.library(slice0)
         self._args, self._kwargs = args, kwargs
-        started = time.perf_counter()
         self._tracing = Tracing(args, kwargs, str(self.library), models)
         self.unchanged: Callable[[], bool] = self._tracing.watch
         path, value = self._tracing(f, self._seen(sample))
@@ -110,7 +109,6 @@ class Traced:
         self._fused = None if self.graph is None else engines.AnyLibrary(self.graph)
         if self.library not in ("numpy", "cupy", "torch") and self._fused is None:
             raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
-        self.planning = time.perf_counter() - started
         self._checked = False
         self._spent = 0.0
         self.looped = 0

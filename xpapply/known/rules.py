@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,30 +15,30 @@ from . import Known, NoRule, Rows
 Rule = Callable[..., Any]
 
 
-def leaves(tree: Any) -> Iterable[Rows]:
-    """All `Rows` in arguments."""
-    if isinstance(tree, Rows):
+def leaves(tree: Any, kind: Any = Rows) -> Iterator[Any]:
+    """Everything of a class in arguments."""
+    if isinstance(tree, kind):
         yield tree
     elif isinstance(tree, (tuple, list)):
         for x in tree:
-            yield from leaves(x)
+            yield from leaves(x, kind)
     elif isinstance(tree, dict):
         for x in tree.values():
-            yield from leaves(x)
+            yield from leaves(x, kind)
 
 
-def mapped(function: Callable[[Any], Any], tree: Any) -> Any:
-    """Arguments with every `Rows` replaced."""
-    if isinstance(tree, Rows):
+def mapped(function: Callable[[Any], Any], tree: Any, kind: Any = Rows) -> Any:
+    """Arguments with everything of a class replaced."""
+    if isinstance(tree, kind):
         return function(tree)
     if isinstance(tree, tuple):
         if hasattr(tree, "_fields"):
-            return type(tree)(*(mapped(function, x) for x in tree))
-        return tuple(mapped(function, x) for x in tree)
+            return type(tree)(*(mapped(function, x, kind) for x in tree))
+        return tuple(mapped(function, x, kind) for x in tree)
     if isinstance(tree, list):
-        return [mapped(function, x) for x in tree]
+        return [mapped(function, x, kind) for x in tree]
     if isinstance(tree, dict):
-        return {k: mapped(function, x) for k, x in tree.items()}
+        return {k: mapped(function, x, kind) for k, x in tree.items()}
     return tree
 
 

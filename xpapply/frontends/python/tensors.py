@@ -12,8 +12,9 @@ import numpy as np
 
 from ...known import Known, NoRule, Rows, basic
 from . import arrays
+from .python import real
 from .stage import Stage
-from .substitutes import Forbidden, Function, Substitute
+from .substitutes import Forbidden, Function
 from .tracer import Recorder, Traced, Tracer, tracers, values
 
 _FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor"])
@@ -389,7 +390,7 @@ class _TorchFunction(Function):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function, recorder = self.__xpapply_real__, self._xp_stage.recorder
         found = list(tracers((args, kwargs)))
-        args, kwargs = tuple(map(_real, args)), {k: _real(v) for k, v in kwargs.items()}
+        args, kwargs = tuple(map(real, args)), {k: real(v) for k, v in kwargs.items()}
         if function.__name__ in _FROM_NUMPY and found and not isinstance(args[0], Tensor):
             return from_numpy(recorder, function, *args, **kwargs)
         if function.__name__ in ("rand", "randn", "randint", "randperm", "normal", "bernoulli"):
@@ -401,10 +402,6 @@ class _TorchFunction(Function):
         if any(isinstance(t, Tensor) and t.ref is not None for t in found):
             return call(recorder, function, args, kwargs)
         return box(recorder, function(*values(args), **values(kwargs)), None)
-
-
-def _real(x: Any) -> Any:
-    return x.__xpapply_real__ if isinstance(x, Substitute) else x
 
 
 def function(stage: Stage, x: Any, name: str) -> Any:
