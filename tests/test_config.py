@@ -55,6 +55,7 @@ def test_local_to_the_thread():
         {"threads": -1},
         {"threads": 1.5},
         {"block_bytes": "many"},
+        {"precision": "low"},
         {"speed": 11},
     ],
 )

@@ -1,4 +1,4 @@
-"""Options: how a call may run, never what it computes.
+"""Options: how a call may run, and how precisely; never what it computes.
 
 They ride in a context manager because every extra argument of
 `apply_along_axis` belongs to ``f`` (NumPy's contract).
@@ -16,6 +16,7 @@ from typing import Any
 from .errors import InputError
 
 FALLBACKS = ("warn", "silent", "raise")
+PRECISIONS = ("highest", "high", "medium")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,14 @@ class Options:
     """Size of one block of rows on the CPU, in bytes; 0 lets the backend choose."""
     engine: str = ""
     """Force one engine ("loop", "numpy", "array_api", ...); "" picks the fastest that can run."""
+    precision: str = "highest"
+    """Least precision of float32 products on a GPU: "highest", "high" or "medium"."""
 
     def __post_init__(self) -> None:
         if self.fallback not in FALLBACKS:
             raise InputError(f"fallback={self.fallback!r}: use one of {', '.join(FALLBACKS)}")
+        if self.precision not in PRECISIONS:
+            raise InputError(f"precision={self.precision!r}: use one of {', '.join(PRECISIONS)}")
         for name in ("threads", "block_bytes"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
@@ -95,6 +100,11 @@ def options(**changes: Any) -> Iterator[Options]:
     engine : str
         Force one engine by its name, as `Plan.engine` shows it ("loop", "numpy",
         "cupy", "torch", "array_api"). It is an error if that engine cannot run the call.
+    precision : {"highest", "high", "medium"}
+        Products of float32 networks on a GPU, in the words of
+        ``torch.set_float32_matmul_precision``: as accurate as float32 (the default), with
+        factors rounded to TF32's 11 significant bits, or to bfloat16's 8. Sums, biases and
+        activations stay float32. Everything else ignores it.
 
     Yields
     ------
@@ -110,8 +120,8 @@ def options(**changes: Any) -> Iterator[Options]:
     -----
     The options are local to the thread and to the asynchronous task
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
-    ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES`` and ``XPAPPLY_ENGINE`` set the
-    defaults of a process.
+    ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE`` and
+    ``XPAPPLY_PRECISION`` set the defaults of a process.
 
     Examples
     --------

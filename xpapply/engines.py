@@ -26,8 +26,11 @@ def backend(library: str) -> ModuleType | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _lowered(name: str, graph: Graph) -> Any:
-    """Compiled once per structure: graphs are equal when only their weights differ."""
+def _lowered(name: str, graph: Graph, precision: str) -> Any:
+    """Compiled once per structure: graphs are equal when only their weights differ.
+
+    Backends read `precision` from the options in force.
+    """
     module = backend(name)
     assert module is not None
     return module.lower(graph)
@@ -57,7 +60,7 @@ class Engine:
 
     def __init__(self, name: str, bound: Bound, library: str) -> None:
         self.name = name
-        self.lowered = _lowered(name, bound.graph)
+        self.lowered = _lowered(name, bound.graph, config.current().precision)
         self._bound = bound
         self._result = bound.graph.result
         self._own = backend(library)
@@ -138,7 +141,8 @@ class AnyLibrary:
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
-        key = (namespace.library(arr), config.current().engine, namespace.place(arr))
+        now = config.current()
+        key = (namespace.library(arr), now.engine, now.precision, namespace.place(arr))
         if key not in self._engines:
             self._engines[key] = chosen(self._bound, arr)
         return self._engines[key](arr, axis)

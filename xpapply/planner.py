@@ -43,7 +43,8 @@ class _Lifted:
 def _signature(axis: int, arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
     kind: Hashable = type(arr)  # type: ignore[assignment]
-    return (axis, kind, config.current().engine, *namespace.signature(arr))
+    now = config.current()
+    return (axis, kind, now.engine, now.precision, *namespace.signature(arr))
 
 
 def recall(f: Any, axis: int, arr: Any) -> Plan | None:
