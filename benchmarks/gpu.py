@@ -1,31 +1,63 @@
 """Networks on CuPy arrays and CUDA tensors: xpapply and the other ways.
 
     python benchmarks/gpu.py            # measures, writes results/gpu.md and gpu.json
+    python benchmarks/gpu.py --resume   # measures what is missing in gpu.json
     python benchmarks/gpu.py --dry      # no GPU: the same code on the CPU, few rows, no files
     python benchmarks/gpu.py --render   # writes gpu.md again from gpu.json
+    python benchmarks/gpu.py --readme   # prints the table of the README from gpu.json
 
 Needs CuPy and torch; JAX and onnxruntime are measured where they are installed.
-What has been measured is on disk at every moment.
+What has been measured is on disk at every moment. The text is made by `gpu_report.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
+import json
 import math
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import timing
+from gpu_report import (
+    CHUNKS,
+    COMPILE,
+    CUPY_LOOP,
+    EAGER,
+    EAGER_HALF,
+    EAGER_TF32,
+    FEW,
+    JAX_DEFAULT,
+    JAX_HIGHEST,
+    KERNELS,
+    MATMUL,
+    NUMPY_LOOP,
+    ONNX,
+    OURS,
+    OURS_AXIS0,
+    OURS_HALF,
+    OURS_HIGH,
+    OURS_MEDIUM,
+    OURS_MIDDLE,
+    OURS_TORCH,
+    ROWS,
+    readme,
+    render,
+)
 from timing import Call, digits
 
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
@@ -45,28 +77,31 @@ from networks import (
 
 import xpapply
 
-ROWS = 1 << 22
 NETS = (
     Net((8, 16, 1)),
     Net((16, 32, 32, 1)),
     Net((16, 32, 32, 1), "tanh"),
     Net((16, 64, 64, 64, 4)),
+    Net((16, 64, 64, 64, 4), "tanh"),
     Net((32, 128, 128, 8)),
+    Net((32, 128, 128, 8), "tanh"),
     Net((13, 37, 21, 3), "GELU"),
     Net((7, 200, 5), "SiLU"),
     Net((1, 64, 64, 1), "tanh"),
     Net((256, 256, 256, 10)),
 )
 FEWER_ROWS = {NETS[-1]: ROWS // 4}
-MILLISECONDS = {NETS[0].name: 0.045, NETS[1].name: 0.5}
-NO_SLOWER_THAN_EAGER = (NETS[3].name, NETS[4].name)
+WARM = (NETS[0], NETS[3], NETS[5], NETS[10])
+"""Whose first call is also measured with a warm cache."""
+FIRST_SECONDS = 60
+"""For all the processes of first calls."""
 CHUNK = 262_144
 SAMPLE = 200
 REPEATS = 15
 BATCH = 1.5e-3
 """Seconds that one batch of calls takes at least."""
 SLOW = 0.05
-"""A call that takes longer is measured three times only."""
+"""A call that takes longer is measured twice only."""
 
 
 # --- the device -----------------------------------------------------------------------
@@ -97,11 +132,40 @@ class Gpu:
         stop.synchronize()
         return 1e-3 * self.xp.cuda.get_elapsed_time(start, stop) / count
 
+    def alone(self, call: Call, count: int) -> float:
+        """Seconds of the device per call: they queue up while it is busy with copies."""
+        start, stop = self.xp.cuda.Event(), self.xp.cuda.Event()
+        source = self.xp.zeros(1 << 26, self.xp.float32)
+        target = self.xp.empty_like(source)
+        copies = 64  # 0.1 ms each on a fast device
+        for _ in range(4):
+            for _ in range(copies):
+                self.xp.copyto(target, source)
+            start.record()
+            for _ in range(count):
+                call()
+            waited = not start.done
+            stop.record()
+            stop.synchronize()
+            if waited:
+                return 1e-3 * self.xp.cuda.get_elapsed_time(start, stop) / count
+            copies *= 2
+        raise RuntimeError("the device is never busy for long enough")
+
     def array(self, x: torch.Tensor) -> Any:
         return self.xp.from_dlpack(x)
 
+    def works(self) -> bool:
+        """An illegal access ends the context: after that every call fails."""
+        try:
+            self.synchronize()
+        except Exception:
+            return False
+        return True
+
     def free(self) -> None:
-        self.synchronize()
+        if not self.works():
+            return
         self.xp.get_default_memory_pool().free_all_blocks()
         torch.cuda.empty_cache()
 
@@ -131,17 +195,17 @@ class Gpu:
 
     def limits(self) -> dict[str, float]:
         """Bytes and operations per second: measured, and by cores and clock."""
-        source = self.xp.ones(1 << 28, self.xp.float32)
-        target = self.xp.empty_like(source)
-        copy = min(self.seconds(lambda: self.xp.copyto(target, source), 5) for _ in range(7))
-        found = {"copy": 2 * source.nbytes / copy}
-        size = 8192
-        a = torch.rand(size, size, device=self.name)
-        out = torch.empty_like(a)
-        with precision("highest"):
-            torch.mm(a, a, out=out)
-            best = min(self.seconds(lambda: torch.mm(a, a, out=out), 3) for _ in range(5))
-        found["product"] = 2 * size**3 / best
+        found = {"copy": self._copies()}
+        for name, dtype, value in (
+            ("product", torch.float32, "highest"),
+            ("tf32", torch.float32, "high"),
+            ("half", torch.float16, "highest"),
+        ):
+            try:
+                found[name] = self._products(dtype, value)
+            except Exception as problem:
+                print(f"  {name}: {timing.reason(problem)}", flush=True)
+        self.free()
         device = self.xp.cuda.Device()
         clock = device.attributes.get("ClockRate", 0)  # kHz
         wide = {"70": 64, "72": 64, "75": 64, "80": 64}.get(device.compute_capability, 128)
@@ -149,6 +213,22 @@ class Gpu:
         if peak:
             found["peak"] = peak
         return found
+
+    def _copies(self, size: int = 1 << 28) -> float:
+        """Bytes per second, read and written, of a large copy."""
+        source = self.xp.ones(size, self.xp.float32)
+        target = self.xp.empty_like(source)
+        best = min(self.seconds(lambda: self.xp.copyto(target, source), 5) for _ in range(7))
+        return 2 * source.nbytes / best
+
+    def _products(self, dtype: torch.dtype, value: str, size: int = 8192) -> float:
+        """Operations per second of a large product of random numbers (zeros would be faster)."""
+        a, b = (torch.randn(size, size, device=self.name).to(dtype) for _ in range(2))
+        out = torch.empty_like(a)
+        with precision(value):
+            torch.mm(a, b, out=out)
+            best = min(self.seconds(lambda: torch.mm(a, b, out=out), 3) for _ in range(5))
+        return 2 * size**3 / best
 
 
 def _cuda(version: int) -> str:
@@ -170,8 +250,14 @@ class Dry:
     def seconds(self, call: Call, count: int) -> float:
         return timing.seconds(timing.many(call, count)) / count
 
+    def alone(self, call: Call, count: int) -> float:
+        return self.seconds(call, count)
+
     def array(self, x: torch.Tensor) -> Any:
         return x.numpy()
+
+    def works(self) -> bool:
+        return True
 
     def free(self) -> None:
         """Nothing is pooled."""
@@ -183,7 +269,7 @@ class Dry:
         return {"GPU": "none: a dry run"}
 
     def limits(self) -> dict[str, float]:
-        return {"copy": 1e10, "product": 1e11, "peak": 2e11}
+        return {"copy": 1e10, "product": 1e11, "half": 2e11, "tf32": 1.5e11, "peak": 2e11}
 
 
 @contextmanager
@@ -223,11 +309,12 @@ class Case:
     def truth(self) -> torch.Tensor:
         return reference(self.net, self.x)
 
-    def error(self, y: Any, rows: int) -> float:
-        """Of (rows, outputs), of any library, against float64."""
+    def error(self, y: Any, rows: int, axis: int = -1) -> float:
+        """Of a result of any library against float64; the outputs are along `axis`."""
         if not isinstance(y, torch.Tensor):
             y = torch.from_numpy(np.array(y)) if isinstance(y, np.ndarray) else torch.from_dlpack(y)
-        return relative_error(y.to(self.on.name), self.truth[:rows])
+        y = y.to(self.on.name).movedim(axis, -1).reshape(-1, self.net.widths[-1])
+        return relative_error(y, self.truth[:rows])
 
 
 # --- the methods ----------------------------------------------------------------------
@@ -240,7 +327,19 @@ def ours(case: Case) -> Call:
 
 def ours_axis0(case: Case) -> Call:
     x, module = case.on.array(case.x.T.contiguous()), case.net.module()
-    return lambda: xpapply.apply_along_axis(module, 0, x).T
+    return lambda: xpapply.apply_along_axis(module, 0, x)
+
+
+def ours_middle(case: Case) -> Call:
+    shape = (-1, timing.inner(case.rows), case.net.widths[0])
+    x = case.on.array(case.x.reshape(shape).transpose(1, 2).contiguous())
+    module = case.net.module()
+    return lambda: xpapply.apply_along_axis(module, 1, x)
+
+
+def ours_half(case: Case) -> Call:
+    x, module = case.on.array(case.x.half()), case.net.module().half()
+    return lambda: xpapply.apply_along_axis(module, -1, x)
 
 
 def ours_torch(case: Case) -> Call:
@@ -404,44 +503,49 @@ class Method:
     build: Callable[[Case], Any]
     clock: str = "events"
     """"events", "host" (own streams: a clock on the host around many calls), "sample"."""
-    context: Callable[[], Any] = field(default=nullcontext)
+    context: Callable[[], Any] = nullcontext
+    """Of the calls; the outermost is `exact`."""
+    axis: int = -1
+    """Where the outputs stand in the result."""
 
 
-OURS, OURS_AXIS0, OURS_TORCH = "xpapply, CuPy", "xpapply, CuPy, axis 0", "xpapply, CUDA tensors"
-EAGER = "torch eager, float32"
 # in this order: what matters most is measured first
 ROUNDS = (
     (
         Method(OURS, ours),
-        Method(OURS_AXIS0, ours_axis0),
+        Method(EAGER, eager),
+        Method(OURS_MEDIUM, ours, context=partial(xpapply.options, precision="medium")),
+        Method(OURS_HIGH, ours, context=partial(xpapply.options, precision="high")),
+        Method(OURS_AXIS0, ours_axis0, axis=0),
+        Method(OURS_MIDDLE, ours_middle, axis=1),
         Method(OURS_TORCH, ours_torch),
-        Method(EAGER, eager, context=lambda: precision("highest")),
-        Method("torch eager, TF32", eager, context=lambda: precision("high")),
-        Method("torch eager, float16", half),
-        Method(f"torch, {CHUNK:,}-row chunks by hand", chunks),
-        Method("cupy.matmul per layer", matmul),
+        Method(OURS_HALF, ours_half),
+        Method(EAGER_TF32, eager, context=partial(precision, "high")),
+        Method(EAGER_HALF, half),
     ),
     (
-        Method("JAX, jit(vmap), highest precision", lambda c: jax(c, "highest"), "host"),
-        Method("JAX, jit(vmap), default precision", lambda c: jax(c, None), "host"),
-        Method("cupy.apply_along_axis", cupy_loop, "sample"),
-        Method("numpy.apply_along_axis", numpy_loop, "sample"),
-        Method("ElementwiseKernel per layer", by_layers),
+        Method(JAX_HIGHEST, partial(jax, precision="highest"), "host"),
+        Method(JAX_DEFAULT, partial(jax, precision=None), "host"),
     ),
     (
-        Method("torch.compile, float32", compiled, context=lambda: precision("highest")),
-        Method("onnxruntime", onnx, "host"),
+        Method(CHUNKS, chunks),
+        Method(MATMUL, matmul),
+        Method(CUPY_LOOP, cupy_loop, "sample"),
+        Method(NUMPY_LOOP, numpy_loop, "sample"),
+        Method(COMPILE, compiled),
+        Method(ONNX, onnx, "host"),
+        Method(KERNELS, by_layers),
     ),
 )
-METHODS = tuple(m.name for methods in ROUNDS for m in methods)
 
 
 def measure(method: Method, case: Case) -> dict[str, Any]:
     """Check the result, then time it; why not, if it fails."""
     start = time.perf_counter()
     on, sizes = case.on, {case.rows * w for w in case.net.widths[1:]}
+    found: dict[str, Any] = {}
     try:
-        with xpapply.options(fallback="raise"), method.context():
+        with exact(), method.context():
             built = method.build(case)
             call, note = built if isinstance(built, tuple) else (built, "")
             rows = SAMPLE if method.clock == "sample" else case.rows
@@ -451,28 +555,33 @@ def measure(method: Method, case: Case) -> dict[str, Any]:
             if hasattr(y, "block_until_ready"):
                 y.block_until_ready()
             on.synchronize()
-            found: dict[str, Any] = {"error": case.error(y, rows)}
-            del y
             found |= {"setup": time.perf_counter() - start}
+            found |= {"error": case.error(y, rows, method.axis)}
+            del y
             found |= CLOCKS[method.clock](call, on, case.rows)
     except Exception as problem:
-        return {"skipped": timing.reason(problem)}
-    finally:
-        on.free()
+        return found | {"skipped": timing.reason(problem)}
     if method.clock == "sample":
         note = f"extrapolated from {SAMPLE} slices"
     return found | ({"note": note} if note else {})
 
 
+@contextmanager
+def exact() -> Iterator[None]:
+    """No loops, and products as accurate as float32, in xpapply and in torch."""
+    with xpapply.options(fallback="raise", precision="highest"), precision("highest"):
+        yield
+
+
 def by_events(call: Call, on: Gpu | Dry, rows: int) -> dict[str, Any]:
     """Batches of back-to-back calls between two events."""
     one = on.seconds(call, 1)
-    if one < SLOW:
-        one = on.seconds(call, max(1, min(10, int(SLOW / one))))
+    if one > SLOW:
+        return timing.summary([one, on.seconds(call, 1)]) | {"batch": 1}
+    one = on.seconds(call, max(1, min(10, int(SLOW / one))))
     # the first call of a batch finds an idle device: its launch is part of the time
-    count, repeats = (max(4, math.ceil(BATCH / one)), REPEATS) if one < SLOW else (1, 3)
-    times = [on.seconds(call, count) for _ in range(repeats)]
-    return timing.summary(times) | {"batch": count}
+    count = max(4, math.ceil(BATCH / one))
+    return timing.summary([on.seconds(call, count) for _ in range(REPEATS)]) | {"batch": count}
 
 
 def by_host(call: Call, on: Gpu | Dry, rows: int) -> dict[str, Any]:
@@ -508,137 +617,179 @@ CLOCKS = {"events": by_events, "host": by_host, "sample": by_sample}
 
 # --- few rows -------------------------------------------------------------------------
 
-FEW = (1, 1000)
 HOST_CALLS = 100
+DEVICE_CALLS = 20
 
 
-def host(net: Net, on: Gpu | Dry) -> dict[str, dict[str, float]]:
-    """Microseconds of the host per call, median; the device's work runs behind."""
-    found: dict[str, dict[str, float]] = {}
-    for rows in FEW:
-        case = Case(net, rows, on)
-        for name, build in ((OURS, ours), (OURS_TORCH, ours_torch), (EAGER, eager)):
-            with xpapply.options(fallback="raise"), precision("highest"):
-                calls = timing.many(build(case), HOST_CALLS)
-                calls()
-                times = []
-                for _ in range(REPEATS):
+def few(net: Net, on: Gpu | Dry, data: dict[str, Any]) -> None:
+    """Microseconds per call, median: of the host, the device's work behind; of the device."""
+    host, device = data["host"][net.name], data["device"][net.name]
+    for name, build in ((OURS, ours), (OURS_TORCH, ours_torch), (EAGER, eager)):
+        for rows in FEW:
+            try:
+                with exact():
+                    call = build(Case(net, rows, on))
+                    calls = timing.many(call, HOST_CALLS)
+                    calls()
+                    times = []
+                    for _ in range(REPEATS):
+                        on.synchronize()
+                        times.append(timing.seconds(calls))
+                    host.setdefault(name, {})[str(rows)] = (
+                        1e6 / HOST_CALLS * statistics.median(times)
+                    )
                     on.synchronize()
-                    times.append(timing.seconds(calls))
-            found.setdefault(name, {})[str(rows)] = (
-                1e6 / HOST_CALLS * timing.summary(times)["median"]
+                    times = [on.alone(call, DEVICE_CALLS) for _ in range(5)]
+                    device.setdefault(name, {})[str(rows)] = 1e6 * statistics.median(times)
+            except Exception as problem:
+                print(f"  {net.name}, {name}, {rows} rows: {timing.reason(problem)}", flush=True)
+
+
+# --- first calls ----------------------------------------------------------------------
+
+
+def first_calls(
+    rows: dict[str, int], on: Gpu | Dry, kernels: Path, seconds: float, jobs: int
+) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Of every network in fresh processes, some at a time, each with its own cache.
+
+    What they compiled goes to the folder `kernels`, so that this process finds it.
+    """
+    deadline = time.perf_counter() + seconds
+
+    def run(net: Net, folder: Path, *others: str) -> dict[str, Any]:
+        places = ("CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME")
+        command = [sys.executable, str(Path(__file__).with_name("gpu_first.py"))]
+        command += [net.name, str(rows[net.name]), on.name, *others]
+        try:
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=max(0.1, deadline - time.perf_counter()),
+                env=os.environ | dict.fromkeys(places, str(folder)),
             )
-    on.synchronize()
-    return found
+            out = done.stdout
+            problem = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        except subprocess.TimeoutExpired as late:
+            out, problem = late.stdout or "", "it took too long"
+            out = out.decode() if isinstance(out, bytes) else out
+        try:
+            # the last line is the fullest; a process that failed later has others
+            lines = [line for line in out.splitlines() if line.startswith("{")]
+            return json.loads(lines[-1]) if lines else {"skipped": problem}
+        except Exception as problem:
+            return {"skipped": timing.reason(problem)}
 
+    def both(net: Net) -> list[tuple[str, str, dict[str, Any]]]:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            found = [(net.name, "cold", run(net, folder, "others"))]
+            if net in WARM:
+                found.append((net.name, "warm", run(net, folder)))
+            with suppress(OSError):
+                shutil.copytree(folder, kernels, dirs_exist_ok=True)
+        return found
 
-# --- the text -------------------------------------------------------------------------
-
-
-def render(data: dict[str, Any]) -> str:
-    results = data["networks"]
-
-    def times(entry: dict[str, Any], kind: str = "median") -> str:
-        return digits(1e3 * entry[kind]) if kind in entry else ""
-
-    def ratio(name: str, entry: dict[str, Any]) -> str:
-        ours = results[name].get(OURS, {})
-        if "median" not in entry or "median" not in ours:
-            return times(entry)
-        return f"{times(entry)} ({digits(entry['median'] / ours['median'])}x)"
-
-    fewer = ", ".join(
-        f"{n:,} for {name}" for name, n in data["rows"].items() if n != data["settings"]["rows"]
-    )
-    fewer = f" ({fewer})" if fewer else ""
-    parts = [
-        "# GPU",
-        f"{data['settings']['rows']:,} slices of float32{fewer} in one run of "
-        "`benchmarks/gpu.py`; networks with biases, none of them with an activation at the end. "
-        'The input is on the device, (slices, inputs) in C order; "axis 0" has it as (inputs, '
-        f"slices). Median of {REPEATS} pairs of device events around batches of calls of at least "
-        "1 ms, per call; JAX and onnxruntime have streams of their own and are timed by the host "
-        "around batches ten times as long. The float16 input had been converted before.",
-        timing.machine_table(data["machine"]),
-        "## xpapply",
-        _against(data, times),
-        "What runs:",
-        "\n".join(f"- {name}: {text}" for name, text in data["kernels"].items()),
-        "## Time",
-        "Milliseconds, median; in brackets as a multiple of xpapply's on CuPy arrays.",
-        timing.grid(results, METHODS, ratio),
-        "The fastest of the repeats:",
-        timing.grid(results, METHODS, lambda _, e: times(e, "min")),
-        timing.skipped(results),
-        "## Error",
-        "Against float64, all slices (of the loops: the sample), CuPy's and torch's free memory "
-        "full of NaN before: Euclidean norm of the difference over that of the truth.",
-        timing.grid(results, METHODS, lambda _, e: f"{e['error']:.1e}" if "error" in e else ""),
-    ]
-    if data.get("host"):
-        names = (OURS, OURS_TORCH, EAGER)
-        parts += [
-            "## Few slices",
-            f"Microseconds of the host per call, median of {REPEATS} times {HOST_CALLS} calls.",
-            timing.table(
-                ["", "slices", *names],
-                (
-                    [name, f"{n:,}", *(digits(found[m][str(n)]) for m in names)]
-                    for name, found in data["host"].items()
-                    for n in FEW
-                ),
-            ),
-        ]
-    return "\n\n".join(part for part in parts if part)
-
-
-def _against(data: dict[str, Any], times: Callable[..., str]) -> str:
-    """Beside what is wanted, the best of the others and the floor."""
-    results, limits = data["networks"], data["limits"]
-    nets = {net.name: net for net in NETS}
-    fp32 = max(limits["product"], limits.get("peak", 0))
-    head = ["", "CuPy", "CuPy, axis 0", "CUDA tensors", "wanted", "met"]
-    head += ["bytes", "products", "best other", "its time / xpapply's"]
-    rows = []
-    for name, found in results.items():
-        entries = [found.get(m, {}) for m in (OURS, OURS_AXIS0, OURS_TORCH)]
-        done = [e["median"] for e in entries if "median" in e]
-        wanted, target = "", None
-        if name in MILLISECONDS:
-            target = 1e-3 * MILLISECONDS[name]
-            wanted = f"{MILLISECONDS[name]} ms"
-        elif name in NO_SLOWER_THAN_EAGER and "median" in found.get(EAGER, {}):
-            target = found[EAGER]["median"]
-            wanted = f"{times(found[EAGER])} (eager)"
-        met = "" if target is None or not done else ("yes" if max(done) <= target else "no")
-        if met == "no" and min(done) <= target:
-            met = "in part"
-        net, n = nets[name], data["rows"][name]
-        cells = [digits(1e3 * net.bytes(n) / limits["copy"]), digits(1e3 * net.flop(n) / fp32)]
-        # as exact as float32: TF32 and float16 products are another deal
-        others = {
-            m: e
-            for m, e in found.items()
-            if m not in (OURS, OURS_AXIS0, OURS_TORCH) and "median" in e and e["error"] < 1e-5
-        }
-        best = min(others, key=lambda m: others[m]["median"], default=None)
-        if best is not None and "median" in entries[0]:
-            factor = others[best]["median"] / entries[0]["median"]
-            cells += [f"{times(others[best])} ({best})", f"{digits(factor)}x"]
-        else:
-            cells += ["", ""]
-        rows.append([name, *(times(e) for e in entries), wanted, met, *cells])
-    peak = f", by cores and clock {limits['peak'] / 1e12:.3g}" if "peak" in limits else ""
-    text = (
-        f"Milliseconds. Bytes: each slice read once, each result written once, at the "
-        f"{limits['copy'] / 1e12:.3g} TB/s of a copy on this device. Products: their multiply-adds "
-        f"in float32 at {fp32 / 1e12:.3g} TFLOP/s (a large product reaches "
-        f"{limits['product'] / 1e12:.3g}{peak}). Best other: of those with an error below 1e-5."
-    )
-    return f"{timing.table(head, rows)}\n\n{text}"
+    order = sorted(NETS, key=lambda net: net not in WARM)
+    with ThreadPoolExecutor(jobs) as pool:
+        for task in as_completed([pool.submit(both, net) for net in order]):
+            yield from task.result()
 
 
 # --- all of it ------------------------------------------------------------------------
+
+NO_TIME = "no time was left"
+
+
+class Run:
+    """One run, or the rest of one: what is in `data` is not measured again."""
+
+    def __init__(
+        self,
+        on: Gpu | Dry,
+        data: dict[str, Any],
+        folder: Path | None,
+        kernels: Path,
+        seconds: float,
+    ) -> None:
+        self.on, self.data, self.folder, self.kernels = on, data, folder, kernels
+        self.begin, self.seconds = time.perf_counter(), seconds
+
+    def elapsed(self) -> float:
+        return time.perf_counter() - self.begin
+
+    def left(self) -> float:
+        return self.seconds - self.elapsed()
+
+    def say(self, text: str) -> None:
+        print(f"{self.elapsed():6.1f} s  {text}", flush=True)
+
+    def save(self) -> None:
+        try:
+            timing.save("gpu", self.data, render, self.folder)
+        except Exception as problem:
+            self.say(f"the text: {timing.reason(problem)}")
+
+    def all(self) -> None:
+        self.first()
+        for number, methods in enumerate(ROUNDS):
+            for net in NETS:
+                self.ways(net, methods)
+                if number == 0:
+                    self.few(net)
+        self.save()
+
+    def first(self) -> None:
+        found = self.data["first"]
+        if found:
+            return
+        rows, jobs = self.data["rows"], self.data["settings"]["jobs"]
+        for net, kind, entry in first_calls(rows, self.on, self.kernels, self.left(), jobs):
+            found.setdefault(net, {})[kind] = entry
+            self.say(f"{net}, first call, {kind}: {entry.get('skipped') or entry['first']}")
+            self.save()
+
+    def ways(self, net: Net, methods: Sequence[Method]) -> None:
+        done = self.data["networks"][net.name]
+        case = Case(net, self.data["rows"][net.name], self.on)
+        for method in methods:
+            if done.get(method.name, {"skipped": NO_TIME}).get("skipped") != NO_TIME:
+                continue
+            entry = measure(method, case) if self.left() > 0 else {"skipped": NO_TIME}
+            done[method.name] = entry
+            self.on.free()
+            self.save()
+            what = entry.get("skipped") or f"{digits(1e3 * entry['median'])} ms"
+            self.say(f"{net.name}, {method.name}: {what}")
+            self.go_on()
+
+    def few(self, net: Net) -> None:
+        if net.name in self.data["host"] or self.left() < 0:
+            return
+        self.data["host"][net.name], self.data["device"][net.name] = {}, {}
+        few(net, self.on, self.data)
+        try:
+            x = self.on.array(torch.zeros(8, net.widths[0], device=self.on.name))
+            plan = xpapply.explain(net.module(), -1, x)
+            self.data["kernels"][net.name] = "; ".join(plan.kernels)
+        except Exception as problem:
+            self.say(f"{net.name}, kernels: {timing.reason(problem)}")
+        self.on.free()
+        self.save()
+        self.say(f"{net.name}, few slices")
+        self.go_on()
+
+    def go_on(self) -> None:
+        """In a new process, if a kernel has made this one's device unusable."""
+        if self.on.works() or self.folder is None:
+            return
+        self.say("the device fails in this process: the rest in another one")
+        command = [sys.executable, str(Path(__file__).resolve()), "--resume"]
+        command += ["--dry"] * isinstance(self.on, Dry)
+        command += ["--out", str(self.folder), "--kernels", str(self.kernels)]
+        os.execv(sys.executable, [*command, "--seconds", str(self.left())])
 
 
 def main() -> None:
@@ -647,57 +798,45 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="for GPUs with less memory")
     parser.add_argument("--seconds", type=float, default=270, help="nothing is begun after this")
     parser.add_argument("--out", type=Path, help="folder of the results")
+    parser.add_argument("--resume", action="store_true", help="what is missing in gpu.json")
     parser.add_argument("--render", action="store_true", help="gpu.md from gpu.json")
+    parser.add_argument("--kernels", type=Path, help=argparse.SUPPRESS)  # a cache, then removed
+    parser.add_argument("--readme", action="store_true", help="the README's table from gpu.json")
     args = parser.parse_args()
     folder = args.out or (None if args.dry else timing.RESULTS)
-    if args.render:
+    if args.render or args.readme:
         folder = folder or timing.RESULTS
-        timing.save("gpu", timing.load("gpu", folder), render, folder)
+        data = timing.load("gpu", folder)
+        if args.readme:
+            print(readme(data))
+        else:
+            timing.save("gpu", data, render, folder)
         return
     begin = time.perf_counter()
+    kernels = args.kernels or Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, kernels, ignore_errors=True)
+    os.environ["CUPY_CACHE_DIR"] = str(kernels)  # before CuPy is imported
     on = Dry() if args.dry else Gpu()
-    rows = args.rows or (4096 if args.dry else ROWS)
     torch.set_float32_matmul_precision("highest")
-    data: dict[str, Any] = {
-        "machine": timing.machine() | on.about(),
-        "settings": {"rows": rows, "repeats": REPEATS},
-        "rows": {net.name: FEWER_ROWS.get(net, ROWS) * rows // ROWS for net in NETS},
-        "limits": on.limits(),
-        "networks": {net.name: {} for net in NETS},
-        "host": {},
-        "kernels": {},
-    }
+    if args.resume:
+        data = timing.load("gpu", folder or timing.RESULTS)
+    else:
+        rows = args.rows or (4096 if args.dry else ROWS)
+        data = {
+            "machine": timing.machine() | on.about(),
+            "settings": {"rows": rows, "repeats": REPEATS, "jobs": max(1, timing.cores() // 2)},
+            "rows": {net.name: FEWER_ROWS.get(net, ROWS) * rows // ROWS for net in NETS},
+            "limits": on.limits(),
+        }
+    for name in ("networks", "host", "device", "first", "kernels"):
+        data.setdefault(name, {})
+    for net in NETS:
+        data["networks"].setdefault(net.name, {})
     on.free()
-
-    def elapsed() -> float:
-        return time.perf_counter() - begin
-
-    for number, methods in enumerate(ROUNDS):
-        for net in NETS:
-            case = Case(net, data["rows"][net.name], on)
-            for method in methods:
-                if elapsed() > args.seconds:
-                    entry: dict[str, Any] = {"skipped": "no time was left"}
-                else:
-                    entry = measure(method, case)
-                data["networks"][net.name][method.name] = entry
-                timing.save("gpu", data, render, folder)
-                what = entry.get("skipped") or f"{digits(1e3 * entry['median'])} ms"
-                print(f"{elapsed():6.1f} s  {net.name}, {method.name}: {what}", flush=True)
-            del case
-            on.free()
-            if number == 0:
-                try:
-                    x = on.array(torch.zeros(8, net.widths[0], device=on.name))
-                    plan = xpapply.explain(net.module(), -1, x)
-                    data["kernels"][net.name] = "; ".join(plan.kernels)
-                    data["host"][net.name] = host(net, on)
-                except Exception as problem:
-                    print(f"  few slices: {timing.reason(problem)}", flush=True)
-                on.free()
-    timing.save("gpu", data, render, folder)
-    print(f"{elapsed():6.1f} s  done\n\n{render(data)}")
-    sys.stdout.flush()
+    run = Run(on, data, folder, kernels, args.seconds - (time.perf_counter() - begin))
+    run.all()
+    run.say("done")
+    print(f"\n{render(data)}", flush=True)
 
 
 if __name__ == "__main__":

@@ -51,11 +51,11 @@ class Net:
 
     def flop(self, rows: int) -> int:
         """Of the products alone."""
-        return 2 * rows * sum(a * b for a, b in zip(self.widths[:-1], self.widths[1:], strict=True))
+        return timing.flop(self.widths, rows)
 
     def bytes(self, rows: int) -> int:
         """Every slice read once and every result written once, in float32."""
-        return 4 * rows * (self.widths[0] + self.widths[-1])
+        return timing.traffic(self.widths, rows)
 
 
 def reference(net: Net, x: torch.Tensor, rows: int = 1 << 18) -> torch.Tensor:

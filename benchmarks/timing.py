@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 import math
 import os
@@ -60,6 +61,29 @@ def many(call: Call, count: int) -> Call:
             call()
 
     return calls
+
+
+# --- what a network costs -------------------------------------------------------------
+
+
+def widths(name: str) -> tuple[int, ...]:
+    """Of a network by its name: ``"16-32-32-1 ReLU"``."""
+    return tuple(int(n) for n in name.split()[0].split("-"))
+
+
+def inner(rows: int) -> int:
+    """Slices behind a middle axis; the others stand before it."""
+    return math.gcd(rows, 1024)
+
+
+def flop(widths: Sequence[int], rows: int) -> int:
+    """Of the products of linear layers alone."""
+    return 2 * rows * sum(a * b for a, b in itertools.pairwise(widths))
+
+
+def traffic(widths: Sequence[int], rows: int) -> int:
+    """Bytes, if every slice is read once and every result written once, in float32."""
+    return 4 * rows * (widths[0] + widths[-1])
 
 
 # --- where and with what --------------------------------------------------------------
@@ -187,10 +211,11 @@ def save(name: str, data: Any, render: Callable[[Any], str], folder: Path | None
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {".json": json.dumps(data, indent=1) + "\n", ".md": render(data) + "\n"}
+    # the numbers first: a mistake in the text must not lose them
+    texts = {".json": lambda: json.dumps(data, indent=1), ".md": lambda: render(data)}
     for suffix, text in texts.items():
         half = folder / f"{name}{suffix}.part"
-        half.write_text(text, encoding="utf-8")
+        half.write_text(text() + "\n", encoding="utf-8")
         half.replace(folder / f"{name}{suffix}")
 
 
