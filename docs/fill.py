@@ -1,4 +1,4 @@
-"""What the pages take from elsewhere: both tables, the measured tables, the testing module.
+"""What the pages take from elsewhere: both tables, what was measured, the testing module.
 
 A page holds a marker such as ``<!-- fill: ops -->``; what stands there in the
 built page is made when the docs are built.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import re
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -19,7 +21,9 @@ from xpapply import known
 from xpapply.ir.ops import OPS, Kind, Op
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+BENCHMARKS = ROOT / "benchmarks"
+RESULTS = BENCHMARKS / "results"
+GPU = RESULTS / "gpu.json"
 PICTURE = Path(__file__).parent / "_static" / "denoised.png"
 MARKER = re.compile(r"<!-- fill: (\w+) -->")
 
@@ -120,11 +124,22 @@ def functions() -> str:
 
 
 def results() -> str:
-    """Every measured table, its headings one level deeper."""
-    files = sorted(RESULTS.glob("*.md"))
+    """The measured tables, their headings one level deeper; `speed` shows those of the GPU."""
+    files = sorted(path for path in RESULTS.glob("*.md") if path.stem != "gpu")
     if not files:
         return "*No measurements have been recorded yet.*"
     return "\n\n".join(_deeper(path.read_text(encoding="utf-8")) for path in files)
+
+
+def speed() -> str:
+    """The report of networks on a GPU, with plots."""
+    if not GPU.exists():
+        return "*No measurements have been recorded yet.*"
+    if str(BENCHMARKS) not in sys.path:
+        sys.path.append(str(BENCHMARKS))
+    import gpu_report
+
+    return gpu_report.page(json.loads(GPU.read_text(encoding="utf-8")))
 
 
 def _deeper(text: str) -> str:
@@ -152,7 +167,7 @@ def picture() -> str:
     )
 
 
-FILLS = {f.__name__: f for f in (ops, functions, results, testing, picture)}
+FILLS = {f.__name__: f for f in (ops, functions, results, speed, testing, picture)}
 
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -160,6 +175,9 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     found = MARKER.findall(source[0])
     if "results" in found:
         for path in RESULTS.glob("*.md"):
+            app.env.note_dependency(str(path))
+    if "speed" in found:
+        for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "timing.py"):
             app.env.note_dependency(str(path))
     source[0] = MARKER.sub(lambda match: FILLS[match[1]](), source[0])
     if docname == "api":
