@@ -24,13 +24,18 @@ class Watch:
     def __init__(
         self, modules: list[nn.Module], tensors: list[torch.Tensor], others: list[Any]
     ) -> None:
-        # dicts compare in C, by identity of the values first
-        self._dicts = [(d, dict(d)) for m in modules for d in _dicts(m)]
-        self._classes = [(weakref.ref(m), type(m)) for m in modules]
-        self._tensors = [(t, _state(t)) for t in tensors]
-        # a function that reads the bytes, and what it read
-        readers = [r for t in tensors if (r := _reader(t)) is not None]
-        self._bytes = [(read, read()) for read in readers]
+        self._modules = [weakref.ref(m) for m in modules]
+        self._classes = [type(m) for m in modules]
+        self._tensors = [(t, *_state(t)) for t in tensors]
+        # lists of dicts compare in C, by identity of the values first; most are empty
+        dicts = [d for m in modules for d in _dicts(m)]
+        self._empty = [d for d in dicts if not d]
+        self._dicts = [d for d in dicts if d]
+        self._contents = [dict(d) for d in self._dicts]
+        small = _small(tensors)
+        self._bytes = _together([t for t in small if t.is_contiguous()])
+        self._readers = [_reader(t) for t in small if not t.is_contiguous()]
+        self._read = [read() for read in self._readers]
         inside = [v for m in modules for k, v in m.__dict__.items() if k not in _STANDARD]
         inside += others
         # what may change inside without being replaced
@@ -38,25 +43,32 @@ class Watch:
 
     def __call__(self) -> bool:
         """Whether nothing has changed."""
-        for t, state in self._tensors:
-            if _state(t) != state:
+        # written out, for this is most of what a repeated call waits for
+        for t, version, address, requires_grad, shape, strides in self._tensors:
+            if (
+                t._version != version
+                or t.data_ptr() != address
+                or t.requires_grad is not requires_grad
+                or t.shape != shape
+                or t.stride() != strides
+            ):
                 return False
         try:
-            for now, then in self._dicts:
-                if now != then:
-                    return False
+            if any(self._empty) or self._dicts != self._contents:
+                return False
             for value, picture in self._inside:
                 if _picture(value) != picture:
                     return False
         except (RuntimeError, ValueError):  # another tensor or array: == is not a truth value
             return False
-        for ref, cls in self._classes:
-            m = ref()
-            if m is not None and type(m) is not cls:
-                return False
+        if [type(ref()) for ref in self._modules] != self._classes:
+            return False
         if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
             return False
-        return all(read() == content for read, content in self._bytes)
+        for memory, content in self._bytes:
+            if b"".join(memory) != content:
+                return False
+        return [read() for read in self._readers] == self._read
 
 
 _STANDARD = frozenset(nn.Module().__dict__)
@@ -66,16 +78,31 @@ def _state(t: torch.Tensor) -> tuple[Any, ...]:
     return t._version, t.data_ptr(), t.requires_grad, t.shape, t.stride()
 
 
-def _reader(t: torch.Tensor) -> Callable[[], bytes] | None:
-    """How to read the bytes of a small tensor on the CPU."""
-    if t.device.type != "cpu" or t.layout != torch.strided or t.nbytes > _COMPARED_BYTES:
-        return None
-    t = t.detach()
-    if t.is_contiguous():
-        return t.view(-1).view(torch.uint8).numpy().tobytes  # a view: reads what is there then
-    if t.dtype == torch.bfloat16:
-        t = t.view(torch.int16)
-    return t.numpy().tobytes
+def _small(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Those on the CPU with few bytes, as tensors of their own on the same memory."""
+    return [
+        t.detach()
+        for t in tensors
+        if t.device.type == "cpu" and t.layout == torch.strided and t.nbytes <= _COMPARED_BYTES
+    ]
+
+
+def _together(tensors: list[torch.Tensor]) -> list[tuple[list[memoryview], bytes]]:
+    """The memory of contiguous tensors, and its bytes now, in groups that are read at once."""
+    groups: list[list[memoryview]] = []
+    room = 0
+    for t in tensors:
+        if not groups or t.nbytes > room:
+            groups.append([])
+            room = _COMPARED_BYTES
+        groups[-1].append(t.view(-1).view(torch.uint8).numpy().data)
+        room -= t.nbytes
+    return [(group, b"".join(group)) for group in groups]
+
+
+def _reader(t: torch.Tensor) -> Callable[[], bytes]:
+    """How to read the bytes of any tensor on the CPU."""
+    return (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy().tobytes
 
 
 def _is_mutable(value: Any) -> bool:
