@@ -120,6 +120,19 @@ def test_current_stream_of_torch(cupy, torch):
     close(doubled.cpu().numpy() / 2, expected(net, x))
 
 
+def test_tensors_by_address(cupy, torch):
+    """CuPy's view of a tensor is kept by its address, for one layout and dtype."""
+    net = network(8, 16, 1)
+    x = np.random.default_rng(5).standard_normal((4, 1000, 8)).astype("f")
+    for tensor in (torch.from_numpy(x).cuda(), torch.from_numpy(x.astype("d")).cuda()):
+        for k in (0, 1, 2, 3, 1, 0):
+            results = [xpapply.apply_along_axis(net, 1, tensor[k]) for _ in range(3)]
+            for got in results:
+                close(got.cpu().numpy(), expected(net, x[k]))
+            got = xpapply.apply_along_axis(net, 0, tensor[k].T)
+            close(got.cpu().numpy().T, expected(net, x[k]))
+
+
 def test_threads(cupy):
     """Threads with a stream each, on networks of one structure and different weights."""
     x = np.random.default_rng(4).standard_normal((20_000, 16)).astype("f")

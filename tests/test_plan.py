@@ -27,6 +27,30 @@ def plans():
         yield xpapply.explain(NET, 1, ARR)
 
 
+def test_repeated_calls_ask_for_the_same_things():
+    first = xpapply.apply_along_axis(NET, 1, ARR)
+    for axis in (1, -2, np.int64(1)):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(NET, axis, ARR), first)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(NET, 1, ARR.tolist()), first)
+    for axis in (3, -4, -5):
+        with pytest.raises(np.exceptions.AxisError):
+            xpapply.apply_along_axis(NET, axis, ARR)
+    with pytest.raises(TypeError):
+        xpapply.apply_along_axis(NET, 1.0, ARR)
+    with pytest.raises(xpapply.InputError, match="features"):
+        xpapply.apply_along_axis(NET, 0, ARR)
+    with xpapply.options(engine="loop"):
+        np.testing.assert_allclose(xpapply.apply_along_axis(NET, 1, ARR), first)
+
+
+def test_a_plan_for_one_library_given_the_array_of_another():
+    torch = pytest.importorskip("torch")
+    plan = xpapply.explain(NET, 1, ARR)
+    got = plan(torch.from_numpy(ARR), 1)
+    assert isinstance(got, torch.Tensor)
+    np.testing.assert_allclose(got.numpy(), plan(ARR, 1))
+
+
 @pytest.mark.parametrize("plan", list(plans()), ids=lambda p: p.engine)
 def test_what_a_plan_shows(plan):
     assert plan.vectorized == (plan.engine != "loop")

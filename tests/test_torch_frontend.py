@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import testing
+from xpapply import engines, namespace, testing
 from xpapply.testing import assert_parity
 
 torch = pytest.importorskip("torch")
@@ -301,12 +301,15 @@ CHANGES = {
     "layer": lambda net: net.__setitem__(1, nn.Sigmoid()),
     "appended": lambda net: net.append(nn.Sigmoid()),
     "removed": lambda net: net.__delitem__(1),
+    "class": lambda net: setattr(net[1], "__class__", nn.ReLU),
 }
 
 
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("name", CHANGES)
-def test_changes_are_noticed(name, kind):
+def test_changes_are_noticed(name, kind, ahead, monkeypatch):
+    monkeypatch.setattr(namespace, "is_asynchronous", lambda _: ahead)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(0.1), nn.BatchNorm1d(5)).eval()
     net.requires_grad_(name == "optimizer")
@@ -319,6 +322,32 @@ def test_changes_are_noticed(name, kind):
     with torch.no_grad():
         after = np.asarray(assert_parity(net, 1, arr))
     assert not np.allclose(before, after)
+
+
+def test_any_of_many_weights_changed_behind_data():
+    net = nn.Sequential(*(nn.Linear(6 if k == 0 else 300, 300) for k in range(6))).eval()
+    net.register_parameter("empty", nn.Parameter(torch.empty(0)))
+    for layer in net:
+        before = xpapply.apply_along_axis(net, 1, ARR)
+        np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, ARR), before)
+        layer.bias.data += 1
+        assert not np.allclose(xpapply.apply_along_axis(net, 1, ARR), before)
+
+
+@pytest.mark.parametrize(("rows", "wasted"), [(1000, 1), (1 << 18, 0)])
+def test_little_work_starts_before_weights_are_looked_at(rows, wasted, monkeypatch):
+    monkeypatch.setattr(namespace, "is_asynchronous", lambda _: True)
+    calls = []
+    run = engines._Prepared._run
+    monkeypatch.setattr(engines._Prepared, "_run", lambda *a: calls.append(1) or run(*a))
+    net, arr = nn.Linear(6, 1).eval(), np.ones((rows, 6), np.float32)
+    for _ in range(3):
+        before = xpapply.apply_along_axis(net, -1, arr)
+    assert len(calls) == 3
+    with torch.no_grad():
+        net.bias += 1
+    np.testing.assert_allclose(xpapply.apply_along_axis(net, -1, arr), before + 1, rtol=1e-6)
+    assert len(calls) == 4 + wasted
 
 
 # --- hooks ----------------------------------------------------------------------------

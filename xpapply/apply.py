@@ -76,12 +76,17 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
     array([[1, 7, 8],
            [3, 4, 9]])
     """
-    if type(arr) is np.ndarray and type(axis) is int and frontends.find(f) is None:
+    frontend = frontends.find(f)
+    if frontend is not None and not args and not kwargs:
+        result = planner.again(f, axis, arr)
+        if result is not None:
+            return result
+    if type(arr) is np.ndarray and type(axis) is int and frontend is None:
         ndim = arr.ndim
         if not -ndim <= axis < ndim:
             return np.apply_along_axis(f, axis, arr, *args, **kwargs)  # raises
         return planner.python_function(f, axis % ndim, arr, args, kwargs)
-    if namespace.library(arr) in (None, "numpy") and frontends.find(f) is None:
+    if frontend is None and namespace.library(arr) in (None, "numpy"):
         return _unusual(f, axis, arr, args, kwargs)
     arr, axis = _look(axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)

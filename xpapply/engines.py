@@ -7,6 +7,7 @@ tensors to CuPy's kernels, NumPy arrays to torch's products.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
@@ -18,6 +19,7 @@ from . import config, extensions, namespace
 from .blocks import MemoryOrder
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
+from .memory import Limited
 
 
 def backend(library: str) -> ModuleType | None:
@@ -70,66 +72,131 @@ class Engine:
         self.kernels: tuple[str, ...] = self.lowered.kernels
         if self._lends:
             self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
-        self._orders: dict[Any, tuple[Any, ...]] = {}
+        self._library = library
+        self._known = Limited()
 
     def __call__(self, arr: Any, axis: int) -> Any:
-        """Run on all slices; the result axes stand where `axis` was."""
-        x = plain(arr)
-        own = self._own
-        if self.name == "array_api" or own is None:
-            self._check(x, axis)
-            return self.lowered(x, axis, self._bound.weights(self.name, self.lowered, x))
-        inward, at, outward, out_shape = self._order(x, axis)
-        out = own.empty(out_shape, self._result.dtype, x)
-        source, target = x, out
-        context: Any = nullcontext()
-        if self._lends:
-            loan = own.lend(x, self._result.dtype)
-            if loan is None or loan[0] != self.name:  # not the array that this was chosen for
-                return chosen(self._bound, arr)(arr, axis)
-            source, target = loan[1], own.lend(out, self._result.dtype)[1]
-            if hasattr(own, "lending"):
-                context = own.lending(x)
-        with context:
-            weights = self._bound.weights(self.name, self.lowered, source)
-            if inward is not None:
-                source = namespace.permute(source, inward)
-            self.lowered(source, at, weights, target)
-        y = out if outward is None else namespace.permute(out, outward)
-        if type(arr) is not np.ndarray and isinstance(arr, np.ndarray):
-            # what NumPy's own loop does with the type of its input
-            return arr.__array_wrap__(y, None, False)
-        return y
+        """Run on all slices."""
+        return self.prepared(arr, axis)(arr)
 
-    def _check(self, x: Any, axis: int) -> None:
-        """Plans can be called with any array; a wrong one must not get an answer."""
-        found = ShapeDtype((x.shape[axis],), namespace.dtype_name(x))
-        if found != self._bound.graph.input:
+    def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
+        """``call(arr)``: the engine for arrays of one layout, on one device.
+
+        Plans can be called with any array; a wrong one gets an `InputError`.
+        """
+        key = (axis, *namespace.signature(arr))
+        found: Callable[[Any], Any] | None = self._known.get(key)
+        if found is not None:
+            return found
+        if namespace.library(arr) != self._library:  # not the array that this was chosen for
+            return chosen(self._bound, arr).prepared(arr, axis)
+        x = plain(arr)
+        slice_ = ShapeDtype((x.shape[axis],), namespace.dtype_name(x))
+        if slice_ != self._bound.graph.input:
             raise InputError(
                 f"this plan is for slices {self._bound.graph.input}, those along axis {axis} "
-                f"are {found}. Compile or explain it for them."
+                f"are {slice_}. Compile or explain it for them."
             )
-
-    def _order(self, x: Any, axis: int) -> tuple[Any, ...]:
-        """Permutations into and out of memory order (None: none needed), and the output's shape."""
-        strides = namespace.strides(x)
-        key = (axis, x.shape, strides, x.dtype)
-        found = self._orders.get(key)
-        if found is None:
-            self._check(x, axis)
-            order = MemoryOrder.of(strides, x.ndim, axis)
-            before, behind = order.batch(x.shape)
-            outward = order.result_axes(len(self._result.shape))
-            found = (
-                None if order.axes == tuple(range(x.ndim)) else order.axes,
-                order.at,
-                None if outward == tuple(range(len(outward))) else outward,
-                (*before, *self._result.shape, *behind),
-            )
-            if len(self._orders) > 64:
-                self._orders.clear()
-            self._orders[key] = found
+        if self.name == "array_api" or self._own is None:
+            found = self._on_any_array(axis)
+        else:
+            view: Callable[[Any], Any] | None = None
+            if self._lends:
+                loan = _lender(self._own, x, self._result.dtype)
+                if loan is None or loan[0] != self.name:  # nor is this one
+                    return chosen(self._bound, arr).prepared(arr, axis)
+                view = loan[1]
+            found = _Prepared(self.name, self.lowered, self._bound, self._own, arr, axis, view)
+        self._known[key] = found
         return found
+
+    def _on_any_array(self, axis: int) -> Callable[[Any], Any]:
+        """Arrays of the standard have no memory to write to: the result is made by the call."""
+        lowered, bound, name = self.lowered, self._bound, self.name
+        return lambda x: lowered(x, axis, bound.weights(name, lowered, x))
+
+
+class _Prepared:
+    """An engine for arrays of one layout, on one device: all is decided but the addresses."""
+
+    def __init__(
+        self,
+        name: str,
+        lowered: Any,
+        bound: Bound,
+        own: ModuleType,
+        arr: Any,
+        axis: int,
+        view: Callable[[Any], Any] | None,
+    ) -> None:
+        self._name, self._lowered, self._bound, self._own = name, lowered, bound, own
+        result = bound.graph.result
+        self._dtype = result.dtype
+        self._wraps = type(arr) is not np.ndarray and isinstance(arr, np.ndarray)
+        x = plain(arr)
+        order = MemoryOrder.of(namespace.strides(x), x.ndim, axis)
+        before, behind = order.batch(x.shape)
+        outward = order.result_axes(len(result.shape))
+        # permutations into and out of memory order: None where none is needed
+        self._inward = None if order.axes == tuple(range(x.ndim)) else order.axes
+        self._at = order.at
+        self._outward = None if outward == tuple(range(len(outward))) else outward
+        self._shape = (*before, *result.shape, *behind)
+        self._view = view
+        self._view_of_result: Callable[[Any], Any] | None = None
+        self._lending = getattr(own, "lending", _nothing_to_switch)
+        self._weights: Any = None
+
+    def __call__(self, arr: Any) -> Any:
+        x = plain(arr) if self._wraps else arr
+        out = self._own.empty(self._shape, self._dtype, x)
+        if self._view is None:
+            self._run(x, out)
+        else:
+            as_result = self._view_of_result
+            if as_result is None:
+                loan = _lender(self._own, out, self._dtype)
+                assert loan is not None
+                as_result = self._view_of_result = loan[1]
+            with self._lending(x):
+                self._run(self._view(x), as_result(out))
+        y = out if self._outward is None else namespace.permute(out, self._outward)
+        # what NumPy's own loop does with the type of its input
+        return arr.__array_wrap__(y, None, False) if self._wraps else y
+
+    def _run(self, source: Any, target: Any) -> None:
+        if self._weights is None:
+            self._weights = self._bound.weights(self._name, self._lowered, source)
+        if self._inward is not None:
+            source = namespace.permute(source, self._inward)
+        self._lowered(source, self._at, self._weights, target)
+
+
+_FEW_NUMBERS = 1 << 20
+"""A device is done with so many in about the time that a call takes on the host."""
+
+
+def runs_ahead(run: Callable[[Any], Any], arr: Any) -> bool:
+    """Whether `run` on arrays like `arr` only starts work on a device, and little of it."""
+    few = math.prod(arr.shape) <= _FEW_NUMBERS
+    return few and isinstance(run, _Prepared) and namespace.is_asynchronous(arr)
+
+
+_NOTHING = nullcontext()
+
+
+def _nothing_to_switch(x: Any) -> Any:
+    """What a backend without `lending` enters."""
+    return _NOTHING
+
+
+def _lender(own: ModuleType, x: Any, dtype: str) -> tuple[str, Callable[[Any], Any]] | None:
+    """Who borrows arrays laid out like `x`, and how it sees one of them."""
+    if hasattr(own, "lender"):
+        found: tuple[str, Callable[[Any], Any]] | None = own.lender(x, dtype)
+        return found
+    loan = own.lend(x, dtype)
+    return None if loan is None else (loan[0], lambda y: own.lend(y, dtype)[1])
 
 
 class AnyLibrary:
@@ -180,9 +247,10 @@ def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
     own = backend(library)
     found: list[tuple[str, Any]] = []
     if own is not None:
-        loan = own.lend(plain(arr), graph.result.dtype) if hasattr(own, "lend") else None
+        x = plain(arr)
+        loan = _lender(own, x, graph.result.dtype) if hasattr(own, "lend") else None
         if loan is not None:
-            found.append(loan)
+            found.append((loan[0], loan[1](x)))
         found.append((library, arr))
     return [*found, ("array_api", arr)]
 

@@ -119,6 +119,12 @@ def place(x: Any) -> Hashable:
     return x.device.id if library(x) == "cupy" else device(x)
 
 
+def is_asynchronous(x: Any) -> bool:
+    """Whether calls on `x` return before the work is done."""
+    name = library(x)
+    return name == "cupy" or (name == "torch" and x.device.type == "cuda")
+
+
 def asarray(value: Any, like: Any, dtype: Any = None) -> Any:
     """`value` as an array of the library, and on the device, of `like`."""
     xp = compat(like)
@@ -146,15 +152,16 @@ def strides(x: Any) -> tuple[int, ...] | None:
 
 def signature(x: Any) -> tuple[Hashable, ...]:
     """All that a plan may depend on, of an array: cheap to make and to compare."""
-    name = library(x)
+    kind: Any = type(x)
+    name = _library(kind)
     if name == "numpy":
-        return x.shape, x.dtype, x.strides, None
+        return kind, x.shape, x.dtype, x.strides
     if name == "cupy":
-        return x.shape, x.dtype, x.strides, x.device.id
+        return kind, x.shape, x.dtype, x.strides, x.device.id
     if name == "torch":
         recorded = sys.modules["torch"].is_grad_enabled(), x.requires_grad
-        return x.shape, x.dtype, x.stride(), x.device, recorded
-    return tuple(x.shape), str(x.dtype), None, str(device(x))
+        return kind, x.shape, x.dtype, x.stride(), x.device, recorded
+    return kind, tuple(x.shape), str(x.dtype), str(device(x))
 
 
 def permute(x: Any, axes: tuple[int, ...]) -> Any:

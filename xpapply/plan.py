@@ -93,6 +93,13 @@ class Plan:
             self._call = engines.AnyLibrary(self.graph)
         return self._call(arr, namespace.normalize_axis_index(axis, arr.ndim))
 
+    def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
+        """The plan for arrays like `arr` alone, with all that follows from that decided."""
+        call = self._call
+        if isinstance(call, engines.Engine):
+            return call.prepared(arr, axis)
+        return lambda x: self(x, axis)
+
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
             raise TypeError(f"the plan of {self.name} has no graph to pickle: {self.reasons}")

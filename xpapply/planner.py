@@ -40,34 +40,54 @@ class _Lifted:
     reason: str | None
 
 
-def _signature(axis: int, arr: Any) -> Hashable:
+@dataclass(slots=True)
+class _Remembered:
+    """The plan for arrays of one kind, and what runs it on one, while `unchanged` says so."""
+
+    unchanged: Callable[[], bool]
+    plan: Plan
+    run: Callable[[Any], Any]
+    ahead: bool
+
+
+def _key(method: Hashable, axis: int, arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
-    kind: Hashable = type(arr)  # type: ignore[assignment]
     now = config.current()
-    return (axis, kind, now.engine, now.precision, *namespace.signature(arr))
+    return (method, axis, now.engine, now.precision, *namespace.signature(arr))
 
 
-def recall(f: Any, axis: int, arr: Any) -> Plan | None:
-    """The plan of an earlier call with such an array, if `f` has not changed since."""
+def again(f: Any, axis: Any, arr: Any) -> Any:
+    """The result of a repeated call: with such an array, of an `f` that has not changed since.
+
+    None where there is more to do. This is all that such a call waits for, so it is as short as
+    it can be: whether `axis` and `arr` are right is known from finding them in the memory.
+    """
+    if type(axis) is not int or namespace.library(arr) is None:
+        return None
     known, method = memory(f)
-    found = known.plans.get((method, _signature(axis, arr)))
+    found = known.plans.get(_key(method, axis if axis >= 0 else axis + arr.ndim, arr))
     if found is None:
         return None
-    unchanged, p = found
-    return p if unchanged() else None
+    if not found.ahead:
+        return found.run(arr) if found.unchanged() else None
+    # the device is at work while we look; what it made of old weights is thrown away
+    result = found.run(arr)
+    return result if found.unchanged() else None
 
 
 def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
     """Decide how ``apply_along_axis(f, axis, arr, *args, **kwargs)`` runs."""
     if args or kwargs:
         return _plan(f, axis, arr, args, kwargs)[0]
-    p = recall(f, axis, arr)
-    if p is not None:
-        return p
+    known, method = memory(f)
+    key = _key(method, axis, arr)
+    found = known.plans.get(key)
+    if found is not None and found.unchanged():
+        return found.plan
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
-        known, method = memory(f)
-        known.plans[method, _signature(axis, arr)] = unchanged, p
+        run = p.prepared(arr, axis)
+        known.plans[key] = _Remembered(unchanged, p, run, engines.runs_ahead(run, arr))
     return p
 
 

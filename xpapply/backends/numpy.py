@@ -160,7 +160,7 @@ def empty(shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
     return np.empty(shape, library_dtype(dtype))
 
 
-def lend(x: np.ndarray, dtype: str) -> tuple[str, Any] | None:
+def lender(x: np.ndarray, dtype: str) -> tuple[str, Callable[[np.ndarray], Any]] | None:
     """With torch loaded anyway, its fused products and its thread pool are faster (measured)."""
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "from_numpy"):
@@ -169,7 +169,13 @@ def lend(x: np.ndarray, dtype: str) -> tuple[str, Any] | None:
         return None
     if any(s < 0 or s % x.itemsize for s in x.strides):
         return None
-    return "torch", torch.from_numpy(_writable(x))
+    return "torch", lambda y: torch.from_numpy(_writable(y))
+
+
+def lend(x: np.ndarray, dtype: str) -> tuple[str, Any] | None:
+    """One array, as `lender` has it."""
+    loan = lender(x, dtype)
+    return None if loan is None else (loan[0], loan[1](x))
 
 
 _TORCH_DTYPES = frozenset(

@@ -47,7 +47,13 @@ def owner(f: Any) -> Any:
 
 def find(f: Any) -> ModuleType | None:
     """The frontend that serves `f`, or None."""
-    for cls in type(owner(f)).__mro__:
+    kind: Any = type(owner(f))
+    return _serving(kind)
+
+
+@functools.lru_cache(maxsize=1024)
+def _serving(callable_type: Any) -> ModuleType | None:
+    for cls in callable_type.__mro__:
         root = cls.__module__.partition(".")[0]
         # plain functions, and every class's `object`, are of no package
         module = None if root == "builtins" else extensions.find("frontends", root)
