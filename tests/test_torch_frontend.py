@@ -334,7 +334,7 @@ def test_any_of_many_weights_changed_behind_data():
         assert not np.allclose(xpapply.apply_along_axis(net, 1, ARR), before)
 
 
-@pytest.mark.parametrize(("rows", "wasted"), [(1000, 1), (1 << 18, 0)])
+@pytest.mark.parametrize(("rows", "wasted"), [(1000, 1), (1 << 20, 0)])
 def test_little_work_starts_before_weights_are_looked_at(rows, wasted, monkeypatch):
     monkeypatch.setattr(namespace, "is_asynchronous", lambda _: True)
     calls = []

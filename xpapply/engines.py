@@ -7,7 +7,6 @@ tensors to CuPy's kernels, NumPy arrays to torch's products.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
@@ -170,16 +169,6 @@ class _Prepared:
         if self._inward is not None:
             source = namespace.permute(source, self._inward)
         self._lowered(source, self._at, self._weights, target)
-
-
-_FEW_NUMBERS = 1 << 20
-"""A device is done with so many in about the time that a call takes on the host."""
-
-
-def runs_ahead(run: Callable[[Any], Any], arr: Any) -> bool:
-    """Whether `run` on arrays like `arr` only starts work on a device, and little of it."""
-    few = math.prod(arr.shape) <= _FEW_NUMBERS
-    return few and isinstance(run, _Prepared) and namespace.is_asynchronous(arr)
 
 
 _NOTHING = nullcontext()

@@ -27,6 +27,9 @@ from .traced import Raises, Traced, Users
 _WORTH_A_WARNING = 1000
 """Slices from which a plain Python loop is worth a warning."""
 
+_FEW_BYTES, _FEW_FLOP = 1 << 24, 1 << 28
+"""What a GPU is done with in about the time that a call takes on the host: 10 to 30 us."""
+
 
 # --- memory ---------------------------------------------------------------------------
 
@@ -75,6 +78,14 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
     return result if found.unchanged() else None
 
 
+def _ahead(p: Plan, arr: Any) -> bool:
+    """Whether a plan only starts work on a device, and little of it."""
+    cost = p.cost()
+    if cost is None or p.engine in ("torch.vmap", "array_api"):
+        return False
+    return namespace.is_asynchronous(arr) and cost[0] <= _FEW_BYTES and cost[1] <= _FEW_FLOP
+
+
 def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
     """Decide how ``apply_along_axis(f, axis, arr, *args, **kwargs)`` runs."""
     if args or kwargs:
@@ -86,8 +97,7 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
         return found.plan
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
-        run = p.prepared(arr, axis)
-        known.plans[key] = _Remembered(unchanged, p, run, engines.runs_ahead(run, arr))
+        known.plans[key] = _Remembered(unchanged, p, p.prepared(arr, axis), _ahead(p, arr))
     return p
 
 
