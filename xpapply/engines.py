@@ -73,6 +73,16 @@ class Engine:
             self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
         self._library = library
         self._known = Limited()
+        self.floor: float | None = None
+        self.expected: float | None = None
+
+    def look_at(self, seen: Any, reasons: list[str]) -> None:
+        """Learn what would run on an array, from engines that choose by its device and size."""
+        if hasattr(self.lowered, "outlook"):
+            found = self.lowered.outlook(seen)
+            self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
+            self.floor, self.expected = found.floor, found.expected
+            reasons += found.refused
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices."""
@@ -216,7 +226,9 @@ def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
         assert module is not None
         refusal = module.why_not(bound.graph, seen)
         if refusal is None:
-            return Engine(name, bound, library)
+            engine = Engine(name, bound, library)
+            engine.look_at(seen, reasons)
+            return engine
         reasons.append(f"{name}: {refusal}")
     return None
 

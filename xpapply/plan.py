@@ -45,6 +45,9 @@ class Plan:
         The applied axis.
     limits : tuple of float or None
         Bytes and floating-point operations per second of the device, where known.
+    floor, expected : float or None
+        Seconds below which nothing on the device can be, and what the cost model expects;
+        None where the engine does not choose by them.
     """
 
     name: str
@@ -59,6 +62,8 @@ class Plan:
     arr_shape: tuple[int, ...] | None = None
     axis: int | None = None
     limits: tuple[float, float] | None = None
+    floor: float | None = None
+    expected: float | None = None
     _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
 
     @property
@@ -131,6 +136,8 @@ class Plan:
             "out_dtype": self.out_dtype,
             "bytes": cost and cost[0],
             "flop": cost and cost[1],
+            "floor": self.floor,
+            "expected": self.expected,
         }
 
     def _lines(self) -> list[tuple[str, str]]:
@@ -150,7 +157,12 @@ class Plan:
         cost = self.cost()
         if cost is not None:
             text = f"{_si(cost[0])}B to move, {_si(cost[1])}FLOP"
-            if self.limits is not None:
+            if self.floor is not None and self.expected is not None:
+                text += (
+                    f": at least {self.floor * 1e3:.3g} ms on this device, "
+                    f"about {self.expected * 1e3:.2g} ms expected"
+                )
+            elif self.limits is not None:
                 seconds = max(cost[0] / self.limits[0], cost[1] / self.limits[1])
                 text += f": at least {seconds * 1e3:.3g} ms on this device"
             lines.append(("floor", text))

@@ -182,6 +182,8 @@ def _plan(
                 graph=graph,
                 result=engine.result,
                 limits=engines.limits(engine.name, arr),
+                floor=engine.floor,
+                expected=engine.expected,
                 _call=engine,
                 **common,
             )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -66,12 +67,16 @@ def literal(value: float, dtype: str) -> str:
 
 
 def statements(
-    graph: Graph, nodes: Iterable[int], operand: Callable[[int], str], suffix: str = ""
+    graph: Graph,
+    nodes: Iterable[int],
+    operand: Callable[[int], str],
+    suffix: str = "",
+    forms: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """One ``const`` variable ``t<i>`` per elementwise node.
 
     `operand` names the values that come from outside `nodes`; numbers are
-    written in place.
+    written in place. `forms` has expressions that stand for those of the table.
     """
     inside = set(nodes)
 
@@ -87,7 +92,7 @@ def statements(
     for i in sorted(inside):
         node = graph.nodes[i]
         ctype = TYPES[node.aval.dtype]
-        text = OPS[node.op].c.format(*map(name, node.args))
+        text = forms.get(node.op, OPS[node.op].c).format(*map(name, node.args))
         compute = graph.nodes[node.args[-1]].aval.dtype
         text = _T.sub(ctype, text)
         if compute == "float32":  # C's name of the function: no doubt about the overload

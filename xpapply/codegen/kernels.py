@@ -127,6 +127,31 @@ def merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]
     return dims
 
 
+def locate(access: Access) -> list[str]:
+    """Statements that add to ``at`` where slice ``row`` starts.
+
+    They read the numbers ``n_<dim>`` and ``s_<dim>`` of the batch dims
+    ``b0, b1 ...`` before and ``c0, c1 ...`` behind the applied axis.
+    """
+    lines = []
+    # the last dim of each group is the fastest; `rest` is divided from there
+    both = access.before and access.behind
+    for group, count, start in (
+        ("c", access.behind, "row % (I)n_behind" if both else "row"),
+        ("b", access.before, "row / (I)n_behind" if both else "row"),
+    ):
+        if not count:
+            continue
+        lines.append(f"I {group}_rest = {start};")
+        for d in range(count - 1, 0, -1):
+            lines += [
+                f"at += ({group}_rest % (I)n_{group}{d}) * (I)s_{group}{d};",
+                f"{group}_rest /= (I)n_{group}{d};",
+            ]
+        lines.append(f"at += {group}_rest * (I)s_{group}0;")
+    return lines
+
+
 @dataclass(frozen=True)
 class NetworkKernel:
     """The text of one elementwise kernel that runs a whole graph.
@@ -145,6 +170,12 @@ class NetworkKernel:
     loop_prep: str
 
     name = "xpapply_network"
+    packing = None
+    """Weights are packed alike for every way of access."""
+
+    def pack(self, consts: Sequence[np.ndarray]) -> np.ndarray:
+        """The weights in the order in which the kernel reads them."""
+        return self.function.pack(consts)
 
 
 SHARED_BYTES = 48 << 10
@@ -213,23 +244,6 @@ __syncthreads();"""
         loop_prep = """
 const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights[0]);"""
     dims = [f"b{d}" for d in range(access.before)] + [f"c{d}" for d in range(access.behind)]
-    offset = []
-    # the last dim of each group is the fastest; `rest` is divided from there
-    both = access.before and access.behind
-    for group, start in (
-        ("c", "row % (I)n_behind" if both else "row"),
-        ("b", "row / (I)n_behind" if both else "row"),
-    ):
-        names = [d for d in dims if d[0] == group]
-        if not names:
-            continue
-        offset.append(f"I {group}_rest = {start};")
-        for d in reversed(names[1:]):
-            offset += [
-                f"at += ({group}_rest % (I)n_{d}) * (I)s_{d};",
-                f"{group}_rest /= (I)n_{d};",
-            ]
-        offset.append(f"at += {group}_rest * (I)s_{names[0]};")
     out = TYPES[graph.result.dtype]
     indent = "\n      "
     stride = "(I)1" if access.vector else "(I)s_m"
@@ -260,7 +274,7 @@ for (I tile = blockIdx.x; tile < tiles; tile += gridDim.x) {{
     const I row = first + r * XPAPPLY_THREADS;
     I at = 0;
     {{
-      {indent.join(offset)}
+      {indent.join(locate(access))}
     }}
     slice[r] = base + at;
     result[r] = target + {result_at};

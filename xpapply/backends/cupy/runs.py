@@ -1,8 +1,7 @@
-"""CuPy: a whole network in one generated kernel; cuBLAS by blocks where that is too wide.
+"""What runs a graph on CuPy arrays: one kernel without tensor cores, one with, or a chain.
 
-Nothing here synchronises, and the only allocation of the narrow kernels is
-the output. Kernel objects are made once per graph structure; weights are
-arguments.
+Nothing here synchronises. Kernel objects are made once per graph structure;
+weights are arguments.
 """
 
 from __future__ import annotations
@@ -16,159 +15,31 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ..blocks import boxes
-from ..codegen import chain
-from ..codegen.kernels import (
+from ...codegen import chain
+from ...codegen.kernels import (
     THREADS,
     Access,
     NetworkKernel,
     Reduction,
     geometry,
     network_kernel,
-    network_why_not,
     placement,
-    reduction_kernel,
     region_kernel,
     rows_per_thread,
 )
-from ..codegen.rows import prepare
-from ..config import current
-from ..ir.batch import batch
-from ..ir.graph import Graph
-from ..ir.ops import OPS
-from ..ir.rewrite import Region
-from ..program import Program
-
-ENGINE = "cupy"
+from ...codegen.tensor import Target, TensorKernel, tensor_kernel
+from ...ir.batch import batch
+from ...ir.graph import Graph
+from ...ir.ops import OPS
+from ...ir.rewrite import Region
+from ...memory import Limited
+from ...program import Program
+from . import module
 
 _BLOCKS_PER_SM = 16
-_FEW_SLICES = 16384
-"""Fewer slices than this leave threads idle if each takes whole slices ..."""
-_LONG = 64
-"""... and slices at least this long keep the threads of a block busy on one slice."""
-_BLOCK_BYTES = 1 << 28
-"""One buffer of a block: many launches cost more time than small blocks save memory traffic."""
 
 
-def library_dtype(dtype: str) -> str:
-    """The dtype in which CuPy returns results; it has no bfloat16."""
-    return "float32" if dtype == "bfloat16" else dtype
-
-
-def why_not(graph: Graph, like: Any) -> str | None:
-    """The reason why CuPy cannot run `graph`, or None."""
-    if like.dtype.kind not in "fiub":
-        return f"no kernels for {like.dtype} input"
-    if any(s % like.itemsize for s in like.strides):
-        return "elements do not lie on multiples of their size"
-    return None
-
-
-def empty(shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-    """Memory for results, from CuPy's pool."""
-    with cupy.cuda.Device(like.device.id):
-        return cupy.empty(shape, library_dtype(dtype))
-
-
-def limits(like: Any) -> tuple[float, float] | None:
-    """Bytes and float32 operations per second by the device's clocks and widths."""
-    if not isinstance(like, cupy.ndarray):
-        return None
-    found = like.device.attributes
-    memory = 2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8
-    rate = 2e3 * found["ClockRate"] * found["MultiProcessorCount"] * 128
-    return (memory, rate) if memory and rate else None
-
-
-def lower(graph: Graph) -> Lowered:
-    """`graph` as a callable on CuPy arrays."""
-    return Lowered(graph)
-
-
-class Lowered:
-    """The network kernel, a reduction kernel, or cuBLAS between fused kernels in blocks."""
-
-    engine = ENGINE
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = _without_bfloat16(graph)
-        self.refusal = network_why_not(self.graph)
-        self._reduction = reduction_kernel(self.graph)
-        self._network = None if self.refusal else _Network(self.graph)
-        stages = chain.stages(self.graph) if self.refusal else None
-        self._chain = None if stages is None else _Chain(stages)
-        self._program: Program | None = None
-        if self.refusal is None:
-            what = "one ElementwiseKernel for all layers, activations in registers"
-        elif stages is not None:
-            kinds = [s.kind for s in stages]
-            what = (
-                f"in blocks of slices {kinds.count('product')} cuBLAS products, "
-                f"{len(kinds) - kinds.count('product')} fused kernels ({self.refusal})"
-            )
-        else:
-            what = f"in blocks of slices, elementwise work in fused kernels ({self.refusal})"
-        if self._reduction is not None:
-            what += f"; below {_FEW_SLICES:,} long slices one ReductionKernel"
-        self.kernels: tuple[str, ...] = (what,)
-
-    def bind(self, consts: tuple[Any, ...], like: Any) -> _Weights:
-        """The weights, packed and copied to the device as the kernels first want them."""
-        return _Weights(consts)
-
-    def __call__(self, x: Any, at: int, bound: _Weights, out: Any) -> Any:
-        """All slices of `x` into `out`; both in memory order."""
-        length = x.shape[at]
-        slices = x.size // max(1, length)
-        with x.device:
-            few = slices < _FEW_SLICES and length >= _LONG
-            if self._reduction is not None and length and (few or self._network is None):
-                self._reduce(self._reduction, x, at, bound, out)
-            elif self._network is not None and length:
-                self._network(x, at, slices, bound, out)
-            else:
-                self._in_blocks(x, at, slices, bound, out)
-        return out
-
-    def _reduce(self, text: Reduction, x: Any, at: int, bound: _Weights, out: Any) -> None:
-        nodes = prepare(self.graph).nodes
-        shape = (*(1,) * at, -1, *(1,) * (x.ndim - at - 1))
-        arrays = [bound.const(nodes[a].attr("k")).reshape(shape) for a in text.per_slice]
-        numbers = [bound.consts[nodes[a].attr("k")].reshape(())[()] for a in text.numbers]
-        target = out.reshape((*x.shape[:at], *x.shape[at + 1 :]))
-        _reduction_kernel(text)(x, *arrays, *numbers, target, axis=at)
-
-    def _in_blocks(self, x: Any, at: int, slices: int, bound: _Weights, out: Any) -> None:
-        """Block by block, in memory that does not grow with the array."""
-        runner: _Chain | Program = self._chain or self.program()
-        most = current().block_bytes or _BLOCK_BYTES
-        rows = max(1, min(slices, most // runner.row_bytes))
-        scratch: Any = runner.scratch(rows)
-        ndim = out.ndim - x.ndim + 1
-        for piece in boxes(x.shape, at, rows):
-            block = x[piece]
-            batch_shape = block.shape[:at] + block.shape[at + 1 :]
-            target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
-            target = cupy.moveaxis(target, range(at, at + ndim), range(ndim))
-            flat = target.reshape((*target.shape[:ndim], -1))
-            direct = flat.data.ptr == target.data.ptr
-            if isinstance(runner, _Chain):
-                result = runner.run(block, at, bound, scratch, flat if direct else None)
-            else:
-                columns = cupy.moveaxis(block, at, 0).reshape(block.shape[at], -1)
-                values = bound.values("program", runner)
-                result = runner.run(columns, values, scratch, flat if direct else None)
-            if not direct or result.data.ptr != flat.data.ptr:
-                target[...] = result.reshape((*result.shape[:-1], *batch_shape))
-
-    def program(self) -> Program:
-        """The steps of a block, for graphs that are no chain of kernels and products."""
-        if self._program is None:
-            self._program = Program(batch(prepare(self.graph)), _CuPy())
-        return self._program
-
-
-class _Network:
+class Network:
     """One kernel for a whole graph: which one depends on how the array lies in memory."""
 
     def __init__(self, graph: Graph) -> None:
@@ -181,7 +52,7 @@ class _Network:
         x: Any,
         at: int,
         slices: int,
-        bound: _Weights,
+        bound: Weights,
         out: Any,
         place: tuple[int, int] | None = None,
     ) -> None:
@@ -193,7 +64,7 @@ class _Network:
                 access = replace(access, grouped=False)
             text, kernel = _network_kernel(self.graph, access, rows_per_thread(self.graph, slices))
             tiles = -(-slices // (THREADS * text.function.rows))
-            size = min(tiles, _BLOCKS_PER_SM * _multiprocessors(x.device.id)) * THREADS
+            size = min(tiles, _BLOCKS_PER_SM * module.device(x.device.id).multiprocessors) * THREADS
             found = (kernel, text, numbers, placement(access, numbers[1], self._numbers), size)
             if len(self._known) > 64:
                 self._known.clear()
@@ -211,7 +82,37 @@ class _Network:
         )
 
 
-class _Chain:
+class Tensor:
+    """One kernel on tensor cores: which one depends on how the array lies in memory."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph, self.target = graph, target
+        self._numbers = math.prod(graph.result.shape)
+        self._known = Limited()
+
+    def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
+        start = x.data.ptr
+        number = x.device.id
+        key = (x.shape, x.strides, at, start % 16, number)
+        found = self._known.get(key)
+        if found is None:
+            access, numbers = geometry(x.shape, x.strides, x.itemsize, start, at, out.size)
+            text = _tensor_kernel(self.graph, access, self.target)
+            kernel = module.function(text.source, text.name, number, text.shared)
+            numbers += placement(access, numbers[1], self._numbers)
+            tiles = -(-slices // text.slices)
+            # few tiles spread over all multiprocessors
+            multiprocessors = module.device(number).multiprocessors
+            groups = min(text.groups, -(-tiles // multiprocessors))
+            grid = (min(multiprocessors, -(-tiles // groups)),)
+            found = (kernel, text, numbers, grid, (groups * text.threads,))
+            self._known[key] = found
+        kernel, text, numbers, grid, block = found
+        weights = bound.packed(self, text)
+        kernel(grid, block, (start, weights, out.data.ptr, *numbers), text.shared)
+
+
+class Chain:
     """The stages of a wide network, for blocks of slices."""
 
     def __init__(self, stages: list[chain.Stage]) -> None:
@@ -219,11 +120,14 @@ class _Chain:
         for s in stages:
             run: Any = None
             if s.kind == "fused":
-                run = Program(batch(s.graph), _CuPy())
+                run = Program(batch(s.graph), Calls())
             elif s.kind == "kernel":
-                run = _Network(s.graph)
+                run = Network(s.graph)
             self._runs.append((s, run))
         self._widths = [math.prod(s.graph.result.shape) for s in stages]
+        kinds = [s.kind for s in stages]
+        products = kinds.count("product")
+        self.what = f"{products} cuBLAS products, {len(kinds) - products} fused kernels"
         self._dtype = stages[0].graph.result.dtype
         self.row_bytes = max(self._widths) * np.dtype(self._dtype).itemsize
 
@@ -231,7 +135,7 @@ class _Chain:
         """Two buffers, used in turn."""
         return [cupy.empty(max(self._widths) * rows, self._dtype) for _ in range(2)]
 
-    def run(self, block: Any, at: int, bound: _Weights, scratch: list[Any], out: Any) -> Any:
+    def run(self, block: Any, at: int, bound: Weights, scratch: list[Any], out: Any) -> Any:
         """One block; the result may lie in `scratch`."""
         x, rows = block, block.size // block.shape[at]
         turn = 0
@@ -264,20 +168,26 @@ class _Chain:
         return x
 
 
-class _Weights:
+class Weights:
     """The constants of one model state on one device, in every form that a kernel wants."""
 
     def __init__(self, consts: Sequence[np.ndarray]) -> None:
         self.consts = consts
-        self._packed: dict[_Network, Any] = {}
+        self._packed: dict[Any, Any] = {}
         self._values: dict[Any, list[Any]] = {}
         self._arrays: dict[int, Any] = {}
 
-    def packed(self, network: _Network, text: NetworkKernel) -> Any:
-        """In the order of a network kernel; the same for every way of access."""
-        found = self._packed.get(network)
+    @functools.cached_property
+    def finite(self) -> bool:
+        """Whether no weight is infinite or NaN: splitting takes those apart wrongly."""
+        return all(np.isfinite(c).all() for c in self.consts)
+
+    def packed(self, run: Network | Tensor, text: NetworkKernel | TensorKernel) -> Any:
+        """In the order of a kernel; the same for every way of access that it packs alike."""
+        key = (run, text.packing)
+        found = self._packed.get(key)
         if found is None:
-            found = self._packed[network] = cupy.asarray(text.function.pack(self.consts))
+            found = self._packed[key] = cupy.asarray(text.pack(self.consts))
         return found
 
     def values(self, name: Any, program: Program) -> list[Any]:
@@ -293,22 +203,9 @@ class _Weights:
         return self._arrays[k]
 
 
-def _without_bfloat16(graph: Graph) -> Graph:
-    """A result that would be rounded to bfloat16 stays float32."""
-    last = graph.nodes[graph.out]
-    if last.aval.dtype != "bfloat16":
-        return graph
-    return Graph(graph.nodes, last.args[0], graph.consts)
-
-
 def _alias(x: Any) -> Any:
     """The first element of `x`: kernels get a pointer and do their own arithmetic."""
     return cupy.ndarray((1,), x.dtype, x.data)
-
-
-@functools.cache
-def _multiprocessors(device: int) -> int:
-    return int(cupy.cuda.Device(device).attributes["MultiProcessorCount"])
 
 
 @functools.lru_cache(maxsize=512)
@@ -327,7 +224,13 @@ def _network_kernel(graph: Graph, access: Access, rows: int) -> tuple[NetworkKer
 
 
 @functools.lru_cache(maxsize=512)
-def _reduction_kernel(text: Reduction) -> Any:
+def _tensor_kernel(graph: Graph, access: Access, target: Target) -> TensorKernel:
+    return tensor_kernel(graph, access, target)
+
+
+@functools.lru_cache(maxsize=512)
+def reduction_function(text: Reduction) -> Any:
+    """The kernel object of a reduction."""
     return cupy.ReductionKernel(
         text.in_params,
         text.out_params,
@@ -341,7 +244,7 @@ def _reduction_kernel(text: Reduction) -> Any:
     )
 
 
-class _CuPy:
+class Calls:
     """CuPy's calls, as `Program` wants them."""
 
     name = "CuPy"

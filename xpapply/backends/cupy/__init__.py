@@ -1,0 +1,257 @@
+"""CuPy: a whole network in one generated kernel; cuBLAS by blocks where that is too wide.
+
+Nothing here synchronises, and the only allocation of the narrow kernels is
+the output. Which kernel runs is chosen by what each would take.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import cupy
+
+from ...blocks import boxes
+from ...codegen import chain, cost, tensor
+from ...codegen.kernels import Reduction, network_why_not, reduction_kernel
+from ...codegen.rows import prepare
+from ...config import PRECISIONS, current
+from ...ir.batch import batch
+from ...ir.graph import Graph
+from ...memory import Limited
+from ...program import Program
+from . import module
+from .runs import Calls, Chain, Network, Tensor, Weights, reduction_function
+
+ENGINE = "cupy"
+
+_FEW_SLICES = 16384
+"""Fewer slices than this leave threads idle if each takes whole slices ..."""
+_LONG = 64
+"""... and slices at least this long keep the threads of a block busy on one slice."""
+_BLOCK_BYTES = 1 << 28
+"""One buffer of a block: many launches cost more time than small blocks save memory traffic."""
+
+
+def library_dtype(dtype: str) -> str:
+    """The dtype in which CuPy returns results; it has no bfloat16."""
+    return "float32" if dtype == "bfloat16" else dtype
+
+
+def why_not(graph: Graph, like: Any) -> str | None:
+    """The reason why CuPy cannot run `graph`, or None."""
+    if like.dtype.kind not in "fiub":
+        return f"no kernels for {like.dtype} input"
+    if any(s % like.itemsize for s in like.strides):
+        return "elements do not lie on multiples of their size"
+    return None
+
+
+def empty(shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+    """Memory for results, from CuPy's pool."""
+    with _on(like):
+        return cupy.empty(shape, library_dtype(dtype))
+
+
+def limits(like: Any) -> tuple[float, float] | None:
+    """Bytes and float32 operations per second by the device's clocks and widths."""
+    if not isinstance(like, cupy.ndarray):
+        return None
+    found = like.device.attributes
+    memory = 2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8
+    rate = 2e3 * found["ClockRate"] * found["MultiProcessorCount"] * 128
+    return (memory, rate) if memory and rate else None
+
+
+def lower(graph: Graph) -> Lowered:
+    """`graph` as a callable on CuPy arrays."""
+    return Lowered(graph)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """One way to run a graph: what it is, what it would take, or why it cannot."""
+
+    what: str
+    seconds: float
+    refusal: str | None
+    run: Callable[[Any, int, int, Weights, Any], None]
+
+
+class Lowered:
+    """A kernel on tensor cores, one without, a reduction kernel, or cuBLAS in blocks."""
+
+    engine = ENGINE
+
+    def __init__(self, graph: Graph) -> None:
+        self.precision = current().precision
+        if graph.result.dtype in ("float16", "bfloat16"):  # parameters of so many bits
+            least = "high" if graph.result.dtype == "float16" else "medium"
+            self.precision = max(self.precision, least, key=PRECISIONS.index)
+        self.graph = _without_bfloat16(graph)
+        self._refusal = network_why_not(self.graph)
+        self._reduction = reduction_kernel(self.graph)
+        self._network = None if self._refusal else Network(self.graph)
+        self._ways_on: dict[int, Callable[[int], list[_Way]]] = {}
+        self._chosen = Limited()
+
+    @functools.cached_property
+    def _chain(self) -> Chain | None:
+        stages = chain.stages(self.graph)
+        return None if stages is None else Chain(stages)
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs where no array says more."""
+        return ("chosen by the array and its device",)
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> Weights:
+        """The weights, packed and copied to the device as the kernels first want them."""
+        return Weights(consts)
+
+    def __call__(self, x: Any, at: int, bound: Weights, out: Any) -> Any:
+        """All slices of `x` into `out`; both in memory order."""
+        length = x.shape[at]
+        slices = x.size // max(1, length)
+        with _on(x):
+            if not length:
+                self._in_blocks(x, at, slices, bound, out)
+                return out
+            key = (slices, x.device.id, bound.finite)
+            ways: list[_Way] | None = self._chosen.get(key)
+            if ways is None:
+                ways = self._chosen[key] = self._ways(x.device.id, slices, bound.finite)
+            while True:
+                try:
+                    ways[0].run(x, at, slices, bound, out)
+                    return out
+                except (RuntimeError, cupy.cuda.driver.CUDADriverError):
+                    if len(ways) == 1:
+                        raise
+                    # it does not compile or launch on this device: the next way from now on
+                    ways.pop(0)
+
+    def outlook(self, x: Any) -> cost.Outlook:
+        """What would run on an array, what that takes, and why nothing faster."""
+        length = self.graph.input.shape[0]
+        slices, number = x.size // max(1, length), x.device.id
+        ways = self._all_ways(number, slices)
+        able = [w for w in ways if w.refusal is None]
+        refused = tuple(f"{w.what}: {w.refusal}" for w in ways if w.refusal is not None)
+        device = module.device(number)
+        least = cost.floor(self.graph, slices, device, self.precision)
+        return cost.Outlook((able[0].what,), refused, least, able[0].seconds)
+
+    def _ways(self, number: int, slices: int, finite: bool) -> list[_Way]:
+        """The ways that can run on a device, fastest first."""
+        ways = [w for w in self._all_ways(number, slices) if w.refusal is None]
+        return ways if finite else [w for w in ways if w.run != self._tensor_run(number)]
+
+    def _all_ways(self, number: int, slices: int) -> list[_Way]:
+        device = module.device(number)
+        graph, precision = self.graph, self.precision
+        ways = []
+        run: Callable[[Any, int, int, Weights, Any], None]
+        length = graph.input.shape[0]
+        few = slices < _FEW_SLICES and length >= _LONG
+        if self._reduction is not None and (few or self._network is None):
+            reduction = self._reduction
+            run = functools.partial(self._reduce, reduction)
+            ways.append(_Way("one ReductionKernel", 0.0, None, run))
+        refusal = self._tensor_refusal(number)
+        words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
+        what = f"one kernel on tensor cores for all layers ({words[precision]})"
+        seconds = 0.0 if refusal else cost.tensor(graph, slices, device, precision)
+        ways.append(_Way(what, seconds, refusal, self._tensor_run(number)))
+        what = "one ElementwiseKernel for all layers, activations in registers"
+        seconds = cost.scalar(graph, slices, device)
+        run = self._network or self._in_blocks
+        ways.append(_Way(what, seconds, self._refusal, run))
+        if self._network is None:
+            what = "in blocks of slices, elementwise work in fused kernels"
+            if self._chain is not None:
+                what = f"in blocks of slices, {self._chain.what}"
+            seconds = cost.library(graph, slices, device)
+            ways.append(_Way(what, seconds, None, self._in_blocks))
+        return sorted(ways, key=lambda w: (w.refusal is not None, w.seconds))
+
+    def _tensor_refusal(self, number: int) -> str | None:
+        device = module.device(number)
+        if not device.core:
+            return "needs a device of compute capability 8.0 or later"
+        return _tensor_why_not(
+            self.graph, tensor.Target(device.core, self.precision), device.shared
+        )
+
+    def _tensor_run(self, number: int) -> Tensor:
+        return _tensor(self.graph, module.device(number).core or "mma", self.precision)
+
+    def _reduce(
+        self, text: Reduction, x: Any, at: int, slices: int, bound: Weights, out: Any
+    ) -> None:
+        nodes = prepare(self.graph).nodes
+        shape = (*(1,) * at, -1, *(1,) * (x.ndim - at - 1))
+        arrays = [bound.const(nodes[a].attr("k")).reshape(shape) for a in text.per_slice]
+        numbers = [bound.consts[nodes[a].attr("k")].reshape(())[()] for a in text.numbers]
+        target = out.reshape((*x.shape[:at], *x.shape[at + 1 :]))
+        reduction_function(text)(x, *arrays, *numbers, target, axis=at)
+
+    def _in_blocks(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
+        """Block by block, in memory that does not grow with the array."""
+        runner: Chain | Program = self._chain or self._program
+        most = current().block_bytes or _BLOCK_BYTES
+        rows = max(1, min(slices, most // runner.row_bytes))
+        scratch: Any = runner.scratch(rows)
+        ndim = out.ndim - x.ndim + 1
+        for piece in boxes(x.shape, at, rows):
+            block = x[piece]
+            batch_shape = block.shape[:at] + block.shape[at + 1 :]
+            target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
+            target = cupy.moveaxis(target, range(at, at + ndim), range(ndim))
+            flat = target.reshape((*target.shape[:ndim], -1))
+            direct = flat.data.ptr == target.data.ptr
+            if isinstance(runner, Chain):
+                result = runner.run(block, at, bound, scratch, flat if direct else None)
+            else:
+                columns = cupy.moveaxis(block, at, 0).reshape(block.shape[at], -1)
+                values = bound.values("program", runner)
+                result = runner.run(columns, values, scratch, flat if direct else None)
+            if not direct or result.data.ptr != flat.data.ptr:
+                target[...] = result.reshape((*result.shape[:-1], *batch_shape))
+
+    @functools.cached_property
+    def _program(self) -> Program:
+        """The steps of a block, for graphs that are no chain of kernels and products."""
+        return Program(batch(prepare(self.graph)), Calls())
+
+
+@functools.lru_cache(maxsize=512)
+def _tensor(graph: Graph, core: str, precision: str) -> Tensor:
+    return Tensor(graph, tensor.Target(core, precision))
+
+
+@functools.lru_cache(maxsize=512)
+def _tensor_why_not(graph: Graph, target: tensor.Target, shared: int) -> str | None:
+    return tensor.why_not(graph, target, shared)
+
+
+_NOTHING = nullcontext()
+
+
+def _on(x: Any) -> Any:
+    """The device of an array made current; most often it is."""
+    number = x.device.id
+    if cupy.cuda.runtime.getDevice() == number:
+        return _NOTHING
+    return cupy.cuda.Device(number)
+
+
+def _without_bfloat16(graph: Graph) -> Graph:
+    """A result that would be rounded to bfloat16 stays float32."""
+    last = graph.nodes[graph.out]
+    if last.aval.dtype != "bfloat16":
+        return graph
+    return Graph(graph.nodes, last.args[0], graph.consts)

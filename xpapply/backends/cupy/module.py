@@ -1,0 +1,89 @@
+"""CUDA source to a function on a device: compiled once, kept on disk.
+
+`cupy.RawModule` cannot do it: it compiles for the architecture's common part
+(sm_90), without the instructions that need the whole one (sm_90a).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import cupy
+from cupy.cuda import nvrtc
+from cupy_backends.cuda.api import driver
+
+from ...codegen.cost import Device
+
+_OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "-fmad=true")
+_MAX_DYNAMIC_SHARED_SIZE = 8
+"""CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
+
+
+@functools.cache
+def device(number: int) -> Device:
+    """A device as the cost model wants it."""
+    found = cupy.cuda.Device(number).attributes
+    capability = int(cupy.cuda.Device(number).compute_capability)
+    core = ""
+    if capability >= 80:  # wgmma is Hopper's alone
+        core = "wgmma" if capability == 90 else "mma"
+    return Device(
+        multiprocessors=int(found["MultiProcessorCount"]),
+        clock=1e3 * found["ClockRate"] * 0.9,  # what it keeps up under load
+        bandwidth=2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8 * 0.9,
+        core=core,
+        shared=int(found["MaxSharedMemoryPerBlockOptin"]),
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def function(source: str, name: str, number: int, shared: int) -> Any:
+    """Kernel `name` of `source` on device `number`, with `shared` bytes of dynamic memory.
+
+    Raises
+    ------
+    RuntimeError
+        Where the compiler or the driver refuses; the message says why.
+    """
+    capability = cupy.cuda.Device(number).compute_capability
+    architecture = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
+    module = cupy.cuda.function.Module()
+    module.load(_machine_code(source, architecture))
+    found = module.get_function(name)
+    driver.funcSetAttribute(found.ptr, _MAX_DYNAMIC_SHARED_SIZE, shared)
+    return found
+
+
+def _machine_code(source: str, architecture: str) -> bytes:
+    version = nvrtc.getVersion()
+    key = "\0".join((source, architecture, *_OPTIONS, str(version), cupy.__version__))
+    path = _cache_folder() / f"xpapply_{hashlib.sha256(key.encode()).hexdigest()}.cubin"
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    program = nvrtc.createProgram(source, "xpapply.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, (f"-arch={architecture}", *_OPTIONS))
+        code: bytes = nvrtc.getCUBIN(program)
+    except nvrtc.NVRTCError as error:
+        raise RuntimeError(nvrtc.getProgramLog(program)) from error
+    finally:
+        nvrtc.destroyProgram(program)
+    with contextlib.suppress(OSError):  # a cache that cannot be written is no error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # another process may write the same: a file is there whole or not at all
+        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+        with os.fdopen(handle, "wb") as file:
+            file.write(code)
+        Path(temporary).replace(path)
+    return code
+
+
+def _cache_folder() -> Path:
+    """Where CuPy keeps compiled kernels."""
+    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")

@@ -1,0 +1,275 @@
+"""CUDA device functions for products on tensor cores, as text.
+
+Two kinds of tensor-core instruction, which hold their values alike. Lane
+``4 g + t`` of a warp has, of a tile of 16 slices and 8 features, the features
+``2 t, 2 t + 1`` of the slices ``g`` and ``g + 8``: four numbers ``v[j][e]`` for
+tile `j`, feature ``8 j + 2 t + (e & 1)``, slice ``g + 8 (e >> 1)``. Two such tiles
+of a product's result, rounded to 16 bits, are the left factor of the next
+product, so that layers follow each other without moving data between lanes.
+
+A float32 number is split into two float16 numbers, ``a = hi + lo``, and a
+product is ``lo W_hi + hi W_lo + hi W_hi`` (Ootomo and Yokota 2022, arXiv
+2203.03341), the small terms first. float16 has a small range: factors are
+scaled by powers of two, and slices that leave the range are scaled again, each
+by its own power of two, so that every finite input keeps its accuracy.
+"""
+
+from __future__ import annotations
+
+LEAST = 4.0
+"""A slice whose largest scaled number is smaller loses bits of `lo`."""
+
+LIBRARY = """
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#define XP_FN __device__ __forceinline__
+#define XP_ALL _Pragma("unroll")
+#define XP_WARP 0xffffffffu
+
+struct float16 {
+  unsigned short bits;
+  float16() = default;
+  XP_FN float16(const float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
+  XP_FN operator float() const {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+};
+template <typename E, int N> struct alignas(sizeof(E) * N) xp_vector { E a[N]; };
+
+// --- elementwise functions that are fast and as accurate as needed ---------------------
+
+XP_FN float xp_exp2(const float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+XP_FN float xp_reciprocal(const float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+XP_FN float xp_exp(const float x) { return xp_exp2(x * 1.4426950408889634f); }
+// exp(-x^2) t P(t) with t = 1 / (1 + |x| / 2), the form of Abramowitz and Stegun 7.1.26; P of
+// degree 8 was fitted to scipy.special.erfcx, its largest relative error is 4.4e-8.
+XP_FN float xp_erfc(const float x) {
+  const float t = xp_reciprocal(fmaf(fabsf(x), 0.5f, 1.0f));
+  float p = -0.059193565f;
+  p = fmaf(p, t, 0.285183928f);
+  p = fmaf(p, t, -0.488463062f);
+  p = fmaf(p, t, 0.279514968f);
+  p = fmaf(p, t, -0.027624973f);
+  p = fmaf(p, t, 0.203110529f);
+  p = fmaf(p, t, 0.242996473f);
+  p = fmaf(p, t, 0.282390085f);
+  p = fmaf(p, t, 0.282085574f);
+  p *= t * xp_exp2(x * x * -1.4426950408889634f);
+  return x < 0 ? 2 - p : p;
+}
+
+// --- rounding and splitting ------------------------------------------------------------
+
+XP_FN u32 xp_pair(const float a, const float b) {
+  u32 p;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(b), "f"(a));
+  return p;
+}
+XP_FN u32 xp_pair_bf16(const float a, const float b) {
+  u32 p;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(p) : "f"(b), "f"(a));
+  return p;
+}
+XP_FN void xp_unpair(const u32 p, float& a, float& b) {
+  asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+      : "=f"(a), "=f"(b) : "r"(p));
+}
+XP_FN u32 xp_largest(const u32 p, const u32 q) {  // of magnitudes; the signs are nonsense
+  u32 r;
+#if __CUDA_ARCH__ >= 860
+  asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(r) : "r"(p), "r"(q));
+#else
+  asm("max.f16x2 %0, %1, %2;" : "=r"(r) : "r"(p & 0x7fff7fffu), "r"(q & 0x7fff7fffu));
+#endif
+  return r;
+}
+
+// Left factors from values.
+template <int T>
+XP_FN void xp_split(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4], u32 (&lo)[(T + 1) / 2][4]) {
+  XP_ALL for (int j = 0; j < T; ++j) {
+    XP_ALL for (int h = 0; h < 2; ++h) {
+      const float a = v[j][2 * h], b = v[j][2 * h + 1];
+      const u32 p = xp_pair(a, b);
+      float c, d;
+      xp_unpair(p, c, d);
+      hi[j / 2][j % 2 * 2 + h] = p;
+      lo[j / 2][j % 2 * 2 + h] = xp_pair(a - c, b - d);
+    }
+  }
+  if (T % 2) hi[T / 2][2] = hi[T / 2][3] = lo[T / 2][2] = lo[T / 2][3] = 0;
+}
+template <int T, bool BF16>
+XP_FN void xp_round(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4]) {
+  XP_ALL for (int j = 0; j < T; ++j) {
+    XP_ALL for (int h = 0; h < 2; ++h) {
+      const float a = v[j][2 * h], b = v[j][2 * h + 1];
+      hi[j / 2][j % 2 * 2 + h] = BF16 ? xp_pair_bf16(a, b) : xp_pair(a, b);
+    }
+  }
+  if (T % 2) hi[T / 2][2] = hi[T / 2][3] = 0;
+}
+// Whether the largest number of each slice lies where float16 keeps its accuracy, or is 0.
+template <int K>
+XP_FN bool xp_fits(const u32 (&hi)[K][4]) {
+  u32 most[2];
+  XP_ALL for (int h = 0; h < 2; ++h) {
+    most[h] = xp_largest(hi[0][h], hi[0][h + 2]);
+    XP_ALL for (int s = 1; s < K; ++s)
+      most[h] = xp_largest(most[h], xp_largest(hi[s][h], hi[s][h + 2]));
+  }
+  u32 p = xp_largest(__byte_perm(most[0], most[1], 0x5410), __byte_perm(most[0], most[1], 0x7632));
+  p = xp_largest(p, __shfl_xor_sync(XP_WARP, p, 1));
+  p = xp_largest(p, __shfl_xor_sync(XP_WARP, p, 2)) & 0x7fff7fffu;
+  const u32 a = p & 0xffffu, b = p >> 16;
+  const bool fine = (a - XP_LEAST <= 0x7bffu - XP_LEAST || a == 0) &&
+                    (b - XP_LEAST <= 0x7bffu - XP_LEAST || b == 0);
+  return __all_sync(XP_WARP, fine);
+}
+// The largest magnitude of each slice.
+template <int T>
+XP_FN void xp_top(const float (&v)[T][4], float (&top)[2]) {
+  top[0] = top[1] = 0;
+  XP_ALL for (int j = 0; j < T; ++j)
+    XP_ALL for (int e = 0; e < 4; ++e) top[e >> 1] = fmaxf(top[e >> 1], fabsf(v[j][e]));
+  XP_ALL for (int h = 0; h < 2; ++h) {
+    top[h] = fmaxf(top[h], __shfl_xor_sync(XP_WARP, top[h], 1));
+    top[h] = fmaxf(top[h], __shfl_xor_sync(XP_WARP, top[h], 2));
+  }
+}
+// Splitting again with a power of two for each slice; results have to be multiplied by `back`.
+// Infinity decides its sums alone: it goes where it meets only W_hi, and all else is left out.
+template <int T, bool LO>
+XP_FN void xp_rescale(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
+                      u32 (&lo)[(T + 1) / 2][4], float (&back)[2]) {
+  float top[2], factor[2];
+  bool infinite[2];
+  xp_top<T>(v, top);
+  XP_ALL for (int h = 0; h < 2; ++h) {
+    const int exponent = __float_as_uint(top[h]) >> 23;
+    infinite[h] = exponent == 255;
+    int by = exponent - (127 + 12);
+    by = by < -126 ? -126 : by;
+    if (infinite[h] || top[h] == 0) by = 0;
+    factor[h] = __uint_as_float((127 - by) << 23);
+    back[h] = __uint_as_float((127 + by) << 23);
+  }
+  XP_ALL for (int j = 0; j < T; ++j) {
+    XP_ALL for (int h = 0; h < 2; ++h) {
+      float a = v[j][2 * h] * factor[h], b = v[j][2 * h + 1] * factor[h], c, d;
+      if (infinite[h]) {
+        a = fabsf(a) < __uint_as_float(0x7f800000) ? 0 : a;
+        b = fabsf(b) < __uint_as_float(0x7f800000) ? 0 : b;
+      }
+      const u32 p = xp_pair(a, b);
+      xp_unpair(p, c, d);
+      hi[j / 2][j % 2 * 2 + h] = LO && infinite[h] ? 0 : p;
+      if (LO) lo[j / 2][j % 2 * 2 + h] = infinite[h] ? p : xp_pair(a - c, b - d);
+    }
+  }
+}
+template <int T>
+XP_FN void xp_multiply(float (&d)[T][4], const float (&back)[2]) {
+  XP_ALL for (int j = 0; j < T; ++j)
+    XP_ALL for (int e = 0; e < 4; ++e) d[j][e] *= back[e >> 1];
+}
+
+// --- sums over the four lanes of a slice -----------------------------------------------
+
+XP_FN float xp_sum4(float s) {
+  s += __shfl_xor_sync(XP_WARP, s, 1);
+  return s + __shfl_xor_sync(XP_WARP, s, 2);
+}
+
+// --- tanh of whole tiles ---------------------------------------------------------------
+
+// 1 - 2 / (exp(2 x) + 1), one reciprocal for two numbers. Its error is absolute, so slices that
+// have only small numbers take the slow way.
+template <int T>
+XP_FN void xp_tanh(float (&v)[T][4]) {
+  float squares[2] = {};
+  XP_ALL for (int j = 0; j < T; ++j)
+    XP_ALL for (int e = 0; e < 4; ++e) squares[e >> 1] = fmaf(v[j][e], v[j][e], squares[e >> 1]);
+  XP_ALL for (int h = 0; h < 2; ++h) squares[h] = xp_sum4(squares[h]);
+  if (__all_sync(XP_WARP, squares[0] >= 0.0625f && squares[1] >= 0.0625f)) {
+    XP_ALL for (int j = 0; j < T; ++j) {
+      XP_ALL for (int h = 0; h < 2; ++h) {
+        float a, b;
+        asm("min.NaN.f32 %0, %1, 0f41F00000;" : "=f"(a) : "f"(v[j][2 * h] * 2.8853900817779268f));
+        asm("min.NaN.f32 %0, %1, 0f41F00000;" : "=f"(b)
+            : "f"(v[j][2 * h + 1] * 2.8853900817779268f));
+        a = xp_exp2(a) + 1;
+        b = xp_exp2(b) + 1;
+        const float r = -2 * xp_reciprocal(a * b);
+        v[j][2 * h] = fmaf(r, b, 1);
+        v[j][2 * h + 1] = fmaf(r, a, 1);
+      }
+    }
+  } else {
+    XP_ALL for (int j = 0; j < T; ++j)
+      XP_ALL for (int e = 0; e < 4; ++e) v[j][e] = tanhf(v[j][e]);
+  }
+}
+"""
+
+WGMMA = """
+// Right factors are read from shared memory: blocks of 8 features by 8 terms of 128 bytes each.
+XP_FN u64 xp_descriptor(const void* const p) {
+  const u64 at = (u64)__cvta_generic_to_shared(p);
+  return at >> 4 | (u64)(128 >> 4) << 16 | (u64)(256 >> 4) << 32;
+}
+XP_FN void xp_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+XP_FN void xp_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N> XP_FN void xp_wait() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+template <int T> XP_FN void xp_hold(float (&d)[T][4]) {  // nothing moves across
+  XP_ALL for (int j = 0; j < T; ++j)
+    XP_ALL for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(d[j][e])::"memory");
+}
+XP_FN void xp_meet() {  // the four warps
+  asm volatile("barrier.cta.sync %0, 128;" ::"r"(1 + (int)(threadIdx.x >> 7)) : "memory");
+}
+"""
+
+MMA = """
+XP_FN void xp_meet() { __syncwarp(); }
+"""
+
+
+def wgmma(tiles: int, dtype: str) -> str:
+    """``d[tiles][4] (+)= a * b``: 64 slices, 16 terms, 8 features per tile."""
+    n = 4 * tiles
+    d = ", ".join(f"%{i}" for i in range(n))
+    outputs = ", ".join(f'"+f"(d[{i // 4}][{i % 4}])' for i in range(n))
+    return f"""
+XP_FN void xp_wgmma_{dtype}(
+    float (&d)[{tiles}][4], const u32 (&a)[4], const u64 b, const int more) {{
+  asm volatile("{{.reg .pred p; setp.ne.b32 p, %{n + 5}, 0; "
+    "wgmma.mma_async.sync.aligned.m64n{8 * tiles}k16.f32.{dtype}.{dtype} {{{d}}}, "
+    "{{%{n}, %{n + 1}, %{n + 2}, %{n + 3}}}, %{n + 4}, p, 1, 1, 0;}}"
+    : {outputs} : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(more));
+}}
+"""
+
+
+def mma(dtype: str) -> str:
+    """``d += a * b``: 16 slices, 16 terms, 8 features."""
+    return f"""
+XP_FN void xp_mma_{dtype}(float (&d)[4], const u32 (&a)[4], const u32 b0, const u32 b1) {{
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.{dtype}.{dtype}.f32 "
+    "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+    : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+    : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}}
+"""

@@ -1,0 +1,137 @@
+"""How long a graph takes on a device, by a few numbers of each: for choosing, and for `explain`.
+
+The constants were fitted to times on an H200; they matter only as ratios.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ir.graph import Graph
+from ..ir.ops import OPS, Kind
+from ..ir.rewrite import MATVEC
+
+_LAUNCH = 4e-6
+"""Seconds until a kernel works."""
+_SPLITTING = {"highest": 6.0, "high": 4.0, "medium": 3.0}
+"""Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
+_OVERHEAD = 90.0
+"""Instructions per slice and lane for loads, stores and synchronisation."""
+_LONG = {"exp": 6.0, "tanh": 8.0, "divide": 4.0, "erfc": 20.0, "sqrt": 8.0}
+"""Instructions of an elementwise function; 1 for all others that need few, 25 for the rest."""
+_SHORT = frozenset(
+    "add subtract multiply negative abs maximum minimum relu greater greater_equal less "
+    "less_equal equal not_equal logical_and logical_or logical_not where cast".split()
+)
+
+
+class Outlook(NamedTuple):
+    """What a call would run.
+
+    `kernels` are launched; `refused` says what cannot be, and why; `floor` and
+    `expected` are in seconds.
+    """
+
+    kernels: tuple[str, ...]
+    refused: tuple[str, ...]
+    floor: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class Device:
+    """What decides how fast a GPU is.
+
+    Attributes
+    ----------
+    multiprocessors : int
+        Their number.
+    clock : float
+        Hz.
+    bandwidth : float
+        Bytes per second of its memory.
+    core : str
+        Kind of tensor core, see `tensor.Target`; "" for none that is used.
+    shared : int
+        Bytes of shared memory that a block may have.
+    """
+
+    multiprocessors: int
+    clock: float
+    bandwidth: float
+    core: str
+    shared: int
+
+    @property
+    def products(self) -> float:
+        """Multiply-adds of float16 per second on its tensor cores."""
+        return self.multiprocessors * self.clock * {"wgmma": 2048, "mma": 1024}.get(self.core, 0)
+
+
+def floor(graph: Graph, slices: int, device: Device, precision: str) -> float:
+    """Seconds below which no kernel can be: bytes over bandwidth, or operations over rate."""
+    bytes_ = slices * sum(
+        math.prod(a.shape) * (2 if a.dtype == "bfloat16" else np.dtype(a.dtype).itemsize)
+        for a in (graph.input, graph.result)
+    )
+    rate = device.multiprocessors * device.clock * 128
+    if device.core and _is_float32(graph):
+        rate = max(rate, device.products / (3 if precision == "highest" else 1))
+    return max(bytes_ / device.bandwidth, slices * _products(graph) / rate)
+
+
+def tensor(graph: Graph, slices: int, device: Device, precision: str) -> float:
+    """Seconds of the tensor-core kernel: its two kinds of work hardly overlap."""
+    times = 3 if precision == "highest" else 1
+    padded = sum((-(-n // 8) * 8) * (-(-k // 16) * 16) for n, k in _shapes(graph))
+    matrix = slices * padded * times / device.products
+    values = graph.input.shape[0] + sum(n for n, _ in _shapes(graph))
+    instructions = values * _SPLITTING[precision] + _elementwise(graph) + _OVERHEAD
+    issue = slices * instructions / (device.multiprocessors * device.clock * 128 * 0.75)
+    return _LAUNCH + max(floor(graph, slices, device, precision), matrix + issue)
+
+
+def scalar(graph: Graph, slices: int, device: Device) -> float:
+    """Seconds of the kernel without tensor cores."""
+    rate = device.multiprocessors * device.clock * 128
+    work = slices * (_products(graph) + _elementwise(graph) + 20) / (rate * 0.6)
+    return _LAUNCH + max(1.15 * floor(graph, slices, device, "highest"), work)
+
+
+def library(graph: Graph, slices: int, device: Device) -> float:
+    """Seconds of one call of a BLAS library per product, with kernels in between."""
+    rate = device.multiprocessors * device.clock * 128 * 0.7
+    moved = sum(4 * (2 * n + k) for n, k in _shapes(graph)) * slices
+    calls = 2 * len(_shapes(graph))
+    return calls * _LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
+
+
+def _shapes(graph: Graph) -> list[tuple[int, int]]:
+    """Outputs and inputs of each product with a matrix of weights."""
+    found = []
+    for n in graph.nodes:
+        if n.op == "einsum" and n.attr("subscripts") == MATVEC:
+            rows, columns = graph.nodes[n.args[0]].aval.shape
+            found.append((rows, columns))
+    return found
+
+
+def _products(graph: Graph) -> int:
+    return sum(n * k for n, k in _shapes(graph))
+
+
+def _elementwise(graph: Graph) -> float:
+    total = 0.0
+    for n in graph.nodes:
+        if OPS[n.op].kind in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.COMPOSITE):
+            each = 1.0 if n.op in _SHORT else _LONG.get(n.op, 25.0)
+            total += each * math.prod(n.aval.shape)
+    return total
+
+
+def _is_float32(graph: Graph) -> bool:
+    return all(n.aval.dtype != "float64" for n in graph.nodes if n.op not in ("input", "cast"))
