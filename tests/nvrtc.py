@@ -22,6 +22,22 @@ def compile_source(source: str, architecture: str) -> bytes:
     return built[0] if isinstance(built, tuple) else built
 
 
+def compile_plain(source: str, architecture: str) -> bytes:
+    """Machine code of a source that stands alone, with the options of the CuPy backend."""
+    from cupy.cuda import nvrtc
+
+    from xpapply.backends.cupy import module
+
+    program = nvrtc.createProgram(source, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, (f"-arch={architecture}", *module._OPTIONS))
+        return nvrtc.getCUBIN(program)
+    except nvrtc.NVRTCError:
+        raise AssertionError(nvrtc.getProgramLog(program)) from None
+    finally:
+        nvrtc.destroyProgram(program)
+
+
 def elementwise_source(text: NetworkKernel | RegionKernel) -> str:
     """The source of an elementwise kernel."""
     parameters, names = [], []
