@@ -136,25 +136,22 @@ XP_FN bool xp_fits(const u32 (&hi)[K][4]) {
                     (b - XP_LEAST <= 0x7bffu - XP_LEAST || b == 0);
   return __all_sync(XP_WARP, fine);
 }
-// The largest magnitude of each slice.
+// The largest magnitude of each slice, as far as this lane has it.
 template <int T>
 XP_FN void xp_top(const float (&v)[T][4], float (&top)[2]) {
-  top[0] = top[1] = 0;
   XP_ALL for (int j = 0; j < T; ++j)
     XP_ALL for (int e = 0; e < 4; ++e) top[e >> 1] = fmaxf(top[e >> 1], fabsf(v[j][e]));
+}
+XP_FN void xp_over_lanes(float (&top)[2]) {
   XP_ALL for (int h = 0; h < 2; ++h) {
     top[h] = fmaxf(top[h], __shfl_xor_sync(XP_WARP, top[h], 1));
     top[h] = fmaxf(top[h], __shfl_xor_sync(XP_WARP, top[h], 2));
   }
 }
-// Splitting again with a power of two for each slice; results have to be multiplied by `back`.
-// Infinity decides its sums alone: it goes where it meets only W_hi, and all else is left out.
-template <int T, bool LO>
-XP_FN void xp_rescale(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
-                      u32 (&lo)[(T + 1) / 2][4], float (&back)[2]) {
-  float top[2], factor[2];
-  bool infinite[2];
-  xp_top<T>(v, top);
+// A power of two for each slice that brings its largest number into range; results have to be
+// multiplied by `back`.
+XP_FN void xp_factor(const float (&top)[2], float (&factor)[2], float (&back)[2],
+                     bool (&infinite)[2]) {
   XP_ALL for (int h = 0; h < 2; ++h) {
     const int exponent = __float_as_uint(top[h]) >> 23;
     infinite[h] = exponent == 255;
@@ -164,6 +161,12 @@ XP_FN void xp_rescale(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
     factor[h] = __uint_as_float((127 - by) << 23);
     back[h] = __uint_as_float((127 + by) << 23);
   }
+}
+// Infinity decides its sums alone: it goes where it meets only W_hi, and all else is left out.
+template <int T, bool LO>
+XP_FN void xp_split_by(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
+                       u32 (&lo)[(T + 1) / 2][4], const float (&factor)[2],
+                       const bool (&infinite)[2]) {
   XP_ALL for (int j = 0; j < T; ++j) {
     XP_ALL for (int h = 0; h < 2; ++h) {
       float a = v[j][2 * h] * factor[h], b = v[j][2 * h + 1] * factor[h], c, d;
@@ -177,6 +180,18 @@ XP_FN void xp_rescale(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
       if (LO) lo[j / 2][j % 2 * 2 + h] = infinite[h] ? p : xp_pair(a - c, b - d);
     }
   }
+  if (T % 2) hi[T / 2][2] = hi[T / 2][3] = 0;
+  if (T % 2 && LO) lo[T / 2][2] = lo[T / 2][3] = 0;
+}
+template <int T, bool LO>
+XP_FN void xp_rescale(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
+                      u32 (&lo)[(T + 1) / 2][4], float (&back)[2]) {
+  float top[2] = {}, factor[2];
+  bool infinite[2];
+  xp_top<T>(v, top);
+  xp_over_lanes(top);
+  xp_factor(top, factor, back, infinite);
+  xp_split_by<T, LO>(v, hi, lo, factor, infinite);
 }
 template <int T>
 XP_FN void xp_multiply(float (&d)[T][4], const float (&back)[2]) {
@@ -189,6 +204,19 @@ XP_FN void xp_multiply(float (&d)[T][4], const float (&back)[2]) {
 XP_FN float xp_sum4(float s) {
   s += __shfl_xor_sync(XP_WARP, s, 1);
   return s + __shfl_xor_sync(XP_WARP, s, 2);
+}
+
+// Sums over the four lanes of N values: lane t gets those of the values t, 4 + t ...
+template <int N> XP_FN void xp_deal(float (&s)[N], const int t) {
+  const bool odd = t & 1, high = t & 2;
+  XP_ALL for (int q = 0; q < N / 2; ++q) {
+    const float mine = odd ? s[2 * q + 1] : s[2 * q], other = odd ? s[2 * q] : s[2 * q + 1];
+    s[q] = mine + __shfl_xor_sync(XP_WARP, other, 1);
+  }
+  XP_ALL for (int q = 0; q < N / 4; ++q) {
+    const float mine = high ? s[2 * q + 1] : s[2 * q], other = high ? s[2 * q] : s[2 * q + 1];
+    s[q] = mine + __shfl_xor_sync(XP_WARP, other, 2);
+  }
 }
 
 // --- tanh of whole tiles ---------------------------------------------------------------
@@ -239,6 +267,40 @@ template <int T> XP_FN void xp_hold(float (&d)[T][4]) {  // nothing moves across
 }
 XP_FN void xp_meet() {  // the four warps
   asm volatile("barrier.cta.sync %0, 128;" ::"r"(1 + (int)(threadIdx.x >> 7)) : "memory");
+}
+"""
+
+STREAM = """
+// Weights that do not fit in shared memory come in chunks, through stages: one warp copies, the
+// others wait for a stage to be full and say when it may be filled again.
+__shared__ u64 xp_full[XP_STAGES], xp_empty[XP_STAGES];
+XP_FN u32 xp_shared(const void* const p) { return (u32)__cvta_generic_to_shared(p); }
+XP_FN void xp_barrier(u64* const b, const int count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(xp_shared(b)), "r"(count));
+}
+XP_FN void xp_await(const u64* const b, const u32 phase) {
+  asm volatile("{.reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; "
+    "@p bra done; bra again; done: }" ::"r"(xp_shared(b)), "r"(phase) : "memory");
+}
+XP_FN void xp_release(const u64* const b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(xp_shared(b)) : "memory");
+}
+XP_FN void xp_next(u32& stage, u32& phase) {
+  if (++stage == XP_STAGES) {
+    stage = 0;
+    phase ^= 1;
+  }
+}
+XP_FN void xp_copy(const unsigned char* const ring, const unsigned char* const from,
+                   const int (&chunk)[2], u32& stage, u32& phase) {
+  xp_await(xp_empty + stage, phase);
+  const u32 full = xp_shared(xp_full + stage);
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(chunk[1])
+    : "memory");
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+    "[%0], [%1], %2, [%3];" ::"r"(xp_shared(ring + stage * XP_STAGE_BYTES)), "l"(from + chunk[0]),
+    "r"(chunk[1]), "r"(full) : "memory");
+  xp_next(stage, phase);
 }
 """
 

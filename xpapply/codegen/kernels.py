@@ -53,6 +53,9 @@ class Access:
         Offsets do not fit in 32 bits.
     grouped : bool
         The results of consecutive slices do not lie at equal distances.
+    dense : bool
+        There is one batch dim and no gap: the next slice starts one slice further, or,
+        along the first axis, one element further.
     """
 
     before: int
@@ -60,6 +63,7 @@ class Access:
     vector: bool = False
     wide: bool = False
     grouped: bool = False
+    dense: bool = False
 
 
 def geometry(
@@ -99,7 +103,9 @@ def geometry(
     dims = [v for n, s in (*before, *behind) for v in (n, s // itemsize)]
     numbers = (slices, math.prod(n for n, _ in behind), strides[at] // itemsize, *dims)
     grouped = bool(before and behind)
-    return Access(len(before), len(behind), vector, wide, grouped), numbers
+    step = itemsize if behind else shape[at] * itemsize
+    dense = [s for _, s in (*before, *behind)] == [step] and (behind or strides[at] == itemsize)
+    return Access(len(before), len(behind), vector, wide, grouped, bool(dense)), numbers
 
 
 def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,18 +26,24 @@ from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC, Region, regions
 from . import cores
 from .cxx import HELPERS, TYPES, literal, statements
+from .factors import Constants, Packing, Product, Slots, laid_out
 from .kernels import Access, locate
 from .rows import prepare
-
-Slots = tuple[int, ...]
-"""The feature in each place of a spread value, 8 per tile; -1 for none."""
 
 _WHOLE_INPUT = 4
 """An input of so few numbers is multiplied by plain multiply-adds: no rounding, no tiles."""
 _WHOLE_RESULT = 2
 """So is a product of so few results: splitting its factor would take more work."""
 _MOST_TILES = 16
-"""Features of 8 that a spread value may have: what registers hold."""
+"""Tiles of 8 features that a spread value may have whole in registers; wider ones pass by."""
+_MOST_STEPS = 16
+"""Steps of 16 features that a product's left factor may have: what registers hold."""
+_LONG_SUM = 8
+"""Steps from which a sum is added up in two parts."""
+_RESERVED = 16 << 10
+"""Bytes of shared memory kept for biases and other small constants."""
+_STAGE_BYTES = 32 << 10
+"""Bytes of weights that are read at once where all of them do not fit in shared memory."""
 
 _C = {
     "exp": "xp_exp({0})",
@@ -47,7 +54,9 @@ _HOMOGENEOUS = frozenset(("relu", "abs", "negative"))
 _FINITE = frozenset(("relu", "tanh", "add", "multiply", "subtract", "abs", "negative"))
 
 
-_CARE = "/* care */ "
+_CARE, _TRUST = "/* care */ ", "/* trust */ "
+_MOST_FACTORS = 128
+"""Registers for the left factors of two products at once."""
 
 
 class _Refused(Exception):
@@ -64,10 +73,13 @@ class Target:
         "wgmma" (sm_90a) or "mma" (sm_80 and later).
     precision : str
         "highest", "high" or "medium", as `xpapply.options` says.
+    shared : int
+        Bytes of shared memory that a block may have.
     """
 
     core: str
     precision: str
+    shared: int = 227 << 10
 
     @property
     def warps(self) -> int:
@@ -79,37 +91,22 @@ class Target:
 class Value:
     """Where a value of the graph is: the name of its array, and how it is laid out.
 
-    `slots` is None for whole values, which have `size` numbers.
+    `slots` is None for whole values, which have `size` numbers. They may be dealt:
+    then lane t has every fourth of a group's slices, and no lane has the same.
     """
 
     name: str
     size: int
     slots: Slots | None
+    window: int = 0
+    """tiles that are there at a time, if not all"""
+    dealt: bool = False
 
     @property
     def tiles(self) -> int:
         """Tiles of a spread value."""
         assert self.slots is not None
-        return len(self.slots) // 8
-
-
-@dataclass
-class _Product:
-    """One product on tensor cores, as packing wants it."""
-
-    node: int
-    weights: int
-    inputs: Slots
-    outputs: Slots
-    bias: int | None
-    follows: _Product | None = None
-    """the product whose results this one's input scale was multiplied into"""
-    factor_at: int = -1
-    """bytes where the factors lie"""
-    affine_at: int = -1
-    """float where scales and biases lie"""
-    scale_at: int = -1
-    """float where the input's scale lies; -1 if the product before has it"""
+        return self.window or len(self.slots) // 8
 
 
 @dataclass
@@ -129,14 +126,15 @@ class TensorKernel:
     """threads per tile"""
     groups: int
     """most tiles that a block works on at a time; one block per multiprocessor"""
+    helpers: int
+    """threads of a block beside those that take tiles"""
     shared: int
-    """bytes of shared memory per block, and of packed weights"""
+    """bytes of shared memory per block"""
     packing: Slots | None
     """what `pack` depends on beside the graph: where the input's features lie"""
     _graph: Graph = field(repr=False)
-    _pieces: list[tuple[int, Callable[[Callable[[int], np.ndarray]], np.ndarray]]] = field(
-        repr=False
-    )
+    _size: int = field(repr=False)
+    _pieces: list[tuple[int, Callable[[Constants], np.ndarray]]] = field(repr=False)
 
     def pack(self, consts: Sequence[np.ndarray]) -> np.ndarray:
         """The weights as bytes."""
@@ -147,21 +145,19 @@ class TensorKernel:
                 i = nodes[i].args[0]
             return consts[nodes[i].attr("k")]
 
-        packed = np.zeros(self.shared, np.uint8)
+        packed = np.zeros(self._size, np.uint8)
         for at, piece in self._pieces:
             raw = np.ascontiguousarray(piece(value)).view(np.uint8).reshape(-1)
             packed[at : at + raw.size] = raw
         return packed
 
 
-def why_not(graph: Graph, target: Target, shared: int) -> str | None:
-    """Why there is no such kernel for `graph` on a device with so much shared memory, or None."""
+def why_not(graph: Graph, target: Target) -> str | None:
+    """Why there is no such kernel for `graph`, or None."""
     try:
-        kernel = _Writer(prepare(graph), Access(0, 0), target, natural=True).kernel()
+        _Writer(prepare(graph), Access(0, 0), target, natural=True).kernel()
     except _Refused as refusal:
         return str(refusal)
-    if kernel.shared > shared:
-        return f"{kernel.shared:,} bytes of weights do not fit in {shared:,} of shared memory"
     return None
 
 
@@ -187,11 +183,19 @@ class _Writer:
             for a in n.args:
                 self.uses.setdefault(a, []).append(i)
         self.values: dict[int, Value] = {}
-        self.products: dict[int, _Product] = {}
+        self.packing = Packing(target.core, target.precision)
+        self.ready: set[int] = set()  # products whose left factor is there already
         self.pieces: list[tuple[int, Callable]] = []  # floats, by number
         self.floats = 0
         self.factors = 0  # bytes of factors, which lie behind the floats
         self.factor_pieces: list[tuple[int, Callable]] = []
+        self.window = 0  # tiles of a wide value that are worked on
+        self.spill = 0  # bytes per thread for left factors that registers do not hold
+        self.stage = 0  # bytes of the largest chunk of weights
+        self.stored = False  # results were stored where they were computed
+        self.wide: dict[int, bool] = {}  # wide products: whether their chunks come twice with care
+        self.passed: set[int] = set()  # regions that wide products took along
+        self.streams = self._all_factors() > target.shared - _RESERVED
         self.known: dict[tuple[int, Slots | None], int] = {}
         self.instructions: set[int] = set()  # tiles of wgmma
         self.lines: list[str] = []
@@ -211,6 +215,16 @@ class _Writer:
             and not self.dependent[n.args[0]]
             and self.dependent[n.args[1]]
         )
+
+    def _all_factors(self) -> int:
+        """Bytes of the weights of all products, about."""
+        total = 0
+        for i in range(len(self.graph.nodes)):
+            if self._affine(i):
+                n, k = self.graph.nodes[self.graph.nodes[i].args[0]].aval.shape
+                if k > _WHOLE_INPUT and n > _WHOLE_RESULT:
+                    total += -(-n // 8) * -(-k // 16) * 256
+        return total * self.packing.parts
 
     def _check(self) -> None:
         graph = self.graph
@@ -275,7 +289,7 @@ class _Writer:
 
             def piece(value: Callable[[int], np.ndarray]) -> np.ndarray:
                 flat = value(i).reshape(-1).astype(np.float32)
-                return flat if slots is None else _laid_out(flat, slots)
+                return flat if slots is None else laid_out(flat, slots)
 
             self.known[key] = self._floats(size, piece)
         return self.known[key]
@@ -287,7 +301,12 @@ class _Writer:
         if self._size(i) != like.size:
             raise _Refused(f"a constant of {self._size(i)} numbers beside a value of {like.size}")
         at = self._constant(i, like.slots)
-        return f"f[{at} + k]" if like.slots is None else f"f[{at} + 8 * j + 2 * t + (e & 1)]"
+        return f"f[{at} + k]" if like.slots is None else f"f[{at} + {self._place}]"
+
+    @property
+    def _place(self) -> str:
+        """Where element (j, e) of a spread value lies."""
+        return f"8 * (j{' + first' if self.window else ''}) + 2 * t + (e & 1)"
 
     # --- text -------------------------------------------------------------------------
 
@@ -298,37 +317,43 @@ class _Writer:
         """Lines for tiles whose range is looked at."""
         self.lines += [_CARE + line for line in lines]
 
-    def _declare(self, i: int, size: int, slots: Slots | None) -> Value:
-        v = Value(f"v{i}", size, slots)
+    def _trusting(self, *lines: str) -> None:
+        """Lines for tiles whose range is not looked at."""
+        self.lines += [_TRUST + line for line in lines]
+
+    def _declare(self, i: int, size: int, slots: Slots | None, *, dealt: bool = False) -> Value:
+        v = Value(f"v{i}", size, slots, self.window if slots is not None else 0, dealt)
         self.values[i] = v
-        if slots is None:
+        if dealt:
+            self._emit(f"float {v.name}[{self.m // 2}][{size}];")
+        elif slots is None:
             self._emit(f"float {v.name}[{self.m}][{size}][2];")
         else:
-            if v.tiles > _MOST_TILES:
+            most = 2 * _MOST_TILES if self.graph.nodes[i].op == "input" else _MOST_TILES
+            if v.tiles > most:
                 raise _Refused(f"a value of {size} numbers does not fit in registers")
             self._emit(f"float {v.name}[{self.m}][{v.tiles}][4];")
         return v
 
     def _each(self, v: Value, body: Sequence[str]) -> None:
-        """A loop over all numbers of a value: indices m, then j and e, or k and h."""
-        self._emit(f"XP_ALL for (int m = 0; m < {self.m}; ++m) {{")
-        if v.slots is None:
-            self._emit(
-                f"XP_ALL for (int k = 0; k < {v.size}; ++k) {{",
-                "XP_ALL for (int h = 0; h < 2; ++h) {",
-            )
+        """A loop over all numbers of a value: indices q and k, m with k and h, or m, j and e."""
+        loops = [("m", self.m)]
+        if v.dealt:
+            loops = [("q", self.m // 2), ("k", v.size)]
+        elif v.slots is None:
+            loops += [("k", v.size), ("h", 2)]
         else:
-            self._emit(
-                f"XP_ALL for (int j = 0; j < {v.tiles}; ++j) {{",
-                "XP_ALL for (int e = 0; e < 4; ++e) {",
-            )
-        self._emit(*("  " + b for b in body), "}}}")
+            loops += [("j", v.tiles), ("e", 4)]
+        self._emit(*(f"XP_ALL for (int {k} = 0; {k} < {n}; ++{k}) {{" for k, n in loops))
+        self._emit(*("  " + b for b in body), "}" * len(loops))
 
     @staticmethod
     def _element(v: Value, like: Value) -> str:
+        k = "0" if v.size == 1 else "k"
+        if v.dealt:
+            return f"{v.name}[q][{k}]"
         if v.slots is None:
-            half = "h" if like.slots is None else "(e >> 1)"
-            return f"{v.name}[m][{'0' if v.size == 1 else 'k'}][{half}]"
+            return f"{v.name}[m][{k}][{'h' if like.slots is None else '(e >> 1)'}]"
         return f"{v.name}[m][j][e]"
 
     def kernel(self) -> TensorKernel:
@@ -343,6 +368,8 @@ class _Writer:
                 self._input(i)
             elif i in in_products:
                 self._product(i)
+            elif i in self.passed:
+                continue
             elif i in self.regions:
                 self._region(self.regions[i])
             elif i in self.region_of:
@@ -360,20 +387,15 @@ class _Writer:
     def _arrangement(self) -> tuple[int, int]:
         """Tiles per group and groups per multiprocessor: what was fastest on an H200."""
         widest = max(self._size(i) for i in range(len(self.graph.nodes)) if self.dependent[i])
-        if self.target.core == "wgmma":
-            table: tuple[tuple[int, int, int], ...] = (
-                (16, 4, 4),
-                (32, 2, 5),
-                (64, 1, 5),
-                (96, 1, 4),
-                (_MOST_TILES * 8, 1, 3),
-            )
+        table: tuple[tuple[int, int, int], ...]
+        if self.target.core == "mma":
+            table = ((32, 2, 16), (64, 1, 12))
+            rest = 1, 8
+        elif self.streams:
+            table, rest = ((64, 1, 4),), (1, 2)
         else:
-            table = ((32, 2, 16), (64, 1, 12), (_MOST_TILES * 8, 1, 8))
-        for width, tiles, groups in table:
-            if widest <= width:
-                return tiles, groups
-        raise _Refused(f"a value of {widest} numbers does not fit in registers")
+            table, rest = ((16, 4, 4), (32, 2, 5), (64, 1, 5), (96, 1, 4), (256, 1, 3)), (1, 2)
+        return next(((m, groups) for width, m, groups in table if widest <= width), rest)
 
     def _input(self, i: int) -> None:
         n = self._size(i)
@@ -459,7 +481,7 @@ class _Writer:
                 return self._element(v, like)
             return self._number(a, like)
 
-        out = self._declare(region.out, size, like.slots)
+        out = self._declare(region.out, size, like.slots, dealt=like.dealt)
         body = statements(graph, nodes, operand, forms=_C)
         result = f"t{region.out}" if region.out in nodes else operand(region.out)
         self._each(out, [*body, f"{self._element(out, out)} = {result};"])
@@ -470,6 +492,13 @@ class _Writer:
         """Places without a feature get a number that does no harm."""
         if v.slots is None or -1 not in v.slots:
             return
+        if v.window:
+            self._emit(
+                f"XP_ALL for (int j = 0; j < {v.tiles}; ++j)",
+                "  XP_ALL for (int e = 0; e < 4; ++e)",
+                f"    if ({self._place} >= {v.size}) {v.name}[0][j][e] = {number};",
+            )
+            return
         for j in range(v.tiles):
             places = v.slots[8 * j : 8 * j + 8]
             if -1 not in places:
@@ -477,24 +506,28 @@ class _Writer:
             bits = sum(1 << c for c, k in enumerate(places) if k < 0)
             self._emit(
                 f"XP_ALL for (int m = 0; m < {self.m}; ++m)",
-                "XP_ALL for (int e = 0; e < 4; ++e)",
-                f"  if ({bits} >> (2 * t + (e & 1)) & 1) {v.name}[m][{j}][e] = {number};",
+                "  XP_ALL for (int e = 0; e < 4; ++e)",
+                f"    if ({bits} >> (2 * t + (e & 1)) & 1) {v.name}[m][{j}][e] = {number};",
             )
 
     # --- products ---------------------------------------------------------------------
 
     def _product(self, i: int) -> None:
         node = self.graph.nodes[i]
-        x = self.values[node.args[1]]
         if self.graph.nodes[node.args[0]].op != "const":
             raise _Refused("weights that are not a constant")
         n = self._size(i)
+        if i in self.ready:
+            self._tensor(i)
+            return
+        x = self.values[node.args[1]]
         if x.slots is None:
             self._from_whole(i, x, n)
         elif n <= _WHOLE_RESULT:
             self._to_whole(i, x, n)
         else:
-            self._tensor(i, x, n)
+            self._left(i, x, self._make(i, x.slots))
+            self._tensor(i)
 
     def _natural(self, n: int) -> Slots:
         return tuple(k if k < n else -1 for k in range(-(-n // 8) * 8))
@@ -509,7 +542,7 @@ class _Writer:
 
         def piece(value: Callable[[int], np.ndarray]) -> np.ndarray:
             columns = value(w).T.astype(np.float32)
-            return columns if slots is None else np.stack([_laid_out(c, slots) for c in columns])
+            return columns if slots is None else np.stack([laid_out(c, slots) for c in columns])
 
         at = self._floats(x.size * count, piece)
         start = "0" if bias is None else self._number(bias[1], v)
@@ -526,181 +559,364 @@ class _Writer:
         )
 
     def _to_whole(self, i: int, x: Value, n: int) -> None:
-        """Plain multiply-adds to few numbers, summed over the lanes of a slice."""
+        """Plain multiply-adds to few numbers, summed over the lanes of a slice.
+
+        At the end of a network the sums are dealt to the lanes, which then share what is
+        left to do.
+        """
         w = self.graph.nodes[i].args[0]
-        bias = self._bias(i)
-        v = self._declare(i, n, None)
+        bias, m = self._bias(i), self.m
+        dealt = m % 2 == 0 and self._ends(i)
+        v = self._declare(i, n, None, dealt=dealt)
         slots = x.slots
         assert slots is not None
 
-        def piece(value: Callable[[int], np.ndarray]) -> np.ndarray:
-            return np.stack([_laid_out(row, slots) for row in value(w).astype(np.float32)])
+        def piece(value: Constants) -> np.ndarray:
+            return np.stack([laid_out(row, slots) for row in value(w).astype(np.float32)])
 
         at = self._floats(n * len(slots), piece)
         start = "0" if bias is None else self._number(bias[1], v)
-        self._emit(f"XP_ALL for (int k = 0; k < {n}; ++k) {{")
         self._emit(
-            f"  float s[{self.m}][2] = {{}};",
+            f"XP_ALL for (int k = 0; k < {n}; ++k) {{",
+            f"  float s[{2 * m}] = {{}};",
             f"  XP_ALL for (int j = 0; j < {x.tiles}; ++j) {{",
             f"    const float2 w = *(const float2*)(f + {at} + k * {len(slots)} + 8 * j + 2 * t);",
-            f"    XP_ALL for (int m = 0; m < {self.m}; ++m)",
-            "      XP_ALL for (int h = 0; h < 2; ++h)",
-            f"        s[m][h] = fmaf({x.name}[m][j][2 * h + 1], w.y, "
-            f"fmaf({x.name}[m][j][2 * h], w.x, s[m][h]));",
+            f"    XP_ALL for (int p = 0; p < {2 * m}; ++p)",
+            f"      s[p] = fmaf({x.name}[p / 2][j][p % 2 * 2 + 1], w.y, "
+            f"fmaf({x.name}[p / 2][j][p % 2 * 2], w.x, s[p]));",
             "  }",
-            f"  XP_ALL for (int m = 0; m < {self.m}; ++m)",
-            "    XP_ALL for (int h = 0; h < 2; ++h)",
-            f"      {v.name}[m][k][h] = xp_sum4(s[m][h]) + {start};",
+        )
+        if dealt:
+            self._emit(
+                f"  xp_deal<{2 * m}>(s, t);",
+                f"  XP_ALL for (int q = 0; q < {m // 2}; ++q) {v.name}[q][k] = s[q] + {start};",
+                "}",
+            )
+            return
+        self._emit(
+            f"  XP_ALL for (int p = 0; p < {2 * m}; ++p)",
+            f"    {v.name}[p / 2][k][p % 2] = xp_sum4(s[p]) + {start};",
             "}",
         )
 
-    def _tensor(self, i: int, x: Value, n: int) -> None:
-        target, T, m = self.target, -(-n // 8), self.m
-        w = self.graph.nodes[i].args[0]
-        bias = self._bias(i)
-        assert x.slots is not None
-        K = -(-len(x.slots) // 16)
-        slots = self._natural(n)
-        inputs = x.slots + (-1,) * (16 * K - len(x.slots))
-        if target.core == "wgmma" and T * 8 > 256:
-            raise _Refused(f"a product of {n} numbers")
-        product = _Product(i, w, inputs, slots, None if bias is None else bias[1])
-        self.products[i] = product
-        passes = 2 if target.precision == "highest" else 1
-        dtype = "bf16" if target.precision == "medium" else "f16"
-        scaled = target.precision != "medium"
-        size = 16 * K * 8 * T * 2  # bytes of one factor
-        self.factors = -(-self.factors // 128) * 128
-        product.factor_at = self.factors
-        self.factors += size * passes
-        self.factor_pieces.append((product.factor_at, lambda value: self._pack(product, value)))
-        per = 2 if scaled else 1
-        product.affine_at = self._floats(
-            8 * T * per, lambda value: self._pack_affine(product, value), align=4
+    def _ends(self, i: int) -> bool:
+        """Whether a product is the result, but for elementwise work on it alone."""
+        if i == self.graph.out:
+            return True
+        region = self.region_of.get(self.graph.out)
+        return (
+            region is not None
+            and region.out == self.graph.out
+            and [a for a in region.inputs if self.dependent[a]] == [i]
+            and all(u in region.nodes for u in self.uses[i])
         )
+
+    def _make(self, i: int, inputs: Slots) -> Product:
+        """A product on tensor cores: where its weights lie, and how they come."""
+        packing, n = self.packing, self._size(i)
+        inputs += (-1,) * (-len(inputs) % 16)
+        steps, tiles = len(inputs) // 16, -(-n // 8)
+        if steps > _MOST_STEPS:
+            raise _Refused(f"a product of {len(inputs)} numbers does not fit in registers")
+        most = tiles
+        if tiles > _MOST_TILES:
+            most = 8 if steps <= 8 else 4  # results that registers hold beside the left factor
+        if self.streams and self.target.core == "wgmma":
+            most = min(most, _STAGE_BYTES // (256 * packing.parts * steps))
+        chunk = tiles
+        if tiles > most:  # in whole steps of the next product; what is padded is computed too
+            padded = {c: -(-tiles // c) * (c + 0.5) for c in range(2, most + 1, 2)}
+            chunk = min(padded, key=padded.__getitem__)
+        slots = tuple(k if k < n else -1 for k in range(chunk * -(-tiles // chunk) * 8))
+        bias = self._bias(i)
+        weights = self.graph.nodes[i].args[0]
+        product = Product(weights, None if bias is None else bias[1], inputs, slots, chunk)
         source = self._folds(self.graph.nodes[i].args[1])
-        all_m = f"XP_ALL for (int m = 0; m < {m}; ++m)"
-        if scaled:
-            if source is not None and source in self.products:
-                product.follows = self.products[source]
-            else:
-                product.scale_at = self._floats(
-                    len(x.slots), lambda value: self._pack_scale(product, value)
-                )
-        name = f"p{i}"
-        both = target.precision == "highest"
-        self._emit(f"u32 {name}_hi[{m}][{K}][4]" + (f", {name}_lo[{m}][{K}][4];" if both else ";"))
-        if scaled:
-            self._care(f"float {name}_back[{m}][2]; bool {name}_off[{m}];")
-        self._emit(f"{all_m} {{")
-        source_name = f"{x.name}[m]"
+        packing.products[i] = product
+        self.factors = -(-self.factors // 128) * 128
+        product.factors_at = self.factors
+        self.factors += packing.bytes_of(product)
+        self.stage = max(self.stage, packing.bytes_of(product) // product.chunks)
+        self.factor_pieces.append((product.factors_at, partial(packing.factors, product)))
+        per = 2 if packing.scaled else 1
+        product.affine_at = self._floats(per * len(slots), partial(packing.affine, product))
+        if packing.scaled and source in packing.products:
+            product.follows = packing.products[source]
+        elif packing.scaled:
+            product.scale_at = self._floats(len(inputs), partial(packing.scale, product))
+        return product
+
+    def _declare_left(self, i: int, product: Product) -> None:
+        """Registers for the left factor of a product."""
+        both = self.packing.parts == 2
+        shape = f"[{self.m}][{product.steps}][4]"
+        self._emit(f"u32 p{i}_hi{shape}" + (f", p{i}_lo{shape};" if both else ";"))
+        if self.packing.scaled:
+            self._care(f"float p{i}_back[{self.m}][2]; bool p{i}_off[{self.m}];")
+
+    def _left(self, i: int, x: Value, product: Product) -> None:
+        """Round or split a value that is there as a whole."""
+        self._declare_left(i, product)
+        self._emit(f"XP_ALL for (int m = 0; m < {self.m}; ++m) {{")
+        hi, lo = f"p{i}_hi[m]", f"p{i}_lo[m]"
+        source = self._rounded(x, product, hi, lo)
+        if self.packing.scaled:
+            both = self.packing.parts == 2
+            self._care(
+                f"p{i}_off[m] = !xp_fits<{product.steps}>({hi});",
+                f"if (p{i}_off[m]) xp_rescale<{x.tiles}, {str(both).lower()}>"
+                f"({source}, {hi}, {lo if both else hi}, p{i}_back[m]);",
+            )
+        self._emit("}")
+
+    def _rounded(self, x: Value, product: Product, hi: str, lo: str, *, care: bool = True) -> str:
+        """Write factors of what is there of a value; the name of its numbers, scaled."""
+        source = f"{x.name}[m]"
         if product.scale_at >= 0:
             self._emit(
                 f"float scaled[{x.tiles}][4];",
                 f"XP_ALL for (int j = 0; j < {x.tiles}; ++j)",
                 "  XP_ALL for (int e = 0; e < 4; ++e)",
-                f"    scaled[j][e] = {source_name}[j][e] * "
-                f"f[{product.scale_at} + 8 * j + 2 * t + (e & 1)];",
+                f"    scaled[j][e] = {source}[j][e] * f[{product.scale_at} + {self._place}];",
             )
-            source_name = "scaled"
-        hi, lo = f"{name}_hi[m]", f"{name}_lo[m]"
-        if both:
-            self._emit(f"xp_split<{x.tiles}>({source_name}, {hi}, {lo});")
+            source = "scaled"
+        write = self._emit if care else self._trusting
+        if self.packing.parts == 2:
+            write(f"xp_split<{x.tiles}>({source}, {hi}, {lo});")
         else:
-            bf16 = "false" if scaled else "true"
-            self._emit(f"xp_round<{x.tiles}, {bf16}>({source_name}, {hi});")
-        if scaled:
-            self._care(
-                f"{name}_off[m] = !xp_fits<{K}>({hi});",
-                f"if ({name}_off[m]) xp_rescale<{x.tiles}, {'true' if both else 'false'}>"
-                f"({source_name}, {hi}, {lo if both else hi}, {name}_back[m]);",
-            )
-        self._emit("}")
-        v = self._declare(i, n, slots)
-        if target.core == "wgmma":
-            self._wgmma(v, name, product, K, T, dtype, both, size)
-        else:
-            self._mma(v, name, product, K, T, dtype, both)
-        at = product.affine_at
-        if target.core == "wgmma":
-            self._emit("xp_wait<0>();", f"{all_m} xp_hold({v.name}[m]);")
-        if scaled:
-            self._care(f"{all_m} if ({name}_off[m]) xp_multiply({v.name}[m], {name}_back[m]);")
-            self._emit(
-                f"XP_ALL for (int j = 0; j < {T}; ++j) {{",
-                f"  const float4 c = *(const float4*)(f + {at} + 16 * j + 4 * t);",
-                f"  {all_m}",
-                "    XP_ALL for (int e = 0; e < 4; ++e)",
-                f"      {v.name}[m][j][e] = fmaf({v.name}[m][j][e], "
-                "e & 1 ? c.y : c.x, e & 1 ? c.w : c.z);",
-                "}",
-            )
-        elif bias is not None:
-            self._emit(
-                f"XP_ALL for (int j = 0; j < {T}; ++j) {{",
-                f"  const float2 c = *(const float2*)(f + {at} + 8 * j + 2 * t);",
-                f"  {all_m}",
-                f"    XP_ALL for (int e = 0; e < 4; ++e) {v.name}[m][j][e] += e & 1 ? c.y : c.x;",
-                "}",
-            )
+            bf16 = str(not self.packing.scaled).lower()
+            write(f"xp_round<{x.tiles}, {bf16}>({source}, {hi});")
+        return source
 
-    def _wgmma(
-        self,
-        v: Value,
-        name: str,
-        product: _Product,
-        K: int,
-        T: int,
-        dtype: str,
-        both: bool,
-        size: int,
-    ) -> None:
+    def _tensor(self, i: int) -> None:
+        """The product itself, when its left factor is there."""
+        product, n = self.packing.products[i], self._size(i)
+        if -(-n // 8) > _MOST_TILES:
+            self._wide(i, product)
+            return
+        v = self._declare(i, n, product.outputs)
+        for c in range(product.chunks):
+            d = f"{v.name}[m]"
+            if product.chunks > 1:
+                d = f"(*(float (*)[{product.chunk}][4])&{v.name}[m][{c * product.chunk}])"
+            self._multiply(i, product, d, str(c))
+        self._finish_product(i, product, v)
+
+    def _multiply(self, i: int, product: Product, d: str, chunk: str) -> None:
+        """A chunk of results: sums on tensor cores, the small terms first."""
+        parts, all_m = self.packing.parts, f"XP_ALL for (int m = 0; m < {self.m}; ++m)"
+        dtype = "f16" if self.packing.scaled else "bf16"
+        T, K = product.chunk, product.steps
+        if self.target.core == "mma":
+            vector = "uint4" if parts == 2 else "uint2"
+            # long sums in two halves: tensor cores round every step towards zero
+            half = -(-K // 2) if K > _LONG_SUM and parts == 2 else K
+            self._emit(
+                f"XP_ALL for (int j = 0; j < {T}; ++j) {{",
+                f"  float big[{self.m}][4] = {{}}, small[{self.m}][4] = {{}};",
+                f"  float rest[{self.m}][4] = {{}};",
+                f"  const {vector}* const w = (const {vector}*)(factors + {product.factors_at})"
+                f" + ({chunk} * {T} + j) * {K * 32} + lane;",
+                f"  XP_ALL for (int s = 0; s < {K}; ++s) {{",
+                f"    const {vector} q = w[s * 32];",
+                f"    {all_m} {{",
+            )
+            if parts == 2:
+                self._emit(
+                    f"      xp_mma_{dtype}(small[m], p{i}_lo[m][s], q.x, q.y);",
+                    f"      xp_mma_{dtype}(small[m], p{i}_hi[m][s], q.z, q.w);",
+                )
+            self._emit(
+                f"      xp_mma_{dtype}(s < {half} ? big[m] : rest[m], p{i}_hi[m][s], q.x, q.y);",
+                "    }",
+                "  }",
+                f"  {all_m} XP_ALL for (int e = 0; e < 4; ++e)",
+                f"    {d}[j][e] = big[m][e] + (small[m][e] + rest[m][e]);",
+                "}",
+            )
+            return
         self.instructions.add(T)
-        step, m = T * 256 >> 4, self.m
-        self._emit("{", f"const u64 w = factors_at + {product.factor_at >> 4};", "xp_begin();")
-        terms = [("hi", 0)]
-        if both:
-            terms = [("lo", 0), ("hi", size >> 4), ("hi", 0)]
-        self._emit(f"XP_ALL for (int m = 0; m < {m}; ++m) {{")
-        first = True
-        for part, offset in terms:
-            more = "s > 0" if first else "1"
+        part, step = K * T * 256 >> 4, T * 256 >> 4  # in units of 16 bytes
+        start = f"factors_at + {product.factors_at >> 4} + {chunk} * {part * parts}"
+        if self.streams:
+            start = "ring_at + stage * (XP_STAGE_BYTES >> 4)"
+        # name of the left factor, where the right one is, steps, the sum, whether it starts anew
+        terms = [("hi", 0, 0, K, d, True)]
+        halves = K > _LONG_SUM and parts == 2
+        if parts == 2:
+            terms = [("lo", 0, 0, K, d, True), ("hi", part, 0, K, d, False)]
+            terms.append(("hi", 0, 0, K // 2 if halves else K, d, False))
+            if halves:  # tensor cores round every step towards zero
+                terms.append(("hi", 0, K // 2, K, "rest[m]", True))
+        self._emit("{", f"const u64 w = {start};")
+        if halves:
+            self._emit(f"float rest[{self.m}][{T}][4];")
+        if self.streams:
+            self._emit("xp_await(xp_full + stage, phase);")
+        self._emit("xp_begin();", f"{all_m} {{")
+        for name, offset, first, stop, total, anew in terms:
+            more = f"s > {first}" if anew else "1"
             self._emit(
-                f"XP_ALL for (int s = 0; s < {K}; ++s) xp_wgmma_{dtype}("
-                f"{v.name}[m], {name}_{part}[m][s], w + {offset} + s * {step}, {more});"
+                f"XP_ALL for (int s = {first}; s < {stop}; ++s) xp_wgmma_{dtype}("
+                f"{total}, p{i}_{name}[m][s], w + {offset} + s * {step}, {more});"
             )
-            first = False
-        self._emit("}", "xp_commit();", "}")
+        self._emit("}", "xp_commit();", "xp_wait<0>();", f"{all_m} xp_hold({d});")
+        if halves:
+            self._emit(
+                f"{all_m} {{",
+                "xp_hold(rest[m]);",
+                f"XP_ALL for (int j = 0; j < {T}; ++j)",
+                f"  XP_ALL for (int e = 0; e < 4; ++e) {d}[j][e] += rest[m][j][e];",
+                "}",
+            )
+        if self.streams:
+            self._emit("if (lane == 0) xp_release(xp_empty + stage);", "xp_next(stage, phase);")
+        self._emit("}")
 
-    def _mma(
-        self, v: Value, name: str, product: _Product, K: int, T: int, dtype: str, both: bool
-    ) -> None:
-        m = self.m
-        vector = "uint4" if both else "uint2"
-        self._emit(
-            f"const {vector}* const {name}_w =",
-            f"  (const {vector}*)(factors + {product.factor_at}) + lane;",
-            f"XP_ALL for (int j = 0; j < {T}; ++j) {{",
-            f"  float big[{m}][4] = {{}};",
-            *([f"  float small[{m}][4] = {{}};"] if both else []),
-            f"  XP_ALL for (int s = 0; s < {K}; ++s) {{",
-            f"    const {vector} w = {name}_w[(j * {K} + s) * 32];",
-            f"    XP_ALL for (int m = 0; m < {m}; ++m) {{",
-        )
-        if both:
+    def _finish_product(self, i: int, product: Product, v: Value) -> None:
+        """Take the scales out of results, and add the bias."""
+        all_m = f"XP_ALL for (int m = 0; m < {self.m}; ++m)"
+        tile = "(j + first)" if self.window else "j"
+        at, name = product.affine_at, v.name
+        if self.packing.scaled:
+            self._care(f"{all_m} if (p{i}_off[m]) xp_multiply({name}[m], p{i}_back[m]);")
             self._emit(
-                f"      xp_mma_{dtype}(small[m], {name}_lo[m][s], w.x, w.y);",
-                f"      xp_mma_{dtype}(small[m], {name}_hi[m][s], w.z, w.w);",
+                f"XP_ALL for (int j = 0; j < {v.tiles}; ++j) {{",
+                f"  const float4 c = *(const float4*)(f + {at} + 16 * {tile} + 4 * t);",
+                f"  {all_m} XP_ALL for (int e = 0; e < 4; ++e)",
+                f"    {name}[m][j][e] = fmaf({name}[m][j][e], e & 1 ? c.y : c.x, "
+                "e & 1 ? c.w : c.z);",
+                "}",
             )
-        self._emit(
-            f"      xp_mma_{dtype}(big[m], {name}_hi[m][s], w.x, w.y);",
-            "    }",
-            "  }",
-            f"  XP_ALL for (int m = 0; m < {m}; ++m)",
-            f"    XP_ALL for (int e = 0; e < 4; ++e) {v.name}[m][j][e] = big[m][e]"
-            + (" + small[m][e];" if both else ";"),
-            "}",
-        )
+        elif product.bias is not None:
+            self._emit(
+                f"XP_ALL for (int j = 0; j < {v.tiles}; ++j) {{",
+                f"  const float2 c = *(const float2*)(f + {at} + 8 * {tile} + 2 * t);",
+                f"  {all_m} XP_ALL for (int e = 0; e < 4; ++e)",
+                f"    {name}[m][j][e] += e & 1 ? c.y : c.x;",
+                "}",
+            )
+
+    def _wide(self, i: int, product: Product) -> None:
+        """A product whose results registers do not hold: each chunk goes on as it comes.
+
+        It becomes a part of the next product's left factor, or is stored.
+        """
+        region, following = self._onward(i)
+        n, T = self._size(i), product.chunk
+        packing, spilled = self.packing, False
+        both = packing.parts == 2
+        following_product: Product | None = None
+        if following is not None:
+            following_product = self._make(following, product.outputs)
+            self.ready.add(following)
+            numbers = 4 * packing.parts * (product.steps + following_product.steps)
+            spilled = numbers > _MOST_FACTORS
+            if spilled:
+                self.spill = max(self.spill, 16 * packing.parts * following_product.steps)
+                if packing.scaled:
+                    q = f"p{following}"
+                    self._care(f"float {q}_back[1][2]; bool {q}_off[1];")
+            else:
+                self._declare_left(following, following_product)
+        twice = following_product is not None and packing.scaled
+        self.wide[i] = twice
+        if twice:
+            self._care(
+                "{ float top[2] = {}, factor[2];",
+                "bool infinite[2];",
+                "#pragma unroll 1\nfor (int pass = 0; pass < 2; ++pass) {",
+            )
+        unroll = "XP_ALL " if following_product is not None and not spilled else ""
+        unroll = unroll or "#pragma unroll 1\n"
+        self._emit(f"{unroll}for (int chunk = 0; chunk < {product.chunks}; ++chunk) {{")
+        self._emit(f"const int first = chunk * {T}, m = 0;")
+        self.window = T
+        v = self._declare(i, n, product.outputs)
+        self._multiply(i, product, f"{v.name}[0]", "chunk")
+        self._finish_product(i, product, v)
+        if region is not None:
+            self._region(region)
+            self.passed.add(region.out)
+            v = self.values[region.out]
+        if following_product is None:
+            self._trusting(
+                f"XP_ALL for (int j = 0; j < {T}; ++j)",
+                f"  XP_ALL for (int e = 0; e < 4; ++e) odd = fmaf({v.name}[0][j][e], 0, odd);",
+            )
+            self._emit(*self._store(v))
+            self.stored = True
+        else:
+            half = f"[{T // 2}][4]"
+            self._emit(f"u32 hi{half}" + (f", lo{half};" if both else ";"))
+            source = self._rounded(v, following_product, "hi", "lo", care=not twice)
+            if twice:
+                self._care(
+                    "if (pass == 0) {",
+                    f"  xp_top<{T}>({source}, top);",
+                    "  continue;",
+                    "}",
+                    f"xp_split_by<{T}, {str(both).lower()}>"
+                    f"({source}, hi, {'lo' if both else 'hi'}, factor, infinite);",
+                )
+            for part, name in enumerate(("hi", "lo")[: packing.parts]):
+                self._emit(f"XP_ALL for (int s = 0; s < {T // 2}; ++s)")
+                if spilled:
+                    place = (
+                        f"((first / 2 + s) * {packing.parts} + {part}) * XP_TAKERS + threadIdx.x"
+                    )
+                    self._emit(
+                        f"  spill[{place}] = "
+                        f"make_uint4({name}[s][0], {name}[s][1], {name}[s][2], {name}[s][3]);"
+                    )
+                else:
+                    self._emit(
+                        "  XP_ALL for (int c = 0; c < 4; ++c)",
+                        f"    p{following}_{name}[0][first / 2 + s][c] = {name}[s][c];",
+                    )
+        self.window = 0
+        self._emit("}")
+        if twice:
+            q = f"p{following}"
+            self._care(
+                "if (pass == 0) {",
+                "  xp_over_lanes(top);",
+                f"  xp_factor(top, factor, {q}_back[0], infinite);",
+                f"  {q}_off[0] = true;",
+                "}",
+                "} }",
+            )
+        if following_product is not None and spilled:
+            steps, parts = following_product.steps, packing.parts
+            shape = f"[1][{steps}][4]"
+            names = ("hi", "lo")[:parts]
+            self._emit("u32 " + ", ".join(f"p{following}_{name}{shape}" for name in names) + ";")
+            self._emit(f"XP_ALL for (int s = 0; s < {steps}; ++s) {{")
+            for part, name in enumerate(names):
+                q = f"p{following}_{name}[0][s]"
+                self._emit(
+                    f"{{ const uint4 c = spill[(s * {parts} + {part}) * XP_TAKERS + threadIdx.x];",
+                    f"{q}[0] = c.x; {q}[1] = c.y; {q}[2] = c.z; {q}[3] = c.w; }}",
+                )
+            self._emit("}")
+
+    def _onward(self, i: int) -> tuple[Region | None, int | None]:
+        """Where a wide product's results go: the region behind it, and the product behind that."""
+        region: Region | None = None
+        out, users = i, self.uses.get(i, [])
+        reason = f"a value of {self._size(i)} numbers does not fit in registers"
+        found = {self.region_of[u].out for u in users if u in self.region_of}
+        if users and len(found) == 1 and all(u in self.region_of for u in users):
+            region = self.regions[found.pop()]
+            out = region.out
+            if [a for a in region.inputs if self.dependent[a]] != [i]:
+                raise _Refused(reason)
+        if out == self.graph.out:
+            return region, None
+        behind = self.uses.get(out, [])
+        if len(behind) != 1 or not self._affine(behind[0]):
+            raise _Refused(reason)
+        return region, behind[0]
 
     def _folds(self, x: int) -> int | None:
         """The product whose results, times powers of two, give `x` times the same: its node."""
@@ -736,96 +952,6 @@ class _Writer:
         if n.op == "multiply":
             return any(number(a) is not None for a in n.args)
         return n.op == "where" and all(number(a) in (None, 0.0) for a in n.args)
-
-    # --- packing ----------------------------------------------------------------------
-
-    def _exponents(
-        self, product: _Product, value: Callable
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """W in float64 with both scales in it, and the exponents of its inputs and outputs."""
-        w = value(product.weights).astype(np.float64)
-        largest = np.abs(w).max(0)
-        p = np.clip(self._base(product, value) + _exponent(largest), -26, 20)
-        p[largest == 0] = 0
-        w = np.ldexp(w, -p)
-        q = np.clip(12 - _exponent(np.abs(w).max(1)), -110, 110)
-        q[np.abs(w).max(1) == 0] = 0
-        return np.ldexp(w, q[:, None]), p, q
-
-    def _base(self, product: _Product, value: Callable) -> int:
-        """Terms of a sum are expected to be around 1: they are scaled by 2 to this power.
-
-        So it is in trained networks, but for the last layer, whose results have any unit;
-        there it is the input that is around 1.
-        """
-        if product is not self._last:
-            return 10
-        largest = float(np.abs(value(product.weights)).max())
-        return 8 - int(_exponent(np.array(largest))) if largest else 10
-
-    @property
-    def _last(self) -> _Product:
-        return list(self.products.values())[-1]
-
-    def _pack_watch(self, value: Callable) -> np.ndarray:
-        """Whether the range has to be looked at from the start.
-
-        Without that, numbers beyond the range become NaN and are noticed; numbers
-        below it lose what a bias of ordinary size hides, if there is one.
-        """
-        watch = not self._shows_nan
-        for p in self.products.values():
-            bias = 0.0 if p.bias is None else float(np.abs(value(p.bias)).max())
-            watch |= not bias >= 2.0 ** (2 - self._base(p, value))
-        return np.array([watch], np.uint32)
-
-    def _pack(self, product: _Product, value: Callable) -> np.ndarray:
-        bf16 = self.target.precision == "medium"
-        w = value(product.weights).astype(np.float64)
-        if not bf16:
-            w = self._exponents(product, value)[0]
-        placed = np.zeros((len(product.outputs), len(product.inputs)))
-        rows, columns = np.array(product.outputs), np.array(product.inputs)
-        placed[np.ix_(rows >= 0, columns >= 0)] = w[np.ix_(rows[rows >= 0], columns[columns >= 0])]
-        if bf16:
-            parts = [_bfloat16(placed.astype(np.float32))]
-        else:
-            hi = placed.astype(np.float16)
-            parts = [hi]
-            if self.target.precision == "highest":
-                parts.append((placed - hi.astype(np.float64)).astype(np.float16))
-        parts = [part.view(np.uint16) for part in parts]
-        T, K = len(rows) // 8, len(columns) // 16
-        if self.target.core == "wgmma":
-            # [step][tile][half of the step][row of the tile][8 terms]
-            blocks = [p.reshape(T, 8, K, 2, 8).transpose(2, 0, 3, 1, 4) for p in parts]
-            return np.concatenate([b.reshape(-1) for b in blocks])
-        # [tile][step][lane = 4 g + t][part][half of the step][2 terms]; row g, terms 2 t
-        stacked = np.stack([p.reshape(T, 8, K, 2, 4, 2) for p in parts])
-        return stacked.transpose(1, 3, 2, 5, 0, 4, 6).reshape(-1)
-
-    def _pack_affine(self, product: _Product, value: Callable) -> np.ndarray:
-        n = sum(k >= 0 for k in product.outputs)
-        b = np.zeros(n, np.float32)
-        if product.bias is not None:
-            b = np.broadcast_to(value(product.bias).reshape(-1), (n,)).astype(np.float32)
-        if self.target.precision == "medium":
-            return _laid_out(b, product.outputs)
-        _, _, q = self._exponents(product, value)
-        fold = np.zeros(n, int)
-        for later in self.products.values():
-            if later.follows is product:
-                fold = self._exponents(later, value)[1]
-        scale = np.ldexp(np.float32(1), fold - q).astype(np.float32)
-        pair = [
-            _laid_out(a, product.outputs).reshape(-1, 2)
-            for a in (scale, np.ldexp(b, fold).astype(np.float32))
-        ]
-        return np.stack(pair, 1)
-
-    def _pack_scale(self, product: _Product, value: Callable) -> np.ndarray:
-        _, p, _ = self._exponents(product, value)
-        return _laid_out(np.ldexp(np.float32(1), p).astype(np.float32), product.inputs)
 
     # --- reductions and layouts -------------------------------------------------------
 
@@ -903,87 +1029,115 @@ class _Writer:
 
     def _fetch(self) -> list[str]:
         """Statements that read the input of a tile into `ahead`."""
-        n = self._size(self.graph.entry)
+        access, n = self.access, self._size(self.graph.entry)
         x = self.values[self.graph.entry]
-        access = self.access
-        stride = "(I)1" if access.vector else "(I)s_m"
         # where the lane's own features start: added before the one multiplication by the item size
+        stride = "(I)1" if access.vector else "(I)s_m"
         start = "0"
         if x.slots is not None:
             start = "4 * t" if self._quads() else f"2 * t * {stride}"
-        lines = [
-            f"XP_ALL for (int m = 0; m < {self.m}; ++m) XP_ALL for (int h = 0; h < 2; ++h) {{",
-            "  I row = tile * XP_SLICES + m * XP_STEP + own + 8 * h;",
+        loop = f"XP_ALL for (int m = 0; m < {self.m}; ++m) XP_ALL for (int h = 0; h < 2; ++h)"
+        slices = "m * XP_STEP + 8 * h"
+        anywhere = [
+            f"{loop} {{",
+            f"  I row = tile * XP_SLICES + own + {slices};",
             "  row = row < (I)n_slices ? row : (I)n_slices - 1;",
             f"  I at = {start};",
             *("  " + s for s in locate(access)),
             "  const IN* const p = x + at;",
+            *self._read(x, n, stride),
+            "}",
         ]
+        if not access.dense:
+            return anywhere
+        # of whole tiles the addresses differ by constants
+        unit = 1 if access.behind else n
+        whole = [
+            f"const IN* const corner = x + ((tile * XP_SLICES + own) * (I){unit} + (I)({start}));",
+            f"{loop} {{",
+            f"  const IN* const p = corner + ({slices}) * {unit};",
+            *self._read(x, n, stride),
+            "}",
+        ]
+        inside = "if ((tile + 1) * XP_SLICES <= (I)n_slices) {"
+        return [inside, *whole, "} else {", *anywhere, "}"]
+
+    def _read(self, x: Value, n: int, stride: str) -> list[str]:
+        """Statements that read one slice's features, from `p` on."""
         if x.slots is None:
-            lines.append(
+            return [
                 f"  XP_ALL for (int k = 0; k < {n}; ++k) ahead[m][k][h] = __ldg(p + k * {stride});"
-            )
-        elif self._quads():
-            lines += [
+            ]
+        if self._quads():
+            return [
                 f"  XP_ALL for (int j = 0; j < {x.tiles}; j += 2) {{",
                 "    const xp_vector<IN, 4> q = xp_read<4>(p + 8 * j);",
                 "    ahead[m][j][2 * h] = q.a[0]; ahead[m][j][2 * h + 1] = q.a[1];",
                 "    ahead[m][j + 1][2 * h] = q.a[2]; ahead[m][j + 1][2 * h + 1] = q.a[3];",
                 "  }",
             ]
-        elif access.vector and n % 2 == 0:
+        if self.access.vector and n % 2 == 0:
             guard = "" if n % 8 == 0 else f"if (8 * j + 2 * t < {n}) "
-            lines += [
+            return [
                 f"  XP_ALL for (int j = 0; j < {x.tiles}; ++j) {{",
                 "    xp_vector<IN, 2> q = {};",
                 f"    {guard}q = xp_read<2>(p + 8 * j);",
                 "    ahead[m][j][2 * h] = q.a[0]; ahead[m][j][2 * h + 1] = q.a[1];",
                 "  }",
             ]
-        else:
-            guard = "" if n % 8 == 0 else f"8 * j + 2 * t + c < {n} ? "
-            other = "" if n % 8 == 0 else " : IN(0)"
-            lines += [
-                f"  XP_ALL for (int j = 0; j < {x.tiles}; ++j)",
-                "    XP_ALL for (int c = 0; c < 2; ++c) ahead[m][j][2 * h + c] =",
-                f"      {guard}xp_read<1>(p + (8 * j + c) * {stride}).a[0]{other};",
-            ]
-        return [*lines, "}"]
+        guard = "" if n % 8 == 0 else f"8 * j + 2 * t + c < {n} ? "
+        other = "" if n % 8 == 0 else " : IN(0)"
+        return [
+            f"  XP_ALL for (int j = 0; j < {x.tiles}; ++j)",
+            "    XP_ALL for (int c = 0; c < 2; ++c) ahead[m][j][2 * h + c] =",
+            f"      {guard}xp_read<1>(p + (8 * j + c) * {stride}).a[0]{other};",
+        ]
 
-    def _store(self) -> list[str]:
-        """Statements that write the results of tile `now`."""
-        v = self.values[self.graph.out]
+    def _store(self, v: Value) -> list[str]:
+        """Statements that write the results of tile `now`, or what is there of them."""
         out, n = TYPES[self.graph.result.dtype], v.size
+        if v.slots is not None and [k for k in v.slots if k >= 0] != list(range(n)):
+            raise _Refused("a result that is the input, or joined from pieces")
         row = "row * (I)o_row"
         if self.access.grouped:
             row = "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
+        loop = f"XP_ALL for (int m = 0; m < {self.m}; ++m) XP_ALL for (int h = 0; h < 2; ++h) {{"
+        if v.dealt:
+            loop = (
+                f"XP_ALL for (int q = 0; q < {self.m // 2}; ++q) {{"
+                "  const int m = 2 * q + t / 2, h = t % 2;"
+            )
         lines = [
-            f"XP_ALL for (int m = 0; m < {self.m}; ++m) XP_ALL for (int h = 0; h < 2; ++h) {{",
+            loop,
             "  const I row = now * XP_SLICES + m * XP_STEP + own + 8 * h;",
             "  if (row < (I)n_slices) {",
             f"    {out}* const r = y + {row};",
         ]
-        if v.slots is None:
+        tile = "(j + first)" if v.window else "j"
+        whole = v.slots is None or -1 not in v.slots
+        if v.dealt:
+            lines.append(
+                f"    XP_ALL for (int k = 0; k < {n}; ++k) r[k * (I)o_j] = {out}({v.name}[q][k]);"
+            )
+        elif v.slots is None:
             for k in range(n):
                 lines.append(f"    if (t == {k % 4}) r[{k} * (I)o_j] = {out}({v.name}[m][{k}][h]);")
-        elif v.slots != self._natural(n):
-            raise _Refused("a result that is the input, or joined from pieces")
         elif n % 2 == 0 and not self.access.behind:
-            guard = "" if n % 8 == 0 else f"if (8 * j + 2 * t < {n}) "
+            guard = "" if whole else f"if (8 * {tile} + 2 * t < {n}) "
             lines += [
                 f"    XP_ALL for (int j = 0; j < {v.tiles}; ++j) {guard}{{",
                 f"      xp_vector<{out}, 2> q;",
                 f"      q.a[0] = {out}({v.name}[m][j][2 * h]);",
                 f"      q.a[1] = {out}({v.name}[m][j][2 * h + 1]);",
-                f"      *(xp_vector<{out}, 2>*)(r + 8 * j + 2 * t) = q;",
+                f"      *(xp_vector<{out}, 2>*)(r + 8 * {tile} + 2 * t) = q;",
                 "    }",
             ]
         else:
-            guard = "" if n % 8 == 0 else f"if (8 * j + 2 * t + c < {n}) "
+            guard = "" if whole else f"if (8 * {tile} + 2 * t + c < {n}) "
             lines += [
                 f"    XP_ALL for (int j = 0; j < {v.tiles}; ++j)",
                 "      XP_ALL for (int c = 0; c < 2; ++c)",
-                f"        {guard}r[(8 * j + 2 * t + c) * (I)o_j] =",
+                f"        {guard}r[(8 * {tile} + 2 * t + c) * (I)o_j] =",
                 f"          {out}({v.name}[m][j][2 * h + c]);",
             ]
         return [*lines, "  }", "}"]
@@ -995,16 +1149,23 @@ class _Writer:
         looks, starts where that went wrong: at a result that is not finite.
         """
         v = self.values[self.graph.out]
+        trusting, careful = self._versions()
+        store = [] if self.stored else self._store(v)
+        done = "--rounds == 0" if self._copies else "tile >= tiles"
         take = ["const I now = tile;", "tile += stride;", *self.take]
-        plain = [line for line in self.lines if not line.startswith(_CARE)]
-        careful = [line.removeprefix(_CARE) for line in self.lines]
         head, tail = "#pragma unroll 1\nfor (;;) {", "}"
         ahead = ["fetch();"] if prefetch else []
-        end = ["if (tile >= tiles) break;", *([] if prefetch else ["fetch();"]), tail]
-        if len(plain) == len(careful) or self.target.precision != "highest":
-            return ["fetch();", head, *take, *ahead, *careful, *self._store(), *end]
-        self.lines = []
-        self._each(v, [f"odd = fmaf({self._element(v, v)}, 0, odd);"])
+        end = [f"if ({done}) break;", *([] if prefetch else ["fetch();"]), tail]
+        last = ["fetch();", head, *take, *ahead, *careful, *store, *end]
+        if not self._twice:
+            return last
+        if not self.stored:
+            self.lines = []
+            self._each(v, [f"odd = fmaf({self._element(v, v)}, 0, odd);"])
+            trusting += self.lines
+        meet = ["int& first_wrong = xp_first[threadIdx.x / XP_THREADS];"]
+        if self._copies:
+            meet = ["int& first_wrong = xp_first[0];"]
         return [
             "const I start = tile;",
             f"if (((const u32*)f)[{watch}] == 0) {{",
@@ -1013,83 +1174,181 @@ class _Writer:
             head,
             *take,
             *ahead,
-            *plain,
             "float odd = 0;  // infinity does become NaN in here",
-            *self.lines,
-            *self._store(),
+            *trusting,
+            *store,
             "if (odd != 0) wrong = wrong < round ? wrong : round;",
             "++round;",
             *end,
             "wrong = __reduce_min_sync(XP_WARP, wrong);",
-            "int& first = xp_first[threadIdx.x / XP_THREADS];",
-            "if (lane == 0) atomicMin(&first, wrong);",
-            "xp_meet();",
-            "if (first == 0x7fffffff) return;",
-            "tile = start + first * stride;",
+            *meet,
+            "if (lane == 0) atomicMin(&first_wrong, wrong);",
+            "__syncthreads();" if self._copies else "xp_meet();",
+            "if (first_wrong == 0x7fffffff) return;",
+            "tile = start + first_wrong * stride;",
+            *(["rounds = all_rounds - first_wrong;"] if self._copies else []),
             "}",
-            "fetch();",
-            head,
-            *take,
-            *ahead,
-            *careful,
-            *self._store(),
-            *end,
+            *last,
         ]
+
+    def _versions(self) -> tuple[list[str], list[str]]:
+        """The lines of the network without and with a look at the range."""
+        trusting = [s.removeprefix(_TRUST) for s in self.lines if not s.startswith(_CARE)]
+        careful = [s.removeprefix(_CARE) for s in self.lines if not s.startswith(_TRUST)]
+        if not self.packing.scaled:
+            careful = trusting
+        return trusting, careful
+
+    @property
+    def _twice(self) -> bool:
+        """Whether there is a loop that trusts: where infinity becomes NaN, and shows."""
+        return bool(self.packing.products) and self.packing.parts == 2
+
+    @property
+    def _copies(self) -> bool:
+        """Whether a warp of its own copies weights."""
+        return self.streams and self.target.core == "wgmma"
+
+    def _chunks(self) -> list[str]:
+        """Tables of what to copy, in order: start and size in bytes, without and with care."""
+        lists: list[list[tuple[int, int]]] = [[], []]
+        for i, p in self.packing.products.items():
+            size = self.packing.bytes_of(p) // p.chunks
+            own = [(p.factors_at + c * size, size) for c in range(p.chunks)]
+            lists[0] += own
+            lists[1] += own * (2 if self.wide.get(i) else 1)
+        if not self.packing.scaled:
+            lists[1] = lists[0]
+        lines = []
+        for name, rows in zip(("xp_trusting", "xp_careful"), lists, strict=True):
+            text = ", ".join(f"{{{at}, {size}}}" for at, size in rows)
+            lines.append(f"__constant__ int {name}[{len(rows)}][2] = {{{text}}};")
+        return lines
+
+    def _copying(self, floats: int, watch: int) -> list[str]:
+        """What the warp that copies does."""
+        twice = [
+            f"if (((const u32*)f)[{watch}] == 0) {{",
+            "  if (threadIdx.x % XP_THREADS == 0)",
+            "    for (int round = 0; round < rounds; ++round)",
+            "      for (const auto& c : xp_trusting) xp_copy(ring, from, c, stage, phase);",
+            "  __syncthreads();",
+            "  if (xp_first[0] == 0x7fffffff) return;",
+            "  rounds -= xp_first[0];",
+            "}",
+        ]
+        return [
+            "if (threadIdx.x >= XP_GROUPS * XP_THREADS) {",
+            *(['asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");'] if self._lends else []),
+            f"  const unsigned char* const from = (const unsigned char*)weights + {floats};",
+            "  phase = 1;",
+            *(twice if self._twice else []),
+            "  if (threadIdx.x % XP_THREADS == 0)",
+            "    for (int round = 0; round < rounds; ++round)",
+            "      for (const auto& c : xp_careful) xp_copy(ring, from, c, stage, phase);",
+            "  return;",
+            "}",
+            *(['asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");'] if self._lends else []),
+        ]
+
+    @property
+    def _lends(self) -> bool:
+        """Whether the warps that copy give registers away."""
+        return self._arrangement()[1] == 2
 
     def _finish(self) -> TensorKernel:
         graph, access, target, m = self.graph, self.access, self.target, self.m
-        scaled = bool(self.products) and target.precision != "medium"
-        watch = self._floats(1, self._pack_watch) if scaled else 0
+        watch = 0
+        if self._twice:
+            watch = self._floats(1, partial(self.packing.watch, self._shows_nan))
         entry = self.values[graph.entry]
         held = f"[{m}][{entry.size}][2]" if entry.slots is None else f"[{m}][{entry.tiles}][4]"
         floats = -(-self.floats * 4 // 128) * 128
-        shared = -(-(floats + self.factors) // 16) * 16
+        size = floats + self.factors
+        threads, groups = 32 * target.warps, self._arrangement()[1]
+        # registers are given to warps by fours; those that only copy leave theirs to the others
+        helpers = 128 if self._copies else 0
+        spill = self.spill * threads * groups
+        staged = floats if self.streams else size  # bytes copied at the start
+        shared, stages = staged + spill, 0
+        stage = -(-self.stage // 128) * 128
+        if self._copies:
+            stages = min(4, (target.shared - 1024 - shared) // stage)
+            shared += stages * stage
+        if shared > target.shared - 1024 or (self._copies and stages < 2):
+            shared += max(0, 2 - stages) * stage
+            raise _Refused(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
         ahead = entry.size * 2 if entry.slots is None else entry.tiles * 4
         prefetch = ahead * m <= 64  # more would not fit in registers
-        threads = 32 * target.warps
-        groups = self._arrangement()[1]
         numbers = ["n_slices", "n_behind", "s_m"]
         for d, count in (("b", access.before), ("c", access.behind)):
             numbers += [f"{k}_{d}{i}" for i in range(count) for k in "ns"]
         numbers += ["o_row", "o_j", *(["n_group", "o_group"] if access.grouped else [])]
-        kind = "bf16" if target.precision == "medium" else "f16"
-        core = cores.MMA + cores.mma(kind)
+        kind = "f16" if self.packing.scaled else "bf16"
+        core = [cores.MMA, cores.mma(kind)]
+        factors = "shared" if not self.streams else "(const unsigned char*)weights"
+        setup = [f"const unsigned char* const factors = {factors} + {floats};"]
         if target.core == "wgmma":
-            core = cores.WGMMA + "".join(cores.wgmma(T, kind) for T in sorted(self.instructions))
-        fence = 'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");'
+            core = [cores.WGMMA, *(cores.wgmma(T, kind) for T in sorted(self.instructions))]
+            setup += [
+                "const u64 factors_at = xp_descriptor(factors);",
+                'asm volatile("fence.proxy.async.shared::cta;" ::: "memory");',
+            ]
+        if spill:
+            setup.append(f"uint4* const spill = (uint4*)(shared + {staged});")
+        begin = ["if (tile >= tiles) return;"]
+        if self._copies:
+            core += [cores.STREAM, *self._chunks()]
+            setup += [
+                f"unsigned char* const ring = shared + {staged + spill};",
+                "const u64 ring_at = xp_descriptor(ring);",
+                "if (threadIdx.x < XP_STAGES) {",
+                "  xp_barrier(xp_full + threadIdx.x, 1);",
+                f"  xp_barrier(xp_empty + threadIdx.x, XP_GROUPS * {target.warps});",
+                "}",
+                'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
+            ]
+            begin = [
+                "const int all_rounds = (tiles + stride - 1) / stride;",
+                "int rounds = all_rounds;",
+                "u32 stage = 0, phase = 0;",
+                *self._copying(floats, watch),
+            ]
         name = "xpapply_tensor"
         source = f"""
 #define XP_LEAST {np.float16(cores.LEAST).view(np.uint16)}u
-{cores.LIBRARY}{HELPERS}{core}
-typedef {TYPES[graph.input.dtype]} IN;
-typedef {TYPES[graph.result.dtype]} OUT;
-typedef {"long long" if access.wide else "int"} I;
 #define XP_SLICES {16 * target.warps * m}
 #define XP_STEP {16 * target.warps}
 #define XP_THREADS {threads}
+#define XP_TAKERS {threads * groups}
+#define XP_GROUPS ((blockDim.x - {helpers}) / XP_THREADS)
+#define XP_STAGES {stages}
+#define XP_STAGE_BYTES {stage}
+{cores.LIBRARY}{HELPERS}{chr(10).join(core)}
+typedef {TYPES[graph.input.dtype]} IN;
+typedef {TYPES[graph.result.dtype]} OUT;
+typedef {"long long" if access.wide else "int"} I;
 template <int N> XP_FN xp_vector<IN, N> xp_read(const IN* const p) {{
   return *(const xp_vector<IN, N>*)p;
 }}
-extern "C" __global__ void __launch_bounds__({groups * threads}, 1)
+extern "C" __global__ void __launch_bounds__({groups * threads + helpers}, 1)
 {name}(
   const IN* __restrict__ const x, const uint4* __restrict__ const weights,
   OUT* __restrict__ const y, {", ".join(f"const long long {p}" for p in numbers)}) {{
   extern __shared__ __align__(128) unsigned char shared[];
-  #pragma unroll 8
-  for (int k = threadIdx.x; k < {shared // 16}; k += blockDim.x) ((uint4*)shared)[k] = weights[k];
-  const float* const f = (const float*)shared;
-  const unsigned char* const factors = shared + {floats};
-  {"const u64 factors_at = xp_descriptor(factors);" if target.core == "wgmma" else ""}
   __shared__ int xp_first[32];
+  #pragma unroll 8
+  for (int k = threadIdx.x; k < {staged // 16}; k += blockDim.x) ((uint4*)shared)[k] = weights[k];
   if (threadIdx.x < 32) xp_first[threadIdx.x] = 0x7fffffff;
-  {fence if target.core == "wgmma" else ""}
+  const float* const f = (const float*)shared;
+  {_indented(setup, 2)}
   __syncthreads();
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const int own = (threadIdx.x & {threads - 1}) / 32 * 16 + g;
   const I tiles = ((I)n_slices + XP_SLICES - 1) / XP_SLICES;
-  const I stride = gridDim.x * (blockDim.x / {threads});
-  I tile = threadIdx.x / {threads} * gridDim.x + blockIdx.x;
-  if (tile >= tiles) return;
+  const I stride = gridDim.x * XP_GROUPS;
+  I tile = threadIdx.x / XP_THREADS * gridDim.x + blockIdx.x;
+  {_indented(begin, 2)}
   IN ahead{held};
   const auto fetch = [&]() {{
     {_indented(self._fetch(), 4)}
@@ -1100,37 +1359,20 @@ extern "C" __global__ void __launch_bounds__({groups * threads}, 1)
         pieces = [(4 * at, piece) for at, piece in self.pieces]
         pieces += [(floats + at, piece) for at, piece in self.factor_pieces]
         return TensorKernel(
-            source,
-            name,
-            target,
-            16 * target.warps * m,
-            threads,
-            groups,
-            shared,
-            entry.slots,
-            graph,
-            pieces,
+            source=source,
+            name=name,
+            target=target,
+            slices=16 * target.warps * m,
+            threads=threads,
+            groups=groups,
+            helpers=helpers,
+            shared=shared,
+            packing=entry.slots,
+            _graph=graph,
+            _size=-(-size // 16) * 16,
+            _pieces=pieces,
         )
 
 
 def _indented(lines: Sequence[str], by: int) -> str:
     return ("\n" + " " * by).join(lines)
-
-
-def _laid_out(a: np.ndarray, slots: Slots) -> np.ndarray:
-    places = np.array(slots)
-    out = np.zeros(len(slots), np.float32)
-    out[places >= 0] = a[places[places >= 0]]
-    return out
-
-
-def _exponent(a: np.ndarray) -> np.ndarray:
-    """floor(log2(a)) of positive numbers."""
-    return np.frexp(np.asarray(a, np.float64))[1] - 1
-
-
-def _bfloat16(a: np.ndarray) -> np.ndarray:
-    """Bits of the nearest bfloat16, ties to even; NaN stays NaN."""
-    bits = a.view(np.uint32)
-    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
-    return np.where(np.isnan(a), 0x7FC0, rounded).astype(np.uint16)

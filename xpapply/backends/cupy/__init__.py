@@ -182,12 +182,10 @@ class Lowered:
         device = module.device(number)
         if not device.core:
             return "needs a device of compute capability 8.0 or later"
-        return _tensor_why_not(
-            self.graph, tensor.Target(device.core, self.precision), device.shared
-        )
+        return _tensor_why_not(self.graph, _target(device, self.precision))
 
     def _tensor_run(self, number: int) -> Tensor:
-        return _tensor(self.graph, module.device(number).core or "mma", self.precision)
+        return _tensor(self.graph, _target(module.device(number), self.precision))
 
     def _reduce(
         self, text: Reduction, x: Any, at: int, slices: int, bound: Weights, out: Any
@@ -228,14 +226,18 @@ class Lowered:
         return Program(batch(prepare(self.graph)), Calls())
 
 
-@functools.lru_cache(maxsize=512)
-def _tensor(graph: Graph, core: str, precision: str) -> Tensor:
-    return Tensor(graph, tensor.Target(core, precision))
+def _target(device: cost.Device, precision: str) -> tensor.Target:
+    return tensor.Target(device.core or "mma", precision, device.shared)
 
 
 @functools.lru_cache(maxsize=512)
-def _tensor_why_not(graph: Graph, target: tensor.Target, shared: int) -> str | None:
-    return tensor.why_not(graph, target, shared)
+def _tensor(graph: Graph, target: tensor.Target) -> Tensor:
+    return Tensor(graph, target)
+
+
+@functools.lru_cache(maxsize=512)
+def _tensor_why_not(graph: Graph, target: tensor.Target) -> str | None:
+    return tensor.why_not(graph, target)
 
 
 _NOTHING = nullcontext()

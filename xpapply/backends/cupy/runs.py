@@ -105,7 +105,7 @@ class Tensor:
             multiprocessors = module.device(number).multiprocessors
             groups = min(text.groups, -(-tiles // multiprocessors))
             grid = (min(multiprocessors, -(-tiles // groups)),)
-            found = (kernel, text, numbers, grid, (groups * text.threads,))
+            found = (kernel, text, numbers, grid, (groups * text.threads + text.helpers,))
             self._known[key] = found
         kernel, text, numbers, grid, block = found
         weights = bound.packed(self, text)
