@@ -1,7 +1,8 @@
 """What a tensor-core kernel reads and computes, written anew from its text and the PTX manual.
 
 The places of factors, scales and biases are those that the kernel's own text reads;
-nothing of the packing is called. Only for chains of Linear layers.
+nothing of the packing is called. Only for chains of Linear layers whose values are in
+registers and whose weights are in shared memory.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ def products(text, consts) -> list[Product]:
     """The products of a kernel, decoded from its packed weights."""
     packed = text.pack(consts)
     assert packed.dtype == np.uint8
-    assert packed.size == text.shared
     source = text.source[text.source.rindex("for (;;)") :]  # the loop that looks at the range
     floats = int(re.search(r"factors = shared \+ (\d+);", text.source)[1])
     numbers = packed[:floats].view(np.float32)
@@ -42,11 +42,13 @@ def products(text, consts) -> list[Product]:
 def _product(part: str, factors: np.ndarray, numbers: np.ndarray, target) -> Product:
     steps = int(re.match(r"u32 p\d+_hi\[\d+\]\[(\d+)\]", part)[1])
     both, scaled = target.precision == "highest", target.precision != "medium"
-    if target.core == "wgmma":
-        at = 16 * int(re.search(r"w = factors_at \+ (\d+);", part)[1])
-    else:
-        at = int(re.search(r"\(factors \+ (\d+)\) \+ lane", part)[1])
     tiles = int(re.search(r"float v\d+\[\d+\]\[(\d+)\]\[4\];", part)[1])
+    chunk = tiles
+    if target.core == "wgmma":
+        at = 16 * int(re.search(r"w = factors_at \+ (\d+) \+ ", part)[1])
+        chunk = int(re.search(r"_hi\[m\]\[s\], w \+ 0 \+ s \* (\d+)", part)[1]) // 16
+    else:
+        at = int(re.search(r"\(factors \+ (\d+)\) \+ ", part)[1])
     if scaled:
         affine = re.search(r"const float4 c = .*\(f \+ (\d+) \+ 16 \* j", part)
     else:
@@ -54,20 +56,25 @@ def _product(part: str, factors: np.ndarray, numbers: np.ndarray, target) -> Pro
     count = 2 if both else 1
     raw = factors[at : at + 256 * tiles * steps * count].view(np.uint16)
     kind = np.float16 if scaled else None
-    decode = _wgmma if target.core == "wgmma" else _mma
-    found = [_numbers(bits, kind) for bits in decode(raw, tiles, steps, count)]
+    if target.core == "wgmma":
+        pieces = raw.reshape(tiles // chunk, -1)
+        each = [_wgmma(piece, chunk, steps, count) for piece in pieces]
+        decoded = [np.concatenate(p) for p in zip(*each, strict=True)]
+    else:
+        decoded = _mma(raw, tiles, steps, count)
+    found = [_numbers(bits, kind) for bits in decoded]
     scale, bias = None, np.zeros(8 * tiles)
     if affine and scaled:  # four numbers per lane: two scales, two biases
         four = numbers[int(affine[1]) :][: 16 * tiles].reshape(tiles, 4, 4).astype(float)
         scale, bias = four[:, :, :2].reshape(-1), four[:, :, 2:].reshape(-1)
     elif affine:
         bias = numbers[int(affine[1]) :][: 8 * tiles].astype(float)
-    own = re.search(r"f\[(\d+) \+ 8 \* j \+ 2 \* t \+ \(e & 1\)\];\s*(?:}\s*)*xp_", part)
     inputs = None
     if "scaled[j][e] =" in part:
         width = 8 * int(re.search(r"float scaled\[(\d+)\]\[4\]", part)[1])
         inputs = np.zeros(16 * steps)
-        inputs[:width] = numbers[int(own[1]) :][:width]
+        own = int(re.search(r"scaled\[j\]\[e\] = .* f\[(\d+) \+ 8 \* \(?j", part)[1])
+        inputs[:width] = numbers[own:][:width]
     return Product(found[0], found[1] if both else None, scale, bias, inputs)
 
 
