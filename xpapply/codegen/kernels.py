@@ -38,6 +38,10 @@ XPAPPLY_INLINE xpapply_in4 xpapply_load(const IN* const p) {{  // nobody writes 
 """
 
 
+EVEN = 256
+"""Slices that kernels take together, at most."""
+
+
 @dataclass(frozen=True)
 class Access:
     """How a kernel finds its slices: what its text depends on.
@@ -56,6 +60,12 @@ class Access:
     dense : bool
         There is one batch dim and no gap: the next slice starts one slice further, or,
         along the first axis, one element further.
+    even : bool
+        Behind the applied axis lies one batch dim without gaps, before it another one, and
+        `EVEN` consecutive slices never differ in the one before.
+    rows : bool
+        With `dense` or `even` and a batch dim behind: elements of consecutive slices that
+        lie side by side start at multiples of 16 bytes.
     """
 
     before: int
@@ -64,6 +74,8 @@ class Access:
     wide: bool = False
     grouped: bool = False
     dense: bool = False
+    even: bool = False
+    rows: bool = False
 
 
 def geometry(
@@ -103,9 +115,14 @@ def geometry(
     dims = [v for n, s in (*before, *behind) for v in (n, s // itemsize)]
     numbers = (slices, math.prod(n for n, _ in behind), strides[at] // itemsize, *dims)
     grouped = bool(before and behind)
+    apart = [s for _, s in (*before, *behind)]
     step = itemsize if behind else shape[at] * itemsize
-    dense = [s for _, s in (*before, *behind)] == [step] and (behind or strides[at] == itemsize)
-    return Access(len(before), len(behind), vector, wide, grouped, bool(dense)), numbers
+    dense = apart == [step] and (behind != [] or strides[at] == itemsize)
+    even = len(before) == len(behind) == 1 and apart[1] == itemsize and behind[0][0] % EVEN == 0
+    aligned = pointer % 16 == 0 and strides[at] % 16 == 0 and all(s % 16 == 0 for _, s in before)
+    rows = (dense or even) and behind != [] and aligned
+    access = Access(len(before), len(behind), vector, wide, grouped, dense, even, rows)
+    return access, numbers
 
 
 def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from ..ir.rewrite import MATVEC, Region, regions
 from . import cores
 from .cxx import HELPERS, TYPES, literal, statements
 from .factors import Constants, Packing, Product, Slots, laid_out
-from .kernels import Access, locate
+from .kernels import EVEN, Access, locate
 from .rows import prepare
 
 _WHOLE_INPUT = 4
@@ -38,6 +38,8 @@ _MOST_TILES = 16
 """Tiles of 8 features that a spread value may have whole in registers; wider ones pass by."""
 _MOST_STEPS = 16
 """Steps of 16 features that a product's left factor may have: what registers hold."""
+_INBOX_STAGES, _INBOX_BYTES = 4, 16 << 10
+"""Tiles of the input that are on their way to shared memory, and how large one may be."""
 _LONG_SUM = 8
 """Steps from which a sum is added up in two parts."""
 _RESERVED = 16 << 10
@@ -195,6 +197,7 @@ class _Writer:
         self.stored = False  # results were stored where they were computed
         self.wide: dict[int, bool] = {}  # wide products: whether their chunks come twice with care
         self.passed: set[int] = set()  # regions that wide products took along
+        self.inbox = 0  # bytes of a tile of the input in shared memory
         self.streams = self._all_factors() > target.shared - _RESERVED
         self.known: dict[tuple[int, Slots | None], int] = {}
         self.instructions: set[int] = set()  # tiles of wgmma
@@ -770,7 +773,9 @@ class _Writer:
                 "}",
             )
         if self.streams:
-            self._emit("if (lane == 0) xp_release(xp_empty + stage);", "xp_next(stage, phase);")
+            self._emit(
+                "if (lane == 0) xp_release(xp_empty + stage);", "xp_next<XP_STAGES>(stage, phase);"
+            )
         self._emit("}")
 
     def _finish_product(self, i: int, product: Product, v: Value) -> None:
@@ -1027,6 +1032,11 @@ class _Writer:
 
     # --- the frame --------------------------------------------------------------------
 
+    @property
+    def _slice(self) -> str:
+        """Which of a lane's slices number (m, h) is, after the first."""
+        return "2 * m + h" if self.access.rows else "m * XP_STEP + 8 * h"
+
     def _fetch(self) -> list[str]:
         """Statements that read the input of a tile into `ahead`."""
         access, n = self.access, self._size(self.graph.entry)
@@ -1037,10 +1047,9 @@ class _Writer:
         if x.slots is not None:
             start = "4 * t" if self._quads() else f"2 * t * {stride}"
         loop = f"XP_ALL for (int m = 0; m < {self.m}; ++m) XP_ALL for (int h = 0; h < 2; ++h)"
-        slices = "m * XP_STEP + 8 * h"
         anywhere = [
             f"{loop} {{",
-            f"  I row = tile * XP_SLICES + own + {slices};",
+            f"  I row = tile * XP_SLICES + own + {self._slice};",
             "  row = row < (I)n_slices ? row : (I)n_slices - 1;",
             f"  I at = {start};",
             *("  " + s for s in locate(access)),
@@ -1048,19 +1057,88 @@ class _Writer:
             *self._read(x, n, stride),
             "}",
         ]
-        if not access.dense:
+        if self.inbox:
+            # a last tile may have fewer slices than places
+            return [
+                "xp_await(came + in_stage, in_phase);",
+                f"const IN* const box = (const IN*)(inbox + in_stage * {self.inbox});",
+                "const I there = (I)n_slices - tile * XP_SLICES;",
+                "if (there >= XP_SLICES) {",
+                f"  const IN* const corner = box + own * {n} + {start};",
+                f"  {loop} {{",
+                f"    const IN* const p = corner + ({self._slice}) * {n};",
+                *self._read(x, n, stride),
+                "  }",
+                "} else {",
+                f"  {loop} {{",
+                f"    const I row = own + {self._slice};",
+                f"    const IN* const p = box + (row < there ? row : there - 1) * {n} + {start};",
+                *self._read(x, n, stride),
+                "  }",
+                "}",
+                "__syncwarp();",
+                "if (lane == 0) xp_release(taken + in_stage);",
+                f"xp_next<{_INBOX_STAGES}>(in_stage, in_phase);",
+            ]
+        small = x.slots is None or x.tiles <= 8  # twice the text is compiled twice as long
+        if access.even and EVEN % (16 * self.target.warps * self.m) == 0:
+            # all slices of a tile have the batch dims before the axis in common
+            return [
+                "const I before = tile * XP_SLICES / (I)n_behind;",
+                "const I behind = tile * XP_SLICES - before * (I)n_behind + own;",
+                "if (tile < tiles) {",
+                f"const IN* const corner = x + (before * (I)s_b0 + behind + (I)({start}));",
+                *self._side_by_side(loop, x, n, stride),
+                "}",
+            ]
+        if not access.dense or not small:
             return anywhere
         # of whole tiles the addresses differ by constants
-        unit = 1 if access.behind else n
-        whole = [
-            f"const IN* const corner = x + ((tile * XP_SLICES + own) * (I){unit} + (I)({start}));",
-            f"{loop} {{",
-            f"  const IN* const p = corner + ({slices}) * {unit};",
-            *self._read(x, n, stride),
+        inside = "if ((tile + 1) * XP_SLICES <= (I)n_slices) {"
+        if access.behind:
+            corner = f"const IN* const corner = x + (tile * XP_SLICES + own + (I)({start}));"
+            whole = [corner, *self._side_by_side(loop, x, n, stride)]
+        else:
+            whole = [
+                f"const IN* const corner = x + ((tile * XP_SLICES + own) * (I){n} + (I)({start}));",
+                f"{loop} {{",
+                f"  const IN* const p = corner + ({self._slice}) * {n};",
+                *self._read(x, n, stride),
+                "}",
+            ]
+        return [inside, *whole, "} else {", *anywhere, "}"]
+
+    def _side_by_side(self, loop: str, x: Value, n: int, stride: str) -> list[str]:
+        """Statements that read a whole tile, of slices whose elements lie side by side."""
+        if not self.access.rows:
+            return [
+                f"{loop} {{",
+                f"  const IN* const p = corner + ({self._slice});",
+                *self._read(x, n, stride),
+                "}",
+            ]
+        count = 2 * self.m
+        guard = other = ""
+        if x.slots is None:
+            head, feature = f"XP_ALL for (int k = 0; k < {n}; ++k) {{", "k"
+            to = "ahead[r / 2][k][r % 2]"
+        else:
+            head = (
+                f"XP_ALL for (int j = 0; j < {x.tiles}; ++j) XP_ALL for (int c = 0; c < 2; ++c) {{"
+            )
+            feature, to = "8 * j + c", "ahead[r / 2][j][r % 2 * 2 + c]"
+            if n % 8:
+                guard, other = f"if (8 * j + 2 * t + c < {n}) ", " = {}"
+        size = np.dtype(self.graph.input.dtype).itemsize
+        vector = min(count, 16 // size)
+        return [
+            head,
+            f"  xp_vector<IN, {vector}> q[{count // vector}]{other};",
+            f"  {guard}XP_ALL for (int r = 0; r < {count // vector}; ++r)",
+            f"    q[r] = xp_read<{vector}>(corner + ({feature}) * {stride} + r * {vector});",
+            f"  XP_ALL for (int r = 0; r < {count}; ++r) {to} = q[r / {vector}].a[r % {vector}];",
             "}",
         ]
-        inside = "if ((tile + 1) * XP_SLICES <= (I)n_slices) {"
-        return [inside, *whole, "} else {", *anywhere, "}"]
 
     def _read(self, x: Value, n: int, stride: str) -> list[str]:
         """Statements that read one slice's features, from `p` on."""
@@ -1098,8 +1176,14 @@ class _Writer:
         out, n = TYPES[self.graph.result.dtype], v.size
         if v.slots is not None and [k for k in v.slots if k >= 0] != list(range(n)):
             raise _Refused("a result that is the input, or joined from pieces")
-        row = "row * (I)o_row"
-        if self.access.grouped:
+        row, group = "row * (I)o_row", []
+        if self.access.even and EVEN % (16 * self.target.warps * self.m) == 0:
+            group = [
+                "const I before = now * XP_SLICES / (I)n_behind;",
+                "const I apart = before * (I)o_group - before * (I)n_behind;",
+            ]
+            row = "row + apart"
+        elif self.access.grouped:
             row = "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
         loop = f"XP_ALL for (int m = 0; m < {self.m}; ++m) XP_ALL for (int h = 0; h < 2; ++h) {{"
         if v.dealt:
@@ -1108,8 +1192,10 @@ class _Writer:
                 "  const int m = 2 * q + t / 2, h = t % 2;"
             )
         lines = [
+            "{",
+            *group,
             loop,
-            "  const I row = now * XP_SLICES + m * XP_STEP + own + 8 * h;",
+            f"  const I row = now * XP_SLICES + own + {self._slice};",
             "  if (row < (I)n_slices) {",
             f"    {out}* const r = y + {row};",
         ]
@@ -1140,7 +1226,7 @@ class _Writer:
                 f"        {guard}r[(8 * {tile} + 2 * t + c) * (I)o_j] =",
                 f"          {out}({v.name}[m][j][2 * h + c]);",
             ]
-        return [*lines, "  }", "}"]
+        return [*lines, "  }", "}", "}"]
 
     def _loops(self, prefetch: bool, watch: int) -> list[str]:
         """Statements that take all tiles of a group through the network.
@@ -1152,11 +1238,19 @@ class _Writer:
         trusting, careful = self._versions()
         store = [] if self.stored else self._store(v)
         done = "--rounds == 0" if self._copies else "tile >= tiles"
+        # the input of a tile comes one tile ahead, or, to shared memory, several
+        head, tail = ["#pragma unroll 1\nfor (;;) {"], "}"
         take = ["const I now = tile;", "tile += stride;", *self.take]
-        head, tail = "#pragma unroll 1\nfor (;;) {", "}"
-        ahead = ["fetch();"] if prefetch else []
-        end = [f"if ({done}) break;", *([] if prefetch else ["fetch();"]), tail]
-        last = ["fetch();", head, *take, *ahead, *careful, *store, *end]
+        first: list[str] = []
+        if self.inbox:
+            first = ["wanted = tile;"] + ["request();"] * (_INBOX_STAGES - 1)
+            head, take = [*head, "fetch();"], [*take, "request();"]
+        elif prefetch:
+            first, take = ["fetch();"], [*take, "fetch();"]
+        else:
+            head = [*head, "fetch();"]
+        end = [f"if ({done}) break;", tail]
+        last = [*first, *head, *take, *careful, *store, *end]
         if not self._twice:
             return last
         if not self.stored:
@@ -1170,10 +1264,9 @@ class _Writer:
             "const I start = tile;",
             f"if (((const u32*)f)[{watch}] == 0) {{",
             "int round = 0, wrong = 0x7fffffff;",
-            "fetch();",
-            head,
+            *first,
+            *head,
             *take,
-            *ahead,
             "float odd = 0;  // infinity does become NaN in here",
             *trusting,
             *store,
@@ -1271,6 +1364,14 @@ class _Writer:
         spill = self.spill * threads * groups
         staged = floats if self.streams else size  # bytes copied at the start
         shared, stages = staged + spill, 0
+        box_at = -(-shared // 128) * 128
+        self.inbox = 0
+        if target.core == "wgmma" and access.vector and access.dense and not self.streams:
+            bytes_ = 16 * target.warps * m * entry.size * np.dtype(graph.input.dtype).itemsize
+            room = target.shared - 4096 - box_at
+            if bytes_ <= _INBOX_BYTES and bytes_ * _INBOX_STAGES * groups <= room:
+                self.inbox = bytes_
+                shared = box_at + bytes_ * _INBOX_STAGES * groups
         stage = -(-self.stage // 128) * 128
         if self._copies:
             stages = min(4, (target.shared - 1024 - shared) // stage)
@@ -1297,8 +1398,38 @@ class _Writer:
         if spill:
             setup.append(f"uint4* const spill = (uint4*)(shared + {staged});")
         begin = ["if (tile >= tiles) return;"]
+        if self.inbox:
+            count = groups * _INBOX_STAGES
+            core.append(cores.COPIES)
+            setup += [
+                f"__shared__ u64 xp_came[{count}], xp_taken[{count}];",
+                f"if (threadIdx.x < {count}) {{",
+                "  xp_barrier(xp_came + threadIdx.x, 1);",
+                f"  xp_barrier(xp_taken + threadIdx.x, {target.warps});",
+                "}",
+                'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
+            ]
+            here = f"threadIdx.x / XP_THREADS * {_INBOX_STAGES}"
+            begin += [
+                f"const unsigned char* const inbox = shared + {box_at} + {here} * {self.inbox};",
+                f"u64 *const came = xp_came + {here}, *const taken = xp_taken + {here};",
+                "u32 in_stage = 0, in_phase = 0, out_stage = 0, out_phase = 1;",
+                "I wanted = tile;",
+                "const auto request = [&]() {",
+                "  if (wanted < tiles && threadIdx.x % XP_THREADS == 0) {",
+                "    const I there = (I)n_slices - wanted * XP_SLICES;",
+                "    xp_await(taken + out_stage, out_phase);",
+                f"    xp_bulk(inbox + out_stage * {self.inbox},",
+                f"      x + wanted * XP_SLICES * (I){entry.size},",
+                "      (there < XP_SLICES ? (int)there : XP_SLICES)"
+                f" * {self.inbox // (16 * target.warps * m)}, came + out_stage);",
+                "  }",
+                "  wanted += stride;",
+                f"  xp_next<{_INBOX_STAGES}>(out_stage, out_phase);",
+                "};",
+            ]
         if self._copies:
-            core += [cores.STREAM, *self._chunks()]
+            core += [cores.COPIES, cores.STREAM, *self._chunks()]
             setup += [
                 f"unsigned char* const ring = shared + {staged + spill};",
                 "const u64 ring_at = xp_descriptor(ring);",
@@ -1344,7 +1475,8 @@ extern "C" __global__ void __launch_bounds__({groups * threads + helpers}, 1)
   {_indented(setup, 2)}
   __syncthreads();
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-  const int own = (threadIdx.x & {threads - 1}) / 32 * 16 + g;
+  const int own = (threadIdx.x & {threads - 1}) / 32 * {16 * m if access.rows else 16}
+    + g * {2 * m if access.rows else 1};
   const I tiles = ((I)n_slices + XP_SLICES - 1) / XP_SLICES;
   const I stride = gridDim.x * XP_GROUPS;
   I tile = threadIdx.x / XP_THREADS * gridDim.x + blockIdx.x;
