@@ -33,6 +33,9 @@ H200 = cost.Device(132, 1.78e9, 4.3e12, "wgmma", SHARED)
 ROWS, COLUMNS = Access(1, 0, True), Access(0, 1)
 DENSE_ROWS, DENSE_COLUMNS = Access(1, 0, True, dense=True), Access(0, 1, dense=True)
 GROUPED = Access(2, 1, False, grouped=True)
+ALIGNED_COLUMNS = Access(0, 1, dense=True, rows=True)
+EVEN = Access(1, 1, grouped=True, even=True)
+ALIGNED_EVEN = replace(EVEN, rows=True)
 
 BEYOND = {
     "tiny": "slices of numbers below 2**-35 or so become 0 before they could be scaled",
@@ -179,6 +182,13 @@ TEXTS = [
     ("16-64-64-64-4", "sm_90a", "highest", "float32", DENSE_ROWS),
     ("13-37-21-3", "sm_90a", "highest", "float32", DENSE_COLUMNS),
     ("13-37-21-3", "sm_90", "highest", "uint8", DENSE_ROWS),
+    *(
+        (name, architecture, "highest", dtype, access)
+        for (name, dtype), (architecture, access) in itertools.product(
+            (("8-16-1", "float32"), ("13-37-21-3", "uint8"), ("3-24-4", "float64")),
+            (("sm_90a", ALIGNED_COLUMNS), ("sm_80", EVEN), ("sm_90a", ALIGNED_EVEN)),
+        )
+    ),
     # layers that pass by in chunks, weights that stream
     ("7-200-5", "sm_90a", "highest", "float32", DENSE_ROWS),
     ("7-200-5", "sm_80", "medium", "float32", COLUMNS),
@@ -720,6 +730,17 @@ def test_layouts(cupy, core, name, wide, monkeypatch):
         (flat[: 210 * m].reshape(m, 7, 30)[:, ::2, 1:], 0),
         (flat[: 1200 * m].reshape(5, 8, m, 3, 10)[:, ::2, :, :, ::3], 2),
         (flat[: 1200 * m].reshape(5, 8, 30, m)[::2, 1:, ::-2], 3),
+        (flat[: 200 * m].reshape(m, 200), 0),
+        (flat[1 : 1 + 200 * m].reshape(m, 200), 0),
+        (flat[: 199 * m].reshape(m, 199), 0),
+        (flat[: 2048 * m].reshape(2, m, 1024), 1),
+        (flat[: 2304 * m].reshape(3, m, 768), 1),
+        (flat[3 : 3 + 2304 * m].reshape(3, m, 768), 1),
+        (flat[: 2048 * m].reshape(4, 2 * m, 256)[:, ::2], 1),
+        (flat[: 4 * m * 260].reshape(4, m, 260)[:, :, 4:], 1),
+        (flat[: 4 * m * 258].reshape(4, m, 258)[:, :, 1:-1], 1),
+        (flat[: 2304 * m].reshape(3, m, 3, 256)[:, :, ::2], 1),
+        (cupy.broadcast_to(flat[: 512 * m].reshape(1, m, 512), (3, m, 512)), 1),
         (cupy.broadcast_to(table[:1], (100, m)), 1),
         (cupy.broadcast_to(table[:, :1], (200, m)), 1),
     ]
