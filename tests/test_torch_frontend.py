@@ -502,7 +502,6 @@ REFUSED = {
     "item": lambda self, x: x * x[0].item(),
     "while": lambda self, x: x if x.max() < 3 else x / 2,
     "sort": lambda self, x: x.sort().values,
-    "argmax": lambda self, x: x.argmax(),
     "mask index": lambda self, x: torch.where(x > 0, x, x[x.argmax()]),
     "contains": lambda self, x: x * (3.0 in x),
     "numpy": lambda self, x: torch.from_numpy(x.numpy() * 2),

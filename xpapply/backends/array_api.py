@@ -133,6 +133,8 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
             return getattr(xp, row.name)(
                 args[0], axis=attrs["axis"], keepdims=keepdims, dtype=args[0].dtype
             )
+        if row.name in ("argmax", "argmin"):
+            return position(xp, row.name, args[0], attrs["axis"][0], keepdims)
         return getattr(xp, row.name)(args[0], axis=attrs["axis"], keepdims=keepdims)
     if row.kind is Kind.CONTRACTION:
         return einsum(xp, attrs["subscripts"], *args)
@@ -144,6 +146,17 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
         return args[0][index_key(attrs["key"])]
     shape = tuple(batch_size if n == BATCH else n for n in attrs["shape"])
     return getattr(xp, node.op)(args[0], shape)
+
+
+def position(xp: ModuleType, name: str, x: Any, axis: int, keepdims: bool) -> Any:
+    """argmax or argmin: the standard leaves open what they make of NaN, max and min do not.
+
+    In the library's own dtype of indices: int64, where it has that.
+    """
+    best = getattr(xp, name.removeprefix("arg"))(x, axis=axis, keepdims=True)
+    # CuPy's own argmax may give a NaN that is not the first: its threads meet them in any order
+    found = (x == best) | (x != x)
+    return xp.argmax(xp.astype(found, xp.uint8), axis=axis, keepdims=keepdims)
 
 
 def index_key(key: tuple[Any, ...]) -> tuple[Any, ...]:

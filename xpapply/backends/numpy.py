@@ -69,6 +69,8 @@ class _NumPy:
         self, op: str, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, out: Any
     ) -> np.ndarray:
         reduction = getattr(np, op)
+        if op in ("argmax", "argmin"):
+            return reduction(x, axis[0], out, keepdims=keepdims)  # type: ignore[no-any-return]
         if op in ("sum", "prod"):
             return reduction(x, axis=axis, keepdims=keepdims, out=out, dtype=x.dtype)  # type: ignore[no-any-return]
         return reduction(x, axis=axis, keepdims=keepdims, out=out)  # type: ignore[no-any-return]

@@ -75,6 +75,8 @@ class _Torch:
     ) -> torch.Tensor:
         if not axis:  # torch takes no axes for all axes
             return x if out is None else out.copy_(x)
+        if op in ("argmax", "argmin"):
+            return getattr(torch, op)(x, axis[0], keepdims, out=out)  # type: ignore[no-any-return]
         if op in ("max", "min"):
             return getattr(torch, f"a{op}")(x, axis, keepdims, out=out)  # type: ignore[no-any-return]
         if op == "prod":  # one axis at a time

@@ -281,8 +281,10 @@ XP_FN void xp_meet() {  // the four warps
 }
 """
 
-COPIES = """
-// Bulk copies to shared memory, and waiting for them.
+STREAM = """
+// Weights that do not fit in shared memory come in chunks, through stages: one warp copies, the
+// others wait for a stage to be full and say when it may be filled again.
+__shared__ u64 xp_full[XP_STAGES], xp_empty[XP_STAGES];
 XP_FN u32 xp_shared(const void* const p) { return (u32)__cvta_generic_to_shared(p); }
 XP_FN void xp_barrier(u64* const b, const int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(xp_shared(b)), "r"(count));
@@ -308,12 +310,6 @@ XP_FN void xp_bulk(const void* const to, const void* const from, const int bytes
     "[%0], [%1], %2, [%3];"
     ::"r"(xp_shared(to)), "l"(from), "r"(bytes), "r"(xp_shared(full)) : "memory");
 }
-"""
-
-STREAM = """
-// Weights that do not fit in shared memory come in chunks, through stages: one warp copies, the
-// others wait for a stage to be full and say when it may be filled again.
-__shared__ u64 xp_full[XP_STAGES], xp_empty[XP_STAGES];
 XP_FN void xp_copy(const unsigned char* const ring, const unsigned char* const from,
                    const int (&chunk)[2], u32& stage, u32& phase) {
   xp_await(xp_empty + stage, phase);

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..ir.graph import Graph
-from ..ir.ops import OPS
+from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC, Region
 from .cxx import HELPERS, TYPES, literal, statements
 from .rows import RowFunction, prepare, row_function
@@ -385,9 +385,11 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
         return None
     dependent = graph.dependent()
     reductions = [
-        i for i, n in enumerate(nodes) if dependent[i] and (n.op == "einsum" or n.op in _IDENTITY)
+        i
+        for i, n in enumerate(nodes)
+        if dependent[i] and (n.op == "einsum" or OPS[n.op].kind is Kind.REDUCTION)
     ]
-    if len(reductions) != 1:
+    if len(reductions) != 1 or nodes[reductions[0]].op not in ("einsum", *_IDENTITY):
         return None
     at = reductions[0]
     node = nodes[at]

@@ -634,6 +634,9 @@ XPAPPLY_INLINE void {self.name}(
             first = self._at(n.args[0], f"{name}[j * {count}]")
             other = self._at(n.args[0], f"{name}[j * {count} + c]")
             step = OPS[n.op].c.format("s", "e")
+            if OPS[n.op].result != "same":
+                self._position(i, first, other, count)
+                return
             self._loop(
                 self._size(i),
                 [
@@ -667,6 +670,27 @@ XPAPPLY_INLINE void {self.name}(
             source = np.broadcast_to(source, attrs["shape"])
         index = "j" if n.op == "reshape" else self._table(source, str(i))
         self._loop(self._size(i), [f"v{i}[j][r] = {self._at(n.args[0], index)};"])
+
+    def _position(self, i: int, first: str, other: str, count: int) -> None:
+        """argmax or argmin: where the number stands that no later one takes the place of."""
+        n = self.graph.nodes[i]
+        dtype = self.graph.nodes[n.args[0]].aval.dtype
+        # the dtype of the numbers, not T: a float64 input may be all that is float64
+        ctype = "float" if dtype == "float16" else TYPES[dtype]
+        replaces = OPS[n.op].c.format("s", "e")
+        self._loop(
+            self._size(i),
+            [
+                f"{ctype} s = {first};",
+                "int at = 0;",
+                UNROLL,
+                f"for (int c = 1; c < {count}; ++c) {{",
+                f"  const {ctype} e = {other};",
+                f"  if ({replaces}) {{ s = e; at = c; }}",
+                "}",
+                f"v{i}[j][r] = at;",
+            ],
+        )
 
     def _einsum(self, i: int, subscripts: str, shapes: list[tuple[int, ...]]) -> None:
         sources, _, result = subscripts.partition("->")

@@ -38,8 +38,6 @@ _MOST_TILES = 16
 """Tiles of 8 features that a spread value may have whole in registers; wider ones pass by."""
 _MOST_STEPS = 16
 """Steps of 16 features that a product's left factor may have: what registers hold."""
-_INBOX_STAGES, _INBOX_BYTES = 4, 16 << 10
-"""Tiles of the input that are on their way to shared memory, and how large one may be."""
 _LONG_SUM = 8
 """Steps from which a sum is added up in two parts."""
 _RESERVED = 16 << 10
@@ -197,7 +195,6 @@ class _Writer:
         self.stored = False  # results were stored where they were computed
         self.wide: dict[int, bool] = {}  # wide products: whether their chunks come twice with care
         self.passed: set[int] = set()  # regions that wide products took along
-        self.inbox = 0  # bytes of a tile of the input in shared memory
         self.streams = self._all_factors() > target.shared - _RESERVED
         self.known: dict[tuple[int, Slots | None], int] = {}
         self.instructions: set[int] = set()  # tiles of wgmma
@@ -1037,6 +1034,11 @@ class _Writer:
         """Which of a lane's slices number (m, h) is, after the first."""
         return "2 * m + h" if self.access.rows else "m * XP_STEP + 8 * h"
 
+    @property
+    def _even(self) -> bool:
+        """Whether all slices of a tile have the batch dims before the axis in common."""
+        return self.access.even and EVEN % (16 * self.target.warps * self.m) == 0
+
     def _fetch(self) -> list[str]:
         """Statements that read the input of a tile into `ahead`."""
         access, n = self.access, self._size(self.graph.entry)
@@ -1057,32 +1059,8 @@ class _Writer:
             *self._read(x, n, stride),
             "}",
         ]
-        if self.inbox:
-            # a last tile may have fewer slices than places
-            return [
-                "xp_await(came + in_stage, in_phase);",
-                f"const IN* const box = (const IN*)(inbox + in_stage * {self.inbox});",
-                "const I there = (I)n_slices - tile * XP_SLICES;",
-                "if (there >= XP_SLICES) {",
-                f"  const IN* const corner = box + own * {n} + {start};",
-                f"  {loop} {{",
-                f"    const IN* const p = corner + ({self._slice}) * {n};",
-                *self._read(x, n, stride),
-                "  }",
-                "} else {",
-                f"  {loop} {{",
-                f"    const I row = own + {self._slice};",
-                f"    const IN* const p = box + (row < there ? row : there - 1) * {n} + {start};",
-                *self._read(x, n, stride),
-                "  }",
-                "}",
-                "__syncwarp();",
-                "if (lane == 0) xp_release(taken + in_stage);",
-                f"xp_next<{_INBOX_STAGES}>(in_stage, in_phase);",
-            ]
         small = x.slots is None or x.tiles <= 8  # twice the text is compiled twice as long
-        if access.even and EVEN % (16 * self.target.warps * self.m) == 0:
-            # all slices of a tile have the batch dims before the axis in common
+        if self._even and small:
             return [
                 "const I before = tile * XP_SLICES / (I)n_behind;",
                 "const I behind = tile * XP_SLICES - before * (I)n_behind + own;",
@@ -1177,7 +1155,7 @@ class _Writer:
         if v.slots is not None and [k for k in v.slots if k >= 0] != list(range(n)):
             raise _Refused("a result that is the input, or joined from pieces")
         row, group = "row * (I)o_row", []
-        if self.access.even and EVEN % (16 * self.target.warps * self.m) == 0:
+        if self._even:
             group = [
                 "const I before = now * XP_SLICES / (I)n_behind;",
                 "const I apart = before * (I)o_group - before * (I)n_behind;",
@@ -1238,14 +1216,11 @@ class _Writer:
         trusting, careful = self._versions()
         store = [] if self.stored else self._store(v)
         done = "--rounds == 0" if self._copies else "tile >= tiles"
-        # the input of a tile comes one tile ahead, or, to shared memory, several
+        # the input of a tile is read one tile ahead
         head, tail = ["#pragma unroll 1\nfor (;;) {"], "}"
         take = ["const I now = tile;", "tile += stride;", *self.take]
         first: list[str] = []
-        if self.inbox:
-            first = ["wanted = tile;"] + ["request();"] * (_INBOX_STAGES - 1)
-            head, take = [*head, "fetch();"], [*take, "request();"]
-        elif prefetch:
+        if prefetch:
             first, take = ["fetch();"], [*take, "fetch();"]
         else:
             head = [*head, "fetch();"]
@@ -1364,14 +1339,6 @@ class _Writer:
         spill = self.spill * threads * groups
         staged = floats if self.streams else size  # bytes copied at the start
         shared, stages = staged + spill, 0
-        box_at = -(-shared // 128) * 128
-        self.inbox = 0
-        if target.core == "wgmma" and access.vector and access.dense and not self.streams:
-            bytes_ = 16 * target.warps * m * entry.size * np.dtype(graph.input.dtype).itemsize
-            room = target.shared - 4096 - box_at
-            if bytes_ <= _INBOX_BYTES and bytes_ * _INBOX_STAGES * groups <= room:
-                self.inbox = bytes_
-                shared = box_at + bytes_ * _INBOX_STAGES * groups
         stage = -(-self.stage // 128) * 128
         if self._copies:
             stages = min(4, (target.shared - 1024 - shared) // stage)
@@ -1398,38 +1365,8 @@ class _Writer:
         if spill:
             setup.append(f"uint4* const spill = (uint4*)(shared + {staged});")
         begin = ["if (tile >= tiles) return;"]
-        if self.inbox:
-            count = groups * _INBOX_STAGES
-            core.append(cores.COPIES)
-            setup += [
-                f"__shared__ u64 xp_came[{count}], xp_taken[{count}];",
-                f"if (threadIdx.x < {count}) {{",
-                "  xp_barrier(xp_came + threadIdx.x, 1);",
-                f"  xp_barrier(xp_taken + threadIdx.x, {target.warps});",
-                "}",
-                'asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");',
-            ]
-            here = f"threadIdx.x / XP_THREADS * {_INBOX_STAGES}"
-            begin += [
-                f"const unsigned char* const inbox = shared + {box_at} + {here} * {self.inbox};",
-                f"u64 *const came = xp_came + {here}, *const taken = xp_taken + {here};",
-                "u32 in_stage = 0, in_phase = 0, out_stage = 0, out_phase = 1;",
-                "I wanted = tile;",
-                "const auto request = [&]() {",
-                "  if (wanted < tiles && threadIdx.x % XP_THREADS == 0) {",
-                "    const I there = (I)n_slices - wanted * XP_SLICES;",
-                "    xp_await(taken + out_stage, out_phase);",
-                f"    xp_bulk(inbox + out_stage * {self.inbox},",
-                f"      x + wanted * XP_SLICES * (I){entry.size},",
-                "      (there < XP_SLICES ? (int)there : XP_SLICES)"
-                f" * {self.inbox // (16 * target.warps * m)}, came + out_stage);",
-                "  }",
-                "  wanted += stride;",
-                f"  xp_next<{_INBOX_STAGES}>(out_stage, out_phase);",
-                "};",
-            ]
         if self._copies:
-            core += [cores.COPIES, cores.STREAM, *self._chunks()]
+            core += [cores.STREAM, *self._chunks()]
             setup += [
                 f"unsigned char* const ring = shared + {staged + spill};",
                 "const u64 ring_at = xp_descriptor(ring);",

@@ -173,7 +173,13 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
             shape = tuple(1 if a in axes else n for a, n in enumerate(first.shape))
         else:
             shape = tuple(n for a, n in enumerate(first.shape) if a not in axes)
-        return ShapeDtype(shape, first.dtype)
+        if row.result == "same":
+            return ShapeDtype(shape, first.dtype)
+        if len(axes) != 1:  # positions are counted along an axis
+            raise TraceError(f"{op} of shape {first.shape} along axes {axes}: it takes one axis")
+        if first.shape[axes[0]] == 0:
+            raise TraceError(f"{op} of no numbers, shape {first.shape}")
+        return ShapeDtype(shape, row.result)
     if row.kind is Kind.CONTRACTION:
         subscripts = attrs["subscripts"]
         sizes = _letters(subscripts, [a.shape for a in avals])

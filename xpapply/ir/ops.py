@@ -44,13 +44,16 @@ class Op:
         One line for the docs.
     c : str
         C++ expression of the operands ``{0}``, ``{1}`` ...; ``T`` is their type. It
-        spells NaN out: a comparison with NaN is false in C++ as in NumPy.
+        spells NaN out: a comparison with NaN is false in C++ as in NumPy. For a
+        reduction: how ``{1}`` joins what has come of the numbers before it; for argmax
+        and argmin whether the number ``{1}`` takes the place of ``{0}``.
     api : str
         Name in the array API standard, where it differs.
     torch : tuple of str
         Further names of the op in torch.
     result : str
-        dtype of the result: "same" as the operands or "bool".
+        dtype of the result: "same" as the operands, "bool", "int64", or "attr": the
+        attribute `dtype`.
     define : callable
         For a composite: the definition, on `Value` operands and keyword attributes.
     domain : tuple of float
@@ -175,6 +178,20 @@ _ROWS = [
     Op("prod", _R, "product", c="({0} * {1})", domain=(-2, 2)),
     Op("max", _R, "largest, NaN wins", c="({0} > {1} || {0} != {0} ? {0} : {1})", torch=("amax",)),
     Op("min", _R, "smallest, NaN wins", c="({0} < {1} || {0} != {0} ? {0} : {1})", torch=("amin",)),
+    Op(
+        "argmax",
+        _R,
+        "position of the largest: of the first NaN, else of the first of equal ones",
+        c="({1} > {0} || ({1} != {1} && {0} == {0}))",
+        result="int64",
+    ),
+    Op(
+        "argmin",
+        _R,
+        "position of the smallest: of the first NaN, else of the first of equal ones",
+        c="({1} < {0} || ({1} != {1} && {0} == {0}))",
+        result="int64",
+    ),
     # contraction
     Op("einsum", Kind.CONTRACTION, "sum of products; a product with a weight matrix is nm,m->n"),
     # layout

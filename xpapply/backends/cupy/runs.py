@@ -15,6 +15,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ... import namespace
 from ...codegen import chain
 from ...codegen.kernels import (
     THREADS,
@@ -34,6 +35,7 @@ from ...ir.ops import OPS
 from ...ir.rewrite import Region
 from ...memory import Limited
 from ...program import Program
+from ..array_api import position
 from . import module
 
 _BLOCKS_PER_SM = 16
@@ -281,6 +283,9 @@ class Calls:
         return out
 
     def reduce(self, op: str, x: Any, axis: tuple[int, ...], keepdims: bool, out: Any) -> Any:
+        if op in ("argmax", "argmin"):
+            found = position(namespace.compat(x), op, x, axis[0], keepdims)
+            return found if out is None else self.cast(found, "int64", out)
         return getattr(cupy, op)(x, axis=axis, keepdims=keepdims, out=out)
 
     def weights(self, w: Any) -> Any:

@@ -181,6 +181,19 @@ def _reduction(op: str) -> Callable[..., Value]:
     return lowered
 
 
+def _position(op: str) -> Callable[..., Value]:
+    def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
+        if not isinstance(a, Value) or a.dtype not in _FLOATS:
+            raise UnsupportedError(f"{op} of integers")
+        if axis is None or not a.shape:
+            flat = lowering.shaped(a, (int(np.prod(a.shape)),))
+            found = lowering.op(op, flat, axis=(0,), keepdims=False)
+            return lowering.shaped(found, (1,) * len(a.shape)) if keepdims else found
+        return lowering.op(op, a, axis=_axes(a, int(axis)), keepdims=bool(keepdims))
+
+    return lowered
+
+
 def _mean(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
     x = _floats(lowering, a)
     return lowering.op("mean", x, axis=_axes(x, axis), keepdims=bool(keepdims))
@@ -298,6 +311,9 @@ def _joined(stack: bool) -> Callable[..., Value]:
 def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
     if any(isinstance(k, (np.ndarray, bool)) for k in key):
         raise UnsupportedError("an index by an array")
+    parts = [p for k in key for p in ((k.start, k.stop, k.step) if isinstance(k, slice) else (k,))]
+    if any(isinstance(p, (Value, Ref)) for p in parts):
+        raise UnsupportedError("an index that is computed from the slice")
     if Ellipsis in [k for k in key if not isinstance(k, Value)]:
         at = next(i for i, k in enumerate(key) if k is Ellipsis)
         used = sum(k is not None and k is not Ellipsis for k in key)
@@ -356,6 +372,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.prod": _reduction("prod"),
     "numpy.max": _reduction("max"),
     "numpy.min": _reduction("min"),
+    "numpy.argmax": _position("argmax"),
+    "numpy.argmin": _position("argmin"),
     "numpy.mean": _mean,
     "numpy.var": _var,
     "numpy.std": _std,

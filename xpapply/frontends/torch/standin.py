@@ -76,6 +76,9 @@ class Recorder:
     def result(self, x: Any) -> tuple[Value, torch.dtype]:
         """What forward returned."""
         if isinstance(x, (tuple, list)) and x:
+            dtypes = {y.dtype for y in x if isinstance(y, (StandIn, torch.Tensor))}
+            if torch.int64 in dtypes and len(dtypes) > 1:  # NumPy and torch promote differently
+                raise TraceError("forward returns indices beside other values")
             x = torch.stack(list(x)) if any(isinstance(y, StandIn) for y in x) else x
         if isinstance(x, StandIn):
             return x.value, x.dtype
@@ -443,6 +446,8 @@ def _layer_norm(
     bias: Any = None,
     eps: float = 1e-5,
 ) -> StandIn:
+    if not input.dtype.is_floating_point:
+        raise TraceError(f"layer_norm of {input.dtype} values")
     axes = tuple(range(input.ndim - len(normalized_shape), input.ndim))
     if tuple(input.shape[-len(axes) :]) != tuple(normalized_shape):
         raise InputError(
@@ -496,8 +501,11 @@ def _reduction(name: str) -> Callable[..., StandIn]:
     def rule(
         r: Recorder, input: StandIn, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
     ) -> StandIn:
-        if name in ("max", "min") and dim is not None:
-            raise TraceError(f"{name} along a dim gives indices too: use a{name}")
+        if name in _EXTREMES and isinstance(dim, (torch.Tensor, StandIn)):  # torch.max(a, b)
+            return _rows()[f"{name}imum"](r, input, dim)
+        if name in _EXTREMES and dim is not None:
+            values, indices = (rule(r, input, dim, keepdim) for rule in _EXTREMES[name])
+            return getattr(torch.return_types, name)((values, indices))
         dtype = dtype or input.dtype
         if not dtype.is_floating_point and name in ("sum", "prod", "mean"):
             raise TraceError(f"{name} of {dtype} values gives integers")
@@ -521,6 +529,31 @@ def _amax(name: str) -> Callable[..., StandIn]:
     return rule
 
 
+def _position(name: str) -> Callable[..., StandIn]:
+    """argmax and argmin; of all numbers where no dim is given."""
+
+    def rule(r: Recorder, input: StandIn, dim: int | None = None, keepdim: bool = False) -> StandIn:
+        if input.dtype == torch.bool:
+            raise TraceError(f"{name} of truth values")
+        if not input.ndim:
+            raise TraceError(f"{name} of one number")
+        x = input.value
+        if dim is None:
+            y = r.builder.op("reshape", x, shape=(input.shape.numel(),))
+            y = r.builder.op(name, y, axis=(0,), keepdims=False)
+            if keepdim:
+                y = r.builder.op("reshape", y, shape=(1,) * input.ndim)
+        else:
+            y = r.builder.op(name, x, axis=(_axis(dim, input.ndim),), keepdims=keepdim)
+        return _like(r, y, torch.int64, input.device)
+
+    return rule
+
+
+_EXTREMES = {k: (_amax(k), _position(f"arg{k}")) for k in ("max", "min")}
+"""What ``torch.max(x, dim)`` gives: values and indices."""
+
+
 def _var(
     r: Recorder,
     input: StandIn,
@@ -533,6 +566,8 @@ def _var(
     if isinstance(dim, bool):  # the overload x.var(unbiased)
         unbiased, dim = dim, None
     correction = float(unbiased) if correction is None else correction
+    if not input.dtype.is_floating_point:
+        raise TraceError(f"the variance of {input.dtype} values")
     if not _axes(dim, input.ndim):
         raise TraceError("the variance of one number")
     y = r.builder.op(
@@ -566,16 +601,22 @@ def _clamp(r: Recorder, input: StandIn, min: Any = None, max: Any = None) -> Sta
     return input if max is None else _rows()["minimum"](r, input, max)
 
 
+def _in_one(r: Recorder, tensors: Sequence[Any], dtype: torch.dtype) -> list[Value]:
+    """Values in one dtype; those that have it may be indices, which nothing is cast to."""
+    has = [isinstance(t, StandIn) and t.dtype == dtype for t in tensors]
+    return [t.value if h else r.value(t, dtype) for t, h in zip(tensors, has, strict=True)]
+
+
 def _cat(r: Recorder, tensors: Sequence[Any], dim: int = 0) -> StandIn:
     dtype = _joined(tensors)
-    values = [r.value(t, dtype) for t in tensors]
+    values = _in_one(r, tensors, dtype)
     y = r.builder.op("concat", *values, axis=_axis(dim, len(values[0].shape)))
     return _like(r, y, dtype, _device(tensors))
 
 
 def _stack(r: Recorder, tensors: Sequence[Any], dim: int = 0) -> StandIn:
     dtype = _joined(tensors)
-    values = [r.value(t, dtype) for t in tensors]
+    values = _in_one(r, tensors, dtype)
     shape = values[0].shape
     axis = _axis(dim, len(shape) + 1)
     key = (*((None, None, None),) * axis, None)
@@ -761,6 +802,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "min": _reduction("min"),
     "amax": _amax("max"),
     "amin": _amax("min"),
+    "argmax": _position("argmax"),
+    "argmin": _position("argmin"),
     "var": _var,
     "std": _std,
     "pow": _pow,
@@ -792,6 +835,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "type_as": _to,
     "float": _to_dtype(torch.float32),
     "double": _to_dtype(torch.float64),
+    "long": _to_dtype(torch.int64),
     "half": _to_dtype(torch.float16),
     "bfloat16": _to_dtype(torch.bfloat16),
     "contiguous": _same,
