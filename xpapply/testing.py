@@ -432,10 +432,10 @@ def _positions(x: np.ndarray, e: np.ndarray, u: float) -> np.ndarray:
     """
     low, high = x - SAFETY * e, x + SAFETY * e
     largest = _largest(u)  # beyond it a number may be infinite
-    low = np.where(np.isfinite(x), np.minimum(low, largest), x)
-    high = np.where(np.isfinite(x) & (high > largest), np.inf, high)
-    nan = np.isnan(x)
-    low, high = (np.where(nan, np.inf, v) for v in (low, high))
+    low = np.where(low < -largest, -np.inf, np.minimum(low, largest))
+    high = np.where(high > largest, np.inf, np.maximum(high, -largest))
+    infinite, nan = np.isinf(x), np.isnan(x)
+    low, high = (np.where(infinite, x, np.where(nan, np.inf, v)) for v in (low, high))
     # found where none before it is surely as large, and none behind it surely larger
     none = np.full((1, *x.shape[1:]), -np.inf)
     before = np.maximum.accumulate(np.concatenate([none, low]), axis=0)[:-1]

@@ -15,6 +15,7 @@ and copied to shared memory once per block.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -113,8 +114,8 @@ class Value:
 class TensorKernel:
     """Source and launch of a kernel; `pack` lays the weights out for it.
 
-    The arguments are the array, the weights, the output, and the same numbers
-    as for a `NetworkKernel`, each of 64 bits.
+    The arguments are the array, the weights, the output, and those of the numbers
+    of `geometry` and `placement` that `arguments` names, each of 64 bits.
     """
 
     source: str
@@ -130,8 +131,10 @@ class TensorKernel:
     """threads of a block beside those that take tiles"""
     shared: int
     """bytes of shared memory per block"""
-    packing: Slots | None
-    """what `pack` depends on beside the graph: where the input's features lie"""
+    arguments: tuple[int, ...]
+    """which of the numbers are arguments; the text has the others"""
+    packing: bool
+    """what `pack` depends on beside the graph: whether four features of the input are one load"""
     _graph: Graph = field(repr=False)
     _size: int = field(repr=False)
     _pieces: list[tuple[int, Callable[[Constants], np.ndarray]]] = field(repr=False)
@@ -1324,6 +1327,22 @@ class _Writer:
         """Whether the warps that copy give registers away."""
         return self._arrangement()[1] == 2
 
+    def _numbers(self) -> tuple[list[str], dict[str, int]]:
+        """Names of the numbers of `geometry` and `placement`, and the values that are known."""
+        access, n = self.access, self._size(self.graph.entry)
+        names = ["n_slices", "n_behind", "s_m"]
+        for d, count in (("b", access.before), ("c", access.behind)):
+            names += [f"{k}_{d}{i}" for i in range(count) for k in "ns"]
+        names += ["o_row", "o_j", *(["n_group", "o_group"] if access.grouped else [])]
+        fixed: dict[str, int] = {}
+        if access.behind:
+            fixed["o_row"] = 1
+        else:
+            fixed |= {"n_behind": 1, "o_row": math.prod(self.graph.result.shape), "o_j": 1}
+        if access.dense:
+            fixed |= {"s_c0": 1} if access.behind else {"s_b0": n, "s_m": 1}
+        return names, fixed
+
     def _finish(self) -> TensorKernel:
         graph, access, target, m = self.graph, self.access, self.target, self.m
         watch = 0
@@ -1348,10 +1367,6 @@ class _Writer:
             raise _Refused(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
         ahead = entry.size * 2 if entry.slots is None else entry.tiles * 4
         prefetch = ahead * m <= 64  # more would not fit in registers
-        numbers = ["n_slices", "n_behind", "s_m"]
-        for d, count in (("b", access.before), ("c", access.behind)):
-            numbers += [f"{k}_{d}{i}" for i in range(count) for k in "ns"]
-        numbers += ["o_row", "o_j", *(["n_group", "o_group"] if access.grouped else [])]
         kind = "f16" if self.packing.scaled else "bf16"
         core = [cores.MMA, cores.mma(kind)]
         factors = "shared" if not self.streams else "(const unsigned char*)weights"
@@ -1383,26 +1398,7 @@ class _Writer:
                 *self._copying(floats, watch),
             ]
         name = "xpapply_tensor"
-        source = f"""
-#define XP_LEAST {np.float16(cores.LEAST).view(np.uint16)}u
-#define XP_SLICES {16 * target.warps * m}
-#define XP_STEP {16 * target.warps}
-#define XP_THREADS {threads}
-#define XP_TAKERS {threads * groups}
-#define XP_GROUPS ((blockDim.x - {helpers}) / XP_THREADS)
-#define XP_STAGES {stages}
-#define XP_STAGE_BYTES {stage}
-{cores.LIBRARY}{HELPERS}{chr(10).join(core)}
-typedef {TYPES[graph.input.dtype]} IN;
-typedef {TYPES[graph.result.dtype]} OUT;
-typedef {"long long" if access.wide else "int"} I;
-template <int N> XP_FN xp_vector<IN, N> xp_read(const IN* const p) {{
-  return *(const xp_vector<IN, N>*)p;
-}}
-extern "C" __global__ void __launch_bounds__({groups * threads + helpers}, 1)
-{name}(
-  const IN* __restrict__ const x, const uint4* __restrict__ const weights,
-  OUT* __restrict__ const y, {", ".join(f"const long long {p}" for p in numbers)}) {{
+        body = f"""
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ int xp_first[32];
   #pragma unroll 8
@@ -1423,7 +1419,31 @@ extern "C" __global__ void __launch_bounds__({groups * threads + helpers}, 1)
     {_indented(self._fetch(), 4)}
   }};
   {_indented(self._loops(prefetch, watch), 2)}
+"""
+        numbers, fixed = self._numbers()
+        used = [p for p in numbers if p not in fixed and re.search(rf"\b{p}\b", body)]
+        source = f"""
+#define XP_LEAST {np.float16(cores.LEAST).view(np.uint16)}u
+#define XP_SLICES {16 * target.warps * m}
+#define XP_STEP {16 * target.warps}
+#define XP_THREADS {threads}
+#define XP_TAKERS {threads * groups}
+#define XP_GROUPS ((blockDim.x - {helpers}) / XP_THREADS)
+#define XP_STAGES {stages}
+#define XP_STAGE_BYTES {stage}
+{cores.LIBRARY}{HELPERS}{chr(10).join(core)}
+typedef {TYPES[graph.input.dtype]} IN;
+typedef {TYPES[graph.result.dtype]} OUT;
+typedef {"long long" if access.wide else "int"} I;
+template <int N> XP_FN xp_vector<IN, N> xp_read(const IN* const p) {{
+  return *(const xp_vector<IN, N>*)p;
 }}
+{chr(10).join(f"#define {k} {v}" for k, v in fixed.items())}
+extern "C" __global__ void __launch_bounds__({groups * threads + helpers}, 1)
+{name}(
+  const IN* __restrict__ const x, const uint4* __restrict__ const weights,
+  OUT* __restrict__ const y, {", ".join(f"const long long {p}" for p in used)}) {{
+{body}}}
 """
         pieces = [(4 * at, piece) for at, piece in self.pieces]
         pieces += [(floats + at, piece) for at, piece in self.factor_pieces]
@@ -1436,7 +1456,8 @@ extern "C" __global__ void __launch_bounds__({groups * threads + helpers}, 1)
             groups=groups,
             helpers=helpers,
             shared=shared,
-            packing=entry.slots,
+            arguments=tuple(numbers.index(p) for p in used),
+            packing=self._quads(),
             _graph=graph,
             _size=-(-size // 16) * 16,
             _pieces=pieces,

@@ -52,7 +52,7 @@ def why_not(graph: Graph, like: Any) -> str | None:
 
 def empty(shape: tuple[int, ...], dtype: str, like: Any) -> Any:
     """Memory for results, from CuPy's pool."""
-    with _on(like):
+    with _on(like.device.id):
         return cupy.empty(shape, library_dtype(dtype))
 
 
@@ -95,8 +95,8 @@ class Lowered:
         self._refusal = network_why_not(self.graph)
         self._reduction = reduction_kernel(self.graph)
         self._network = None if self._refusal else Network(self.graph)
-        self._ways_on: dict[int, Callable[[int], list[_Way]]] = {}
         self._chosen = Limited()
+        self._failed: dict[tuple[int, str], str] = {}
 
     @functools.cached_property
     def _chain(self) -> Chain | None:
@@ -114,25 +114,26 @@ class Lowered:
 
     def __call__(self, x: Any, at: int, bound: Weights, out: Any) -> Any:
         """All slices of `x` into `out`; both in memory order."""
-        length = x.shape[at]
-        slices = x.size // max(1, length)
-        with _on(x):
-            if not length:
+        number = x.device.id
+        with _on(number):
+            key = (x.shape, at, number, bound.finite)
+            found: list[_Way] | None = self._chosen.get(key)
+            slices = x.size // max(1, x.shape[at])
+            if not x.shape[at]:
                 self._in_blocks(x, at, slices, bound, out)
                 return out
-            key = (slices, x.device.id, bound.finite)
-            ways: list[_Way] | None = self._chosen.get(key)
-            if ways is None:
-                ways = self._chosen[key] = self._ways(x.device.id, slices, bound.finite)
+            if found is None:
+                found = self._chosen[key] = self._ways(number, slices, bound.finite)
             while True:
                 try:
-                    ways[0].run(x, at, slices, bound, out)
+                    found[0].run(x, at, slices, bound, out)
                     return out
-                except (RuntimeError, cupy.cuda.driver.CUDADriverError):
-                    if len(ways) == 1:
+                except (RuntimeError, cupy.cuda.driver.CUDADriverError) as error:
+                    if len(found) == 1:
                         raise
-                    # it does not compile or launch on this device: the next way from now on
-                    ways.pop(0)
+                    # it does not compile or launch here: the next way from now on
+                    self._failed[number, found[0].what] = str(error).strip().partition("\n")[0]
+                    found.pop(0)
 
     def outlook(self, x: Any) -> cost.Outlook:
         """What would run on an array, what that takes, and why nothing faster."""
@@ -161,9 +162,9 @@ class Lowered:
             reduction = self._reduction
             run = functools.partial(self._reduce, reduction)
             ways.append(_Way("one ReductionKernel", 0.0, None, run))
-        refusal = self._tensor_refusal(number)
         words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
         what = f"one kernel on tensor cores for all layers ({words[precision]})"
+        refusal = self._failed.get((number, what)) or self._tensor_refusal(number)
         seconds = 0.0 if refusal else cost.tensor(graph, slices, device, precision)
         ways.append(_Way(what, seconds, refusal, self._tensor_run(number)))
         what = "one ElementwiseKernel for all layers, activations in registers"
@@ -243,9 +244,8 @@ def _tensor_why_not(graph: Graph, target: tensor.Target) -> str | None:
 _NOTHING = nullcontext()
 
 
-def _on(x: Any) -> Any:
-    """The device of an array made current; most often it is."""
-    number = x.device.id
+def _on(number: int) -> Any:
+    """A device made current; most often it is."""
     if cupy.cuda.runtime.getDevice() == number:
         return _NOTHING
     return cupy.cuda.Device(number)

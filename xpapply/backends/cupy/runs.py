@@ -89,29 +89,31 @@ class Tensor:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
-        self._numbers = math.prod(graph.result.shape)
         self._known = Limited()
 
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
         start = x.data.ptr
-        number = x.device.id
-        key = (x.shape, x.strides, at, start % 16, number)
+        key = (x.shape, x.strides, at, start % 16, x.device.id)
         found = self._known.get(key)
         if found is None:
-            access, numbers = geometry(x.shape, x.strides, x.itemsize, start, at, out.size)
-            text = _tensor_kernel(self.graph, access, self.target)
-            kernel = module.function(text.source, text.name, number, text.shared)
-            numbers += placement(access, numbers[1], self._numbers)
-            tiles = -(-slices // text.slices)
-            # few tiles spread over all multiprocessors
-            multiprocessors = module.device(number).multiprocessors
-            groups = min(text.groups, -(-tiles // multiprocessors))
-            grid = (min(multiprocessors, -(-tiles // groups)),)
-            found = (kernel, text, numbers, grid, (groups * text.threads + text.helpers,))
-            self._known[key] = found
-        kernel, text, numbers, grid, block = found
-        weights = bound.packed(self, text)
-        kernel(grid, block, (start, weights, out.data.ptr, *numbers), text.shared)
+            found = self._known[key] = self._launch(x, at, slices, out.size)
+        kernel, text, grid, block, numbers = found
+        kernel(grid, block, (start, bound.packed(self, text), out.data.ptr, *numbers), text.shared)
+
+    def _launch(self, x: Any, at: int, slices: int, outputs: int) -> tuple[Any, ...]:
+        """A kernel for arrays laid out like `x`, and all that does not change between calls."""
+        number = x.device.id
+        access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
+        numbers += placement(access, numbers[1], math.prod(self.graph.result.shape))
+        text = _tensor_kernel(self.graph, access, self.target)
+        kernel = module.function(text.source, text.name, number, text.shared)
+        tiles = -(-slices // text.slices)
+        # few tiles spread over all multiprocessors
+        multiprocessors = module.device(number).multiprocessors
+        groups = min(text.groups, -(-tiles // multiprocessors))
+        grid = (min(multiprocessors, -(-tiles // groups)),)
+        block = (groups * text.threads + text.helpers,)
+        return kernel, text, grid, block, tuple(numbers[k] for k in text.arguments)
 
 
 class Chain:
