@@ -39,6 +39,19 @@ def products(text, consts) -> list[Product]:
     return [_product(part, packed[floats:], numbers, text.target) for part in parts]
 
 
+def features(text, n: int) -> np.ndarray:
+    """The feature of the input in each place, 8 per tile; -1 for none.
+
+    With loads of four numbers lane t reads the features 4 t to 4 t + 3 of 16: the first
+    two are its pair of the first tile, the others of the second.
+    """
+    places = np.arange(-(-n // 8) * 8)
+    if text.packing:
+        pair, tile, lane = places % 2, places // 8, places % 8 // 2
+        return 16 * (tile // 2) + 4 * lane + 2 * (tile % 2) + pair
+    return np.where(places < n, places, -1)
+
+
 def _product(part: str, factors: np.ndarray, numbers: np.ndarray, target) -> Product:
     steps = int(re.match(r"u32 p\d+_hi\[\d+\]\[(\d+)\]", part)[1])
     both, scaled = target.precision == "highest", target.precision != "medium"
@@ -146,8 +159,8 @@ def _run(text, consts, net, x: np.ndarray, careful: bool) -> np.ndarray:
             value = _plain(w, b, value)
         else:
             p = done.pop(0)
-            if first and text.packing is not None:
-                slots = np.array(text.packing)
+            if first:
+                slots = features(text, w.shape[1])
                 placed = np.zeros((len(value), len(slots)), np.float32)
                 placed[:, slots >= 0] = value[:, slots[slots >= 0]]
                 value = placed

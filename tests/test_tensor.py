@@ -306,7 +306,7 @@ def one_product(w, core, precision="highest", access=COLUMNS):
     net = xpapply.MLP([np.asarray(w, "f")])
     text, graph = kernel(net, w.shape[1], core, precision, access)
     (found,) = tensor_packing.products(text, graph.consts)
-    return found, np.array(text.packing)
+    return found, tensor_packing.features(text, w.shape[1])
 
 
 def powers_of_two(x):
