@@ -149,14 +149,14 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
 
 
 def position(xp: ModuleType, name: str, x: Any, axis: int, keepdims: bool) -> Any:
-    """argmax or argmin: the standard leaves open what they make of NaN, max and min do not.
+    """argmax or argmin with NaN spelled out, which the standard leaves open.
 
-    In the library's own dtype of indices: int64, where it has that.
+    CuPy's own may give a NaN that is not the first, and JAX's max may lose one.
+    The result has the library's own dtype of indices: int64, where it has that.
     """
     best = getattr(xp, name.removeprefix("arg"))(x, axis=axis, keepdims=True)
-    # CuPy's own argmax may give a NaN that is not the first: its threads meet them in any order
-    found = (x == best) | (x != x)
-    return xp.argmax(xp.astype(found, xp.uint8), axis=axis, keepdims=keepdims)
+    found, nan = (xp.astype(y, xp.uint8) for y in (x == best, x != x))
+    return xp.argmax(found + 2 * nan, axis=axis, keepdims=keepdims)
 
 
 def index_key(key: tuple[Any, ...]) -> tuple[Any, ...]:

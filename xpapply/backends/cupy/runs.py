@@ -15,7 +15,6 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ... import namespace
 from ...codegen import chain
 from ...codegen.kernels import (
     THREADS,
@@ -35,7 +34,6 @@ from ...ir.ops import OPS
 from ...ir.rewrite import Region
 from ...memory import Limited
 from ...program import Program
-from ..array_api import position
 from . import module
 
 _BLOCKS_PER_SM = 16
@@ -286,8 +284,10 @@ class Calls:
 
     def reduce(self, op: str, x: Any, axis: tuple[int, ...], keepdims: bool, out: Any) -> Any:
         if op in ("argmax", "argmin"):
-            found = position(namespace.compat(x), op, x, axis[0], keepdims)
-            return found if out is None else self.cast(found, "int64", out)
+            # CuPy's own may give a NaN that is not the first: its threads meet them in any order
+            best = getattr(cupy, op.removeprefix("arg"))(x, axis=axis, keepdims=True)
+            found, nan = (y.view("int8") for y in (x == best, x != x))
+            return cupy.argmax(found + 2 * nan, axis=axis[0], out=out, keepdims=keepdims)
         return getattr(cupy, op)(x, axis=axis, keepdims=keepdims, out=out)
 
     def weights(self, w: Any) -> Any:

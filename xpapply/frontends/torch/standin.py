@@ -48,6 +48,8 @@ class Recorder:
 
     def number(self, x: float, dtype: torch.dtype) -> Value:
         """A number beside values of `dtype`."""
+        if dtype == torch.int64:
+            return self.builder.scalar(x, "int64")
         if dtype not in _IR_DTYPES:
             raise TraceError(f"{dtype} values inside a network ({user_line()})")
         return self.builder.scalar(x, _IR_DTYPES[dtype])
@@ -306,6 +308,8 @@ def _elementwise(name: str) -> Callable[..., StandIn]:
         for i, x in enumerate(operands):
             if isinstance(x, (bool, int, float)):
                 values.append(r.number(x, dtype))
+            elif isinstance(x, StandIn) and x.dtype == torch.int64 == dtype:
+                values.append(x.value)  # positions are compared with each other
             else:
                 condition = name == "where" and i == 0
                 values.append(r.value(x, torch.bool if condition else dtype))
