@@ -48,7 +48,8 @@ def drawn(data, xp, network, **how):
 @given(data=st.data())
 def test_networks(xp, torch, data):
     names = activations(xp, testing.ACTIVATIONS)
-    net, axis, arr = drawn(data, xp, lambda m: testing.networks(m, activations=names))
+    draw = functools.partial(testing.networks, activations=names, labels=True)
+    net, axis, arr = drawn(data, xp, draw)
     with xp():
         assert_parity(xp.module(net), axis, xp.array(arr))
 
@@ -58,7 +59,8 @@ def test_special_values(quick_xp, torch, data):
     """NaN, infinities, signed zeros and subnormals, and sizes from 1e-30 to 1e30."""
     names = activations(quick_xp, testing.ACTIVATIONS)
     how = {"special": True, "exponents": (-30, 30)}
-    net, axis, arr = drawn(data, quick_xp, lambda m: testing.networks(m, activations=names), **how)
+    draw = functools.partial(testing.networks, activations=names, labels=True)
+    net, axis, arr = drawn(data, quick_xp, draw, **how)
     with quick_xp():
         assert_parity(quick_xp.module(net), axis, quick_xp.array(arr))
 
@@ -77,7 +79,9 @@ def test_mlps(quick_xp, data):
 @given(data=st.data())
 def test_parameter_dtypes(quick_xp, torch, dtype, data):
     names = activations(quick_xp, testing.ACTIVATIONS)
-    draw = functools.partial(testing.networks, max_depth=3, dtype=dtype, activations=names)
+    labels = dtype in parameter_dtypes(quick_xp)  # they have no such dtype
+    how = {"max_depth": 3, "dtype": dtype, "labels": labels}
+    draw = functools.partial(testing.networks, activations=names, **how)
     net, axis, arr = drawn(data, quick_xp, draw)
     with quick_xp():
         if dtype in parameter_dtypes(quick_xp):
