@@ -79,7 +79,7 @@ class Engine:
     def look_at(self, seen: Any, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
         if hasattr(self.lowered, "outlook"):
-            found = self.lowered.outlook(seen)
+            found = self.lowered.outlook(seen, self._bound.graph.consts)
             self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
             self.floor, self.expected = found.floor, found.expected
             reasons += found.refused

@@ -17,7 +17,7 @@ by its own power of two, so that every finite input keeps its accuracy.
 from __future__ import annotations
 
 LEAST = 4.0
-"""A slice whose largest scaled number is smaller loses bits of `lo`."""
+"""A slice whose largest scaled number is smaller would lose bits of `lo`."""
 
 LIBRARY = """
 typedef unsigned int u32;
@@ -84,16 +84,6 @@ XP_FN void xp_unpair(const u32 p, float& a, float& b) {
   asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
       : "=f"(a), "=f"(b) : "r"(p));
 }
-XP_FN u32 xp_largest(const u32 p, const u32 q) {  // of magnitudes; the signs are nonsense
-  u32 r;
-#if __CUDA_ARCH__ >= 860
-  asm("max.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(r) : "r"(p), "r"(q));
-#else
-  asm("max.f16x2 %0, %1, %2;" : "=r"(r) : "r"(p & 0x7fff7fffu), "r"(q & 0x7fff7fffu));
-#endif
-  return r;
-}
-
 // Left factors from values.
 template <int T>
 XP_FN void xp_split(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4], u32 (&lo)[(T + 1) / 2][4]) {
@@ -118,23 +108,6 @@ XP_FN void xp_round(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4]) {
     }
   }
   if (T % 2) hi[T / 2][2] = hi[T / 2][3] = 0;
-}
-// Whether the largest number of each slice lies where float16 keeps its accuracy, or is 0.
-template <int K>
-XP_FN bool xp_fits(const u32 (&hi)[K][4]) {
-  u32 most[2];
-  XP_ALL for (int h = 0; h < 2; ++h) {
-    most[h] = xp_largest(hi[0][h], hi[0][h + 2]);
-    XP_ALL for (int s = 1; s < K; ++s)
-      most[h] = xp_largest(most[h], xp_largest(hi[s][h], hi[s][h + 2]));
-  }
-  u32 p = xp_largest(__byte_perm(most[0], most[1], 0x5410), __byte_perm(most[0], most[1], 0x7632));
-  p = xp_largest(p, __shfl_xor_sync(XP_WARP, p, 1));
-  p = xp_largest(p, __shfl_xor_sync(XP_WARP, p, 2)) & 0x7fff7fffu;
-  const u32 a = p & 0xffffu, b = p >> 16;
-  const bool fine = (a - XP_LEAST <= 0x7bffu - XP_LEAST || a == 0) &&
-                    (b - XP_LEAST <= 0x7bffu - XP_LEAST || b == 0);
-  return __all_sync(XP_WARP, fine);
 }
 // The largest magnitude of each slice, as far as this lane has it.
 template <int T>
@@ -183,20 +156,22 @@ XP_FN void xp_split_by(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
   if (T % 2) hi[T / 2][2] = hi[T / 2][3] = 0;
   if (T % 2 && LO) lo[T / 2][2] = lo[T / 2][3] = 0;
 }
+// Left factors of values whose range is looked at: split again where the largest number of a
+// slice lies beyond what float16 holds, or so low that it loses bits. 1 is what `back` is else.
 template <int T, bool LO>
-XP_FN void xp_rescale(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
-                      u32 (&lo)[(T + 1) / 2][4], float (&back)[2]) {
+XP_FN void xp_into_range(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4],
+                         u32 (&lo)[(T + 1) / 2][4], float (&back)[2]) {
   float top[2] = {}, factor[2];
-  bool infinite[2];
+  bool infinite[2], fine = true;
   xp_top<T>(v, top);
   xp_over_lanes(top);
+  XP_ALL for (int h = 0; h < 2; ++h) {
+    fine &= top[h] == 0 || (top[h] >= XP_LEAST && top[h] <= 65504);
+    back[h] = 1;
+  }
+  if (__all_sync(XP_WARP, fine)) return;
   xp_factor(top, factor, back, infinite);
   xp_split_by<T, LO>(v, hi, lo, factor, infinite);
-}
-template <int T>
-XP_FN void xp_multiply(float (&d)[T][4], const float (&back)[2]) {
-  XP_ALL for (int j = 0; j < T; ++j)
-    XP_ALL for (int e = 0; e < 4; ++e) d[j][e] *= back[e >> 1];
 }
 
 // --- sums over the four lanes of a slice -----------------------------------------------

@@ -15,7 +15,7 @@ from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
 
-_LAUNCH = 4e-6
+LAUNCH = 4e-6
 """Seconds until a kernel works."""
 _SPLITTING = {"highest": 6.0, "high": 4.0, "medium": 3.0}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
@@ -92,14 +92,14 @@ def tensor(graph: Graph, slices: int, device: Device, precision: str) -> float:
     values = graph.input.shape[0] + sum(n for n, _ in _shapes(graph))
     instructions = values * _SPLITTING[precision] + _elementwise(graph) + _OVERHEAD
     issue = slices * instructions / (device.multiprocessors * device.clock * 128 * 0.75)
-    return _LAUNCH + max(floor(graph, slices, device, precision), matrix + issue)
+    return LAUNCH + max(floor(graph, slices, device, precision), matrix + issue)
 
 
 def scalar(graph: Graph, slices: int, device: Device) -> float:
     """Seconds of the kernel without tensor cores."""
     rate = device.multiprocessors * device.clock * 128
     work = slices * (_products(graph) + _elementwise(graph) + 20) / (rate * 0.6)
-    return _LAUNCH + max(1.15 * floor(graph, slices, device, "highest"), work)
+    return LAUNCH + max(1.15 * floor(graph, slices, device, "highest"), work)
 
 
 def library(graph: Graph, slices: int, device: Device) -> float:
@@ -107,7 +107,7 @@ def library(graph: Graph, slices: int, device: Device) -> float:
     rate = device.multiprocessors * device.clock * 128 * 0.7
     moved = sum(4 * (2 * n + k) for n, k in _shapes(graph)) * slices
     calls = 2 * len(_shapes(graph))
-    return calls * _LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
+    return calls * LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
 
 
 def _shapes(graph: Graph) -> list[tuple[int, int]]:

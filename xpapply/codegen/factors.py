@@ -45,6 +45,8 @@ class Product:
     affine_at, scale_at : int
         Where scales and biases of results, and the scale of the input, lie among the
         floats; -1 for an input that needs none.
+    rectified : bool
+        Only positive results go on: ReLU follows.
     """
 
     weights: int
@@ -56,6 +58,7 @@ class Product:
     factors_at: int = -1
     affine_at: int = -1
     scale_at: int = -1
+    rectified: bool = False
 
     @property
     def steps(self) -> int:
@@ -142,9 +145,14 @@ class Packing:
         below it lose what a bias of ordinary size hides, if there is one.
         """
         found = not shows_nan
+        last = list(self.products.values())[-1:]
         for p in self.products.values():
-            bias = 0.0 if p.bias is None else float(np.abs(value(p.bias)).max())
-            found |= not bias >= 2.0 ** (2 - self._typical(p, value))
+            n = sum(k >= 0 for k in p.outputs)
+            b = np.zeros(n) if p.bias is None else np.broadcast_to(value(p.bias).reshape(-1), (n,))
+            size = np.maximum(b, 0) if p.rectified else np.abs(b)
+            ordinary = size >= 2.0 ** (2 - self._typical(p, value))
+            # each result counts, but of the features inside, some are enough
+            found |= not (ordinary.all() if p in last else ordinary.mean() >= 1 / 8)
         return np.array([found], np.uint32)
 
     def _scaled(
@@ -153,8 +161,7 @@ class Packing:
         """Weights with both scales in them, exponents of input features and of output features."""
         w = value(product.weights).astype(np.float64)
         largest = np.abs(w).max(0)
-        # such that no finite float32 of ordinary size leaves float32's range
-        p = np.clip(self._typical(product, value) + _exponent(largest), -26, 20)
+        p = np.clip(self._typical(product, value) + _exponent(largest), -110, 110)
         p[largest == 0] = 0
         w = np.ldexp(w, -p)
         largest = np.abs(w).max(1)

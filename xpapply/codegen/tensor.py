@@ -271,7 +271,9 @@ class _Writer:
         return tuple(slots)
 
     def _quads(self) -> bool:
-        return self.access.vector and self._size(self.graph.entry) % 16 == 0 and not self.natural
+        entry = self.graph.input
+        narrow = np.dtype(entry.dtype).itemsize <= 4  # four of them in 16 bytes
+        return self.access.vector and narrow and entry.shape[0] % 16 == 0 and not self.natural
 
     # --- constants --------------------------------------------------------------------
 
@@ -491,12 +493,13 @@ class _Writer:
         if any(graph.nodes[i].op not in _FINITE for i in nodes):
             self._mask(out, "0")
 
-    def _mask(self, v: Value, number: str) -> None:
+    def _mask(self, v: Value, number: str, emit: Callable[..., None] | None = None) -> None:
         """Places without a feature get a number that does no harm."""
+        emit = emit or self._emit
         if v.slots is None or -1 not in v.slots:
             return
         if v.window:
-            self._emit(
+            emit(
                 f"XP_ALL for (int j = 0; j < {v.tiles}; ++j)",
                 "  XP_ALL for (int e = 0; e < 4; ++e)",
                 f"    if ({self._place} >= {v.size}) {v.name}[0][j][e] = {number};",
@@ -507,7 +510,7 @@ class _Writer:
             if -1 not in places:
                 continue
             bits = sum(1 << c for c, k in enumerate(places) if k < 0)
-            self._emit(
+            emit(
                 f"XP_ALL for (int m = 0; m < {self.m}; ++m)",
                 "  XP_ALL for (int e = 0; e < 4; ++e)",
                 f"    if ({bits} >> (2 * t + (e & 1)) & 1) {v.name}[m][{j}][e] = {number};",
@@ -655,7 +658,7 @@ class _Writer:
         shape = f"[{self.m}][{product.steps}][4]"
         self._emit(f"u32 p{i}_hi{shape}" + (f", p{i}_lo{shape};" if both else ";"))
         if self.packing.scaled:
-            self._care(f"float p{i}_back[{self.m}][2]; bool p{i}_off[{self.m}];")
+            self._care(f"float p{i}_back[{self.m}][2];")
 
     def _left(self, i: int, x: Value, product: Product) -> None:
         """Round or split a value that is there as a whole."""
@@ -666,8 +669,7 @@ class _Writer:
         if self.packing.scaled:
             both = self.packing.parts == 2
             self._care(
-                f"p{i}_off[m] = !xp_fits<{product.steps}>({hi});",
-                f"if (p{i}_off[m]) xp_rescale<{x.tiles}, {str(both).lower()}>"
+                f"xp_into_range<{x.tiles}, {str(both).lower()}>"
                 f"({source}, {hi}, {lo if both else hi}, p{i}_back[m]);",
             )
         self._emit("}")
@@ -784,15 +786,19 @@ class _Writer:
         tile = "(j + first)" if self.window else "j"
         at, name = product.affine_at, v.name
         if self.packing.scaled:
-            self._care(f"{all_m} if (p{i}_off[m]) xp_multiply({name}[m], p{i}_back[m]);")
+            scale = "e & 1 ? c.y : c.x"
             self._emit(
                 f"XP_ALL for (int j = 0; j < {v.tiles}; ++j) {{",
                 f"  const float4 c = *(const float4*)(f + {at} + 16 * {tile} + 4 * t);",
-                f"  {all_m} XP_ALL for (int e = 0; e < 4; ++e)",
-                f"    {name}[m][j][e] = fmaf({name}[m][j][e], e & 1 ? c.y : c.x, "
-                "e & 1 ? c.w : c.z);",
-                "}",
+                f"  {all_m} XP_ALL for (int e = 0; e < 4; ++e) {{",
+                f"    float s = {name}[m][j][e], b = e & 1 ? c.w : c.z;",
             )
+            self._trusting(f"    {name}[m][j][e] = fmaf(s, {scale}, b);")
+            # first the scale, then the way back: the other order could overflow
+            self._care(f"    {name}[m][j][e] = fmaf(s * ({scale}), p{i}_back[m][e >> 1], b);")
+            self._emit("  }", "}")
+            # infinity times the 0 of a place without a feature is NaN
+            self._mask(v, "0", self._care)
         elif product.bias is not None:
             self._emit(
                 f"XP_ALL for (int j = 0; j < {v.tiles}; ++j) {{",
@@ -821,7 +827,7 @@ class _Writer:
                 self.spill = max(self.spill, 16 * packing.parts * following_product.steps)
                 if packing.scaled:
                     q = f"p{following}"
-                    self._care(f"float {q}_back[1][2]; bool {q}_off[1];")
+                    self._care(f"float {q}_back[1][2];")
             else:
                 self._declare_left(following, following_product)
         twice = following_product is not None and packing.scaled
@@ -887,7 +893,6 @@ class _Writer:
                 "if (pass == 0) {",
                 "  xp_over_lanes(top);",
                 f"  xp_factor(top, factor, {q}_back[0], infinite);",
-                f"  {q}_off[0] = true;",
                 "}",
                 "} }",
             )
@@ -943,6 +948,16 @@ class _Writer:
         if any(u not in region.nodes for u in self.uses[inputs[0]]):
             return None
         return inputs[0] if allowed else None
+
+    def _rectified(self, i: int) -> bool:
+        """Whether nothing but ReLU follows a product and its bias."""
+        users = [u for u in self.uses.get(i, []) if u in self.region_of]
+        regions = {self.region_of[u].out for u in users}
+        bias = self._bias(i)
+        for out in regions:
+            nodes = set(self.regions[out].nodes) - ({bias[0]} if bias is not None else set())
+            return [self.graph.nodes[k].op for k in nodes] == ["relu"]
+        return False
 
     def _slope(self, i: int) -> bool:
         """A part of ``where(x > 0, x, slope * x)``, or a bound of 0."""
@@ -1125,7 +1140,8 @@ class _Writer:
         """Statements that read one slice's features, from `p` on."""
         if x.slots is None:
             return [
-                f"  XP_ALL for (int k = 0; k < {n}; ++k) ahead[m][k][h] = __ldg(p + k * {stride});"
+                f"  XP_ALL for (int k = 0; k < {n}; ++k) ahead[m][k][h] = "
+                f"xp_read<1>(p + k * {stride}).a[0];"
             ]
         if self._quads():
             return [
@@ -1347,6 +1363,8 @@ class _Writer:
         graph, access, target, m = self.graph, self.access, self.target, self.m
         watch = 0
         if self._twice:
+            for i, product in self.packing.products.items():
+                product.rectified = self._rectified(i)
             watch = self._floats(1, partial(self.packing.watch, self._shows_nan))
         entry = self.values[graph.entry]
         held = f"[{m}][{entry.size}][2]" if entry.slots is None else f"[{m}][{entry.tiles}][4]"
@@ -1423,7 +1441,7 @@ class _Writer:
         numbers, fixed = self._numbers()
         used = [p for p in numbers if p not in fixed and re.search(rf"\b{p}\b", body)]
         source = f"""
-#define XP_LEAST {np.float16(cores.LEAST).view(np.uint16)}u
+#define XP_LEAST {cores.LEAST}f
 #define XP_SLICES {16 * target.warps * m}
 #define XP_STEP {16 * target.warps}
 #define XP_THREADS {threads}

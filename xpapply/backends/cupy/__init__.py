@@ -1,7 +1,8 @@
 """CuPy: a whole network in one generated kernel; cuBLAS by blocks where that is too wide.
 
-Nothing here synchronises, and the only allocation of the narrow kernels is
-the output. Which kernel runs is chosen by what each would take.
+Nothing here synchronises but the one copy of a model's weights, and the only
+allocation of the narrow kernels is the output. Which kernel runs is chosen by
+what each would take.
 """
 
 from __future__ import annotations
@@ -133,18 +134,18 @@ class Lowered:
                         raise
                     # it does not compile or launch here: the next way from now on
                     self._failed[number, found[0].what] = str(error).strip().partition("\n")[0]
-                    found.pop(0)
+                    found = self._chosen[key] = found[1:]
 
-    def outlook(self, x: Any) -> cost.Outlook:
+    def outlook(self, x: Any, consts: tuple[Any, ...] = ()) -> cost.Outlook:
         """What would run on an array, what that takes, and why nothing faster."""
         length = self.graph.input.shape[0]
         slices, number = x.size // max(1, length), x.device.id
         ways = self._all_ways(number, slices)
-        able = [w for w in ways if w.refusal is None]
+        able = self._ways(number, slices, Weights(consts).finite)
         refused = tuple(f"{w.what}: {w.refusal}" for w in ways if w.refusal is not None)
         device = module.device(number)
         least = cost.floor(self.graph, slices, device, self.precision)
-        return cost.Outlook((able[0].what,), refused, least, able[0].seconds)
+        return cost.Outlook((able[0].what,), refused, least, max(least, able[0].seconds))
 
     def _ways(self, number: int, slices: int, finite: bool) -> list[_Way]:
         """The ways that can run on a device, fastest first."""
@@ -161,7 +162,8 @@ class Lowered:
         if self._reduction is not None and (few or self._network is None):
             reduction = self._reduction
             run = functools.partial(self._reduce, reduction)
-            ways.append(_Way("one ReductionKernel", 0.0, None, run))
+            seconds = cost.LAUNCH if few else 0.5 * cost.library(graph, slices, device)
+            ways.append(_Way("one ReductionKernel", seconds, None, run))
         words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
         what = f"one kernel on tensor cores for all layers ({words[precision]})"
         refusal = self._failed.get((number, what)) or self._tensor_refusal(number)

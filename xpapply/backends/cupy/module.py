@@ -54,18 +54,26 @@ def function(source: str, name: str, number: int, shared: int) -> Any:
     capability = cupy.cuda.Device(number).compute_capability
     architecture = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
     module = cupy.cuda.function.Module()
-    module.load(_machine_code(source, architecture))
+    code, path = _machine_code(source, architecture)
+    try:
+        module.load(code)
+    except cupy.cuda.driver.CUDADriverError:  # a damaged file
+        with contextlib.suppress(OSError):
+            path.unlink()
+        module = cupy.cuda.function.Module()
+        module.load(_machine_code(source, architecture)[0])
     found = module.get_function(name)
     driver.funcSetAttribute(found.ptr, _MAX_DYNAMIC_SHARED_SIZE, shared)
     return found
 
 
-def _machine_code(source: str, architecture: str) -> bytes:
+def _machine_code(source: str, architecture: str) -> tuple[bytes, Path]:
+    """The code, and the file where it is kept."""
     version = nvrtc.getVersion()
     key = "\0".join((source, architecture, *_OPTIONS, str(version), cupy.__version__))
     path = _cache_folder() / f"xpapply_{hashlib.sha256(key.encode()).hexdigest()}.cubin"
     with contextlib.suppress(OSError):
-        return path.read_bytes()
+        return path.read_bytes(), path
     program = nvrtc.createProgram(source, "xpapply.cu", (), ())
     try:
         nvrtc.compileProgram(program, (f"-arch={architecture}", *_OPTIONS))
@@ -81,7 +89,7 @@ def _machine_code(source: str, architecture: str) -> bytes:
         with os.fdopen(handle, "wb") as file:
             file.write(code)
         Path(temporary).replace(path)
-    return code
+    return code, path
 
 
 def _cache_folder() -> Path:

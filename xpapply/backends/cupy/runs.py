@@ -1,7 +1,7 @@
 """What runs a graph on CuPy arrays: one kernel without tensor cores, one with, or a chain.
 
-Nothing here synchronises. Kernel objects are made once per graph structure;
-weights are arguments.
+Nothing here synchronises but the one copy of a model's weights. Kernel objects
+are made once per graph structure; weights are arguments.
 """
 
 from __future__ import annotations
@@ -189,20 +189,28 @@ class Weights:
         key = (run, text.packing)
         found = self._packed.get(key)
         if found is None:
-            found = self._packed[key] = cupy.asarray(text.pack(self.consts))
+            found = self._packed[key] = _uploaded(text.pack(self.consts))
         return found
 
     def values(self, name: Any, program: Program) -> list[Any]:
         """As the steps of a program want them."""
         if name not in self._values:
             self._values[name] = program.bind(self.consts)
+            cupy.cuda.get_current_stream().synchronize()
         return self._values[name]
 
     def const(self, k: int) -> Any:
         """One constant."""
         if k not in self._arrays:
-            self._arrays[k] = cupy.asarray(np.ascontiguousarray(self.consts[k]))
+            self._arrays[k] = _uploaded(np.ascontiguousarray(self.consts[k]))
         return self._arrays[k]
+
+
+def _uploaded(a: np.ndarray) -> Any:
+    """A constant on the device, there for all streams: they share it from now on."""
+    found = cupy.asarray(a)
+    cupy.cuda.get_current_stream().synchronize()
+    return found
 
 
 def _alias(x: Any) -> Any:
