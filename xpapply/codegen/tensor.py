@@ -27,7 +27,7 @@ from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC, Region, regions
 from . import cores
 from .cxx import HELPERS, TYPES, literal, statements
-from .factors import Constants, Packing, Product, Slots, laid_out
+from .factors import LONG_SUM, Constants, Packing, Product, Slots, laid_out
 from .kernels import EVEN, Access, locate
 from .rows import prepare
 
@@ -39,8 +39,6 @@ _MOST_TILES = 16
 """Tiles of 8 features that a spread value may have whole in registers; wider ones pass by."""
 _MOST_STEPS = 16
 """Steps of 16 features that a product's left factor may have: what registers hold."""
-_LONG_SUM = 8
-"""Steps from which a sum is added up in two parts."""
 _RESERVED = 16 << 10
 """Bytes of shared memory kept for biases and other small constants."""
 _STAGE_BYTES = 32 << 10
@@ -538,6 +536,16 @@ class _Writer:
     def _natural(self, n: int) -> Slots:
         return tuple(k if k < n else -1 for k in range(-(-n // 8) * 8))
 
+    def _final(self, i: int) -> bool:
+        """Whether no other product reads what comes of a value."""
+        reached = {i}
+        for j, n in enumerate(self.graph.nodes):
+            if any(a in reached for a in n.args):
+                if self._affine(j):
+                    return False
+                reached.add(j)
+        return True
+
     def _from_whole(self, i: int, x: Value, n: int) -> None:
         """Plain multiply-adds from few numbers."""
         w = self.graph.nodes[i].args[0]
@@ -636,7 +644,15 @@ class _Writer:
         slots = tuple(k if k < n else -1 for k in range(chunk * -(-tiles // chunk) * 8))
         bias = self._bias(i)
         weights = self.graph.nodes[i].args[0]
-        product = Product(weights, None if bias is None else bias[1], inputs, slots, chunk)
+        product = Product(
+            weights,
+            None if bias is None else bias[1],
+            inputs,
+            slots,
+            chunk,
+            final=self._final(i),
+            rectified=self._rectified(i),
+        )
         source = self._folds(self.graph.nodes[i].args[1])
         packing.products[i] = product
         self.factors = -(-self.factors // 128) * 128
@@ -714,8 +730,7 @@ class _Writer:
         T, K = product.chunk, product.steps
         if self.target.core == "mma":
             vector = "uint4" if parts == 2 else "uint2"
-            # long sums in two halves: tensor cores round every step towards zero
-            half = -(-K // 2) if K > _LONG_SUM and parts == 2 else K
+            half = -(-K // 2) if K > LONG_SUM and parts == 2 else K
             self._emit(
                 f"XP_ALL for (int j = 0; j < {T}; ++j) {{",
                 f"  float big[{self.m}][4] = {{}}, small[{self.m}][4] = {{}};",
@@ -747,11 +762,11 @@ class _Writer:
             start = "ring_at + stage * (XP_STAGE_BYTES >> 4)"
         # name of the left factor, where the right one is, steps, the sum, whether it starts anew
         terms = [("hi", 0, 0, K, d, True)]
-        halves = K > _LONG_SUM and parts == 2
+        halves = K > LONG_SUM and parts == 2
         if parts == 2:
             terms = [("lo", 0, 0, K, d, True), ("hi", part, 0, K, d, False)]
             terms.append(("hi", 0, 0, K // 2 if halves else K, d, False))
-            if halves:  # tensor cores round every step towards zero
+            if halves:
                 terms.append(("hi", 0, K // 2, K, "rest[m]", True))
         self._emit("{", f"const u64 w = {start};")
         if halves:
@@ -1171,8 +1186,6 @@ class _Writer:
     def _store(self, v: Value) -> list[str]:
         """Statements that write the results of tile `now`, or what is there of them."""
         out, n = TYPES[self.graph.result.dtype], v.size
-        if v.slots is not None and [k for k in v.slots if k >= 0] != list(range(n)):
-            raise _Refused("a result that is the input, or joined from pieces")
         row, group = "row * (I)o_row", []
         if self._even:
             group = [
@@ -1205,6 +1218,14 @@ class _Writer:
         elif v.slots is None:
             for k in range(n):
                 lines.append(f"    if (t == {k % 4}) r[{k} * (I)o_j] = {out}({v.name}[m][{k}][h]);")
+        elif v.slots != self._natural(n) and not v.window:  # joined from pieces, or the input
+            for j in range(v.tiles):
+                for c, k in enumerate(v.slots[8 * j : 8 * j + 8]):
+                    if k >= 0:
+                        lines.append(
+                            f"    if (t == {c // 2}) r[{k} * (I)o_j] = "
+                            f"{out}({v.name}[m][{j}][2 * h + {c % 2}]);"
+                        )
         elif n % 2 == 0 and not self.access.behind:
             guard = "" if whole else f"if (8 * {tile} + 2 * t < {n}) "
             lines += [
@@ -1363,8 +1384,6 @@ class _Writer:
         graph, access, target, m = self.graph, self.access, self.target, self.m
         watch = 0
         if self._twice:
-            for i, product in self.packing.products.items():
-                product.rectified = self._rectified(i)
             watch = self._floats(1, partial(self.packing.watch, self._shows_nan))
         entry = self.values[graph.entry]
         held = f"[{m}][{entry.size}][2]" if entry.slots is None else f"[{m}][{entry.tiles}][4]"
