@@ -12,15 +12,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpapply.codegen import cores
+
+
+def gain(steps: int) -> float:
+    """What makes up for tensor cores' rounding towards zero, in sums that are not short.
+
+    Each step of 8 terms loses 0.36 units of 2**-23 of the sum so far, half of all in the mean.
+    """
+    return 1 if steps <= 2 else 1 + round(0.18 * (2 * steps + 1)) * 2.0**-23
+
 
 @dataclass(frozen=True)
 class Product:
     """One product as the kernel sees it, in float64; `lo` is None without split factors.
 
     `hi`, `lo` are (8 * tiles, 16 * steps); `scale` and `bias` belong to the results,
-    `inputs` to the values before they are rounded (None: the product before has it).
+    `inputs` to the values before they are rounded (None: the product before has it);
+    `name` is the array of the results.
     """
 
+    name: str
     hi: np.ndarray
     lo: np.ndarray | None
     scale: np.ndarray | None
@@ -32,11 +44,23 @@ def products(text, consts) -> list[Product]:
     """The products of a kernel, decoded from its packed weights."""
     packed = text.pack(consts)
     assert packed.dtype == np.uint8
-    source = text.source[text.source.rindex("for (;;)") :]  # the loop that looks at the range
+    source = _loop(text, True)
     floats = int(re.search(r"factors = shared \+ (\d+);", text.source)[1])
     numbers = packed[:floats].view(np.float32)
     parts = re.split(r"(?=u32 p\d+_hi\[)", source)[1:]
     return [_product(part, packed[floats:], numbers, text.target) for part in parts]
+
+
+def _loop(text, careful: bool) -> str:
+    """The loop that looks at the range, or the one before it, which does not."""
+    return text.source.split("for (;;)")[-1 if careful else -2]
+
+
+def _masked(source: str, name: str) -> np.ndarray:
+    """The places of a value that are set to 0 once it is there."""
+    mask = rf"if \((\d+) >> \(2 \* t \+ \(e & 1\)\) & 1\) {name}\[m\]\[(\d+)\]\[e\] = 0;"
+    found = [(int(bits), int(tile)) for bits, tile in re.findall(mask, source)]
+    return np.array([8 * tile + c for bits, tile in found for c in range(8) if bits >> c & 1], int)
 
 
 def features(text, n: int) -> np.ndarray:
@@ -55,7 +79,8 @@ def features(text, n: int) -> np.ndarray:
 def _product(part: str, factors: np.ndarray, numbers: np.ndarray, target) -> Product:
     steps = int(re.match(r"u32 p\d+_hi\[\d+\]\[(\d+)\]", part)[1])
     both, scaled = target.precision == "highest", target.precision != "medium"
-    tiles = int(re.search(r"float v\d+\[\d+\]\[(\d+)\]\[4\];", part)[1])
+    name, count = re.search(r"float (v\d+)\[\d+\]\[(\d+)\]\[4\];", part).groups()
+    tiles = int(count)
     chunk = tiles
     if target.core == "wgmma":
         at = 16 * int(re.search(r"w = factors_at \+ (\d+) \+ ", part)[1])
@@ -88,7 +113,7 @@ def _product(part: str, factors: np.ndarray, numbers: np.ndarray, target) -> Pro
         inputs = np.zeros(16 * steps)
         own = int(re.search(r"scaled\[j\]\[e\] = .* f\[(\d+) \+ 8 \* \(?j", part)[1])
         inputs[:width] = numbers[own:][:width]
-    return Product(found[0], found[1] if both else None, scale, bias, inputs)
+    return Product(name, found[0], found[1] if both else None, scale, bias, inputs)
 
 
 def _numbers(bits: np.ndarray, kind) -> np.ndarray:
@@ -150,13 +175,15 @@ def run(text, consts, net, x: np.ndarray) -> np.ndarray:
 
 
 def _run(text, consts, net, x: np.ndarray, careful: bool) -> np.ndarray:
-    done = products(text, consts)
-    both = text.target.precision == "highest"
+    done, source = products(text, consts), _loop(text, careful)
     value = x.astype(np.float32)
     for number, (w, b) in enumerate(zip(net.weights, net.biases, strict=True)):
         first, last = number == 0, number == len(net.weights) - 1
         if (first and w.shape[1] <= 4) or len(w) <= 2:  # plain multiply-adds
             value = _plain(w, b, value)
+            if len(w) > 2:
+                name = re.search(r"float (v\d+)\[\d+\]\[\d+\]\[4\];", source)[1]
+                value[:, _masked(source, name)] = 0
         else:
             p = done.pop(0)
             if first:
@@ -164,7 +191,8 @@ def _run(text, consts, net, x: np.ndarray, careful: bool) -> np.ndarray:
                 placed = np.zeros((len(value), len(slots)), np.float32)
                 placed[:, slots >= 0] = value[:, slots[slots >= 0]]
                 value = placed
-            value = _affine(p, _pad(value, p.hi.shape[1]), both, careful)
+            value = _affine(p, _pad(value, p.hi.shape[1]), text.target, careful)
+            value[:, _masked(source, p.name)] = 0
         if not last or net.activations[-1] != "identity":
             name = net.activations[number]
             if name == "relu":
@@ -191,27 +219,55 @@ def _pad(value: np.ndarray, width: int) -> np.ndarray:
     return np.pad(value, ((0, 0), (0, width - value.shape[1])))
 
 
-def _affine(p: Product, value: np.ndarray, both: bool, careful: bool) -> np.ndarray:
-    """Products of float16 factors, summed exactly; slices out of range with their own scale."""
-    f = np.float32
+def _affine(p: Product, value: np.ndarray, target, careful: bool) -> np.ndarray:
+    """Products of float16 factors; with care, slices out of range get their own scale."""
+    f, both = np.float32, target.precision == "highest"
     if p.inputs is not None:
         value = value * p.inputs.astype(f)
     top = np.abs(np.where(np.isnan(value), 0, value)).max(1)
-    rounded = np.abs(value.astype(np.float16)).astype(f)
-    most = np.where(np.isnan(rounded), 0, rounded).max(1)
-    off = ~((most == 0) | ((most >= 4) & np.isfinite(most))) & careful
-    exponent = np.where(off & (top > 0) & np.isfinite(top), np.frexp(top)[1] - 1 - 12, 0)
-    exponent = np.maximum(exponent, -126)
-    value = value * np.ldexp(f(1), -exponent).astype(f)[:, None]
-    infinite = off & np.isinf(top)
+    infinite, exponent = np.zeros(len(top), bool), np.zeros(len(top), int)
+    if careful:  # like xp_into_range
+        off = _with_their_tile(~((top == 0) | ((top >= cores.LEAST) & (top <= 65504))))
+        infinite = off & np.isinf(top)
+        scaled = off & (top > 0) & ~infinite
+        exponent = np.where(scaled, np.maximum(np.frexp(top)[1] - 1 - 12, -126), 0)
+    value = value * np.ldexp(f(1), -exponent)[:, None]
     value[infinite] = np.where(np.isfinite(value[infinite]), 0, value[infinite])
     hi = value.astype(np.float16)
     lo = (value - hi.astype(f)).astype(np.float16)
     if both:
         lo[infinite], hi[infinite] = hi[infinite], 0
     hi, lo = hi.astype(float), lo.astype(float)
-    total = hi @ p.hi.T
-    if both:
-        total = lo @ p.hi.T + hi @ p.lo.T + total
-    total = total.astype(f) * np.ldexp(f(1), exponent).astype(f)[:, None]
-    return (total.astype(float) * p.scale + p.bias).astype(f)
+    assert p.hi.shape[1] <= 128  # longer sums are added up in two halves
+    if not both:
+        total = _summed(0, hi, p.hi)
+    elif target.core == "wgmma":
+        total = _summed(_summed(_summed(0, lo, p.hi), hi, p.lo), hi, p.hi)
+    else:
+        small = 0
+        for k in _steps(hi, 16):
+            small = _summed(_summed(small, lo[:, k], p.hi[:, k]), hi[:, k], p.lo[:, k])
+        total = _summed(0, hi, p.hi) + small
+    total = total.astype(f)
+    if not careful:
+        return (total.astype(float) * p.scale + p.bias).astype(f)
+    unscaled = (total * p.scale.astype(f)).astype(float)  # rounded to float32 before the way back
+    return (unscaled * np.ldexp(1.0, exponent)[:, None] + p.bias).astype(f)
+
+
+def _steps(a: np.ndarray, width: int) -> list[slice]:
+    return [slice(k, k + width) for k in range(0, a.shape[1], width)]
+
+
+def _summed(total, a: np.ndarray, w: np.ndarray):
+    """A sum on tensor cores: 8 terms at a time, rounded towards zero to 24 bits."""
+    for k in _steps(a, 8):
+        mantissa, exponent = np.frexp(total + a[:, k] @ w[:, k].T)
+        total = np.ldexp(np.trunc(mantissa * 2.0**24), exponent - 24)
+    return total
+
+
+def _with_their_tile(off: np.ndarray) -> np.ndarray:
+    """All slices of a tile of 16 are scaled where one has to be."""
+    tiles = np.pad(off, (0, -len(off) % 16)).reshape(-1, 16)
+    return np.repeat(tiles.any(1), 16)[: len(off)]
