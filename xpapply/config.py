@@ -104,7 +104,8 @@ def options(**changes: Any) -> Iterator[Options]:
         Products of float32 networks on a GPU, in the words of
         ``torch.set_float32_matmul_precision``: as accurate as float32 (the default), with
         factors rounded to TF32's 11 significant bits, or to bfloat16's 8. Sums, biases and
-        activations stay float32. Everything else ignores it.
+        activations stay float32. Networks of float16 and bfloat16 parameters have no more
+        bits to lose and do not care; neither does anything else.
 
     Yields
     ------

@@ -249,7 +249,8 @@ def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     if own is not None:
         x = plain(arr)
-        loan = _lender(own, x, graph.result.dtype) if hasattr(own, "lend") else None
+        lends = hasattr(own, "lender") or hasattr(own, "lend")
+        loan = _lender(own, x, graph.result.dtype) if lends else None
         if loan is not None:
             found.append((loan[0], loan[1](x)))
         found.append((library, arr))

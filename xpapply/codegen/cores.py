@@ -50,6 +50,11 @@ XP_FN float xp_reciprocal(const float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+XP_FN float xp_divide(const float a, const float b) {  // like __fdividef, and for b beyond 2^126
+  float y;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
 XP_FN float xp_exp(const float x) { return xp_exp2(x * 1.4426950408889634f); }
 // exp(-x^2) t P(t) with t = 1 / (1 + |x| / 2), the form of Abramowitz and Stegun 7.1.26; P of
 // degree 8 was fitted to scipy.special.erfcx, its largest relative error is 4.4e-8.

@@ -23,7 +23,8 @@ Constants = Callable[[int], np.ndarray]
 """The array of a constant node."""
 
 LONG_SUM = 8
-"""Steps of 16 terms from which a sum is added up in two halves."""
+"""Steps of 16 terms from which a sum is added up in two halves: tensor cores cut off bits below
+the largest term of a step, which adds up where all terms have one sign."""
 
 _TYPICAL = 10
 """Terms of a sum, expected to be around 1, are scaled by 2 to this power."""
@@ -107,6 +108,9 @@ class Packing:
         placed[np.ix_(rows >= 0, columns >= 0)] = w[np.ix_(rows[rows >= 0], columns[columns >= 0])]
         if self.scaled:
             hi = placed.astype(np.float16)
+            # infinity meets `hi` alone, so that has the sign of the weight, if nothing else
+            lost = (hi == 0) & (placed != 0)
+            hi[lost] = np.copysign(np.finfo(np.float16).smallest_subnormal, placed[lost])
             parts = [hi.view(np.uint16)]
             if self.parts == 2:
                 lo = (placed - hi.astype(np.float64)).astype(np.float16)
@@ -136,7 +140,7 @@ class Packing:
         for p in self.products.values():
             if p.follows is product:
                 later = self._scaled(p, value)[1]
-        scale = np.ldexp(np.float32(self._gain(product)), exponent + later)
+        scale = np.ldexp(np.float32(1), exponent + later)
         pairs = [laid_out(a, product.outputs) for a in (scale, np.ldexp(b, later))]
         return np.stack([a.reshape(-1, 2) for a in pairs], 1)
 
@@ -158,18 +162,6 @@ class Packing:
             ordinary = size >= 2.0 ** (2 - self._typical(p, value))
             found |= not ordinary.mean() >= (1 / 2 if p.final else 1 / 8)
         return np.array([found], np.uint32)
-
-    def _gain(self, product: Product) -> float:
-        """What results are multiplied by because tensor cores round every step towards zero.
-
-        A step of 8 terms loses 0.36 units of 2**-23 of the sum so far on average, so a sum that
-        grows evenly loses half as many as it has steps (and as measured). Short sums are left
-        alone: sums of small whole numbers, which lose nothing, stay exact there.
-        """
-        steps = product.steps if product.steps <= LONG_SUM else -(-product.steps // 2)
-        if steps <= 2 or self.parts == 1:
-            return 1.0
-        return 1 + round(0.18 * (2 * steps + 1)) * 2.0**-23
 
     def _scaled(
         self, product: Product, value: Constants

@@ -39,15 +39,13 @@ _MOST_TILES = 16
 """Tiles of 8 features that a spread value may have whole in registers; wider ones pass by."""
 _MOST_STEPS = 16
 """Steps of 16 features that a product's left factor may have: what registers hold."""
-_RESERVED = 16 << 10
-"""Bytes of shared memory kept for biases and other small constants."""
 _STAGE_BYTES = 32 << 10
 """Bytes of weights that are read at once where all of them do not fit in shared memory."""
 
 _C = {
     "exp": "xp_exp({0})",
     "erfc": "xp_erfc({0})",
-    "divide": "__fdividef({0}, {1})",
+    "divide": "xp_divide({0}, {1})",
 }
 _HOMOGENEOUS = frozenset(("relu", "abs", "negative"))
 _FINITE = frozenset(("relu", "tanh", "add", "multiply", "subtract", "abs", "negative"))
@@ -58,7 +56,7 @@ _MOST_FACTORS = 128
 """Registers for the left factors of two products at once."""
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """The graph has something that this kernel has no form for."""
 
 
@@ -156,24 +154,40 @@ class TensorKernel:
 def why_not(graph: Graph, target: Target) -> str | None:
     """Why there is no such kernel for `graph`, or None."""
     try:
-        _Writer(prepare(graph), Access(0, 0), target, natural=True).kernel()
-    except _Refused as refusal:
+        tensor_kernel(graph, Access(0, 0), target)
+    except Refused as refusal:
         return str(refusal)
     return None
 
 
 def tensor_kernel(graph: Graph, access: Access, target: Target) -> TensorKernel:
-    """The kernel of a graph for one way of access."""
+    """The kernel of a graph for one way of access.
+
+    Raises
+    ------
+    Refused
+        If there is none; see `why_not`.
+    """
     graph = prepare(graph)
-    try:
-        return _Writer(graph, access, target).kernel()
-    except _Refused:
-        return _Writer(graph, access, target, natural=True).kernel()
+    # the fastest first: four features of the input in one load, all weights in shared memory
+    for streams in (False, True):
+        for natural in (False, True):
+            try:
+                return _Writer(graph, access, target, natural=natural, streams=streams).kernel()
+            except Refused as error:
+                refusal = error
+    raise refusal
 
 
 class _Writer:
     def __init__(
-        self, graph: Graph, access: Access, target: Target, *, natural: bool = False
+        self,
+        graph: Graph,
+        access: Access,
+        target: Target,
+        *,
+        natural: bool = False,
+        streams: bool = False,
     ) -> None:
         self.graph, self.access, self.target, self.natural = graph, access, target, natural
         self.dependent = graph.dependent()
@@ -196,7 +210,7 @@ class _Writer:
         self.stored = False  # results were stored where they were computed
         self.wide: dict[int, bool] = {}  # wide products: whether their chunks come twice with care
         self.passed: set[int] = set()  # regions that wide products took along
-        self.streams = self._all_factors() > target.shared - _RESERVED
+        self.streams = streams
         self.known: dict[tuple[int, Slots | None], int] = {}
         self.instructions: set[int] = set()  # tiles of wgmma
         self.lines: list[str] = []
@@ -217,41 +231,31 @@ class _Writer:
             and self.dependent[n.args[1]]
         )
 
-    def _all_factors(self) -> int:
-        """Bytes of the weights of all products, about."""
-        total = 0
-        for i in range(len(self.graph.nodes)):
-            if self._affine(i):
-                n, k = self.graph.nodes[self.graph.nodes[i].args[0]].aval.shape
-                if k > _WHOLE_INPUT and n > _WHOLE_RESULT:
-                    total += -(-n // 8) * -(-k // 16) * 256
-        return total * self.packing.parts
-
     def _check(self) -> None:
         graph = self.graph
         if not self.dependent[graph.out]:
-            raise _Refused("the result does not depend on the slice")
+            raise Refused("the result does not depend on the slice")
         if not any(self._affine(i) for i in range(len(graph.nodes))):
-            raise _Refused("no product with a matrix of weights")
+            raise Refused("no product with a matrix of weights")
         for i, n in enumerate(graph.nodes):
             if n.aval.dtype not in TYPES:
-                raise _Refused(f"dtype {n.aval.dtype} has no C++ type")
+                raise Refused(f"dtype {n.aval.dtype} has no C++ type")
             kind = OPS[n.op].kind
             if not self.dependent[i]:
                 if kind is not Kind.LEAF and n.op != "reshape":
-                    raise _Refused(f"{n.op} of constants")
+                    raise Refused(f"{n.op} of constants")
                 if kind is not Kind.LEAF or n.op == "scalar":
                     continue
                 if n.aval.dtype != "float32":
-                    raise _Refused(f"{n.aval.dtype} constants")
+                    raise Refused(f"{n.aval.dtype} constants")
                 continue
             inner = n.op not in ("input",) and i != graph.out
             if inner and n.aval.dtype not in ("float32", "bool"):
-                raise _Refused(f"{n.aval.dtype} values")
+                raise Refused(f"{n.aval.dtype} values")
             if kind is Kind.ELEMENTWISE and not OPS[n.op].c:
-                raise _Refused(f"{n.op} has no C++ expression")
+                raise Refused(f"{n.op} has no C++ expression")
         if graph.result.dtype not in ("float32", "float16"):
-            raise _Refused(f"{graph.result.dtype} results")
+            raise Refused(f"{graph.result.dtype} results")
 
     def _input_slots(self) -> Slots:
         n = self._size(self.graph.entry)
@@ -302,7 +306,7 @@ class _Writer:
         if self._size(i) == 1:
             return f"f[{self._constant(i, None)}]"
         if self._size(i) != like.size:
-            raise _Refused(f"a constant of {self._size(i)} numbers beside a value of {like.size}")
+            raise Refused(f"a constant of {self._size(i)} numbers beside a value of {like.size}")
         at = self._constant(i, like.slots)
         return f"f[{at} + k]" if like.slots is None else f"f[{at} + {self._place}]"
 
@@ -334,7 +338,7 @@ class _Writer:
         else:
             most = 2 * _MOST_TILES if self.graph.nodes[i].op == "input" else _MOST_TILES
             if v.tiles > most:
-                raise _Refused(f"a value of {size} numbers does not fit in registers")
+                raise Refused(f"a value of {size} numbers does not fit in registers")
             self._emit(f"float {v.name}[{self.m}][{v.tiles}][4];")
         return v
 
@@ -448,15 +452,15 @@ class _Writer:
         size = math.prod(shape)
         full = [self.values[a] for a in operands if self.values[a].size == size]
         if not full:
-            raise _Refused("a value spread out from one number")
+            raise Refused("a value spread out from one number")
         like = full[0]
         for v in full:
             if v.slots != like.slots:
-                raise _Refused("operands that are laid out differently")
+                raise Refused("operands that are laid out differently")
         for a in operands:
             v = self.values[a]
-            if v.size not in (1, size) or (v.size == 1 and v.slots is not None):
-                raise _Refused(f"{v.size} numbers beside {size}")
+            if v.size not in (1, size) or (v.size < size and v.slots is not None):
+                raise Refused(f"{v.size} numbers beside {size}")
         if not nodes:
             self.values[region.out] = self.values[alias[region.out]]
             return
@@ -519,7 +523,7 @@ class _Writer:
     def _product(self, i: int) -> None:
         node = self.graph.nodes[i]
         if self.graph.nodes[node.args[0]].op != "const":
-            raise _Refused("weights that are not a constant")
+            raise Refused("weights that are not a constant")
         n = self._size(i)
         if i in self.ready:
             self._tensor(i)
@@ -571,6 +575,7 @@ class _Writer:
                 f"{self._element(v, v)} = s;",
             ],
         )
+        self._mask_infinity(v)
 
     def _to_whole(self, i: int, x: Value, n: int) -> None:
         """Plain multiply-adds to few numbers, summed over the lanes of a slice.
@@ -631,7 +636,7 @@ class _Writer:
         inputs += (-1,) * (-len(inputs) % 16)
         steps, tiles = len(inputs) // 16, -(-n // 8)
         if steps > _MOST_STEPS:
-            raise _Refused(f"a product of {len(inputs)} numbers does not fit in registers")
+            raise Refused(f"a product of {len(inputs)} numbers does not fit in registers")
         most = tiles
         if tiles > _MOST_TILES:
             most = 8 if steps <= 8 else 4  # results that registers hold beside the left factor
@@ -812,8 +817,6 @@ class _Writer:
             # first the scale, then the way back: the other order could overflow
             self._care(f"    {name}[m][j][e] = fmaf(s * ({scale}), p{i}_back[m][e >> 1], b);")
             self._emit("  }", "}")
-            # infinity times the 0 of a place without a feature is NaN
-            self._mask(v, "0", self._care)
         elif product.bias is not None:
             self._emit(
                 f"XP_ALL for (int j = 0; j < {v.tiles}; ++j) {{",
@@ -822,6 +825,11 @@ class _Writer:
                 f"    {name}[m][j][e] += e & 1 ? c.y : c.x;",
                 "}",
             )
+        self._mask_infinity(v)
+
+    def _mask_infinity(self, v: Value) -> None:
+        """Infinity times the 0 of a place without a feature is NaN, and would spread."""
+        self._mask(v, "0", self._care if self.packing.scaled else self._emit)
 
     def _wide(self, i: int, product: Product) -> None:
         """A product whose results registers do not hold: each chunk goes on as it comes.
@@ -935,12 +943,12 @@ class _Writer:
             region = self.regions[found.pop()]
             out = region.out
             if [a for a in region.inputs if self.dependent[a]] != [i]:
-                raise _Refused(reason)
+                raise Refused(reason)
         if out == self.graph.out:
             return region, None
         behind = self.uses.get(out, [])
         if len(behind) != 1 or not self._affine(behind[0]):
-            raise _Refused(reason)
+            raise Refused(reason)
         return region, behind[0]
 
     def _folds(self, x: int) -> int | None:
@@ -994,7 +1002,7 @@ class _Writer:
         node = self.graph.nodes[i]
         x = self.values[node.args[0]]
         if self._size(i) != 1:
-            raise _Refused(f"{node.op} along one of several axes")
+            raise Refused(f"{node.op} along one of several axes")
         step = OPS[node.op].c
         v = self._declare(i, 1, None)
         if x.slots is None:
@@ -1041,10 +1049,10 @@ class _Writer:
             slots: list[int] = []
             start = 0
             if len(parts) < len(n.args):
-                raise _Refused("joining a constant")
+                raise Refused("joining a constant")
             for p in parts:
                 if p.slots is None:
-                    raise _Refused("joining a value of few numbers")
+                    raise Refused("joining a value of few numbers")
                 slots += [k + start if k >= 0 else -1 for k in p.slots]
                 start += p.size
             v = self._declare(i, start, tuple(slots))
@@ -1058,7 +1066,7 @@ class _Writer:
                 )
                 at += p.tiles
             return
-        raise _Refused(f"{n.op} of a value in registers")
+        raise Refused(f"{n.op} of a value in registers")
 
     # --- the frame --------------------------------------------------------------------
 
@@ -1401,7 +1409,7 @@ class _Writer:
             shared += stages * stage
         if shared > target.shared - 1024 or (self._copies and stages < 2):
             shared += max(0, 2 - stages) * stage
-            raise _Refused(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
+            raise Refused(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
         ahead = entry.size * 2 if entry.slots is None else entry.tiles * 4
         prefetch = ahead * m <= 64  # more would not fit in registers
         kind = "f16" if self.packing.scaled else "bf16"

@@ -141,8 +141,13 @@ class Lowered:
         length = self.graph.input.shape[0]
         slices, number = x.size // max(1, length), x.device.id
         ways = self._all_ways(number, slices)
-        able = self._ways(number, slices, Weights(consts).finite)
-        refused = tuple(f"{w.what}: {w.refusal}" for w in ways if w.refusal is not None)
+        finite = Weights(consts).finite
+        able = self._ways(number, slices, finite)
+        reasons = {w.what: w.refusal for w in ways if w.refusal is not None}
+        if not finite:
+            left = [w.what for w in able]
+            reasons |= {w.what: "a weight is not finite" for w in ways if w.what not in left}
+        refused = tuple(f"{what}: {reason}" for what, reason in reasons.items())
         device = module.device(number)
         least = cost.floor(self.graph, slices, device, self.precision)
         return cost.Outlook((able[0].what,), refused, least, max(least, able[0].seconds))
