@@ -330,7 +330,7 @@ def test_packed_weights(name, core, access):
         assert not factor[:, padding].any()
     assert not p.scale[~rows].any()
     assert not p.bias.any()
-    scale = p.scale / tensor_packing.gain(p.hi.shape[1] // 16)
+    scale = p.scale
     assert powers_of_two(scale)
     assert powers_of_two(p.inputs)
     assert (scale[rows] > 0).all()
@@ -829,7 +829,10 @@ def test_special_values(cupy, torch, core, name, positive, bias, activation):
     fine = np.isfinite(x).all(1)
     exact = evaluate(double(net), x[fine].astype(float))
     theirs = by_torch(torch, net, x)
-    assert error(got[fine], exact) <= 2 * error(theirs[fine], exact) + 1e-7
+    allowed = 2 * error(theirs[fine], exact) + 1e-7
+    if positive:  # tensor cores cut off bits, which adds up where all terms have one sign
+        allowed += 2.0**-23 * sum(0.03 * min(n, 128) for n in widths[:-1])
+    assert error(got[fine], exact) <= allowed
     assert_same_kind_of_numbers(got, theirs)
 
 
