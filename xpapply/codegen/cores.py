@@ -89,6 +89,22 @@ XP_FN void xp_unpair(const u32 p, float& a, float& b) {
   asm("{.reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
       : "=f"(a), "=f"(b) : "r"(p));
 }
+// The largest of what has been rounded: infinity shows in it.
+template <int K> XP_FN void xp_see(u32& seen, const u32 (&hi)[K][4]) {
+  XP_ALL for (int s = 0; s < K; ++s) {
+    XP_ALL for (int c = 0; c < 4; ++c) {
+#if __CUDA_ARCH__ >= 860
+      asm("max.xorsign.abs.f16x2 %0, %0, %1;" : "+r"(seen) : "r"(hi[s][c]));
+#else
+      asm("max.f16x2 %0, %0, %1;" : "+r"(seen) : "r"(hi[s][c] & 0x7fff7fffu));
+#endif
+    }
+  }
+}
+XP_FN bool xp_infinite(const u32 seen) {
+  return (seen & 0x7fffu) == 0x7c00u || (seen >> 16 & 0x7fffu) == 0x7c00u;
+}
+
 // Left factors from values.
 template <int T>
 XP_FN void xp_split(const float (&v)[T][4], u32 (&hi)[(T + 1) / 2][4], u32 (&lo)[(T + 1) / 2][4]) {

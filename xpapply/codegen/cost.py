@@ -15,11 +15,11 @@ from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
 
-LAUNCH = 4e-6
+LAUNCH = 2e-6
 """Seconds until a kernel works."""
-_SPLITTING = {"highest": 6.0, "high": 4.0, "medium": 3.0}
+_SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
-_OVERHEAD = 90.0
+_OVERHEAD = 50.0
 """Instructions per slice and lane for loads, stores and synchronisation."""
 _LONG = {"exp": 6.0, "tanh": 8.0, "divide": 4.0, "erfc": 20.0, "sqrt": 8.0}
 """Instructions of an elementwise function; 1 for all others that need few, 25 for the rest."""
@@ -91,7 +91,7 @@ def tensor(graph: Graph, slices: int, device: Device, precision: str) -> float:
     matrix = slices * padded * times / device.products
     values = graph.input.shape[0] + sum(n for n, _ in _shapes(graph))
     instructions = values * _SPLITTING[precision] + _elementwise(graph) + _OVERHEAD
-    issue = slices * instructions / (device.multiprocessors * device.clock * 128 * 0.75)
+    issue = slices * instructions / (device.multiprocessors * device.clock * 128 * 0.95)
     return LAUNCH + max(floor(graph, slices, device, precision), matrix + issue)
 
 

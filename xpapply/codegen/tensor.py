@@ -712,6 +712,8 @@ class _Writer:
         else:
             bf16 = str(not self.packing.scaled).lower()
             write(f"xp_round<{x.tiles}, {bf16}>({source}, {hi});")
+            if self.packing.scaled:  # of one product, infinity need not become NaN
+                self._trusting(f"xp_see<{-(-x.tiles // 2)}>(seen, {hi});")
         return source
 
     def _tensor(self, i: int) -> None:
@@ -1290,10 +1292,11 @@ class _Writer:
             *first,
             *head,
             *take,
-            "float odd = 0;  // infinity does become NaN in here",
+            "float odd = 0;  // infinity does become NaN in here, or is seen",
+            "u32 seen = 0;",
             *trusting,
             *store,
-            "if (odd != 0) wrong = wrong < round ? wrong : round;",
+            "if (odd != 0 || xp_infinite(seen)) wrong = wrong < round ? wrong : round;",
             "++round;",
             *end,
             "wrong = __reduce_min_sync(XP_WARP, wrong);",
@@ -1311,14 +1314,12 @@ class _Writer:
         """The lines of the network without and with a look at the range."""
         trusting = [s.removeprefix(_TRUST) for s in self.lines if not s.startswith(_CARE)]
         careful = [s.removeprefix(_CARE) for s in self.lines if not s.startswith(_TRUST)]
-        if not self.packing.scaled:
-            careful = trusting
-        return trusting, careful
+        return trusting, careful if self.packing.scaled else trusting
 
     @property
     def _twice(self) -> bool:
-        """Whether there is a loop that trusts: where infinity becomes NaN, and shows."""
-        return bool(self.packing.products) and self.packing.parts == 2
+        """Whether there is a loop that trusts."""
+        return bool(self.packing.products) and self.packing.scaled
 
     @property
     def _copies(self) -> bool:
