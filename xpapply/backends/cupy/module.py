@@ -33,10 +33,12 @@ def device(number: int) -> Device:
     core = ""
     if capability >= 80:  # wgmma is Hopper's alone
         core = "wgmma" if capability == 90 else "mma"
+    memory = 2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8
     return Device(
         multiprocessors=int(found["MultiProcessorCount"]),
-        clock=1e3 * found["ClockRate"] * 0.9,  # what it keeps up under load
-        bandwidth=2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8 * 0.9,
+        # what it keeps up under load; a device that does not tell is taken for an ordinary one
+        clock=0.9e3 * (found["ClockRate"] or 1.5e6),
+        bandwidth=0.9 * (memory or 1e12),
         core=core,
         shared=int(found["MaxSharedMemoryPerBlockOptin"]),
     )
