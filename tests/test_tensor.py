@@ -275,6 +275,29 @@ def test_refusals_say_why(torch, core):
         assert refusal(net, features) is None
 
 
+@pytest.mark.parametrize("core", CORES)
+def test_axes_that_change_places_are_refused(torch, core):
+    """The kernel has no numbers that move; axes of length 1 move none."""
+    from torch import nn
+
+    class Turned(nn.Module):
+        def __init__(self, rows):
+            super().__init__()
+            self.shape = (rows, 32 // rows)
+            self.first, self.last = nn.Linear(16, 32), nn.Linear(32, 4)
+
+        def forward(self, x):
+            y = torch.relu(self.first(x))
+            batch = y.shape[:-1]
+            y = y.reshape(*batch, *self.shape).transpose(-1, -2)
+            return self.last(y.reshape(*batch, 32))
+
+    for rows, refused in ((4, True), (1, False), (32, False)):
+        graph = graph_of(Turned(rows).eval(), 16)
+        reason = tensor.why_not(graph, target(core))
+        assert (reason is not None and "permute_dims" in reason) == refused
+
+
 # --- packed weights -------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -439,13 +439,20 @@ class Values:
         )
         self._mask(x, "0")
 
+    def _keeps_order(self, i: int) -> bool:
+        """Whether a layout op leaves all numbers where they are, in C order."""
+        n = self.graph.nodes[i]
+        if n.op == "permute_dims":  # only axes of length 1 may move
+            shape = self.graph.nodes[n.args[0]].aval.shape
+            moved = [a for a in n.attr("axes") if shape[a] != 1]
+            return moved == sorted(moved)
+        same = self._size(i) == self._size(n.args[0])
+        return n.op == "reshape" or (n.op == "broadcast_to" and same)
+
     def _layout(self, i: int) -> None:
         n = self.graph.nodes[i]
-        if n.op == "reshape" or (
-            n.op in ("broadcast_to", "permute_dims") and self._size(i) == self._size(n.args[0])
-        ):
-            x = self.values[n.args[0]]
-            self.values[i] = replace(x)
+        if self._keeps_order(i):
+            self.values[i] = self.values[n.args[0]]
             return
         if n.op == "concat" and len(n.aval.shape) == 1:
             parts = [self.values[a] for a in n.args if a in self.values]
