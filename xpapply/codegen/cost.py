@@ -1,6 +1,6 @@
 """How long a graph takes on a device, by a few numbers of each: for choosing, and for `explain`.
 
-The constants were fitted to times on an H200; they matter only as ratios.
+The constants were fitted to times on an H200. For the choice they matter only as ratios.
 """
 
 from __future__ import annotations

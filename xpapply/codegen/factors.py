@@ -22,6 +22,9 @@ Slots = tuple[int, ...]
 Constants = Callable[[int], np.ndarray]
 """The array of a constant node."""
 
+Piece = Callable[[Constants], np.ndarray]
+"""A part of the packed weights, made of the constants of one model."""
+
 LONG_SUM = 8
 """Steps of 16 terms from which a sum is added up in two halves: tensor cores cut off bits below
 the largest term of a step, which adds up where all terms have one sign."""

@@ -7,7 +7,6 @@ numbers, or to few, are plain multiply-adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -70,7 +69,7 @@ class Products(Values):
         v = self._declare(i, n, slots)
         count = n if slots is None else len(slots)
 
-        def piece(value: Callable[[int], np.ndarray]) -> np.ndarray:
+        def piece(value: Constants) -> np.ndarray:
             columns = value(w).T.astype(np.float32)
             return columns if slots is None else np.stack([laid_out(c, slots) for c in columns])
 

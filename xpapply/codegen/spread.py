@@ -20,7 +20,7 @@ from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC, Region, regions
 from .cxx import TYPES, literal, statements
-from .factors import Packing, Slots, laid_out
+from .factors import Constants, Packing, Piece, Slots, laid_out
 from .kernels import Access
 
 MOST_TILES = 16
@@ -117,10 +117,10 @@ class Values:
         self.values: dict[int, Value] = {}
         self.packing = Packing(target.core, target.precision)
         self.ready: set[int] = set()  # products whose left factor is there already
-        self.pieces: list[tuple[int, Callable]] = []  # floats, by number
+        self.pieces: list[tuple[int, Piece]] = []  # floats, by number
         self.floats = 0
         self.factors = 0  # bytes of factors, which lie behind the floats
-        self.factor_pieces: list[tuple[int, Callable]] = []
+        self.factor_pieces: list[tuple[int, Piece]] = []
         self.window = 0  # tiles of a wide value that are worked on
         self.spill = 0  # bytes per thread for left factors that registers do not hold
         self.stage = 0  # bytes of the largest chunk of weights
@@ -166,7 +166,7 @@ class Values:
                 if n.aval.dtype != "float32":
                     raise Refused(f"{n.aval.dtype} constants")
                 continue
-            inner = n.op not in ("input",) and i != graph.out
+            inner = n.op != "input" and i != graph.out
             if inner and n.aval.dtype not in ("float32", "bool"):
                 raise Refused(f"{n.aval.dtype} values")
             if kind is Kind.ELEMENTWISE and not OPS[n.op].c:
@@ -176,18 +176,15 @@ class Values:
 
     def _input_slots(self) -> Slots:
         n = self._size(self.graph.entry)
-        tiles = -(-n // 8)
-        slots = [k if k < n else -1 for k in range(8 * tiles)]
-        if self._quads():
-            # one load of four numbers: lane t has features 4 t ... 4 t + 3 of 16
-            order = [
-                16 * (j // 2) + 4 * t + 2 * (j % 2) + c
-                for j in range(tiles)
-                for t in range(4)
-                for c in range(2)
-            ]
-            slots = order
-        return tuple(slots)
+        if not self._quads():
+            return self._natural(n)
+        # one load of four numbers: lane t has features 4 t ... 4 t + 3 of 16
+        return tuple(
+            16 * (j // 2) + 4 * t + 2 * (j % 2) + c
+            for j in range(-(-n // 8))
+            for t in range(4)
+            for c in range(2)
+        )
 
     def _quads(self) -> bool:
         entry = self.graph.input
@@ -196,8 +193,8 @@ class Values:
 
     # --- constants --------------------------------------------------------------------
 
-    def _floats(self, n: int, piece: Callable, align: int = 4) -> int:
-        self.floats = -(-self.floats // align) * align
+    def _floats(self, n: int, piece: Piece) -> int:
+        self.floats = -(-self.floats // 4) * 4
         at = self.floats
         self.pieces.append((at, piece))
         self.floats += n
@@ -211,7 +208,7 @@ class Values:
         if key not in self.known:
             size = self._size(i) if slots is None else len(slots)
 
-            def piece(value: Callable[[int], np.ndarray]) -> np.ndarray:
+            def piece(value: Constants) -> np.ndarray:
                 flat = value(i).reshape(-1).astype(np.float32)
                 return flat if slots is None else laid_out(flat, slots)
 

@@ -5,15 +5,16 @@ slices through all layers at once. What is in registers is written in `spread`,
 products in `products`; here is the frame around them: reading, storing, the loops
 over tiles, and the launch.
 
-Weights are packed once per model in the order in which the kernel reads them,
-and copied to shared memory once per block.
+Weights are packed once per model in the order in which the kernel reads them.
+They are copied to shared memory once per block or, where they do not all fit,
+stream from L2.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -23,7 +24,7 @@ from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from . import cores
 from .cxx import HELPERS, TYPES
-from .factors import Constants
+from .factors import Piece
 from .kernels import EVEN, Access, locate
 from .products import Products
 from .rows import prepare
@@ -59,7 +60,7 @@ class TensorKernel:
     """what `pack` depends on beside the graph: whether four features of the input are one load"""
     _graph: Graph = field(repr=False)
     _size: int = field(repr=False)
-    _pieces: list[tuple[int, Callable[[Constants], np.ndarray]]] = field(repr=False)
+    _pieces: list[tuple[int, Piece]] = field(repr=False)
 
     def pack(self, consts: Sequence[np.ndarray]) -> np.ndarray:
         """The weights as bytes."""
