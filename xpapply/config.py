@@ -104,8 +104,9 @@ def options(**changes: Any) -> Iterator[Options]:
         Products of float32 networks on a GPU, in the words of
         ``torch.set_float32_matmul_precision``: as accurate as float32 (the default), with
         factors rounded to TF32's 11 significant bits, or to bfloat16's 8. Sums, biases and
-        activations stay float32. Networks of float16 and bfloat16 parameters have no more
-        bits to lose and do not care; neither does anything else.
+        activations stay float32. Networks of float16 parameters are multiplied as with
+        "high" at most, those of bfloat16 parameters on CuPy arrays as with "medium". Nothing
+        else heeds the option.
 
     Yields
     ------
