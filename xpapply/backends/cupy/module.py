@@ -96,4 +96,5 @@ def _machine_code(source: str, architecture: str) -> tuple[bytes, Path]:
 
 def _cache_folder() -> Path:
     """Where CuPy keeps compiled kernels."""
-    return Path(os.environ.get("CUPY_CACHE_DIR") or Path.home() / ".cupy" / "kernel_cache")
+    default = os.path.expanduser("~/.cupy/kernel_cache")  # unlike Path's, never an error
+    return Path(os.environ.get("CUPY_CACHE_DIR") or default)
