@@ -93,8 +93,6 @@ NETS = (
 FEWER_ROWS = {NETS[-1]: ROWS // 4}
 WARM = (NETS[0], NETS[3], NETS[5], NETS[10])
 """Whose first call is also measured with a warm cache."""
-FIRST_SECONDS = 60
-"""For all the processes of first calls."""
 CHUNK = 262_144
 SAMPLE = 200
 REPEATS = 15
