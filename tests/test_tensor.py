@@ -523,6 +523,20 @@ def outlook(monkeypatch, net, features, slices, dtype="float32", precision="high
     return lowered.outlook(SimpleNamespace(size=features * slices, device=SimpleNamespace(id=0)))
 
 
+@pytest.mark.parametrize(("dtype", "word"), [("float16", "float16"), ("bfloat16", "bfloat16")])
+def test_fewer_bits_only_where_the_weights_have_no_more(monkeypatch, torch, dtype, word):
+    """A result that is rounded at the end says nothing about the weights."""
+    backend = pytest.importorskip("xpapply.backends.cupy")
+    monkeypatch.setattr(backend.module, "device", lambda number: H200)
+    net = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+    graph = graph_of(net.to(getattr(torch, dtype)), 16)
+    lowered = backend.Lowered(graph)
+    array = SimpleNamespace(size=16 << 20, device=SimpleNamespace(id=0))
+    assert f"({word})" in lowered.outlook(array, graph.consts).kernels[0]
+    finer = tuple(c * np.float32(1.0001) for c in graph.consts)
+    assert "split" in lowered.outlook(array, finer).kernels[0]
+
+
 @pytest.mark.parametrize("name", COSTED)
 def test_costs_grow_with_slices(name):
     net, features = network(name)

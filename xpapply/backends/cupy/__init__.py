@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import cupy
+from cupy.cuda.compiler import CompileException
 
 from ...blocks import boxes
 from ...codegen import chain, cost, tensor
@@ -88,10 +89,8 @@ class Lowered:
     engine = ENGINE
 
     def __init__(self, graph: Graph) -> None:
-        self.precision = current().precision
-        if graph.result.dtype in ("float16", "bfloat16"):  # parameters of so many bits
-            least = "high" if graph.result.dtype == "float16" else "medium"
-            self.precision = max(self.precision, least, key=PRECISIONS.index)
+        self._asked = current().precision
+        self._result = graph.result.dtype
         self.graph = _without_bfloat16(graph)
         self._refusal = network_why_not(self.graph)
         self._reduction = reduction_kernel(self.graph)
@@ -117,19 +116,20 @@ class Lowered:
         """All slices of `x` into `out`; both in memory order."""
         number = x.device.id
         with _on(number):
-            key = (x.shape, at, number, bound.finite)
+            precision = self._precision(bound)
+            key = (x.shape, at, number, bound.finite, precision)
             found: list[_Way] | None = self._chosen.get(key)
             slices = x.size // max(1, x.shape[at])
             if not x.shape[at]:
                 self._in_blocks(x, at, slices, bound, out)
                 return out
             if found is None:
-                found = self._chosen[key] = self._ways(number, slices, bound.finite)
+                found = self._chosen[key] = self._ways(number, slices, precision, bound.finite)
             while True:
                 try:
                     found[0].run(x, at, slices, bound, out)
                     return out
-                except RuntimeError as error:  # CuPy's errors of the driver too
+                except (RuntimeError, CompileException) as error:  # the driver's are RuntimeErrors
                     if len(found) == 1:
                         raise
                     # it does not compile or launch here: the next way from now on
@@ -140,26 +140,33 @@ class Lowered:
         """What would run on an array, what that takes, and why nothing faster."""
         length = self.graph.input.shape[0]
         slices, number = x.size // max(1, length), x.device.id
-        ways = self._all_ways(number, slices)
-        finite = Weights(consts).finite
-        able = self._ways(number, slices, finite)
+        bound = Weights(consts)
+        precision, finite = self._precision(bound), bound.finite
+        ways = self._all_ways(number, slices, precision)
+        able = self._ways(number, slices, precision, finite)
         reasons = {w.what: w.refusal for w in ways if w.refusal is not None}
         if not finite:
             left = [w.what for w in able]
             reasons |= {w.what: "a weight is not finite" for w in ways if w.what not in left}
         refused = tuple(f"{what}: {reason}" for what, reason in reasons.items())
         device = module.device(number)
-        least = cost.floor(self.graph, slices, device, self.precision)
+        least = cost.floor(self.graph, slices, device, precision)
         return cost.Outlook((able[0].what,), refused, least, max(least, able[0].seconds))
 
-    def _ways(self, number: int, slices: int, finite: bool) -> list[_Way]:
+    def _precision(self, bound: Weights) -> str:
+        """The precision that was asked for; less where weights and result have 16 bits."""
+        least = {"float16": "high", "bfloat16": "medium"}.get(self._result)
+        if least is None or not bound.fit(self._result):
+            return self._asked
+        return max(self._asked, least, key=PRECISIONS.index)
+
+    def _ways(self, number: int, slices: int, precision: str, finite: bool) -> list[_Way]:
         """The ways that can run on a device, fastest first."""
-        ways = [w for w in self._all_ways(number, slices) if w.refusal is None]
+        ways = [w for w in self._all_ways(number, slices, precision) if w.refusal is None]
         return ways if finite else [w for w in ways if not isinstance(w.run, Tensor)]
 
-    def _all_ways(self, number: int, slices: int) -> list[_Way]:
-        device = module.device(number)
-        graph, precision = self.graph, self.precision
+    def _all_ways(self, number: int, slices: int, precision: str) -> list[_Way]:
+        device, graph = module.device(number), self.graph
         ways = []
         run: Callable[[Any, int, int, Weights, Any], None]
         length = graph.input.shape[0]
@@ -171,9 +178,10 @@ class Lowered:
             ways.append(_Way("one ReductionKernel", seconds, None, run))
         words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
         what = f"one kernel on tensor cores for all layers ({words[precision]})"
-        refusal = self._failed.get((number, what)) or self._tensor_refusal(number)
+        refusal = self._failed.get((number, what)) or self._tensor_refusal(number, precision)
         seconds = 0.0 if refusal else cost.tensor(graph, slices, device, precision)
-        ways.append(_Way(what, seconds, refusal, self._tensor_run(number)))
+        run = _tensor(graph, _target(device, precision))
+        ways.append(_Way(what, seconds, refusal, run))
         what = "one ElementwiseKernel for all layers, activations in registers"
         seconds = cost.scalar(graph, slices, device)
         run = self._network or self._in_blocks
@@ -186,14 +194,11 @@ class Lowered:
             ways.append(_Way(what, seconds, None, self._in_blocks))
         return sorted(ways, key=lambda w: (w.refusal is not None, w.seconds))
 
-    def _tensor_refusal(self, number: int) -> str | None:
+    def _tensor_refusal(self, number: int, precision: str) -> str | None:
         device = module.device(number)
         if not device.core:
             return "needs a device of compute capability 8.0 or later"
-        return _tensor_why_not(self.graph, _target(device, self.precision))
-
-    def _tensor_run(self, number: int) -> Tensor:
-        return _tensor(self.graph, _target(module.device(number), self.precision))
+        return _tensor_why_not(self.graph, _target(device, precision))
 
     def _reduce(
         self, text: Reduction, x: Any, at: int, slices: int, bound: Weights, out: Any

@@ -178,11 +178,19 @@ class Weights:
         self._packed: dict[Any, Any] = {}
         self._values: dict[Any, list[Any]] = {}
         self._arrays: dict[int, Any] = {}
+        self._fit: dict[str, bool] = {}
 
     @functools.cached_property
     def finite(self) -> bool:
         """Whether no weight is infinite or NaN: splitting takes those apart wrongly."""
         return all(np.isfinite(c).all() for c in self.consts)
+
+    def fit(self, dtype: str) -> bool:
+        """Whether all matrices are the same in a dtype of 16 bits."""
+        found = self._fit.get(dtype)
+        if found is None:
+            found = self._fit[dtype] = all(_fits(c, dtype) for c in self.consts if c.ndim > 1)
+        return found
 
     def packed(self, run: Network | Tensor, text: NetworkKernel | TensorKernel) -> Any:
         """In the order of a kernel; the same for every way of access that it packs alike."""
@@ -204,6 +212,14 @@ class Weights:
         if k not in self._arrays:
             self._arrays[k] = _uploaded(np.ascontiguousarray(self.consts[k]))
         return self._arrays[k]
+
+
+def _fits(a: np.ndarray, dtype: str) -> bool:
+    a = np.ascontiguousarray(a, np.float32)
+    if dtype == "bfloat16":  # the upper half of float32
+        return not (a.view(np.uint32) & 0xFFFF).any()
+    with np.errstate(over="ignore"):
+        return bool((a.astype(dtype) == a).all())
 
 
 def _uploaded(a: np.ndarray) -> Any:
