@@ -131,15 +131,8 @@ class Products(Values):
 
     def _ends(self, i: int) -> bool:
         """Whether a product is the result, but for elementwise work on it alone."""
-        if i == self.graph.out:
-            return True
-        region = self.region_of.get(self.graph.out)
-        return (
-            region is not None
-            and region.out == self.graph.out
-            and [a for a in region.inputs if self.dependent[a]] == [i]
-            and all(u in region.nodes for u in self.uses[i])
-        )
+        region = self._reader(i)
+        return i == self.graph.out or (region is not None and region.out == self.graph.out)
 
     def _make(self, i: int, inputs: Slots) -> Product:
         """A product on tensor cores: where its weights lie, and how they come."""
@@ -157,7 +150,7 @@ class Products(Values):
         if tiles > most:  # in whole steps of the next product; what is padded is computed too
             padded = {c: -(-tiles // c) * (c + 0.5) for c in range(2, most + 1, 2)}
             chunk = min(padded, key=padded.__getitem__)
-        slots = tuple(k if k < n else -1 for k in range(chunk * -(-tiles // chunk) * 8))
+        slots = self._natural(n, chunk * -(-tiles // chunk))
         bias = self._bias(i)
         weights = self.graph.nodes[i].args[0]
         product = Product(
@@ -452,20 +445,13 @@ class Products(Values):
 
     def _onward(self, i: int) -> tuple[Region | None, int | None]:
         """Where a wide product's results go: the region behind it, and the product behind that."""
-        region: Region | None = None
-        out, users = i, self.uses.get(i, [])
-        reason = f"a value of {self._size(i)} numbers does not fit in registers"
-        found = {self.region_of[u].out for u in users if u in self.region_of}
-        if users and len(found) == 1 and all(u in self.region_of for u in users):
-            region = self.regions[found.pop()]
-            out = region.out
-            if [a for a in region.inputs if self.dependent[a]] != [i]:
-                raise Refused(reason)
+        region = self._reader(i)
+        out = i if region is None else region.out
         if out == self.graph.out:
             return region, None
         behind = self.uses.get(out, [])
         if len(behind) != 1 or not self._affine(behind[0]):
-            raise Refused(reason)
+            raise Refused(f"a value of {self._size(i)} numbers does not fit in registers")
         return region, behind[0]
 
     def _folds(self, x: int) -> int | None:
@@ -475,29 +461,22 @@ class Products(Values):
         if self._affine(x):
             return x
         region = self.regions.get(x)
-        if region is None:
+        source = None if region is None else next(a for a in region.inputs if self.dependent[a])
+        if source is None or not self._affine(source) or self._reader(source) is not region:
             return None
-        inputs = [a for a in region.inputs if self.dependent[a]]
-        if len(inputs) != 1 or not self._affine(inputs[0]):
-            return None
-        nodes = set(region.nodes)
-        bias = self._bias(inputs[0])
-        if bias is not None:
-            nodes.discard(bias[0])
+        nodes = self._behind_bias(source)
         allowed = all(self.graph.nodes[i].op in _HOMOGENEOUS or self._slope(i) for i in nodes)
-        if any(u not in region.nodes for u in self.uses[inputs[0]]):
-            return None
-        return inputs[0] if allowed else None
+        return source if allowed else None
+
+    def _behind_bias(self, product: int) -> list[int]:
+        """The nodes of the region that alone reads a product, but for the sum with its bias."""
+        region, bias = self._reader(product), self._bias(product)
+        nodes = () if region is None else region.nodes
+        return [i for i in nodes if bias is None or i != bias[0]]
 
     def _rectified(self, i: int) -> bool:
         """Whether nothing but ReLU follows a product and its bias."""
-        users = [u for u in self.uses.get(i, []) if u in self.region_of]
-        regions = {self.region_of[u].out for u in users}
-        bias = self._bias(i)
-        for out in regions:
-            nodes = set(self.regions[out].nodes) - ({bias[0]} if bias is not None else set())
-            return [self.graph.nodes[k].op for k in nodes] == ["relu"]
-        return False
+        return [self.graph.nodes[k].op for k in self._behind_bias(i)] == ["relu"]
 
     def _slope(self, i: int) -> bool:
         """A part of ``where(x > 0, x, slope * x)``, or a bound of 0."""

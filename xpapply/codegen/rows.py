@@ -29,8 +29,9 @@ import numpy as np
 
 from ..ir.graph import Graph, indexed_shape
 from ..ir.ops import OPS, Kind
-from ..ir.rewrite import MATVEC, Region, expand, regions
+from ..ir.rewrite import Region, expand
 from .cxx import TYPES, statements
+from .layers import Layers
 
 UNROLL = "#pragma unroll"
 
@@ -146,36 +147,18 @@ def row_function(graph: Graph, rows: int, *, name: str = "xpapply_rows") -> RowF
     return _Writer(prepare(graph), rows, name).function()
 
 
-class _Writer:
+class _Writer(Layers):
     def __init__(self, graph: Graph, rows: int, name: str) -> None:
-        self.graph, self.rows, self.name = graph, rows, name
+        super().__init__(graph)
+        self.rows, self.name = rows, name
         self.dtype = compute_dtype(graph)
         self.lanes = 16 // np.dtype(self.dtype).itemsize
         self.weights = Weights(self.lanes)
-        self.dependent = graph.dependent()
-        self.regions = regions(graph)
-        self.region_of = {i: r for r in self.regions.values() for i in r.nodes}
-        self.uses: dict[int, list[int]] = {}
-        for i, n in enumerate(graph.nodes):
-            for a in n.args:
-                self.uses.setdefault(a, []).append(i)
         self.lines: list[str] = []
         self.flat: dict[int, int] = {}  # where a constant lies in the weights
         self.numbers = 1
 
     # --- what runs how ----------------------------------------------------------------
-
-    def _size(self, i: int) -> int:
-        return math.prod(self.graph.nodes[i].aval.shape)
-
-    def _affine(self, i: int) -> bool:
-        n = self.graph.nodes[i]
-        return (
-            n.op == "einsum"
-            and n.attr("subscripts") == MATVEC
-            and not self.dependent[n.args[0]]
-            and self.dependent[n.args[1]]
-        )
 
     def _private(self, region: Region, value: int) -> bool:
         """Whether a region maps `value`, and nothing else that depends on the slice, one to one."""
@@ -340,18 +323,6 @@ XPAPPLY_INLINE void {self.name}(
         self._loop(n, [f"v{i}[j][r] = x[r][j * xs];"])
         if n % lanes == 0:
             self._emit("#endif")
-
-    def _bias(self, product: int) -> tuple[int, int] | None:
-        """The add behind a product that is its bias: (add, constant)."""
-        users = self.uses.get(product, [])
-        if len(users) != 1 or self.graph.nodes[users[0]].op != "add":
-            return None
-        a, b = self.graph.nodes[users[0]].args
-        other = b if a == product else a
-        same = self.graph.nodes[users[0]].aval == self.graph.nodes[product].aval
-        if self.dependent[other] or not same or self.graph.nodes[other].op == "scalar":
-            return None
-        return users[0], other
 
     def _start(self, product: int) -> str:
         """What the sums of a product start from."""

@@ -18,10 +18,11 @@ import numpy as np
 
 from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
-from ..ir.rewrite import MATVEC, Region, regions
+from ..ir.rewrite import Region
 from .cxx import TYPES, literal, statements
 from .factors import Constants, Packing, Piece, Slots, laid_out
 from .kernels import Access
+from .layers import Layers
 
 MOST_TILES = 16
 """Tiles of 8 features that a spread value may have whole in registers; wider ones pass by."""
@@ -89,7 +90,7 @@ class Value:
         return self.window or len(self.slots) // 8
 
 
-class Values:
+class Values(Layers):
     """The text of a network so far, and where each value of its graph is.
 
     Holds the graph and what is known about it, the lines that were written, and the
@@ -106,14 +107,8 @@ class Values:
         natural: bool = False,
         streams: bool = False,
     ) -> None:
-        self.graph, self.access, self.target, self.natural = graph, access, target, natural
-        self.dependent = graph.dependent()
-        self.regions = regions(graph)
-        self.region_of = {i: r for r in self.regions.values() for i in r.nodes}
-        self.uses: dict[int, list[int]] = {}
-        for i, n in enumerate(graph.nodes):
-            for a in n.args:
-                self.uses.setdefault(a, []).append(i)
+        super().__init__(graph)
+        self.access, self.target, self.natural = access, target, natural
         self.values: dict[int, Value] = {}
         self.packing = Packing(target.core, target.precision)
         self.ready: set[int] = set()  # products whose left factor is there already
@@ -135,18 +130,6 @@ class Values:
         self.m = 1
 
     # --- shape ------------------------------------------------------------------------
-
-    def _size(self, i: int) -> int:
-        return math.prod(self.graph.nodes[i].aval.shape)
-
-    def _affine(self, i: int) -> bool:
-        n = self.graph.nodes[i]
-        return (
-            n.op == "einsum"
-            and n.attr("subscripts") == MATVEC
-            and not self.dependent[n.args[0]]
-            and self.dependent[n.args[1]]
-        )
 
     def _check(self) -> None:
         graph = self.graph
@@ -181,7 +164,7 @@ class Values:
         # one load of four numbers: lane t has features 4 t ... 4 t + 3 of 16
         return tuple(
             16 * (j // 2) + 4 * t + 2 * (j % 2) + c
-            for j in range(-(-n // 8))
+            for j in range(n // 8)
             for t in range(4)
             for c in range(2)
         )
@@ -302,17 +285,6 @@ class Values:
                 return False
         return True
 
-    def _bias(self, product: int) -> tuple[int, int] | None:
-        users = self.uses.get(product, [])
-        if len(users) != 1 or self.graph.nodes[users[0]].op != "add":
-            return None
-        a, b = self.graph.nodes[users[0]].args
-        other = b if a == product else a
-        same = self.graph.nodes[users[0]].aval == self.graph.nodes[product].aval
-        if self.dependent[other] or not same or self.graph.nodes[other].op == "scalar":
-            return None
-        return users[0], other
-
     def _region(self, region: Region) -> None:
         graph = self.graph
         nodes = list(region.nodes)
@@ -393,8 +365,9 @@ class Values:
                 f"    if ({bits} >> (2 * t + (e & 1)) & 1) {v.name}[m][{j}][e] = {number};",
             )
 
-    def _natural(self, n: int) -> Slots:
-        return tuple(k if k < n else -1 for k in range(-(-n // 8) * 8))
+    def _natural(self, n: int, tiles: int = 0) -> Slots:
+        """Features in their order, in as many tiles as they need or as are asked for."""
+        return tuple(k if k < n else -1 for k in range(8 * (tiles or -(-n // 8))))
 
     # --- reductions and layouts -------------------------------------------------------
 

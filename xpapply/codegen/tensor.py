@@ -422,11 +422,17 @@ class _Kernel(Products):
 
     def _copying(self, floats: int, watch: int) -> list[str]:
         """What the warp that copies does."""
+
+        def copy(table: str) -> list[str]:
+            return [
+                "  if (threadIdx.x % XP_THREADS == 0)",
+                "    for (int round = 0; round < rounds; ++round)",
+                f"      for (const auto& c : {table}) xp_copy(ring, from, c, stage, phase);",
+            ]
+
         twice = [
             f"if (((const u32*)f)[{watch}] == 0) {{",
-            "  if (threadIdx.x % XP_THREADS == 0)",
-            "    for (int round = 0; round < rounds; ++round)",
-            "      for (const auto& c : xp_trusting) xp_copy(ring, from, c, stage, phase);",
+            *copy("xp_trusting"),
             "  __syncthreads();",
             "  if (xp_first[0] == 0x7fffffff) return;",
             "  rounds -= xp_first[0];",
@@ -438,9 +444,7 @@ class _Kernel(Products):
             f"  const unsigned char* const from = (const unsigned char*)weights + {floats};",
             "  phase = 1;",
             *(twice if self._twice else []),
-            "  if (threadIdx.x % XP_THREADS == 0)",
-            "    for (int round = 0; round < rounds; ++round)",
-            "      for (const auto& c : xp_careful) xp_copy(ring, from, c, stage, phase);",
+            *copy("xp_careful"),
             "  return;",
             "}",
             *(['asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");'] if self._lends else []),
