@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from . import engines, namespace
 from .ir.graph import Graph, ShapeDtype
 
@@ -114,8 +112,7 @@ class Plan:
         """Fewest bytes to move and floating-point operations, for the whole array."""
         if self.graph is None or self.slices is None or self.result is None:
             return None
-        one = math.prod(self.slice.shape) * _itemsize(self.slice.dtype)
-        one += math.prod(self.result.shape) * _itemsize(self.result.dtype)
+        one = self.slice.nbytes + self.result.nbytes
         return one * self.slices, self.graph.flops() * self.slices
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,7 +183,3 @@ def _si(n: float) -> str:
             return f"{n:.3g} {unit}"
         n /= 1000
     return f"{n:.3g} P"
-
-
-def _itemsize(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize

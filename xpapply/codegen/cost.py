@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
@@ -74,10 +72,7 @@ class Device:
 
 def floor(graph: Graph, slices: int, device: Device, precision: str) -> float:
     """Seconds below which no kernel can be: bytes over bandwidth, or operations over rate."""
-    bytes_ = slices * sum(
-        math.prod(a.shape) * (2 if a.dtype == "bfloat16" else np.dtype(a.dtype).itemsize)
-        for a in (graph.input, graph.result)
-    )
+    bytes_ = slices * (graph.input.nbytes + graph.result.nbytes)
     rate = device.multiprocessors * device.clock * 128
     if device.core and _is_float32(graph):
         rate = max(rate, device.products / (3 if precision == "highest" else 1))

@@ -25,6 +25,12 @@ class ShapeDtype(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; NumPy does not know bfloat16."""
+        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+        return math.prod(self.shape) * itemsize
+
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join('B' if n == BATCH else str(n) for n in self.shape)}]"
 
