@@ -62,9 +62,8 @@ def limits(like: Any) -> tuple[float, float] | None:
     """Bytes and float32 operations per second by the device's clocks and widths."""
     if not isinstance(like, cupy.ndarray):
         return None
-    found = like.device.attributes
-    memory = 2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8
-    rate = 2e3 * found["ClockRate"] * found["MultiProcessorCount"] * 128
+    memory, clock = module.rates(like.device.id)
+    rate = 2 * clock * module.device(like.device.id).multiprocessors * 128
     return (memory, rate) if memory and rate else None
 
 

@@ -25,19 +25,26 @@ _MAX_DYNAMIC_SHARED_SIZE = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES"""
 
 
+def rates(number: int) -> tuple[float, float]:
+    """Bytes per second of the memory and Hz, as a device says; 0 where it does not."""
+    found = cupy.cuda.Device(number).attributes
+    memory = 2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8
+    return memory, 1e3 * found["ClockRate"]
+
+
 @functools.cache
 def device(number: int) -> Device:
     """A device as the cost model wants it."""
     found = cupy.cuda.Device(number).attributes
+    memory, clock = rates(number)
     capability = int(cupy.cuda.Device(number).compute_capability)
     core = ""
     if capability >= 80:  # wgmma is Hopper's alone
         core = "wgmma" if capability == 90 else "mma"
-    memory = 2e3 * found["MemoryClockRate"] * found["GlobalMemoryBusWidth"] / 8
     return Device(
         multiprocessors=int(found["MultiProcessorCount"]),
         # what it keeps up under load; a device that does not tell is taken for an ordinary one
-        clock=0.9e3 * (found["ClockRate"] or 1.5e6),
+        clock=0.9 * (clock or 1.5e9),
         bandwidth=0.9 * (memory or 1e12),
         core=core,
         shared=int(found["MaxSharedMemoryPerBlockOptin"]),

@@ -45,7 +45,7 @@ class Network:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._numbers = math.prod(graph.result.shape)
-        self._known: dict[Any, tuple[Any, ...]] = {}
+        self._known = Limited()
 
     def __call__(
         self,
@@ -66,8 +66,6 @@ class Network:
             tiles = -(-slices // (THREADS * text.function.rows))
             size = min(tiles, _BLOCKS_PER_SM * module.device(x.device.id).multiprocessors) * THREADS
             found = (kernel, text, numbers, placement(access, numbers[1], self._numbers), size)
-            if len(self._known) > 64:
-                self._known.clear()
             self._known[key] = found
         kernel, text, numbers, usual, size = found
         weights = bound.packed(self, text)
