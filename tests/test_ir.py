@@ -19,7 +19,7 @@ from xpapply.ir.rewrite import compact, expand, fold, prune, regions, without_ba
 ARITY = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), 2),
     **dict.fromkeys(("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"), 2),
-    **dict.fromkeys(("logical_and", "logical_or", "prelu"), 2),
+    **dict.fromkeys(("logical_and", "logical_or", "prelu", "atan2", "pow"), 2),
     "where": 3,
 }
 SPECIAL = {"erf", "erfc", "cast"}

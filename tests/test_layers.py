@@ -15,10 +15,10 @@ LEVELS = {
     **dict.fromkeys(("codegen", "program", "blocks", "extensions", "paths"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),
-    **dict.fromkeys(("plan", "traced"), 5),
+    **dict.fromkeys(("plan", "traced", "slicewise"), 5),
     "planner": 6,
     "apply": 7,
-    "special": 8,
+    **dict.fromkeys(("special", "custom"), 8),
     "": 9,  # xpapply/__init__.py
     **dict.fromkeys(("testing", "__main__"), 10),
 }

@@ -6,8 +6,10 @@
 (64, 64, 1)
 """
 
+from . import special
 from .apply import apply_along_axis, compile, explain, lift
 from .config import options
+from .custom import elementwise, reduction
 from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
 from .mlp import MLP
 from .namespace import get_array_module
@@ -25,8 +27,11 @@ __all__ = [
     "XpapplyError",
     "apply_along_axis",
     "compile",
+    "elementwise",
     "explain",
     "get_array_module",
     "lift",
     "options",
+    "reduction",
+    "special",
 ]

@@ -96,3 +96,54 @@ def boxes(shape: Sequence[int], at: int, rows: int) -> Iterator[tuple[Any, ...]]
             if a != at:
                 index[a] = slice(k * steps[a], min((k + 1) * steps[a], dims[a]))
         yield tuple(index)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """How the elements of an array lie, for a function of the slices of several arrays.
+
+    Attributes
+    ----------
+    dtype : str
+        Of its elements.
+    strides : tuple of int or None
+        In elements, for each axis of the shape that all arrays broadcast to; 0 where it
+        broadcasts, and for results that are one number per slice along the applied axes.
+        None for a number that is passed by value.
+    aligned : bool
+        Whether it starts at a multiple of 16 bytes.
+    """
+
+    dtype: str
+    strides: tuple[int, ...] | None
+    aligned: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the arrays of a function of slices lie.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        That all arrays broadcast to.
+    axes : tuple of int
+        The axes of a slice, ascending.
+    inputs, outs : tuple of Operand
+        The arrays; what results are written to.
+    """
+
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    inputs: tuple[Operand, ...]
+    outs: tuple[Operand, ...]
+
+    @property
+    def length(self) -> int:
+        """Elements of a slice."""
+        return math.prod(self.shape[a] for a in self.axes)
+
+    @property
+    def slices(self) -> int:
+        """The number of slices."""
+        return math.prod(n for a, n in enumerate(self.shape) if a not in self.axes)

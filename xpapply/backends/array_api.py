@@ -7,7 +7,8 @@ their own (JAX, array-api-strict ...) run on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..ir.batch import LETTER, batch
 from ..ir.graph import BATCH, Graph, Node
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
+from ..ir.slicewise import Accumulator, SliceGraph, number
 
 ENGINE = "array_api"
 
@@ -183,3 +185,123 @@ def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
         product = aligned if product is None else product * aligned
     summed = tuple(range(len(result), len(letters)))
     return xp.sum(product, axis=summed, dtype=operands[0].dtype) if summed else product
+
+
+# --- functions of the slices of several arrays ------------------------------------------------
+
+
+def slices_why_not(graph: SliceGraph, like: Any) -> str | None:
+    """The reason why this library cannot run `graph`, or None."""
+    xp = namespace.compat(like)
+    for node in graph.nodes:
+        row = OPS.get(node.op)
+        if (
+            row is not None
+            and row.kind is Kind.ELEMENTWISE
+            and node.op not in ("cast", "erf", "erfc")
+        ):
+            if not hasattr(xp, row.api or row.name):
+                return f"{xp.__name__} has no {row.api or row.name}"
+    return None
+
+
+def evaluate_slices(
+    xp: ModuleType, graph: SliceGraph, arrays: Sequence[Any], axes: tuple[int, ...]
+) -> list[Any]:
+    """The results of a slice graph, by one call per node on whole arrays: the definition.
+
+    Parameters
+    ----------
+    xp : module
+        The namespace of the arrays.
+    graph : SliceGraph
+        What is computed.
+    arrays : sequence of array
+        Of one ndim, that broadcast; all alike along `axes`. Numbers for inputs that are numbers.
+    axes : tuple of int
+        The axes of a slice.
+
+    Returns
+    -------
+    list of array
+        Numbers have length 1 along `axes`.
+    """
+    like = next(x for x in arrays if hasattr(x, "ndim"))
+    length = math.prod(like.shape[a] for a in axes)
+    values: list[Any] = []
+    known: dict[Any, list[Any]] = {}
+    for node in graph.nodes:
+        dtype = getattr(xp, node.aval.dtype, None)
+        if node.op == "input":
+            x = arrays[node.attr("k")]
+            values.append(x if hasattr(x, "dtype") else namespace.asarray(x, like, dtype))
+        elif node.op == "length":
+            values.append(namespace.asarray(length, like, dtype))
+        elif node.op == "scalar":
+            values.append(namespace.asarray(number(node), like, dtype))
+        elif node.op == "accumulate":
+            by, key = node.attr("by"), (node.attr("by"), node.args)
+            if key not in known:
+                known[key] = accumulated(xp, by, [values[a] for a in node.args], axes, length)
+            values.append(known[key][node.attr("field")])
+        elif OPS[node.op].kind is Kind.REDUCTION:
+            values.append(_along(xp, node.op, values[node.args[0]], axes))
+        else:
+            values.append(apply(xp, node, [values[a] for a in node.args], 0))
+    return [values[o] for o in graph.outs]
+
+
+def accumulated(
+    xp: ModuleType, by: Accumulator, vectors: list[Any], axes: tuple[int, ...], length: int
+) -> list[Any]:
+    """The numbers of an accumulator: length 1 along `axes`."""
+    if not length:
+        assert by.identity is not None
+        shape = [
+            1 if a in axes else n
+            for a, n in enumerate(np.broadcast_shapes(*(v.shape for v in vectors)))
+        ]
+        given = zip(by.identity, by.dtypes, strict=True)
+        numbers = (namespace.asarray(i, vectors[0], getattr(xp, d)) for i, d in given)
+        return [xp.broadcast_to(n, tuple(shape)) for n in numbers]
+    if by.chunk is not None:
+        return evaluate_slices(xp, by.chunk, vectors, axes)
+    return halved(xp, by, [_last(xp, v, axes) for v in vectors], axes)
+
+
+def halved(xp: ModuleType, by: Accumulator, states: list[Any], axes: tuple[int, ...]) -> list[Any]:
+    """Elements along the last axis combined in pairs, these in pairs, until one is left."""
+    while (n := states[0].shape[-1]) > 1:
+        half = n // 2
+        first, second = [s[..., :half] for s in states], [s[..., half : 2 * half] for s in states]
+        joined = evaluate_slices(xp, by.combine, [*first, *second], ())
+        if n % 2:
+            joined = [
+                xp.concat([j, s[..., -1:]], axis=-1) for j, s in zip(joined, states, strict=True)
+            ]
+        states = joined
+    return [xp.reshape(s, _kept(s.shape[:-1], axes)) for s in states]
+
+
+def _kept(batch: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of numbers, with length 1 along `axes`."""
+    shape = list(batch)
+    for a in axes:
+        shape.insert(a, 1)
+    return tuple(shape)
+
+
+def _last(xp: ModuleType, x: Any, axes: tuple[int, ...]) -> Any:
+    """The axes of the slice as one, at the end."""
+    batch = tuple(a for a in range(x.ndim) if a not in axes)
+    y = xp.permute_dims(x, (*batch, *axes))
+    return xp.reshape(y, (*y.shape[: len(batch)], math.prod(x.shape[a] for a in axes)))
+
+
+def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
+    if op in ("argmax", "argmin"):
+        y = position(xp, op, _last(xp, x, axes), x.ndim - len(axes), False)
+        return xp.reshape(y, _kept(y.shape, axes))
+    if op in ("sum", "prod"):
+        return getattr(xp, op)(x, axis=axes, keepdims=True, dtype=x.dtype)
+    return getattr(xp, op)(x, axis=axes, keepdims=True)

@@ -275,3 +275,26 @@ class Lowered:
                 if result is not flat and (flat is None or result.data_ptr() != flat.data_ptr()):
                     target.copy_(result.reshape((*result.shape[:-1], *batch_shape)))
         return out
+
+
+def slices_lender(tensors: Sequence[torch.Tensor]) -> tuple[str, Any] | str:
+    """Who runs functions of slices on the memory of these tensors, and how it sees one.
+
+    A text says why nobody does: then torch's own operations run, which autograd records.
+    """
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        return "autograd records this call; under torch.no_grad() it runs fused"
+    if any(t.dtype == torch.bfloat16 for t in tensors):
+        return "neither NumPy nor CuPy has bfloat16"
+    if any(t.is_conj() or t.is_neg() or t.layout != torch.strided for t in tensors):
+        return "a tensor whose elements do not lie in memory as they are"
+    kind = tensors[0].device.type
+    if kind == "cpu":
+        return "numpy", _as_numpy
+    if kind == "cuda" and _cupy_is_installed():
+        return "cupy", None
+    return f"no backend borrows tensors on {kind}"
+
+
+def _as_numpy(t: torch.Tensor) -> np.ndarray:
+    return t.detach().numpy()

@@ -47,7 +47,10 @@ template <> __device__ __forceinline__ float xpapply_relu<float>(const float x) 
 """
 """Functions that expressions call, to stand before every kernel."""
 
-_FUNCTIONS = re.compile(r"\b(fabs|sqrt|expm1|exp|log1p|log|tanh|sin|cos|erfc|erf)\(")
+_FUNCTIONS = re.compile(
+    r"\b(fabs|sqrt|expm1|exp|log1p|log2|log10|log|tanh|sinh|cosh|tan|sin|cos|atan2|atan|pow|"
+    r"floor|ceil|erfc|erf)\("
+)
 _T = re.compile(r"\bT\b")
 
 

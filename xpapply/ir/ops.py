@@ -138,6 +138,7 @@ _E, _R, _L, _C = Kind.ELEMENTWISE, Kind.REDUCTION, Kind.LAYOUT, Kind.COMPOSITE
 _ROWS = [
     # leaves
     Op("input", Kind.LEAF, "the slice"),
+    Op("length", Kind.LEAF, "how many elements the slice has"),
     Op("const", Kind.LEAF, "a constant array: an argument of every kernel, never baked in"),
     Op("scalar", Kind.LEAF, "a number, part of the graph's structure"),
     # arithmetic
@@ -159,8 +160,19 @@ _ROWS = [
     Op("tanh", _E, "hyperbolic tangent", c="tanh({0})"),
     Op("sin", _E, "sine", c="sin({0})"),
     Op("cos", _E, "cosine", c="cos({0})"),
+    Op("tan", _E, "tangent", c="tan({0})"),
+    Op("atan", _E, "inverse tangent", c="atan({0})", torch=("arctan",)),
+    Op("atan2", _E, "angle of the point (b, a)", c="atan2({0}, {1})", torch=("arctan2",)),
+    Op("sinh", _E, "hyperbolic sine", c="sinh({0})"),
+    Op("cosh", _E, "hyperbolic cosine", c="cosh({0})"),
+    Op("log2", _E, "logarithm to base 2", c="log2({0})", domain=(0, 1e6)),
+    Op("log10", _E, "logarithm to base 10", c="log10({0})", domain=(0, 1e6)),
+    Op("pow", _E, "a to the power of b", c="pow({0}, {1})", domain=(0.01, 10)),
     Op("erf", _E, "error function", c="erf({0})"),
     Op("erfc", _E, "1 - erf(a), without cancellation", c="erfc({0})"),
+    # rounding
+    Op("floor", _E, "largest whole number not above", c="floor({0})"),
+    Op("ceil", _E, "smallest whole number not below", c="ceil({0})"),
     # comparison and choice
     Op("greater", _E, "a > b", c="({0} > {1})", torch=("gt",), result="bool"),
     Op("greater_equal", _E, "a >= b", c="({0} >= {1})", torch=("ge",), result="bool"),
@@ -168,6 +180,7 @@ _ROWS = [
     Op("less_equal", _E, "a <= b", c="({0} <= {1})", torch=("le",), result="bool"),
     Op("equal", _E, "a == b", c="({0} == {1})", torch=("eq",), result="bool"),
     Op("not_equal", _E, "a != b", c="({0} != {1})", torch=("ne",), result="bool"),
+    Op("isfinite", _E, "neither infinite nor NaN", c="({0} - {0} == {0} - {0})", result="bool"),
     Op("logical_and", _E, "a and b", c="({0} && {1})", result="bool"),
     Op("logical_or", _E, "a or b", c="({0} || {1})", result="bool"),
     Op("logical_not", _E, "not a", c="(!{0})", result="bool"),

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import config
-from ..blocks import boxes
-from ..ir.batch import batch
-from ..ir.graph import Graph
-from ..ir.ops import OPS
-from ..ir.rewrite import Region, expand
-from ..program import Program, Scratch
+from ... import config
+from ...blocks import boxes
+from ...ir.batch import batch
+from ...ir.graph import Graph
+from ...ir.ops import OPS
+from ...ir.rewrite import Region, expand
+from ...program import Program, Scratch
 
 ENGINE = "numpy"
 

@@ -1,0 +1,242 @@
+"""Elementwise functions and reductions of one's own, from ordinary Python expressions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import InputError, TraceError
+from .ir import accumulators
+from .ir.slicewise import Accumulator, Expression, SliceBuilder, SliceGraph
+from .slicewise import Slicewise
+
+__all__ = ["elementwise", "reduction"]
+
+
+def _name(f: Any) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def _check_count(name: str, f: Callable[..., Any], given: Sequence[Any]) -> None:
+    """A clear error before the expression is written."""
+    try:
+        inspect.signature(f).bind(*given)
+    except TypeError as error:
+        raise TypeError(f"{name} got {len(given)} arguments: {error}") from None
+    except ValueError:  # a builtin without a signature
+        pass
+
+
+class elementwise:
+    """An elementwise function for arrays of every library, from a Python expression.
+
+    What `cupy.ElementwiseKernel` is on CuPy (and what runs there), written once: on NumPy the
+    expression runs in cache-sized blocks, on torch it is differentiable.
+
+    Parameters
+    ----------
+    fn : callable
+        Gets one element per argument and returns one, or a tuple. It may use arithmetic,
+        comparisons, ``& | ~``, NumPy's ufuncs, `numpy.where`, `numpy.clip` and ``astype``. It is
+        called once per combination of dtypes, with stand-ins for the elements.
+
+    Notes
+    -----
+    Call it with arrays of one library (they broadcast) and numbers, and ``out=`` for the result.
+    dtypes are those that NumPy gives the expression; Python's numbers take that of the arrays.
+
+    Raises
+    ------
+    TraceError
+        When it is called, if the expression asks for the truth of an element (``if``, ``and``),
+        or uses something that is no op of the table.
+    InputError
+        If shapes do not broadcast, devices differ, or `out` has another shape.
+    TypeError
+        For object arrays, or arrays of different libraries.
+
+    Examples
+    --------
+    >>> import numpy as np, xpapply
+    >>> squared_diff = xpapply.elementwise(lambda x, y: (x - y) * (x - y))
+    >>> squared_diff(np.arange(3.0), np.array([[1.0], [2.0]]))
+    array([[1., 0., 1.],
+           [4., 1., 0.]])
+    >>> @xpapply.elementwise
+    ... def soft_threshold(x, limit):
+    ...     return np.sign(x) * np.maximum(abs(x) - limit, 0)
+    >>> soft_threshold(np.array([-3.0, 0.5, 2.0]), 1)
+    array([-2.,  0.,  1.])
+    """
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        if not callable(fn):
+            raise TypeError(f"elementwise of {type(fn).__name__}: give a function of elements")
+        self.fn = fn
+        functools.update_wrapper(self, fn)
+        self._call = Slicewise(_name(fn), self._written)
+
+    def _written(self, *given: Expression) -> Any:
+        return self.fn(*given)
+
+    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+        """The function of all elements, in `out` if that is given."""
+        try:
+            return self._call(arrays, (), False, out)
+        except TypeError:
+            _check_count(_name(self.fn), self.fn, arrays)
+            raise
+
+    def __repr__(self) -> str:
+        return f"<xpapply.elementwise {_name(self.fn)}>"
+
+
+class reduction:
+    """A reduction for arrays of every library, from Python expressions.
+
+    What `cupy.ReductionKernel` is on CuPy, written once: each element is mapped, the mapped ones
+    are combined in pairs, and what is left is mapped once more.
+
+    Parameters
+    ----------
+    map : callable or None
+        Gets one element per array; returns a number, or a tuple of them. None: the element.
+    reduce : callable
+        Gets two such numbers (or tuples) and returns one. The order in which elements are
+        combined is not specified: it must be associative and commutative.
+    post : callable or None
+        Gets what is left (a tuple as one argument) and returns the result, or a tuple.
+    identity : number or tuple, optional
+        What an empty slice gives to `post`. Without one empty slices are an error.
+
+    Notes
+    -----
+    Call it with arrays of one library (they broadcast) and numbers, ``axis`` (an integer, a
+    tuple, or None for all), ``keepdims`` and ``out``. dtypes are those that NumPy gives the
+    expressions: a sum of int8 is int8 unless `map` casts (``x.astype(int)``).
+
+    Raises
+    ------
+    TraceError
+        When it is called, if an expression asks for the truth of an element, uses something that
+        is no op of the table, or `reduce` does not return what it takes.
+    InputError
+        For empty slices without an identity, shapes that do not broadcast, different devices.
+    numpy.exceptions.AxisError
+        If `axis` is out of range.
+    TypeError
+        For object arrays, or arrays of different libraries.
+
+    Examples
+    --------
+    >>> import numpy as np, xpapply
+    >>> l2norm = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, np.sqrt, 0)
+    >>> l2norm(np.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+    array([ 5., 10.])
+
+    Several numbers at once are a tuple:
+
+    >>> extent = xpapply.reduction(
+    ...     lambda x: (x, x),
+    ...     lambda a, b: (np.minimum(a[0], b[0]), np.maximum(a[1], b[1])),
+    ...     lambda s: s[1] - s[0],
+    ... )
+    >>> extent(np.array([[3, 9, 5], [2, 2, 2]]), axis=1)
+    array([6, 0])
+    """
+
+    def __init__(
+        self,
+        map: Callable[..., Any] | None,
+        reduce: Callable[[Any, Any], Any],
+        post: Callable[[Any], Any] | None = None,
+        identity: Any = None,
+    ) -> None:
+        for name, f in (("map", map), ("reduce", reduce), ("post", post)):
+            if not callable(f) and (f is not None or name == "reduce"):
+                raise TypeError(f"reduction with {name}={f!r}: give a function of elements")
+        self._map = map or (lambda x: x)
+        self._reduce, self._post = reduce, post or (lambda s: s)
+        self._identity = identity
+        nothing = "" if identity is not None else "there is no identity; give reduction(identity=)"
+        self._call = Slicewise("reduction", self._written, nothing)
+
+    def __call__(
+        self, *arrays: Any, axis: Any = None, keepdims: bool = False, out: Any = None
+    ) -> Any:
+        """The reduction of all slices along `axis`, in `out` if that is given."""
+        try:
+            return self._call(arrays, axis, keepdims, out)
+        except TypeError:
+            _check_count("reduction", self._map, arrays)
+            raise
+
+    def _written(self, *given: Expression) -> Any:
+        builder = given[0].builder
+        mapped = self._map(*given)
+        several = isinstance(mapped, tuple)
+        states = _expressions(builder, mapped)
+        by = self._accumulator(states, several)
+        vector = next(x for x in given if x.aval.shape)
+        states = [builder.cast(s, d) for s, d in zip(states, by.dtypes, strict=True)]
+        # a mapped number that is the same for all elements
+        states = [
+            s if s.aval.shape else builder.op("where", vector == vector, s, s) for s in states
+        ]
+        found = builder.accumulate(by, *states)
+        return self._post(found if several else found[0])
+
+    def _accumulator(self, states: Sequence[Expression], several: bool) -> Accumulator:
+        """How mapped elements of these dtypes are combined."""
+        dtypes = [s.aval.dtype for s in states]
+        for _ in range(3):  # until what is combined has the dtype of what it is combined of
+            pair = self._pair(dtypes, several)
+            found = [pair.nodes[o].aval.dtype for o in pair.outs]
+            if len(found) != len(dtypes):
+                raise TraceError(
+                    f"reduce takes {len(dtypes)} numbers and returns {len(found)}: it must return "
+                    "what it takes"
+                )
+            if found == dtypes:
+                break
+            dtypes = [np.result_type(a, b).name for a, b in zip(found, dtypes, strict=True)]
+        else:
+            raise TraceError(f"reduce turns {', '.join(dtypes)} into {', '.join(found)}")
+        identity = self._identity
+        if identity is not None:
+            identity = identity if isinstance(identity, tuple) else (identity,)
+            if len(identity) != len(dtypes):
+                raise InputError(f"identity={self._identity!r}: {len(dtypes)} numbers are combined")
+        simple = _simple(pair, dtypes)
+        if simple is not None and (identity is None or identity == simple.identity):
+            return simple
+        return Accumulator("reduce", None, pair, identity)
+
+    def _pair(self, dtypes: Sequence[str], several: bool) -> SliceGraph:
+        builder = SliceBuilder()
+        a, b = (tuple(builder.input(d, ()) for d in dtypes) for _ in range(2))
+        result = self._reduce(a, b) if several else self._reduce(a[0], b[0])
+        return builder.graph(*_expressions(builder, result))
+
+
+def _expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
+    several = result if isinstance(result, tuple) else (result,)
+    return [
+        y if isinstance(y, Expression) else builder.scalar(y, np.asarray(y).dtype.name)
+        for y in several
+    ]
+
+
+def _simple(pair: SliceGraph, dtypes: Sequence[str]) -> Accumulator | None:
+    """The reduction of the table that a pair is combined by: libraries have it in one call."""
+    if len(dtypes) != 1:
+        return None
+    for name in ("sum", "prod", "max", "min"):
+        by = accumulators.simple(name, dtypes[0])
+        if by.combine == pair:
+            return by
+    return None

@@ -1,0 +1,401 @@
+"""Functions of the slices of several arrays, with several results.
+
+A `Graph` is what one function does to one slice of one array of known length. A
+`SliceGraph` is what `xpapply.special`, `xpapply.elementwise` and `xpapply.reduction` do to
+slices of any length: its values are one number per element (a *vector*, shape ``(LENGTH,)``) or
+one per slice (a *number*, shape ``()``). Between vectors and numbers stand accumulators: what
+can be computed of a piece of a slice, and combined with that of another piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import TraceError
+from .graph import Node, ShapeDtype, infer
+from .ops import OPS, Kind
+
+LENGTH = -2
+"""Length of a slice in the shape of a vector: known only when it runs."""
+VECTOR = (LENGTH,)
+
+
+@dataclass(frozen=True)
+class SliceGraph:
+    """What is computed of one slice of each of the arrays.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        In an order in which operands come first. Besides the elementwise ops of the table:
+        ``input`` (attribute ``k``), ``scalar``, ``length``, the reductions of the table inside
+        an accumulator, and ``accumulate`` outside of one: attributes ``by``, the `Accumulator`,
+        and ``field``, which of its numbers this is.
+    outs : tuple of int
+        The nodes that are the results.
+    """
+
+    nodes: tuple[Node, ...]
+    outs: tuple[int, ...]
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The input nodes, in the order of the arrays."""
+        found = {n.attr("k"): i for i, n in enumerate(self.nodes) if n.op == "input"}
+        return tuple(found[k] for k in range(len(found)))
+
+    def is_vector(self, i: int) -> bool:
+        """Whether node `i` has one number per element of the slice."""
+        return self.nodes[i].aval.shape == VECTOR
+
+    def accumulations(self) -> dict[tuple[Any, ...], list[int]]:
+        """The accumulate nodes by what they share: ``(accumulator, operands)``."""
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for i, n in enumerate(self.nodes):
+            if n.op == "accumulate":
+                found.setdefault((n.attr("by"), n.args), []).append(i)
+        return found
+
+    def levels(self) -> list[int]:
+        """For every node how many accumulations lie on the longest way to it."""
+        found: list[int] = []
+        for n in self.nodes:
+            found.append(max((found[a] for a in n.args), default=0) + (n.op == "accumulate"))
+        return found
+
+    def __str__(self) -> str:
+        lines = []
+        for i, n in enumerate(self.nodes):
+            attrs = " ".join(f"{k}={getattr(v, 'name', v)}" for k, v in n.attrs)
+            args = " ".join(f"%{a}" for a in n.args)
+            shape = "[N]" if self.is_vector(i) else "[]"
+            text = " ".join(filter(None, (n.op, args, attrs)))
+            lines.append(f"%{i}: {n.aval.dtype}{shape} = {text}")
+        return "\n".join([*lines, "return " + ", ".join(f"%{o}" for o in self.outs)])
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Several numbers of a slice that are found in one pass, in pieces and in any order.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    chunk : SliceGraph or None
+        From vectors to the numbers of a piece, which may look at the piece more than once.
+        None: each element has such numbers (the vectors), to be combined.
+    combine : SliceGraph
+        From the numbers of two pieces (all of the one, then all of the other) to those of both.
+    identity : tuple of number or None
+        The numbers of an empty piece; None where it has none.
+    """
+
+    name: str
+    chunk: SliceGraph | None
+    combine: SliceGraph
+    identity: tuple[Any, ...] | None
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes of its numbers."""
+        return tuple(self.combine.nodes[o].aval.dtype for o in self.combine.outs)
+
+
+class Expression:
+    """A value of a slice graph while that is being written: use it like an array.
+
+    Arithmetic, comparisons, NumPy's ufuncs, `numpy.where` and ``astype`` write nodes, with the
+    dtypes that NumPy gives.
+    """
+
+    __slots__ = ("builder", "index")
+    __hash__ = object.__hash__
+
+    def __init__(self, builder: SliceBuilder, index: int) -> None:
+        self.builder, self.index = builder, index
+
+    @property
+    def aval(self) -> ShapeDtype:
+        return self.builder.nodes[self.index].aval
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.aval.dtype)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Expression:
+        """The same in another dtype."""
+        return self.builder.cast(self, np.dtype(dtype).name)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            with_ = f" with {', '.join(kwargs)}" if kwargs else ""
+            call = "" if method == "__call__" else f".{method}"
+            raise TraceError(f"numpy.{ufunc.__name__}{call}{with_} of an element: write it apart")
+        return self.builder.ufunc(ufunc, *operands)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        if func is np.where and len(args) == 3 and not kwargs:
+            return self.builder.op("where", *args)
+        if func is np.clip:
+            return _clip(*args, **kwargs)
+        raise TraceError(
+            f"numpy.{func.__name__} of an element: expressions have NumPy's ufuncs, numpy.where "
+            "and numpy.clip. Reductions are written with xpapply.reduction."
+        )
+
+    def __bool__(self) -> bool:
+        raise TraceError(
+            "the truth of an element is not known while its expression is being written: use "
+            "numpy.where(condition, a, b), and & | ~ for `and`, `or`, `not`"
+        )
+
+    def __iter__(self) -> Any:
+        raise TraceError("an element is one number: it cannot be iterated over")
+
+    def __getitem__(self, key: Any) -> Any:
+        raise TraceError("an element is one number: it cannot be indexed")
+
+    def __float__(self) -> float:
+        raise TraceError("an element is not known yet: use NumPy's functions instead of math's")
+
+    __int__ = __index__ = __complex__ = __float__  # type: ignore[assignment]
+
+    def __neg__(self) -> Any:
+        return np.negative(self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return np.absolute(self)
+
+    def __invert__(self) -> Any:
+        return np.invert(self)
+
+
+def _operator(ufunc: Any, swapped: bool = False) -> Callable[[Expression, Any], Any]:
+    def apply(self: Expression, other: Any) -> Any:
+        return self.builder.ufunc(ufunc, *((other, self) if swapped else (self, other)))
+
+    return apply
+
+
+for _name, _ufunc in {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.divide,
+    "pow": np.power,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}.items():
+    setattr(Expression, f"__{_name}__", _operator(_ufunc))
+    setattr(Expression, f"__r{_name}__", _operator(_ufunc, swapped=True))
+for _name, _ufunc in {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}.items():
+    setattr(Expression, f"__{_name}__", _operator(_ufunc))
+del _name, _ufunc
+
+
+def _clip(x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = min if low is None else low, max if high is None else high
+    x = x if low is None else np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
+
+
+_DEFINED: dict[Any, Callable[..., Any]] = {
+    np.square: lambda x: x * x,
+    np.positive: lambda x: x,
+    np.isnan: lambda x: x != x,
+    np.isinf: lambda x: (x == x) & ~np.isfinite(x),
+    np.reciprocal: lambda x: 1 / x,
+    np.sign: lambda x: np.where(x > 0, 1, np.where(x < 0, -1, np.where(x == 0, 0, x))),
+    np.fabs: lambda x: np.absolute(x),
+    np.exp2: lambda x: np.power(2, x),
+    np.conjugate: lambda x: x,
+    np.hypot: lambda x, y: np.sqrt(x * x + y * y),
+}
+"""ufuncs that are written with others."""
+
+_OP_OF: dict[Any, str] = {
+    getattr(np, row.name): row.name
+    for row in OPS.values()
+    if row.kind is Kind.ELEMENTWISE and isinstance(getattr(np, row.name, None), np.ufunc)
+}
+_LOGICAL = {
+    np.bitwise_and: np.logical_and,
+    np.bitwise_or: np.logical_or,
+    np.invert: np.logical_not,
+}
+
+
+class SliceBuilder:
+    """Writes a slice graph node by node. Equal nodes are written once."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._seen: dict[Node, int] = {}
+
+    def _add(self, op: str, args: tuple[int, ...], attrs: tuple, aval: ShapeDtype) -> Expression:
+        node = Node(op, args, attrs, aval)
+        index = self._seen.get(node)
+        if index is None:
+            index = self._seen[node] = len(self.nodes)
+            self.nodes.append(node)
+        return Expression(self, index)
+
+    def input(self, dtype: str, shape: tuple[int, ...] = VECTOR) -> Expression:
+        """The next array."""
+        k = sum(n.op == "input" for n in self.nodes)
+        return self._add("input", (), (("k", k),), ShapeDtype(shape, dtype))
+
+    def length(self, dtype: str) -> Expression:
+        """The number of elements of a slice: inside an accumulator, of the piece."""
+        return self._add("length", (), (), ShapeDtype((), dtype))
+
+    def scalar(self, value: Any, dtype: str) -> Expression:
+        """A number."""
+        number = np.asarray(value).astype(dtype).item()
+        # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
+        return self._add("scalar", (), (("value", repr(number)),), ShapeDtype((), dtype))
+
+    def cast(self, x: Expression, dtype: str) -> Expression:
+        if x.aval.dtype == dtype:
+            return x
+        if np.dtype(x.aval.dtype).kind == "c" and np.dtype(dtype).kind != "c":
+            raise TraceError(
+                f"{x.aval.dtype} cannot become {dtype} without losing its imaginary part"
+            )
+        attrs = (("dtype", dtype),)
+        return self._add("cast", (x.index,), attrs, ShapeDtype(x.aval.shape, dtype))
+
+    def operand(self, x: Any, dtype: Any) -> Expression:
+        """A value or number in a dtype."""
+        name = np.dtype(dtype).name
+        return self.cast(x, name) if isinstance(x, Expression) else self.scalar(x, name)
+
+    def ufunc(self, ufunc: Any, *operands: Any) -> Expression:
+        """A ufunc of NumPy, with the dtypes that it would choose."""
+        for x in operands:
+            if not isinstance(x, (Expression, int, float, complex, np.generic)):
+                raise TraceError(
+                    f"numpy.{ufunc.__name__} of an element and {type(x).__name__}: expressions "
+                    "take numbers; give arrays as further arguments"
+                )
+        if ufunc in _LOGICAL:
+            if any(_kind(x) not in (np.dtype(bool), bool) for x in operands):
+                raise TraceError(f"numpy.{ufunc.__name__} of numbers: it takes truths (x > 0)")
+            ufunc = _LOGICAL[ufunc]
+        if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (2, 0.5, 1):
+            x = operands[0]
+            return {2: lambda: x * x, 0.5: lambda: np.sqrt(x), 1: lambda: x}[operands[1]]()
+        if ufunc in _DEFINED:
+            result: Expression = _DEFINED[ufunc](*operands)
+            return result
+        name = _OP_OF.get(ufunc)
+        if name is None:
+            known = ", ".join(sorted(f.__name__ for f in (*_OP_OF, *_DEFINED)))
+            raise TraceError(f"numpy.{ufunc.__name__} is no op of the table. There are {known}")
+        kinds = [_kind(x) for x in operands]
+        try:
+            loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+        except TypeError as error:
+            raise TraceError(f"numpy.{ufunc.__name__}: {error}") from None
+        given = [self.operand(x, d) for x, d in zip(operands, loop, strict=False)]
+        if name == "pow" and np.dtype(given[0].aval.dtype).kind in "iu":
+            raise TraceError("whole numbers to a power: make one of them a float")
+        return self._node(name, given)
+
+    def op(self, name: str, *operands: Any, **attrs: Any) -> Expression:
+        """An op of the table, or an activation; the op "where" of numbers of any dtypes."""
+        if name == "where":
+            condition, *rest = operands
+            dtype = np.result_type(*(_weak(x) for x in rest))
+            condition = self.operand(condition, bool)
+            return self._node("where", [condition, *(self.operand(x, dtype) for x in rest)])
+        define = OPS[name].define
+        if define is not None:
+            expanded: Any = define(*operands, **attrs)
+            return expanded  # type: ignore[no-any-return]
+        return self.ufunc(getattr(np, name), *operands)
+
+    def _node(self, name: str, given: Sequence[Expression]) -> Expression:
+        aval = infer(name, [v.aval for v in given], {})
+        return self._add(name, tuple(v.index for v in given), (), aval)
+
+    def reduce(self, name: str, x: Expression) -> Expression:
+        """A reduction of the table, inside an accumulator."""
+        attrs = (("axis", (0,)), ("keepdims", False))
+        return self._add(name, (x.index,), attrs, infer(name, [x.aval], dict(attrs)))
+
+    def accumulate(self, by: Accumulator, *vectors: Expression) -> tuple[Expression, ...]:
+        """The numbers of an accumulator over the slice."""
+        args = tuple(v.index for v in vectors)
+        return tuple(
+            self._add("accumulate", args, (("by", by), ("field", k)), ShapeDtype((), dtype))
+            for k, dtype in enumerate(by.dtypes)
+        )
+
+    def graph(self, *outs: Expression) -> SliceGraph:
+        """The graph with these results, without what they do not need."""
+        live = {o.index for o in outs}
+        for i in range(len(self.nodes) - 1, -1, -1):
+            if i in live:
+                live.update(self.nodes[i].args)
+        keep = [i for i, n in enumerate(self.nodes) if i in live or n.op == "input"]
+        new = {i: k for k, i in enumerate(keep)}
+        nodes = tuple(
+            Node(n.op, tuple(new[a] for a in n.args), n.attrs, n.aval)
+            for n in (self.nodes[i] for i in keep)
+        )
+        return SliceGraph(nodes, tuple(new[o.index] for o in outs))
+
+
+def number(node: Node) -> Any:
+    """The value of a scalar node."""
+    text, kind = node.attr("value"), np.dtype(node.aval.dtype).kind
+    if kind == "b":
+        return text == "True"
+    return {"f": float, "c": complex}.get(kind, int)(text)
+
+
+def _kind(x: Any) -> Any:
+    """What decides a dtype, as `numpy.ufunc.resolve_dtypes` takes it."""
+    if isinstance(x, Expression):
+        return x.dtype
+    return type(x) if type(x) in (int, float, complex) else np.asarray(x).dtype
+
+
+def _weak(x: Any) -> Any:
+    """What decides a dtype, as `numpy.result_type` takes it."""
+    return x.dtype if isinstance(x, Expression) else x
+
+
+def written(
+    function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]
+) -> tuple[SliceGraph, bool]:
+    """The graph of a function of expressions, and whether it returned a tuple.
+
+    `kinds` has the dtype of each argument, and whether it is a vector.
+    """
+    builder = SliceBuilder()
+    given = [builder.input(dtype, VECTOR if vector else ()) for dtype, vector in kinds]
+    result = function(*given)
+    several = isinstance(result, tuple)
+    outs = []
+    for y in result if several else (result,):
+        if not isinstance(y, (Expression, int, float, complex, np.generic)):
+            raise TraceError(f"an expression returned {type(y).__name__}: return values or numbers")
+        outs.append(y if isinstance(y, Expression) else builder.scalar(y, np.asarray(y).dtype.name))
+    return builder.graph(*outs), several
