@@ -47,7 +47,7 @@ template <> __device__ __forceinline__ float xpapply_relu<float>(const float x) 
 """
 """Functions that expressions call, to stand before every kernel."""
 
-_FUNCTIONS = re.compile(
+FUNCTIONS = re.compile(
     r"\b(fabs|sqrt|expm1|exp|log1p|log2|log10|log|tanh|sinh|cosh|tan|sin|cos|atan2|atan|pow|"
     r"floor|ceil|erfc|erf)\("
 )
@@ -99,6 +99,6 @@ def statements(
         compute = graph.nodes[node.args[-1]].aval.dtype
         text = _T.sub(ctype, text)
         if compute == "float32":  # C's name of the function: no doubt about the overload
-            text = _FUNCTIONS.sub(r"\1f(", text)
+            text = FUNCTIONS.sub(r"\1f(", text)
         lines.append(f"const {ctype} t{i}{suffix} = {text};")
     return lines

@@ -27,6 +27,8 @@ from ...memory import Limited
 from ...program import Program
 from . import module
 from .runs import Calls, Chain, Network, Tensor, Weights, reduction_function
+from .slices import lower as lower_slices
+from .slices import why_not as slices_why_not
 
 ENGINE = "cupy"
 

@@ -1,0 +1,317 @@
+"""Functions of the slices of several arrays on CuPy: one generated kernel, one launch.
+
+Which threads share a slice depends on how the arrays lie in memory; the kernels find their way
+in any of them, so nothing is copied.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ...blocks import Layout, Operand
+from ...codegen import slices
+from ...codegen.slices import Sharing, SliceKernels
+from ...ir.slicewise import SliceGraph
+from . import module
+
+_THREADS = 256
+_HELD = 32
+"""Four-byte words that a thread holds of its slice, at most."""
+_PIECE = 8
+"""Elements that a thread reads at a time: enough in flight to hide the memory's latency."""
+_LONGEST = 1024
+"""Threads of a block, at most."""
+_SHORT = 64
+"""Slices up to this length have kernels of their own, without tests for their end."""
+
+
+def why_not(graph: SliceGraph, arrays: Sequence[Any]) -> str | None:
+    """The reason why there is no kernel for `graph`, or None."""
+    for x in arrays:
+        if isinstance(x, cupy.ndarray) and any(s % x.itemsize for s in x.strides):
+            return "elements do not lie on multiples of their size"
+    return slices.why_not(graph)
+
+
+@dataclass(frozen=True)
+class Dims:
+    """Dims of the arrays after those that lie together were merged, slowest first.
+
+    `core` and `batch` have, per dim, its length and its stride in every array.
+    """
+
+    core: tuple[tuple[int, tuple[int, ...]], ...]
+    batch: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def merged(layout: Layout, in_order: bool) -> Dims:
+    """The dims of all arrays together; those of the slice `in_order`, or as memory has them."""
+    operands = [o for o in (*layout.inputs, *layout.outs) if o.strides is not None]
+    strides = list(zip(*(o.strides for o in operands if o.strides is not None), strict=True))
+
+    def slowest_first(axes: list[int]) -> list[int]:
+        return sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0))
+
+    found = []
+    core = [a for a in layout.axes if layout.shape[a] > 1]
+    batch = [a for a in range(len(layout.shape)) if a not in layout.axes and layout.shape[a] > 1]
+    for axes in (core if in_order else slowest_first(core), slowest_first(batch)):
+        dims: list[tuple[int, tuple[int, ...]]] = []
+        for a in axes:
+            n, steps = layout.shape[a], strides[a]
+            if dims and dims[-1][1] == tuple(n * s for s in steps):
+                dims[-1] = (dims[-1][0] * n, steps)
+            else:
+                dims.append((n, steps))
+        found.append(tuple(dims))
+    return Dims(*found)
+
+
+def sharing(graph: SliceGraph, layout: Layout, dims: Dims, processors: int) -> tuple[Sharing, int]:
+    """How threads share the slices of arrays that lie so, and how many blocks share a slice."""
+    operands = _strided(layout)
+    n_inputs = sum(o.strides is not None for o in layout.inputs)
+    every = (*dims.core, *dims.batch)
+    reach = [sum(abs(s[k]) * (n - 1) for n, s in every) for k in range(len(operands))]
+    length, count = (math.prod(n for n, _ in d) for d in (dims.core, dims.batch))
+    steps: tuple[int, ...] = (0,) * len(operands)
+    if dims.core:
+        steps = tuple(s if s in (0, 1) else -1 for s in dims.core[-1][1])
+    frame = Sharing(
+        lanes=1,
+        slices=_THREADS,
+        core=len(dims.core),
+        batch=len(dims.batch),
+        steps=steps if len(dims.core) < 2 else (),
+        # room for one more step of a loop in 32 bits
+        wide=max((*reach, length, count)) >= (1 << 31) - (1 << 22),
+    )
+    words = sum(-(-np.dtype(o.dtype).itemsize // 4) for o in operands[:n_inputs])
+    task = _Task(
+        length,
+        count,
+        maps=any(graph.is_vector(o) for o in graph.outs),
+        reduces=bool(graph.accumulations()),
+        most=max(4, _HELD // max(1, words)),
+        threads=processors * 2048,
+    )
+    if count > 1 and _nearest(dims.batch, n_inputs) < _nearest(dims.core, n_inputs):
+        return _across(frame, task)
+    return _along(replace(frame, vector=_vector(operands, dims, steps)), task)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What the choice depends on.
+
+    `most` is how many elements a thread can hold, `threads` how many the device runs at a time.
+    """
+
+    length: int
+    count: int
+    maps: bool
+    reduces: bool
+    most: int
+    threads: int
+
+
+def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
+    """Slices whose elements lie side by side: lanes read them together."""
+    length, v = task.length, frame.vector
+    if length <= _SHORT:
+        each = 16 if not task.maps else 8 if v > 1 else 4
+        lanes = min(32, _power(-(-length // min(each, task.most))))
+        pieces = -(-length // (lanes * v))
+        fits = replace(frame, lanes=lanes, slices=_THREADS // lanes, pieces=pieces)
+        return replace(fits, held=True, length=length), 1
+    few = task.count * 32 < task.threads // 8
+    if length <= 32 * task.most and not (few and length > 256):
+        pieces = -(-length // (32 * v))
+        return replace(frame, lanes=32, slices=_THREADS // 32, pieces=pieces, held=True), 1
+    fills = task.count * min(_LONGEST, length // 8) >= task.threads // 4
+    if (
+        task.maps
+        and task.reduces
+        and length <= _LONGEST * task.most
+        and (fills or length < 1 << 14)
+    ):
+        lanes = min(_LONGEST, max(128, _power(-(-length // 16))))
+        pieces = -(-length // (lanes * v))
+        return replace(frame, lanes=lanes, slices=1, pieces=pieces, held=True), 1
+    lanes = _LONGEST if task.maps and task.reduces else _THREADS
+    return _in_pieces(replace(frame, lanes=lanes, slices=1), task, max(1, _PIECE // v))
+
+
+def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
+    """Slices that lie beside each other: neighbouring threads have neighbouring slices."""
+    frame = replace(frame, across=True)
+    length = task.length
+    if length <= 32 or (task.maps and task.reduces and length <= 32 * task.most):
+        lanes = min(32, _power(-(-length // min(16, task.most))))
+        lanes = lanes if -(-length // lanes) <= task.most else 2 * lanes
+        fits = replace(frame, lanes=lanes, slices=_beside(lanes, task.count), held=True)
+        return replace(fits, pieces=-(-length // lanes), length=length * (length <= _SHORT)), 1
+    lanes = 1
+    while lanes < 32 and task.count * lanes < task.threads and length >= 16 * _PIECE * lanes:
+        lanes *= 2
+    frame = replace(frame, lanes=lanes, slices=_beside(lanes, task.count))
+    return _in_pieces(frame, task, 2 * _PIECE)
+
+
+def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
+    """Slices that are too long to be held; several blocks for each, if there are few slices."""
+    frame = replace(frame, pieces=max(1, min(pieces, task.most // frame.vector)))
+    step = frame.lanes * frame.elements
+    threads = task.count * frame.lanes
+    if task.reduces and threads >= task.threads // 2:
+        return frame, 1
+    loops = 4 if task.reduces else 1
+    blocks = -(-task.length // (step * loops))
+    if task.reduces:
+        blocks = min(blocks, -(-2 * task.threads // threads), 1024)
+    if blocks < 2 and task.reduces:
+        return frame, 1
+    return replace(frame, split=True), min(blocks, 65535)
+
+
+def _beside(lanes: int, count: int) -> int:
+    """Slices of a block: as many threads as usual, and whole warps of neighbours."""
+    return max(min(32, _power(count)), _THREADS // lanes)
+
+
+def _power(n: int) -> int:
+    """The least power of two that is not below `n`."""
+    return 1 << max(0, n - 1).bit_length()
+
+
+def _strided(layout: Layout) -> list[Operand]:
+    return [o for o in (*layout.inputs, *layout.outs) if o.strides is not None]
+
+
+def _nearest(dims: Any, n_inputs: int) -> int:
+    """How far apart neighbours along these dims are, in the input where that is most."""
+    if not dims:
+        return 1 << 62
+    return max((abs(s) for s in dims[-1][1][:n_inputs]), default=0)
+
+
+def _vector(operands: Sequence[Operand], dims: Dims, steps: Sequence[int]) -> int:
+    """How many elements can be moved at once, if all arrays start at multiples of 16 bytes."""
+    side_by_side = [k for k, s in enumerate(steps) if s == 1]
+    if len(dims.core) != 1 or not side_by_side:
+        return 1
+    v = 16 // max(np.dtype(operands[k].dtype).itemsize for k in side_by_side)
+    while v > 1 and any(s[k] % v for _, s in dims.batch for k in side_by_side):
+        v //= 2
+    while v > max(1, dims.core[0][0]):
+        v //= 2
+    return min(v, 8)
+
+
+# --- launching --------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=512)
+def _text(graph: SliceGraph, share: Sharing) -> SliceKernels:
+    return slices.slice_kernels(graph, share)
+
+
+def lower(graph: SliceGraph, layout: Layout, like: Any) -> Run:
+    """What runs `graph` on arrays that lie so."""
+    return Run(graph, layout, like)
+
+
+class Run:
+    """The launches for arrays of one layout: all is decided but the addresses."""
+
+    def __init__(self, graph: SliceGraph, layout: Layout, like: Any) -> None:
+        self._graph = graph
+        self._is_tensor = hasattr(like, "data_ptr")
+        self._number = like.device.index if self._is_tensor else like.device.id
+        self._inputs = [o.strides is not None for o in layout.inputs]
+        self._layout = layout
+        self._kernels: dict[bool, Any] = {}
+        self.sharing, self._blocks, self._dims = self._shared(True)
+        self.kernels: tuple[str, ...] = (_described(self.sharing, self._blocks),)
+
+    def _shared(self, aligned: bool) -> tuple[Sharing, int, Dims]:
+        layout, graph = self._layout, self._graph
+        if not graph.accumulations():  # which axes the slice has makes no difference
+            layout = replace(layout, axes=tuple(range(len(layout.shape))))
+        in_order = any(by.name in ("argmax", "argmin") for by, _ in graph.accumulations())
+        dims = merged(layout, in_order)
+        if not graph.accumulations() and len(dims.core) > 1:
+            dims = Dims(dims.core[-1:], dims.core[:-1])
+        share, blocks = sharing(graph, layout, dims, module.device(self._number).multiprocessors)
+        if not aligned and share.vector > 1:
+            share = replace(share, vector=1, pieces=share.pieces * share.vector)
+        return share, blocks, dims
+
+    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Start the kernels on the current stream."""
+        if self._is_tensor:
+            first = [x.data_ptr() if s else x for x, s in zip(arrays, self._inputs, strict=True)]
+            last = [y.data_ptr() for y in outs]
+        else:
+            first = [x.data.ptr if s else x for x, s in zip(arrays, self._inputs, strict=True)]
+            last = [y.data.ptr for y in outs]
+        aligned = True
+        for address, strided in zip(first, self._inputs, strict=True):
+            aligned = aligned and not (strided and address & 15)
+        for address in last:
+            aligned = aligned and not address & 15
+        found = self._kernels.get(aligned)
+        if found is None:
+            found = self._kernels[aligned] = self._launches(aligned)
+        functions, grid, block, numbers, scratch = found
+        args: tuple[Any, ...] = (*first, *last, *numbers)
+        if cupy.cuda.runtime.getDevice() == self._number:
+            self._start(functions, grid, block, args, scratch)
+        else:
+            with cupy.cuda.Device(self._number):
+                self._start(functions, grid, block, args, scratch)
+
+    def _start(self, functions: Any, grid: Any, block: Any, args: tuple, scratch: Any) -> None:
+        if scratch is not None:
+            size, per_block, blocks = scratch
+            memory = cupy.cuda.alloc(size)
+            args = (*args, memory.ptr, per_block, blocks)
+        for function in functions:
+            function(grid, block, args)
+
+    def _launches(self, aligned: bool) -> tuple[Any, ...]:
+        share, blocks, dims = self._shared(aligned)
+        text = _text(self._graph, share)
+        with cupy.cuda.Device(self._number):
+            functions = [module.function(text.source, n, self._number, 0) for n in text.names]
+        length, count = (math.prod(n for n, _ in d) for d in (dims.core, dims.batch))
+        numbers = [count, length, *(n for n, _ in dims.core), *(n for n, _ in dims.batch)]
+        for k in range(len(_strided(self._layout))):
+            numbers += [s[k] for _, s in (*dims.core, *dims.batch)]
+        grid: tuple[int, ...] = (-(-count // share.slices),)
+        scratch = None
+        if share.split:
+            step = share.lanes * share.elements
+            per_block = -(-length // (blocks * step)) * step
+            blocks = max(1, -(-length // per_block))
+            grid = (*grid, blocks)
+            scratch = (max(16, text.state_bytes * count * blocks), per_block, blocks)
+        return functions, grid, (share.threads,), tuple(numbers), scratch
+
+
+def _described(share: Sharing, blocks: int) -> str:
+    """What runs, for people."""
+    who = "one thread" if share.lanes == 1 else f"{share.lanes} threads"
+    if share.split:
+        who = f"{blocks} blocks" if blocks > 1 else "one block"
+    how = "held in registers: one read" if share.held else "piece by piece"
+    if share.split and blocks > 1:
+        how = "states combined by a second kernel" if share.lanes else how
+    return f"one generated kernel, {who} per slice, {how}"
