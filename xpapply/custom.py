@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,10 +12,14 @@ import numpy as np
 
 from .errors import InputError, TraceError
 from .ir import accumulators
-from .ir.slicewise import Accumulator, Expression, SliceBuilder, SliceGraph
+from .ir.slicewise import Accumulator, Expression, SliceBuilder, SliceGraph, expressions
 from .slicewise import Slicewise
 
 __all__ = ["elementwise", "reduction"]
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def _name(f: Any) -> str:
@@ -91,6 +96,14 @@ class elementwise:
             _check_count(_name(self.fn), self.fn, arrays)
             raise
 
+    def __reduce__(self) -> Any:
+        name = getattr(self, "__qualname__", "")
+        found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        # a decorated function is found under its name, the function itself is not
+        return name if found is self else (elementwise, (self.fn,))
+
     def __repr__(self) -> str:
         return f"<xpapply.elementwise {_name(self.fn)}>"
 
@@ -159,8 +172,8 @@ class reduction:
         for name, f in (("map", map), ("reduce", reduce), ("post", post)):
             if not callable(f) and (f is not None or name == "reduce"):
                 raise TypeError(f"reduction with {name}={f!r}: give a function of elements")
-        self._map = map or (lambda x: x)
-        self._reduce, self._post = reduce, post or (lambda s: s)
+        self._given = (map, reduce, post, identity)
+        self._map, self._reduce, self._post = map or _same, reduce, post or _same
         self._identity = identity
         nothing = "" if identity is not None else "there is no identity; give reduction(identity=)"
         self._call = Slicewise("reduction", self._written, nothing)
@@ -175,11 +188,14 @@ class reduction:
             _check_count("reduction", self._map, arrays)
             raise
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduction, self._given
+
     def _written(self, *given: Expression) -> Any:
         builder = given[0].builder
         mapped = self._map(*given)
         several = isinstance(mapped, tuple)
-        states = _expressions(builder, mapped)
+        states = expressions(builder, mapped)
         by = self._accumulator(states, several)
         vector = next(x for x in given if x.aval.shape)
         states = [builder.cast(s, d) for s, d in zip(states, by.dtypes, strict=True)]
@@ -211,6 +227,7 @@ class reduction:
             identity = identity if isinstance(identity, tuple) else (identity,)
             if len(identity) != len(dtypes):
                 raise InputError(f"identity={self._identity!r}: {len(dtypes)} numbers are combined")
+            identity = tuple(map(_as_identity, identity, dtypes))
         simple = _simple(pair, dtypes)
         if simple is not None and (identity is None or identity == simple.identity):
             return simple
@@ -220,15 +237,23 @@ class reduction:
         builder = SliceBuilder()
         a, b = (tuple(builder.input(d, ()) for d in dtypes) for _ in range(2))
         result = self._reduce(a, b) if several else self._reduce(a[0], b[0])
-        return builder.graph(*_expressions(builder, result))
+        return builder.graph(*expressions(builder, result))
 
 
-def _expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
-    several = result if isinstance(result, tuple) else (result,)
-    return [
-        y if isinstance(y, Expression) else builder.scalar(y, np.asarray(y).dtype.name)
-        for y in several
-    ]
+def _as_identity(value: Any, dtype: str) -> Any:
+    """A number of an identity, of the dtype that is combined."""
+    given = np.asarray(value)
+    if given.ndim or given.dtype.kind not in "biufc":
+        raise InputError(f"identity={value!r}: give a number, or a tuple of them")
+    with np.errstate(all="ignore"):
+        found = given.astype(dtype)
+    exact = given.dtype.kind == "f" and found.dtype.kind in "fc"  # but for rounding
+    if not (exact or found == given):
+        raise InputError(
+            f"identity={value!r}, but {dtype} is combined, which has no such number: give another, "
+            "or cast in `map` (x.astype(float))"
+        )
+    return found.item()
 
 
 def _simple(pair: SliceGraph, dtypes: Sequence[str]) -> Accumulator | None:

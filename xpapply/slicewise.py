@@ -64,6 +64,8 @@ class Slicewise:
         self, arrays: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> Call:
         """What would run on such arrays."""
+        if not arrays:
+            raise TypeError(f"{self.name} got no arguments: give at least one array")
         given = [_looked_at(self.name, x, alone=_no_arrays(arrays)) for x in arrays]
         own = [x for x in given if not isinstance(x, Number)]
         _same_place(self.name, own)
@@ -175,13 +177,16 @@ class Call:
 
     def __call__(self, arrays: Sequence[Any], out: Any = None) -> Any:
         """Run on arguments like those that this was made for."""
+        for y in () if out is None else _tuple(out):
+            if isinstance(y, np.ndarray) and not y.flags.writeable:
+                raise InputError(f"{self.name}: out={namespace.describe(y)} is read-only")
         given: Sequence[Any] = arrays
         if not self._as_is:
             alone = _no_arrays(arrays)
             given = [_looked_at(self.name, x, alone) for x in arrays]
             like = next(x for x in given if not isinstance(x, Number))
             given = [
-                np.dtype(d).type(x.value) if isinstance(x, Number) else x
+                _typed(x.value, d) if isinstance(x, Number) else x
                 for x, d in zip(given, self._numbers, strict=True)
             ]
         else:
@@ -228,10 +233,10 @@ class Call:
         inputs = []
         for x, dtype in zip(given, self._numbers, strict=True):
             if isinstance(x, np.generic) or not hasattr(x, "ndim"):
-                inputs.append(namespace.asarray(x.item(), like, getattr(xp, dtype)))
+                inputs.append(namespace.asarray(x.item(), like, array_api.dtype_of(xp, dtype)))
                 continue
             if namespace.dtype_name(x) != dtype:  # bfloat16
-                x = xp.astype(x, getattr(xp, dtype))
+                x = xp.astype(x, array_api.dtype_of(xp, dtype))
             y = xp.reshape(x, (*(1,) * (ndim - x.ndim), *x.shape))
             wide = tuple(self.shape[a] if a in self.axes else n for a, n in enumerate(y.shape))
             inputs.append(y if wide == tuple(y.shape) else xp.broadcast_to(y, wide))
@@ -247,7 +252,7 @@ class Call:
             if tuple(y.shape) != tuple(kept):  # it does not depend on all of the arrays
                 y = xp.broadcast_to(y, tuple(kept))
             y = xp.reshape(y, shape)
-            wanted = getattr(xp, dtype, None)
+            wanted = array_api.dtype_of(xp, dtype)
             results.append(y if wanted is None or y.dtype == wanted else xp.astype(y, wanted))
         return self._finished(results, out)
 
@@ -278,6 +283,12 @@ class Call:
         )
 
 
+def _typed(value: Any, dtype: str) -> Any:
+    """A number as a NumPy scalar: infinite where the dtype ends earlier."""
+    with np.errstate(over="ignore"):
+        return np.dtype(dtype).type(value)
+
+
 def _nothing(arrays: Any, outs: Any) -> None:
     """What runs where there are no slices."""
 
@@ -299,7 +310,7 @@ def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:
         for y in outs:
             if x is y:  # each element is read before it is written
                 continue
-            if hasattr(x, "strides") and _may_share_memory(x, y):
+            if hasattr(x, "ndim") and _may_share_memory(x, y):
                 return True
     return len(outs) > 1 and any(_may_share_memory(a, b) for a in outs for b in outs if a is not b)
 
@@ -331,6 +342,8 @@ def _signature(x: Any) -> Any:
     if namespace.library(x) is None:  # nested lists
         x = np.asarray(x)
         return "list", x.shape, x.dtype
+    if namespace.library(x) == "torch":  # views that mean other numbers than lie in memory
+        return *namespace.signature(x), x.is_neg(), x.is_conj()
     return namespace.signature(x)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,16 +85,21 @@ def _sum(x: Value) -> Value:
     return _accumulated(functools.partial(accumulators.simple, "sum"), x)[0]
 
 
+def _shift(top: Any) -> Any:
+    """What the exponents of an accumulator were shifted by."""
+    return np.where(np.isfinite(top), top, 0)
+
+
 def _total(top: Any, at_top: Any, below: Any) -> Any:
-    """log of a sum of exponentials of one sign; `below` counts also where it is small."""
-    apart = np.log1p(below / at_top) + np.log(at_top)
-    shift = np.where(np.isfinite(top), top, 0)
-    return np.where(np.isfinite(top), apart, np.log(at_top + below)) + shift
+    """log of a sum of exponentials, less its shift; `below` counts also where it is small."""
+    usual = np.isfinite(top)
+    # derivatives of what `where` does not take must be finite, too
+    return np.where(usual, np.log1p(np.where(usual, (at_top - 1) + below, 0)), top)
 
 
 def _logsumexp(a: Value) -> Value:
     found = _accumulated(accumulators.exponentials, _real(a))
-    return _returned(_total(*found), a)
+    return _returned(_total(*found) + _shift(found[0]), a)
 
 
 def _signed_logsumexp(a: Value, b: Value) -> tuple[Value, Value]:
@@ -103,13 +109,13 @@ def _signed_logsumexp(a: Value, b: Value) -> tuple[Value, Value]:
     x, w = x.astype(dtype), w.astype(dtype)
     x = np.where(w == 0, -math.inf, x)  # what has no weight adds nothing, even if it is infinite
     top, at_top, below = a.builder.accumulate(accumulators.exponentials(dtype, True), x, w)
-    ratio = below / at_top
-    apart = np.log1p(np.where(ratio < -1, -2 - ratio, ratio)) + np.log(np.abs(at_top))
     usual = np.isfinite(top) & (at_top != 0)
+    at = np.where(usual, at_top, 1)
+    ratio = below / at
+    apart = np.log1p(np.where(ratio < -1, -2 - ratio, ratio)) + np.log(np.abs(at))
     whole = at_top + below
-    size = np.where(usual, apart, np.log(np.abs(whole)))
-    size = size + np.where(np.isfinite(top), top, 0)
-    sign = np.where(usual, np.sign(1 + ratio) * np.sign(at_top), np.sign(whole))
+    size = np.where(usual, apart, np.log(np.abs(whole))) + _shift(top)
+    sign = np.where(usual, np.sign(1 + ratio) * np.sign(at), np.sign(whole))
     return _returned(size, a, b), _returned(sign, a, b)
 
 
@@ -129,11 +135,8 @@ def _softmax(x: Value) -> Value:
 
 def _log_softmax(x: Value) -> Value:
     y = _real(x)
-    top, at_top, below = _accumulated(accumulators.exponentials, y)
-    shift = np.where(np.isfinite(top), top, 0)
-    apart = np.log1p(below / at_top) + np.log(at_top)
-    log_total = np.where(np.isfinite(top), apart, np.log(at_top + below))
-    return _returned((y - shift) - log_total, x)
+    found = _accumulated(accumulators.exponentials, y)
+    return _returned((y - _shift(found[0])) - _total(*found), x)
 
 
 def _moments(x: Value) -> tuple[Value, Value]:
@@ -158,14 +161,19 @@ def _standardize(x: Value, correction: Value, eps: Value) -> Value:
 
 def _size(x: Sequence[Value]) -> Value:
     """The magnitude of a number, given by one part or by the real and the imaginary one."""
-    return np.abs(x[0]) if len(x) == 1 else np.sqrt(x[0] * x[0] + x[1] * x[1])
+    return np.abs(x[0]) if len(x) == 1 else np.hypot(x[0], x[1])
+
+
+def _root(f: Callable[[Any], Any], x: Any) -> Any:
+    """A root of a sum: 0 of 0, where its derivative shall not be NaN."""
+    return np.where(x == 0, x, f(np.where(x == 0, 1, x)))
 
 
 def _norm_of(ord: str, x: Sequence[Value], p: Any) -> Value:
     """The norm of a slice of numbers in one or two parts."""
     if ord == "2":
         squares = [v * v for v in x]
-        return np.sqrt(_sum(squares[0] if len(x) == 1 else squares[0] + squares[1]))
+        return _root(np.sqrt, _sum(squares[0] if len(x) == 1 else squares[0] + squares[1]))
     size = _size(x)
     if ord in ("inf", "-inf"):
         name = "max" if ord == "inf" else "min"
@@ -175,7 +183,10 @@ def _norm_of(ord: str, x: Sequence[Value], p: Any) -> Value:
     if ord == "1":
         return _sum(size)
     p = p.astype(size.dtype)
-    return np.power(_sum(np.power(size, p)), 1 / p)
+    total = _sum(np.power(size, p))
+    if ord == "p":
+        return _root(lambda s: np.power(s, 1 / p), total)
+    return np.power(total, 1 / p)  # of a negative power
 
 
 def _norm(ord: str, parts: int, *given: Value) -> Value:
@@ -191,7 +202,7 @@ def _normalize(ord: str, parts: int, *given: Value) -> tuple[Value, ...]:
     return tuple(_returned(v / size, x[0]) for v in real)
 
 
-def _angles(re: Value, im: Value, *b: Value) -> tuple[Value, Value]:
+def _angles(im: Value, *b: Value) -> tuple[Value, Value]:
     """The weights that the cosine and the sine of the imaginary part are."""
     cosine, sine = np.cos(im), np.sin(im)
     if len(b) == 2:
@@ -200,36 +211,68 @@ def _angles(re: Value, im: Value, *b: Value) -> tuple[Value, Value]:
 
 
 def _complex_sums(re: Value, im: Value, *b: Value) -> tuple[Value, ...]:
-    """Maximum of the real parts, real and imaginary part of the sum below it."""
-    re, im, b = _real(re), _real(im), tuple(map(_real, b))
+    """The maximum of the real parts; the sum at it, and that of all others, in two parts each."""
+    given = [_real(v) for v in (re, im, *b)]
+    dtype = np.result_type(*(v.dtype for v in given)).name
+    re, im, *b = (v.astype(dtype) for v in given)  # type: ignore[assignment]
     if b:
         nothing = b[0] == 0 if len(b) == 1 else (b[0] == 0) & (b[1] == 0)
         re = np.where(nothing, -math.inf, re)
-    weights = _angles(re, im, *b)
-    dtype = re.aval.dtype
+    im = np.where(re == -math.inf, 0, im)  # nothing has no angle, even if that is infinite
     by = accumulators.exponentials(dtype, True)
-    found = [re.builder.accumulate(by, re, w.astype(dtype)) for w in weights]
-    return found[0][0], *(at_top + below for _, at_top, below in found)
+    found = [re.builder.accumulate(by, re, w) for w in _angles(im, *b)]
+    (top, at_re, below_re), (_, at_im, below_im) = found
+    return top, at_re, at_im, below_re, below_im
+
+
+def _complex_total(
+    top: Any, at_re: Any, at_im: Any, below_re: Any, below_im: Any
+) -> tuple[Any, Any]:
+    """log of such a sum, less its shift: the real part, and the imaginary one in (-pi, pi]."""
+    re, im = at_re + below_re, at_im + below_im
+    at_top = np.hypot(at_re, at_im)
+    usual = np.isfinite(top) & (at_top != 0)
+    size = np.where(usual, at_top, 1)
+    unit_re, unit_im = at_re / size, at_im / size
+    ratio_re = (below_re * unit_re + below_im * unit_im) / size
+    ratio_im = (below_im * unit_re - below_re * unit_im) / size
+    more = ratio_re * (2 + ratio_re) + ratio_im * ratio_im  # |1 + ratio| ** 2 - 1
+    near = usual & (np.abs(more) < 0.5)
+    apart = np.log1p(np.where(near, more, 0)) / 2 + np.log(size)
+    return np.where(near, apart, np.log(np.hypot(re, im))), np.atan2(im, re)
 
 
 def _complex_logsumexp(*given: Value) -> tuple[Value, Value]:
-    top, re, im = _complex_sums(*given)
-    size = np.log(np.sqrt(re * re + im * im)) + np.where(np.isfinite(top), top, 0)
-    return size, np.atan2(im, re)
+    found = _complex_sums(*given)
+    size, angle = _complex_total(*found)
+    return size + _shift(found[0]), angle
+
+
+def _complex_signed_logsumexp(*given: Value) -> tuple[Value, ...]:
+    size, angle = _complex_logsumexp(*given)
+    nothing = size == -math.inf
+    return size, np.where(nothing, 0, np.cos(angle)), np.where(nothing, 0, np.sin(angle))
 
 
 def _complex_softmax(re: Value, im: Value) -> tuple[Value, Value]:
-    top, s_re, s_im = _complex_sums(re, im)
-    e = np.exp(_real(re) - top)
+    top, at_re, at_im, below_re, below_im = _complex_sums(re, im)
+    total_re, total_im = at_re + below_re, at_im + below_im
+    size = np.hypot(total_re, total_im)
+    unit_re, unit_im = total_re / size, total_im / size
+    e = np.exp(_real(re) - top) / size
     a, b = e * np.cos(_real(im)), e * np.sin(_real(im))
-    square = s_re * s_re + s_im * s_im
-    return (a * s_re + b * s_im) / square, (b * s_re - a * s_im) / square
+    return a * unit_re + b * unit_im, b * unit_re - a * unit_im
 
 
 def _complex_log_softmax(re: Value, im: Value) -> tuple[Value, Value]:
-    top, s_re, s_im = _complex_sums(re, im)
-    size = np.log(np.sqrt(s_re * s_re + s_im * s_im))
-    return _real(re) - top - size, _real(im) - np.atan2(s_im, s_re)
+    found = _complex_sums(re, im)
+    size, angle = _complex_total(*found)
+    turned = _real(im) - angle
+    turns = np.ceil((turned - math.pi) / (2 * math.pi))
+    return (
+        _real(re) - _shift(found[0]) - size,
+        np.where(np.abs(turned) < math.pi, turned, turned - turns * (2 * math.pi)),
+    )
 
 
 def _complex_mean_var(re: Value, im: Value, correction: Value) -> tuple[Value, ...]:
@@ -260,6 +303,7 @@ _calls = {
         _mean_var,
         _standardize,
         _complex_logsumexp,
+        _complex_signed_logsumexp,
         _complex_softmax,
         _complex_log_softmax,
         _complex_mean_var,
@@ -300,7 +344,32 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 def _joined(re: Any, im: Any) -> Any:
     """A complex array of its parts."""
-    return re + 1j * im
+    name, xp = namespace.library(re), namespace.compat(re)
+    if name == "torch":
+        return xp.complex(re, im)
+    if name == "jax":
+        import jax
+
+        return jax.lax.complex(re, im)
+    if name not in ("numpy", "cupy"):
+        return re + 1j * im
+    joined = xp.empty_like(re, dtype=np.result_type(re.dtype, np.complex64))
+    joined.real, joined.imag = re, im
+    return joined[()] if name == "numpy" else joined
+
+
+# --- numbers among the arguments --------------------------------------------------------------
+
+
+def _number(value: Any, x: Any) -> Any:
+    """A parameter, in no fewer bits than what is computed of `x` has."""
+    half = str(getattr(x, "dtype", "")).rpartition(".")[2] == "float16"
+    return np.float32(value) if half else float(value)
+
+
+def _floating(x: Any) -> Any:
+    """Python's whole numbers as floats: they need not fit into the dtype of the arrays."""
+    return float(x) if type(x) in (bool, int) else x
 
 
 # --- for everybody ----------------------------------------------------------------------------
@@ -330,7 +399,7 @@ def logsumexp(
     array (Ni..., Nk...)
         -inf for empty slices; NaN where the sum is negative and no sign is asked for.
     array (Ni..., Nk...)
-        With `return_sign`.
+        With `return_sign`: 0 where the sum is 0, so also of empty slices.
 
     Raises
     ------
@@ -355,6 +424,7 @@ def logsumexp(
     >>> logsumexp([1.0, 2.0], b=[1.0, -1.0], return_sign=True)
     (np.float64(1.5413248546129181), np.float64(-1.0))
     """
+    a, b = _floating(a), _floating(b)
     if _is_complex(a) or (b is not None and _is_complex(b)):
         return _logsumexp_of_complex(a, axis, b, keepdims, return_sign)
     if b is None and not return_sign:
@@ -367,11 +437,10 @@ def _logsumexp_of_complex(a: Any, axis: Axis, b: Any, keepdims: bool, return_sig
     parts: tuple[Any, ...] = _parts(a) if _is_complex(a) else (a, 0.0)
     if b is not None:
         parts += _parts(b) if _is_complex(b) else (b,)
-    size, angle = _calls["complex_logsumexp"](parts, axis, keepdims)
     if not return_sign:
-        return _joined(size, angle)
-    xp = namespace.compat(size)
-    return size, _joined(xp.cos(angle), xp.sin(angle))
+        return _joined(*_calls["complex_logsumexp"](parts, axis, keepdims))
+    size, re, im = _calls["complex_signed_logsumexp"](parts, axis, keepdims)
+    return size, _joined(re, im)
 
 
 def softmax(x: Any, axis: Axis = None) -> Any:
@@ -387,14 +456,13 @@ def softmax(x: Any, axis: Axis = None) -> Any:
     Returns
     -------
     array (Ni..., M, Nk...)
-        NaN in slices that have NaN, an infinity, or only -inf.
+        NaN in slices that have NaN or inf, or only -inf. Slices of no elements stay empty, as in
+        torch and JAX; SciPy raises ValueError.
 
     Raises
     ------
     numpy.exceptions.AxisError
         If `axis` is out of range.
-    InputError
-        For slices of no elements.
     TypeError
         For object arrays and masked arrays.
 
@@ -424,13 +492,12 @@ def log_softmax(x: Any, axis: Axis = None) -> Any:
     Returns
     -------
     array (Ni..., M, Nk...)
+        Slices of no elements stay empty. Of complex numbers the imaginary part is in (-pi, pi].
 
     Raises
     ------
     numpy.exceptions.AxisError
         If `axis` is out of range.
-    InputError
-        For slices of no elements.
     TypeError
         For object arrays and masked arrays.
 
@@ -487,6 +554,7 @@ def mean_var(
     >>> mean, var
     (array([2.00000000e+00, 1.00000001e+08]), array([1., 1.]))
     """
+    correction = _number(correction, x)
     if _is_complex(x):
         re, im, var = _calls["complex_mean_var"]((*_parts(x), correction), axis, keepdims)
         return MeanAndVar(_joined(re, im), var)
@@ -526,6 +594,7 @@ def standardize(x: Any, axis: Axis = None, correction: float = 0, eps: float = 0
     array([[-1.,  1.],
            [-1.,  1.]])
     """
+    correction, eps = _number(correction, x), _number(eps, x)
     if _is_complex(x):
         return _joined(*_calls["complex_standardize"]((*_parts(x), correction, eps), axis))
     return _calls["standardize"]((x, correction, eps), axis)
@@ -537,11 +606,14 @@ _ORDS |= {"l1": "1", "l2": "2", "max": "inf", "inf": "inf"}
 
 def _ord(ord: Any) -> tuple[str, tuple[float, ...]]:
     """The kind of a norm, and its power as a further argument."""
-    kind = _ORDS.get(ord)
+    try:
+        kind = _ORDS.get(ord)
+    except TypeError:  # a list has no hash
+        kind = None
     if kind is not None:
         return kind, ()
-    if isinstance(ord, (int, float)) and ord == ord:
-        return "p", (float(ord),)
+    if isinstance(ord, Real) and ord == ord:
+        return "p" if float(ord) > 0 else "-p", (float(ord),)
     raise InputError(f"ord={ord!r}: use a number, inf, -inf, 'l1', 'l2' or 'max'")
 
 
@@ -582,7 +654,8 @@ def norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False) -> Any
     >>> norm(x, axis=1), norm(x, 1, axis=1), norm(x, np.inf, axis=1)
     (array([5., 1.]), array([7., 1.]), array([4., 1.]))
     """
-    kind, power = _ord(ord)
+    kind, powers = _ord(ord)
+    power = tuple(_number(p, x) for p in powers)
     parts = _parts(x) if _is_complex(x) else (x,)
     return _norm_call(_norm, kind, len(parts))((*parts, *power), axis, keepdims)
 
@@ -621,7 +694,8 @@ def normalize(x: Any, ord: Any = 2, axis: Axis = None) -> Any:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    kind, power = _ord(ord)
+    kind, powers = _ord(ord)
+    power = tuple(_number(p, x) for p in powers)
     parts = _parts(x) if _is_complex(x) else (x,)
     found = _norm_call(_normalize, kind, len(parts))((*parts, *power), axis)
     return _joined(*found) if len(parts) == 2 else found[0]

@@ -64,6 +64,16 @@ def why_not(graph: Graph, like: Any) -> str | None:
     return None
 
 
+def dtype_of(xp: ModuleType, name: str) -> Any:
+    """A dtype of a library, None where it has none; JAX without x64 has fewer bits for it."""
+    dtype = getattr(xp, name, None)
+    if dtype is not None and xp.__name__.partition(".")[0] == "jax":
+        import jax
+
+        return jax.dtypes.canonicalize_dtype(dtype)
+    return dtype
+
+
 def lower(graph: Graph) -> Lowered:
     """`graph` as a callable on whole arrays."""
     return Lowered(graph)
@@ -119,7 +129,7 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
     """One node on arrays of the namespace `xp`."""
     attrs, row = dict(node.attrs), OPS[node.op]
     if node.op == "cast":
-        dtype = getattr(xp, attrs["dtype"], None)
+        dtype = dtype_of(xp, attrs["dtype"])
         if dtype is None:
             raise UnsupportedError(f"{xp.__name__} has no dtype {attrs['dtype']}")
         return xp.astype(args[0], dtype)
@@ -226,12 +236,12 @@ def evaluate_slices(
     list of array
         Numbers have length 1 along `axes`.
     """
-    like = next(x for x in arrays if hasattr(x, "ndim"))
+    like = max((x for x in arrays if hasattr(x, "ndim")), key=lambda x: x.ndim)
     length = math.prod(like.shape[a] for a in axes)
     values: list[Any] = []
     known: dict[Any, list[Any]] = {}
     for node in graph.nodes:
-        dtype = getattr(xp, node.aval.dtype, None)
+        dtype = dtype_of(xp, node.aval.dtype)
         if node.op == "input":
             x = arrays[node.attr("k")]
             values.append(x if hasattr(x, "dtype") else namespace.asarray(x, like, dtype))
@@ -262,7 +272,7 @@ def accumulated(
             for a, n in enumerate(np.broadcast_shapes(*(v.shape for v in vectors)))
         ]
         given = zip(by.identity, by.dtypes, strict=True)
-        numbers = (namespace.asarray(i, vectors[0], getattr(xp, d)) for i, d in given)
+        numbers = (namespace.asarray(i, vectors[0], dtype_of(xp, d)) for i, d in given)
         return [xp.broadcast_to(n, tuple(shape)) for n in numbers]
     if by.chunk is not None:
         return evaluate_slices(xp, by.chunk, vectors, axes)
@@ -271,6 +281,8 @@ def accumulated(
 
 def halved(xp: ModuleType, by: Accumulator, states: list[Any], axes: tuple[int, ...]) -> list[Any]:
     """Elements along the last axis combined in pairs, these in pairs, until one is left."""
+    if len({tuple(s.shape) for s in states}) > 1:  # of arrays that broadcast
+        states = list(xp.broadcast_arrays(*states))
     while (n := states[0].shape[-1]) > 1:
         half = n // 2
         first, second = [s[..., :half] for s in states], [s[..., half : 2 * half] for s in states]
@@ -299,7 +311,12 @@ def _last(xp: ModuleType, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
+    truths = x.dtype == xp.bool
+    if truths and op in ("sum", "max", "prod", "min"):
+        return (xp.any if op in ("sum", "max") else xp.all)(x, axis=axes, keepdims=True)
     if op in ("argmax", "argmin"):
+        if truths:
+            x = xp.astype(x, xp.uint8)
         y = position(xp, op, _last(xp, x, axes), x.ndim - len(axes), False)
         return xp.reshape(y, _kept(y.shape, axes))
     if op in ("sum", "prod"):

@@ -81,7 +81,9 @@ def exponentials(dtype: str, weighted: bool = False) -> Accumulator:
     def chunk(x: Value, w: Any = 1) -> tuple[Value, ...]:
         builder = x.builder
         top = builder.reduce("max", x)
-        e = np.exp(x - _shift(top)) * w
+        e = np.exp(x - _shift(top))
+        if weighted:  # nothing times infinity is nothing here, as in C's exp of complex numbers
+            e = np.where(w == 0, 0, e * w)
         at_top = x == top
         parts = np.where(at_top, e, 0), np.where(at_top, 0, e)
         return top, *(builder.reduce("sum", p) for p in parts)

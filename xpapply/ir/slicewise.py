@@ -9,6 +9,7 @@ can be computed of a piece of a slice, and combined with that of another piece.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -129,7 +130,17 @@ class Expression:
 
     def astype(self, dtype: Any, copy: bool = True) -> Expression:
         """The same in another dtype."""
-        return self.builder.cast(self, np.dtype(dtype).name)
+        wanted = np.dtype(dtype)
+        if wanted.kind not in "biufc":
+            raise TraceError(f"astype({wanted}) of an element: elements are numbers")
+        return self.builder.cast(self, wanted.name)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"an element has no .{name}: it is one number, not an array. Expressions have "
+            "operators, astype, NumPy's ufuncs, numpy.where and numpy.clip; reductions are "
+            "written with xpapply.reduction"
+        )
 
     def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **kwargs: Any) -> Any:
         if method != "__call__" or kwargs:
@@ -163,7 +174,7 @@ class Expression:
     def __float__(self) -> float:
         raise TraceError("an element is not known yet: use NumPy's functions instead of math's")
 
-    __int__ = __index__ = __complex__ = __float__  # type: ignore[assignment]
+    __int__ = __index__ = __complex__ = __round__ = __float__  # type: ignore[assignment]
 
     def __neg__(self) -> Any:
         return np.negative(self)
@@ -176,6 +187,13 @@ class Expression:
 
     def __invert__(self) -> Any:
         return np.invert(self)
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) not in (int, float) or other not in (0.5, 2):
+            return self.builder.ufunc(np.power, self, other)
+        # these are what NumPy's operator makes of them, and its power does not
+        x = self.astype(np.result_type(self.dtype, other)) if type(other) is float else self
+        return np.square(x) if other == 2 else np.sqrt(x)
 
 
 def _operator(ufunc: Any, swapped: bool = False) -> Callable[[Expression, Any], Any]:
@@ -190,11 +208,18 @@ for _name, _ufunc in {
     "sub": np.subtract,
     "mul": np.multiply,
     "truediv": np.divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
     "pow": np.power,
+    "matmul": np.matmul,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
     "and": np.bitwise_and,
     "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
 }.items():
-    setattr(Expression, f"__{_name}__", _operator(_ufunc))
+    if _name != "pow":
+        setattr(Expression, f"__{_name}__", _operator(_ufunc))
     setattr(Expression, f"__r{_name}__", _operator(_ufunc, swapped=True))
 for _name, _ufunc in {
     "lt": np.less,
@@ -214,19 +239,46 @@ def _clip(x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: An
     return x if high is None else np.minimum(x, high)
 
 
+def _hypot(x: Any, y: Any) -> Any:
+    """Without the squares of what is large or small; inf where either is, as C has it."""
+    x, y = np.absolute(x), np.absolute(y)
+    large, small = np.maximum(x, y), np.minimum(x, y)
+    usual = np.isfinite(large) & (large != 0)
+    ratio = small / np.where(usual, large, 1)
+    size = np.where(usual, large * np.sqrt(1 + ratio * ratio), large)
+    return np.where((x == math.inf) | (y == math.inf), math.inf, size)
+
+
+def _sign(x: Any) -> Any:
+    below = 0 if x.dtype.kind == "u" else -1
+    return np.where(x > 0, 1, np.where(x < 0, below, np.where(x == 0, 0, x)))
+
+
+def _reciprocal(x: Any) -> Any:
+    if x.dtype.kind != "f":
+        raise TraceError(f"numpy.reciprocal of {x.dtype} is 0 nearly everywhere: write 1 / x")
+    return 1 / x
+
+
+def _conjugate(x: Any) -> Any:
+    if x.dtype.kind == "c":
+        raise TraceError("numpy.conjugate of a complex element is no op of the table")
+    return x
+
+
 _DEFINED: dict[Any, Callable[..., Any]] = {
     np.square: lambda x: x * x,
     np.positive: lambda x: x,
     np.isnan: lambda x: x != x,
     np.isinf: lambda x: (x == x) & ~np.isfinite(x),
-    np.reciprocal: lambda x: 1 / x,
-    np.sign: lambda x: np.where(x > 0, 1, np.where(x < 0, -1, np.where(x == 0, 0, x))),
+    np.reciprocal: _reciprocal,
+    np.sign: _sign,
     np.fabs: lambda x: np.absolute(x),
     np.exp2: lambda x: np.power(2, x),
-    np.conjugate: lambda x: x,
-    np.hypot: lambda x, y: np.sqrt(x * x + y * y),
+    np.conjugate: _conjugate,
+    np.hypot: _hypot,
 }
-"""ufuncs that are written with others."""
+"""ufuncs that are written with others, of operands of the dtype that NumPy computes in."""
 
 _OP_OF: dict[Any, str] = {
     getattr(np, row.name): row.name
@@ -238,6 +290,23 @@ _LOGICAL = {
     np.bitwise_or: np.logical_or,
     np.invert: np.logical_not,
 }
+_OF_TRUTHS: dict[str, Callable[..., Any]] = {
+    "add": np.logical_or,
+    "multiply": np.logical_and,
+    "maximum": np.logical_or,
+    "minimum": np.logical_and,
+    "abs": lambda a: a,
+    "greater": lambda a, b: a & ~b,
+    "greater_equal": lambda a, b: a | ~b,
+    "less": lambda a, b: ~a & b,
+    "less_equal": lambda a, b: ~a | b,
+}
+"""What NumPy has for truths, and the array API for numbers only."""
+_OF_COMPLEX = frozenset(
+    "add subtract multiply divide negative abs sqrt exp expm1 log log1p log2 log10 sin cos tan "
+    "sinh cosh tanh atan pow isfinite equal not_equal".split()
+)
+_COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 
 class SliceBuilder:
@@ -266,7 +335,9 @@ class SliceBuilder:
 
     def scalar(self, value: Any, dtype: str) -> Expression:
         """A number."""
-        number = np.asarray(value).astype(dtype).item()
+        _check_range(value, dtype)
+        with np.errstate(over="ignore"):
+            number = np.asarray(value).astype(dtype).item()
         # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
         return self._add("scalar", (), (("value", repr(number)),), ShapeDtype((), dtype))
 
@@ -297,25 +368,32 @@ class SliceBuilder:
             if any(_kind(x) not in (np.dtype(bool), bool) for x in operands):
                 raise TraceError(f"numpy.{ufunc.__name__} of numbers: it takes truths (x > 0)")
             ufunc = _LOGICAL[ufunc]
-        if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (2, 0.5, 1):
-            x = operands[0]
-            return {2: lambda: x * x, 0.5: lambda: np.sqrt(x), 1: lambda: x}[operands[1]]()
-        if ufunc in _DEFINED:
-            result: Expression = _DEFINED[ufunc](*operands)
-            return result
         name = _OP_OF.get(ufunc)
-        if name is None:
+        if name is None and ufunc not in _DEFINED:
             known = ", ".join(sorted(f.__name__ for f in (*_OP_OF, *_DEFINED)))
             raise TraceError(f"numpy.{ufunc.__name__} is no op of the table. There are {known}")
         kinds = [_kind(x) for x in operands]
+        if ufunc in _COMPARISONS and (known_truth := _out_of_range(ufunc, operands)) is not None:
+            return self.scalar(known_truth, "bool")
         try:
             loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
         except TypeError as error:
             raise TraceError(f"numpy.{ufunc.__name__}: {error}") from None
         given = [self.operand(x, d) for x, d in zip(operands, loop, strict=False)]
-        if name == "pow" and np.dtype(given[0].aval.dtype).kind in "iu":
+        if name is None:
+            result: Expression = _DEFINED[ufunc](*given)
+            return result
+        if loop[0].kind == "b" and name in _OF_TRUTHS:
+            return _OF_TRUTHS[name](*given)  # type: ignore[no-any-return]
+        if name in ("floor", "ceil") and loop[0].kind != "f":
+            return given[0]
+        if loop[0].kind == "c" and name not in _OF_COMPLEX:
+            raise TraceError(f"numpy.{ufunc.__name__} of {loop[0]}: complex numbers have none")
+        if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (1, 2):
+            return given[0] if operands[1] == 1 else self._node("multiply", [given[0]] * 2)
+        if name == "pow" and loop[0].kind in "iu":
             raise TraceError("whole numbers to a power: make one of them a float")
-        return self._node(name, given)
+        return self._node(name, given, loop[-1].name)
 
     def op(self, name: str, *operands: Any, **attrs: Any) -> Expression:
         """An op of the table, or an activation; the op "where" of numbers of any dtypes."""
@@ -330,8 +408,10 @@ class SliceBuilder:
             return expanded  # type: ignore[no-any-return]
         return self.ufunc(getattr(np, name), *operands)
 
-    def _node(self, name: str, given: Sequence[Expression]) -> Expression:
+    def _node(self, name: str, given: Sequence[Expression], dtype: str = "") -> Expression:
         aval = infer(name, [v.aval for v in given], {})
+        if dtype:  # the magnitude of a complex number is real
+            aval = ShapeDtype(aval.shape, dtype)
         return self._add(name, tuple(v.index for v in given), (), aval)
 
     def reduce(self, name: str, x: Expression) -> Expression:
@@ -377,6 +457,26 @@ def _kind(x: Any) -> Any:
     return type(x) if type(x) in (int, float, complex) else np.asarray(x).dtype
 
 
+def _fits(value: int, dtype: np.dtype[Any]) -> bool:
+    return dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
+
+
+def _check_range(value: Any, dtype: str) -> None:
+    """What NumPy says of Python's whole numbers that a dtype does not have."""
+    if type(value) is int and not _fits(value, np.dtype(dtype)):
+        raise OverflowError(f"Python integer {value} out of bounds for {dtype}: cast the element")
+
+
+def _out_of_range(ufunc: Any, operands: Sequence[Any]) -> bool | None:
+    """How elements compare with a number that their dtype does not have: all alike."""
+    a, b = operands
+    if type(b) is int and isinstance(a, Expression) and not _fits(b, a.dtype):
+        return bool(ufunc(0, 1 if b > 0 else -1))
+    if type(a) is int and isinstance(b, Expression) and not _fits(a, b.dtype):
+        return bool(ufunc(1 if a > 0 else -1, 0))
+    return None
+
+
 def _weak(x: Any) -> Any:
     """What decides a dtype, as `numpy.result_type` takes it."""
     return x.dtype if isinstance(x, Expression) else x
@@ -392,10 +492,18 @@ def written(
     builder = SliceBuilder()
     given = [builder.input(dtype, VECTOR if vector else ()) for dtype, vector in kinds]
     result = function(*given)
-    several = isinstance(result, tuple)
-    outs = []
-    for y in result if several else (result,):
+    return builder.graph(*expressions(builder, result)), isinstance(result, tuple)
+
+
+def expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
+    """What a function of expressions returned, one or a tuple, as expressions."""
+    found = []
+    for y in result if isinstance(result, tuple) else (result,):
         if not isinstance(y, (Expression, int, float, complex, np.generic)):
             raise TraceError(f"an expression returned {type(y).__name__}: return values or numbers")
-        outs.append(y if isinstance(y, Expression) else builder.scalar(y, np.asarray(y).dtype.name))
-    return builder.graph(*outs), several
+        found.append(
+            y if isinstance(y, Expression) else builder.scalar(y, np.asarray(y).dtype.name)
+        )
+    if not found:
+        raise TraceError("an expression returned no values: return at least one")
+    return found
