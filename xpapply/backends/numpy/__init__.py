@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ... import config
-from ...blocks import boxes
+from ...blocks import Layout, boxes
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
+from ...ir.slicewise import SliceGraph
 from ...program import Program, Scratch
 
 ENGINE = "numpy"
@@ -268,6 +269,20 @@ def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:
     """Slices per block: buffers that stay in cache, not so few that calls dominate."""
     rows = (block_bytes or BLOCK_BYTES) // row_bytes
     return max(1, min(slices, rows if block_bytes else max(1024, min(32768, rows))))
+
+
+def slices_why_not(graph: SliceGraph, arrays: Sequence[Any]) -> str | None:
+    """The reason why NumPy cannot run a function of slices, or None."""
+    from . import slices
+
+    return slices.why_not(graph, arrays)
+
+
+def lower_slices(graph: SliceGraph, layout: Layout, like: Any) -> Any:
+    """A function of slices as ``run(arrays, outs)``, for arrays that lie as `layout` says."""
+    from . import slices
+
+    return slices.lower(graph, layout, like)
 
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
