@@ -9,6 +9,7 @@ libraries run on `backends.array_api`, by one array operation per node.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -49,13 +50,13 @@ class Slicewise:
         self, arrays: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> Any:
         """Run on all slices: one result, or a tuple of them."""
+        if axis is not None and type(axis) is not int:  # 1.0 == 1 would be found below
+            several = isinstance(axis, (tuple, list))
+            axis = tuple(map(operator.index, axis)) if several else operator.index(axis)
         key: Any = (axis, keepdims, config.current().engine, *map(_signature, arrays))
         if out is not None:
-            key += tuple(map(_signature, out if isinstance(out, tuple) else (out,)))
-        try:
-            found: Call | None = self._known.get(key)
-        except TypeError:  # a list has no hash
-            return self(arrays, tuple(axis), keepdims, out)
+            key += ("out", *map(_signature, _tuple(out)))
+        found: Call | None = self._known.get(key)
         if found is None:
             found = self._known[key] = self.planned(arrays, axis, keepdims, out)
         return found(arrays, out)
@@ -84,7 +85,7 @@ class Slicewise:
                 f"{self.name} of shape {shape} along axis {axis}: slices of no elements: "
                 f"{self._of_nothing}"
             )
-        as_is = all(x is y for x, y in zip(arrays, given, strict=True))
+        as_is = [x is y for x, y in zip(arrays, given, strict=True)]
         return Call(self.name, graph, several, given, as_is, shape, axes, keepdims, out)
 
 
@@ -115,7 +116,7 @@ class Call:
         graph: SliceGraph,
         several: bool,
         given: Sequence[Any],
-        as_is: bool,
+        as_is: Sequence[bool],
         shape: tuple[int, ...],
         axes: tuple[int, ...],
         keepdims: bool,
@@ -135,8 +136,13 @@ class Call:
             tuple(1 if a in axes and not v else n for a, n in enumerate(shape) if a not in squeezed)
             for v, squeezed in zip(vectors, self._squeezed, strict=True)
         ]
-        self._as_is = as_is
         self._numbers = [graph.nodes[i].aval.dtype for i in graph.inputs]
+        self._first = next(k for k, x in enumerate(given) if not isinstance(x, Number))
+        self._converted = [
+            (k, self._conversion(x, d))
+            for k, (x, d) in enumerate(zip(given, self._numbers, strict=True))
+            if not as_is[k]
+        ]
         self._check(out)
         self.engine, self.kernels = "array_api", ("one array operation per node",)
         self._run: Any = None
@@ -181,16 +187,11 @@ class Call:
             if isinstance(y, np.ndarray) and not y.flags.writeable:
                 raise InputError(f"{self.name}: out={namespace.describe(y)} is read-only")
         given: Sequence[Any] = arrays
-        if not self._as_is:
-            alone = _no_arrays(arrays)
-            given = [_looked_at(self.name, x, alone) for x in arrays]
-            like = next(x for x in given if not isinstance(x, Number))
-            given = [
-                _typed(x.value, d) if isinstance(x, Number) else x
-                for x, d in zip(given, self._numbers, strict=True)
-            ]
-        else:
-            like = given[0]
+        if self._converted:
+            given = list(arrays)
+            for k, convert in self._converted:
+                given[k] = convert(given[k])
+        like = given[self._first]
         if self._run is None:
             return self._on_any_array(given, like, out)
         if out is not None and self._direct and not _overlap(given, _tuple(out)):
@@ -216,6 +217,12 @@ class Call:
         with self._lending(like):
             self._run(given, targets)
         return self._finished(results, out)
+
+    def _conversion(self, x: Any, dtype: str) -> Callable[[Any], Any]:
+        """What makes an argument like `x` what runs on it."""
+        if isinstance(x, Number):
+            return functools.partial(_typed, kind=np.dtype(dtype).type)
+        return functools.partial(_looked_at, self.name, alone=True)
 
     def _finished(self, results: list[Any], out: Any) -> Any:
         if out is not None:
@@ -243,14 +250,18 @@ class Call:
         with np.errstate(all="ignore"):
             found = array_api.evaluate_slices(xp, self.graph, inputs, self.axes)
         results = []
-        for y, shape, dtype, squeezed in zip(
-            found, self._shapes, self._dtypes, self._squeezed, strict=True
+        for k, (y, shape, dtype, squeezed) in enumerate(
+            zip(found, self._shapes, self._dtypes, self._squeezed, strict=True)
         ):
             kept = list(shape)
             for a in squeezed:
                 kept.insert(a, 1)
+            shared = self.graph.nodes[o := self.graph.outs[k]].op == "input"
+            shared |= o in self.graph.outs[:k]
             if tuple(y.shape) != tuple(kept):  # it does not depend on all of the arrays
-                y = xp.broadcast_to(y, tuple(kept))
+                y, shared = xp.broadcast_to(y, tuple(kept)), True
+            if shared:  # a result is nobody else's memory
+                y = array_api.fresh(xp, y)
             y = xp.reshape(y, shape)
             wanted = array_api.dtype_of(xp, dtype)
             results.append(y if wanted is None or y.dtype == wanted else xp.astype(y, wanted))
@@ -283,10 +294,12 @@ class Call:
         )
 
 
-def _typed(value: Any, dtype: str) -> Any:
+def _typed(value: Any, kind: Callable[[Any], Any]) -> Any:
     """A number as a NumPy scalar: infinite where the dtype ends earlier."""
+    if abs(value) < 6e4:  # any dtype of floats has it: none of NumPy's warnings to switch off
+        return kind(value)
     with np.errstate(over="ignore"):
-        return np.dtype(dtype).type(value)
+        return kind(value)
 
 
 def _nothing(arrays: Any, outs: Any) -> None:
@@ -298,6 +311,10 @@ def _tuple(out: Any) -> tuple[Any, ...]:
 
 
 def _copied(target: Any, y: Any) -> None:
+    name = namespace.dtype_name(target)
+    if name != namespace.dtype_name(y):  # the standard writes no other dtypes
+        xp = namespace.compat(target)
+        y = xp.astype(y, array_api.dtype_of(xp, name))
     try:
         target[...] = y
     except TypeError as error:  # arrays that cannot be written to

@@ -72,9 +72,9 @@ def _real(x: Value) -> Value:
 
 
 def _returned(x: Value, *like: Value) -> Value:
-    """A result in the dtype that NumPy would give for inputs like these."""
-    dtype = np.result_type(*(y.dtype if y.dtype.kind in "fc" else "float64" for y in like))
-    return x.astype(dtype)
+    """A result in the dtype that SciPy would give for inputs like these."""
+    dtype = np.result_type(*(y.dtype for y in like))
+    return x.astype(dtype if dtype.kind in "fc" else "float64")
 
 
 def _accumulated(by: Callable[[str], Accumulator], x: Value) -> tuple[Value, ...]:
@@ -126,11 +126,10 @@ def _weighted_logsumexp(a: Value, b: Value) -> Value:
 
 def _softmax(x: Value) -> Value:
     y = _real(x)
-    top, at_top, below = _accumulated(accumulators.exponentials, y)
-    total = at_top + below
+    top, total = _accumulated(accumulators.exponential_sum, y)
     # NumPy's x - max is NaN for an infinite maximum
-    total = np.where(np.isfinite(top), total, math.nan)
-    return _returned(np.exp(y - top) / total, x)
+    scale = 1 / np.where(np.isfinite(top), total, math.nan)
+    return _returned(np.exp(y - _shift(top)) * scale, x)
 
 
 def _log_softmax(x: Value) -> Value:
@@ -156,7 +155,8 @@ def _standardize(x: Value, correction: Value, eps: Value) -> Value:
     mean, squares = _moments(x)
     freedom = mean.builder.length(mean.aval.dtype) - correction.astype(mean.dtype)
     scale = np.sqrt(squares / np.maximum(freedom, 0) + eps.astype(mean.dtype))
-    return _returned((_real(x) - mean) / scale, x)
+    # a product is cheaper; a root is never so small that 1 / scale would be infinite
+    return _returned((_real(x) - mean) * (1 / scale), x)
 
 
 def _size(x: Sequence[Value]) -> Value:
@@ -199,6 +199,8 @@ def _normalize(ord: str, parts: int, *given: Value) -> tuple[Value, ...]:
     real = [_real(v) for v in x]
     size = _norm_of(ord, real, *(p or (None,)))
     size = np.where(size == 0, 1, size)
+    if ord == "2":  # a root: see _standardize
+        return tuple(_returned(v * (1 / size), x[0]) for v in real)
     return tuple(_returned(v / size, x[0]) for v in real)
 
 
@@ -245,7 +247,7 @@ def _complex_total(
 def _complex_logsumexp(*given: Value) -> tuple[Value, Value]:
     found = _complex_sums(*given)
     size, angle = _complex_total(*found)
-    return size + _shift(found[0]), angle
+    return _returned(size + _shift(found[0]), *given), _returned(angle, *given)
 
 
 def _complex_signed_logsumexp(*given: Value) -> tuple[Value, ...]:
@@ -261,7 +263,7 @@ def _complex_softmax(re: Value, im: Value) -> tuple[Value, Value]:
     unit_re, unit_im = total_re / size, total_im / size
     e = np.exp(_real(re) - top) / size
     a, b = e * np.cos(_real(im)), e * np.sin(_real(im))
-    return a * unit_re + b * unit_im, b * unit_re - a * unit_im
+    return _returned(a * unit_re + b * unit_im, re), _returned(b * unit_re - a * unit_im, im)
 
 
 def _complex_log_softmax(re: Value, im: Value) -> tuple[Value, Value]:
@@ -269,10 +271,8 @@ def _complex_log_softmax(re: Value, im: Value) -> tuple[Value, Value]:
     size, angle = _complex_total(*found)
     turned = _real(im) - angle
     turns = np.ceil((turned - math.pi) / (2 * math.pi))
-    return (
-        _real(re) - _shift(found[0]) - size,
-        np.where(np.abs(turned) < math.pi, turned, turned - turns * (2 * math.pi)),
-    )
+    turned = np.where(np.abs(turned) < math.pi, turned, turned - turns * (2 * math.pi))
+    return _returned(_real(re) - _shift(found[0]) - size, re), _returned(turned, im)
 
 
 def _complex_mean_var(re: Value, im: Value, correction: Value) -> tuple[Value, ...]:
@@ -283,7 +283,9 @@ def _complex_mean_var(re: Value, im: Value, correction: Value) -> tuple[Value, .
 def _complex_standardize(re: Value, im: Value, correction: Value, eps: Value) -> tuple[Value, ...]:
     mean_re, mean_im, var = _complex_mean_var(re, im, correction)
     scale = np.sqrt(var + eps.astype(var.dtype))
-    return (_real(re) - mean_re) / scale, (_real(im) - mean_im) / scale
+    return _returned((_real(re) - mean_re) / scale, re), _returned(
+        (_real(im) - mean_im) / scale, im
+    )
 
 
 def _argmax_and_max(x: Value) -> tuple[Value, Value]:
@@ -329,7 +331,8 @@ def _is_complex(x: Any) -> bool:
     dtype = getattr(x, "dtype", None)
     if dtype is None:
         return np.iscomplexobj(x)
-    return "complex" in str(dtype)
+    kind = getattr(dtype, "kind", None)  # torch's dtypes have none
+    return "complex" in str(dtype) if kind is None else kind == "c"
 
 
 def _parts(x: Any) -> tuple[Any, Any]:
@@ -352,7 +355,8 @@ def _joined(re: Any, im: Any) -> Any:
 
         return jax.lax.complex(re, im)
     if name not in ("numpy", "cupy"):
-        return re + 1j * im
+        with np.errstate(all="ignore"):  # the standard has nothing better
+            return re + 1j * im
     joined = xp.empty_like(re, dtype=np.result_type(re.dtype, np.complex64))
     joined.real, joined.imag = re, im
     return joined[()] if name == "numpy" else joined
@@ -361,10 +365,15 @@ def _joined(re: Any, im: Any) -> Any:
 # --- numbers among the arguments --------------------------------------------------------------
 
 
+@functools.lru_cache(maxsize=64)
+def _is_half(dtype: Any) -> bool:
+    return str(dtype).rpartition(".")[2] == "float16"
+
+
 def _number(value: Any, x: Any) -> Any:
     """A parameter, in no fewer bits than what is computed of `x` has."""
-    half = str(getattr(x, "dtype", "")).rpartition(".")[2] == "float16"
-    return np.float32(value) if half else float(value)
+    dtype = getattr(x, "dtype", None)
+    return np.float32(value) if dtype is not None and _is_half(dtype) else float(value)
 
 
 def _floating(x: Any) -> Any:

@@ -9,25 +9,47 @@ from typing import Any
 
 import numpy as np
 
-from .slicewise import Accumulator, SliceBuilder
+from .slicewise import Accumulator, SliceBuilder, SliceGraph, number
 
 Value = Any
 """An `Expression`. NumPy's stubs do not know that its functions take such."""
 
 
 def _graphs(
+    name: str,
     chunk: Callable[..., Sequence[Value]],
     vectors: Sequence[str],
-    combine: Callable[..., Sequence[Value]],
+    merge: Callable[..., Sequence[Value]],
     numbers: Sequence[str],
-    name: str,
     identity: tuple[Any, ...],
 ) -> Accumulator:
-    pieces = SliceBuilder()
+    pieces, states = SliceBuilder(), SliceBuilder()
     of_piece = pieces.graph(*chunk(*(pieces.input(d) for d in vectors)))
-    pair = SliceBuilder()
-    of_pair = pair.graph(*combine(*(pair.input(d, ()) for d in (*numbers, *numbers))))
-    return Accumulator(name, of_piece, of_pair, identity)
+    of_states = states.graph(*merge(*(states.input(d) for d in numbers)))
+    return Accumulator(name, of_piece, _of_two(of_states), identity, of_states)
+
+
+def _of_two(merge: SliceGraph) -> SliceGraph:
+    """What merges the states of two pieces, without a reduction."""
+    builder = SliceBuilder()
+    avals = [merge.nodes[i].aval for i in merge.inputs]
+    inputs = [[builder.input(aval.dtype, ()) for aval in avals] for _ in range(2)]
+    found: list[tuple[Value, Value]] = []
+    for n in merge.nodes:
+        args = [found[a] for a in n.args]
+        pair: tuple[Value, ...]
+        if n.op == "input":
+            pair = inputs[0][n.attr("k")], inputs[1][n.attr("k")]
+        elif n.op == "scalar":
+            pair = (builder.scalar(number(n), n.aval.dtype),) * 2
+        elif n.op in _SIMPLE:
+            pair = (_SIMPLE[n.op][0](*args[0]),) * 2
+        elif n.op == "cast":
+            pair = tuple(builder.cast(x, n.aval.dtype) for x in args[0])
+        else:
+            pair = tuple(builder.op(n.op, *(x[side] for x in args)) for side in range(2))
+        found.append((pair[0], pair[1]))
+    return builder.graph(*(found[o][0] for o in merge.outs))
 
 
 def largest(dtype: str) -> Any:
@@ -53,15 +75,11 @@ _SIMPLE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[str], Any]]] = {
 @functools.cache
 def simple(name: str, dtype: str) -> Accumulator:
     """A reduction of the table: "sum", "prod", "max" or "min"."""
-    combine, identity = _SIMPLE[name]
-    return _graphs(
-        lambda x: (x.builder.reduce(name, x),),
-        [dtype],
-        lambda a, b: (combine(a, b),),
-        [dtype],
-        name,
-        (identity(dtype),),
-    )
+
+    def reduced(x: Value) -> tuple[Value]:
+        return (x.builder.reduce(name, x),)
+
+    return _graphs(name, reduced, [dtype], reduced, [dtype], (_SIMPLE[name][1](dtype),))
 
 
 def _shift(top: Value) -> Any:
@@ -75,39 +93,49 @@ def exponentials(dtype: str, weighted: bool = False) -> Accumulator:
 
     `at_top` is the sum where x is the maximum, `below` that of all others: apart, because
     ``log(at_top + below)`` loses a small `below`. Where the maximum is infinite, nothing is
-    subtracted. Pieces are combined as in Milakov and Gimelshein 2018, arXiv 1805.02867.
+    subtracted; without weights only `top` counts then. Pieces are combined as in Milakov and
+    Gimelshein 2018, arXiv 1805.02867.
     """
 
     def chunk(x: Value, w: Any = 1) -> tuple[Value, ...]:
         builder = x.builder
         top = builder.reduce("max", x)
         e = np.exp(x - _shift(top))
-        if weighted:  # nothing times infinity is nothing here, as in C's exp of complex numbers
-            e = np.where(w == 0, 0, e * w)
+        if not weighted:  # 1 at the maximum: cheaper to take off than to choose
+            ones = np.floor(e)
+            return top, builder.reduce("sum", ones), builder.reduce("sum", e - ones)
+        # nothing times infinity is nothing here, as in C's exp of complex numbers
+        e = np.where(w == 0, 0, e * w)
         at_top = x == top
         parts = np.where(at_top, e, 0), np.where(at_top, 0, e)
         return top, *(builder.reduce("sum", p) for p in parts)
 
-    def combine(
-        top1: Any, at1: Any, below1: Any, top2: Any, at2: Any, below2: Any
-    ) -> tuple[Value, ...]:
-        top = np.maximum(top1, top2)
-        at, below = [], []
-        for t, a, b in ((top1, at1, below1), (top2, at2, below2)):
-            is_top = t == top
-            at.append(np.where(is_top, a, 0))
-            # exp only once in two: one of both is at the top
-            below.append(np.where(is_top, b, (a + b) * np.exp(t - _shift(top))))
-        return top, at[0] + at[1], below[0] + below[1]
+    def merge(tops: Value, at_tops: Value, belows: Value) -> tuple[Value, ...]:
+        reduce = tops.builder.reduce
+        top = reduce("max", tops)
+        is_top = tops == top
+        smaller = (at_tops + belows) * np.exp(tops - _shift(top))
+        at_top = reduce("sum", np.where(is_top, at_tops, 0))
+        return top, at_top, reduce("sum", np.where(is_top, belows, smaller))
 
-    return _graphs(
-        chunk,
-        [dtype] * (1 + weighted),
-        combine,
-        [dtype] * 3,
-        "sum of exponentials below their maximum",
-        (-math.inf, 0, 0),
-    )
+    name = "sum of exponentials at and below their maximum"
+    return _graphs(name, chunk, [dtype] * (1 + weighted), merge, [dtype] * 3, (-math.inf, 0, 0))
+
+
+@functools.cache
+def exponential_sum(dtype: str) -> Accumulator:
+    """``(top, total)``: the maximum of x, and the sum of ``exp(x - top)``; see `exponentials`."""
+
+    def chunk(x: Value) -> tuple[Value, ...]:
+        top = x.builder.reduce("max", x)
+        return top, x.builder.reduce("sum", np.exp(x - _shift(top)))
+
+    def merge(tops: Value, totals: Value) -> tuple[Value, ...]:
+        top = tops.builder.reduce("max", tops)
+        moved = np.where(tops == top, totals, totals * np.exp(tops - _shift(top)))
+        return top, tops.builder.reduce("sum", moved)
+
+    return _graphs("sum of exponentials", chunk, [dtype], merge, [dtype] * 2, (-math.inf, 0))
 
 
 @functools.cache
@@ -125,17 +153,14 @@ def moments(dtype: str) -> Accumulator:
         centred = x - total / np.maximum(count, 1)
         return count, total, builder.reduce("sum", centred * centred)
 
-    def combine(
-        count1: Any, sum1: Any, squares1: Any, count2: Any, sum2: Any, squares2: Any
-    ) -> tuple[Value, ...]:
-        count = count1 + count2
-        apart = sum2 / np.maximum(count2, 1) - sum1 / np.maximum(count1, 1)
-        between = np.where(
-            (count1 == 0) | (count2 == 0), 0, apart * apart * (count1 * (count2 / count))
-        )
-        return count, sum1 + sum2, squares1 + squares2 + between
+    def merge(counts: Value, sums: Value, squares: Value) -> tuple[Value, ...]:
+        reduce = counts.builder.reduce
+        count, total = reduce("sum", counts), reduce("sum", sums)
+        apart = sums / np.maximum(counts, 1) - total / np.maximum(count, 1)
+        between = np.where(counts == 0, 0, apart * apart * counts)
+        return count, total, reduce("sum", squares + between)
 
-    return _graphs(chunk, [dtype], combine, [dtype] * 3, "moments", (0, 0, 0))
+    return _graphs("moments", chunk, [dtype], merge, [dtype] * 3, (0, 0, 0))
 
 
 @functools.cache
@@ -146,12 +171,10 @@ def position(name: str, dtype: str) -> Accumulator:
     def chunk(x: Value) -> tuple[Value, ...]:
         return x.builder.reduce(name.removeprefix("arg"), x), x.builder.reduce(name, x)
 
-    def combine(value1: Any, index1: Any, value2: Any, index2: Any) -> tuple[Value, ...]:
-        better = value2 > value1 if name == "argmax" else value2 < value1
-        nan1, nan2 = value1 != value1, value2 != value2
-        equal = (value1 == value2) | (nan1 & nan2)
-        takes = ((better | nan2) & ~nan1) | (equal & (index2 < index1))
-        return np.where(takes, value2, value1), np.where(takes, index2, index1)
+    def merge(values: Value, indices: Value) -> tuple[Value, ...]:
+        best = values.builder.reduce(name.removeprefix("arg"), values)
+        is_best = (values == best) | ((values != values) & (best != best))
+        return best, values.builder.reduce("min", np.where(is_best, indices, last))
 
-    identity = smallest if name == "argmax" else largest
-    return _graphs(chunk, [dtype], combine, [dtype, "int64"], name, (identity(dtype), last))
+    identity = (smallest if name == "argmax" else largest)(dtype)
+    return _graphs(name, chunk, [dtype], merge, [dtype, "int64"], (identity, last))

@@ -94,12 +94,16 @@ class Accumulator:
         From the numbers of two pieces (all of the one, then all of the other) to those of both.
     identity : tuple of number or None
         The numbers of an empty piece; None where it has none.
+    merge : SliceGraph or None
+        What `combine` does, for any number of pieces at once: from vectors, with one element per
+        piece, to the numbers of all.
     """
 
     name: str
     chunk: SliceGraph | None
     combine: SliceGraph
     identity: tuple[Any, ...] | None
+    merge: SliceGraph | None = None
 
     @property
     def dtypes(self) -> tuple[str, ...]:

@@ -25,12 +25,12 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...memory import Limited
 from ...program import Program
-from . import module
+from . import module, slices
 from .runs import Calls, Chain, Network, Tensor, Weights, reduction_function
-from .slices import lower as lower_slices
-from .slices import why_not as slices_why_not
 
 ENGINE = "cupy"
+
+slices_why_not, lower_slices = slices.why_not, slices.lower
 
 _FEW_SLICES = 16384
 """Fewer slices than this leave threads idle if each takes whole slices ..."""

@@ -17,14 +17,15 @@ import numpy as np
 
 from ...blocks import Layout, Operand
 from ...codegen import slices
-from ...codegen.slices import Sharing, SliceKernels
+from ...codegen.elements import Sharing
+from ...codegen.slices import SliceKernels
 from ...ir.slicewise import SliceGraph
 from . import module
 
-_THREADS = 256
+_THREADS = 128
 _HELD = 32
 """Four-byte words that a thread holds of its slice, at most."""
-_PIECE = 8
+_PIECE = 16
 """Elements that a thread reads at a time: enough in flight to hide the memory's latency."""
 _LONGEST = 1024
 """Threads of a block, at most."""
@@ -126,7 +127,7 @@ def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
     """Slices whose elements lie side by side: lanes read them together."""
     length, v = task.length, frame.vector
     if length <= _SHORT:
-        each = 16 if not task.maps else 8 if v > 1 else 4
+        each = 16 if not task.maps else 8
         lanes = min(32, _power(-(-length // min(each, task.most))))
         pieces = -(-length // (lanes * v))
         fits = replace(frame, lanes=lanes, slices=_THREADS // lanes, pieces=pieces)
@@ -154,15 +155,14 @@ def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
     frame = replace(frame, across=True)
     length = task.length
     if length <= 32 or (task.maps and task.reduces and length <= 32 * task.most):
-        lanes = min(32, _power(-(-length // min(16, task.most))))
-        lanes = lanes if -(-length // lanes) <= task.most else 2 * lanes
+        lanes = _power(-(-length // task.most))
         fits = replace(frame, lanes=lanes, slices=_beside(lanes, task.count), held=True)
         return replace(fits, pieces=-(-length // lanes), length=length * (length <= _SHORT)), 1
-    lanes = 1
-    while lanes < 32 and task.count * lanes < task.threads and length >= 16 * _PIECE * lanes:
+    lanes = 32 if task.maps else 1
+    while lanes < 32 and task.count * lanes < task.threads and length >= 8 * _PIECE * lanes:
         lanes *= 2
     frame = replace(frame, lanes=lanes, slices=_beside(lanes, task.count))
-    return _in_pieces(frame, task, 2 * _PIECE)
+    return _in_pieces(frame, task, _PIECE)
 
 
 def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
@@ -182,8 +182,8 @@ def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
 
 
 def _beside(lanes: int, count: int) -> int:
-    """Slices of a block: as many threads as usual, and whole warps of neighbours."""
-    return max(min(32, _power(count)), _THREADS // lanes)
+    """Slices of a block: neighbours enough for whole sectors of memory."""
+    return max(min(16, _power(count)), 2 * _THREADS // lanes)
 
 
 def _power(n: int) -> int:
@@ -250,7 +250,7 @@ class Run:
         if not graph.accumulations() and len(dims.core) > 1:
             dims = Dims(dims.core[-1:], dims.core[:-1])
         share, blocks = sharing(graph, layout, dims, module.device(self._number).multiprocessors)
-        if not aligned and share.vector > 1:
+        if not aligned:
             share = replace(share, vector=1, pieces=share.pieces * share.vector)
         return share, blocks, dims
 
