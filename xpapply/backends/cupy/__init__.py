@@ -23,6 +23,7 @@ from ...codegen.rows import prepare
 from ...config import PRECISIONS, current
 from ...ir.batch import batch
 from ...ir.graph import Graph
+from ...ir.sliced import sliced
 from ...memory import Limited
 from ...program import Program
 from . import module, slices
@@ -96,6 +97,9 @@ class Lowered:
         self._refusal = network_why_not(self.graph)
         self._reduction = reduction_kernel(self.graph)
         self._network = None if self._refusal else Network(self.graph)
+        found = sliced(self.graph)
+        able = found is not None and slices.why_not(found.graph, ()) is None
+        self._slicewise = slices.OneFunction(found) if found is not None and able else None
         self._chosen = Limited()
         self._failed: dict[tuple[int, str], str] = {}
 
@@ -177,6 +181,11 @@ class Lowered:
             run = functools.partial(self._reduce, reduction)
             seconds = cost.LAUNCH if few else 0.5 * cost.library(graph, slices, device)
             ways.append(_Way("one ReductionKernel", seconds, None, run))
+        if self._slicewise is not None:
+            # read once, written once; a slice too long for registers is read once more
+            seconds = cost.LAUNCH + 1.05 * cost.floor(graph, slices, device, "highest")
+            what = "one generated kernel for whole slices"
+            ways.append(_Way(what, seconds, self._failed.get((number, what)), self._slicewise))
         words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
         what = f"one kernel on tensor cores for all layers ({words[precision]})"
         refusal = self._failed.get((number, what)) or self._tensor_refusal(number, precision)

@@ -19,14 +19,19 @@ from ...blocks import Layout, Operand
 from ...codegen import slices
 from ...codegen.elements import Sharing
 from ...codegen.slices import SliceKernels
+from ...ir.sliced import Sliced
 from ...ir.slicewise import SliceGraph
+from ...memory import Limited
 from . import module
+from .runs import Weights
 
 _THREADS = 128
 _HELD = 32
 """Four-byte words that a thread holds of its slice, at most."""
 _PIECE = 16
 """Elements that a thread reads at a time: enough in flight to hide the memory's latency."""
+_SMALL = 1 << 17
+"""Elements of all slices that are read in less time than a further launch takes."""
 _LONGEST = 1024
 """Threads of a block, at most."""
 _SHORT = 64
@@ -159,7 +164,7 @@ def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
         fits = replace(frame, lanes=lanes, slices=_beside(lanes, task.count), held=True)
         return replace(fits, pieces=-(-length // lanes), length=length * (length <= _SHORT)), 1
     lanes = 32 if task.maps else 1
-    while lanes < 32 and task.count * lanes < task.threads and length >= 8 * _PIECE * lanes:
+    while lanes < 32 and task.count * lanes < task.threads and length >= _PIECE * lanes:
         lanes *= 2
     frame = replace(frame, lanes=lanes, slices=_beside(lanes, task.count))
     return _in_pieces(frame, task, _PIECE)
@@ -170,7 +175,7 @@ def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
     frame = replace(frame, pieces=max(1, min(pieces, task.most // frame.vector)))
     step = frame.lanes * frame.elements
     threads = task.count * frame.lanes
-    if task.reduces and threads >= task.threads // 2:
+    if task.reduces and (threads >= task.threads // 2 or task.length * task.count < _SMALL):
         return frame, 1
     loops = 4 if task.reduces else 1
     blocks = -(-task.length // (step * loops))
@@ -315,3 +320,42 @@ def _described(share: Sharing, blocks: int) -> str:
     if share.split and blocks > 1:
         how = "states combined by a second kernel" if share.lanes else how
     return f"one generated kernel, {who} per slice, {how}"
+
+
+class OneFunction:
+    """One function of one slice, as `backends.cupy.Lowered` runs it."""
+
+    def __init__(self, sliced: Sliced) -> None:
+        self._sliced = sliced
+        self._known = Limited()
+
+    def __call__(self, x: Any, at: int, count: int, bound: Weights, out: Any) -> None:
+        key = (x.shape, x.strides, at, out.strides, x.device.id)
+        run = self._known.get(key)
+        if run is None:
+            run = self._known[key] = Run(self._sliced.graph, self._layout(x, at, out), x)
+        run((x, *self._constants(bound)), (out,))
+
+    def _constants(self, bound: Weights) -> list[Any]:
+        """Those as long as the slice on the device, numbers by value."""
+        graph, found = self._sliced.graph, []
+        for i, k in zip(graph.inputs[1:], self._sliced.consts, strict=True):
+            number = not graph.is_vector(i)
+            found.append(bound.consts[k].reshape(())[()] if number else bound.const(k))
+        return found
+
+    def _layout(self, x: Any, at: int, out: Any) -> Layout:
+        graph = self._sliced.graph
+
+        def strides(a: Any) -> tuple[int, ...]:
+            return tuple(s // a.itemsize for s in a.strides)
+
+        inputs = [Operand(x.dtype.name, strides(x))]
+        along = tuple(int(a == at) for a in range(x.ndim))
+        for i in graph.inputs[1:]:
+            inputs.append(Operand(graph.nodes[i].aval.dtype, along if graph.is_vector(i) else None))
+        steps = list(strides(out))
+        if not graph.is_vector(graph.outs[0]):  # one number in place of the slice
+            steps[at : at + out.ndim - x.ndim + 1] = [0]
+        outs = (Operand(out.dtype.name, tuple(steps)),)
+        return Layout(tuple(x.shape), (at,), tuple(inputs), outs)
