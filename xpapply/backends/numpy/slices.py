@@ -23,8 +23,12 @@ from ...ir.slicewise import Accumulator, SliceGraph
 from .seen import SHORT_ROW, Seen, View
 from .steps import CONSTANT, NUMBER, VECTOR, Fold, Program, Scratch
 
-BLOCK_BYTES = 1 << 19
+BLOCK_BYTES = 1 << 18
 """One buffer of a block: a few of them stay in the second cache."""
+_SHARED_BLOCK_BYTES = 1 << 20
+"""The same, where several threads would wait for each other more in smaller ones."""
+_SHORT_COPY = 2048
+"""Elements of a row from which on results are computed where they are to be."""
 _RUN = 64
 """Elements along a slice that a piece has at least, so that few are to be combined."""
 _PIECES = 16
@@ -65,7 +69,12 @@ class Lowered:
         self.seen = Seen(layout)
         self.vectors = [graph.is_vector(o) for o in graph.outs]
         self.arrays = [see is not None for see in self.seen.inputs]
-        self.good_outs = [self.seen.is_good(o) for o in layout.outs]
+        # short rows are computed in cache and copied at once
+        good = self.seen.slices == 1 or self.seen.across or self.seen.shape[-1] >= _SHORT_COPY
+        self.good_outs = [
+            self.seen.is_good(o) and (good or not v)
+            for o, v in zip(layout.outs, self.vectors, strict=True)
+        ]
         self._good_inputs = [self.seen.is_good(o) for o in layout.inputs]
         self._results: dict[tuple[int, ...], list[View]] = {}
         self._plans: dict[tuple[int, int], _Whole | _Pieces] = {}
@@ -90,7 +99,8 @@ class Lowered:
         key = options.block_bytes, options.threads
         found = self._plans.get(key)
         if found is None:
-            threads, block_bytes = options.thread_count(), options.block_bytes or BLOCK_BYTES
+            threads, block_bytes = options.thread_count(), options.block_bytes
+            block_bytes = block_bytes or (BLOCK_BYTES if threads == 1 else _SHARED_BLOCK_BYTES)
             whole = _Whole(self, block_bytes, threads)
             found = whole if whole.fits else _Pieces(self, block_bytes, threads)
             self._plans[key] = found

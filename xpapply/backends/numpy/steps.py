@@ -15,6 +15,8 @@ from ...ir.slicewise import Accumulator, SliceGraph, number
 VECTOR, NUMBER, CONSTANT = "vector", "number", "constant"
 """What a value is in a block: one number per element, one per slice, or one for all."""
 
+_ROW = (32, 1024)
+"""Lengths of rows whose max NumPy finds faster by its position."""
 _TILE = 8192
 """Elements of a transposed copy that stay in the first cache."""
 
@@ -211,9 +213,17 @@ class Program:
             order = _positions(block, self.axes, self._weights)
             best = np.maximum if node.op == "argmax" else np.minimum
             return functools.partial(_position_by_order, best, self.axes, order)
+        if node.op in ("max", "min") and self._has_short_rows(args[0], block):
+            rows = np.arange(math.prod(block[:-1])) * block[-1]
+            return functools.partial(_best_of_rows, getattr(np, f"arg{node.op}"), rows)
         if OPS[node.op].kind is Kind.REDUCTION:
             return functools.partial(_reduced, _REDUCTIONS[node.op].reduce, self.axes)
         return elementwise(node.op)
+
+    def _has_short_rows(self, i: int, block: tuple[int, ...]) -> bool:
+        """Whether slices are rows that NumPy's max spends its time between."""
+        real = np.dtype(self._dtype(i)).kind in "fiu"
+        return real and self.axes == (len(block) - 1,) and _ROW[0] <= block[-1] < _ROW[1]
 
     def is_fixed(self, i: int) -> bool:
         """Whether a value lies in the same memory for all blocks of one shape."""
@@ -382,6 +392,16 @@ def _chosen_in_place(condition: Any, x: Any, y: Any, out: np.ndarray) -> None:
 
 def _reduced(reduce: Any, axes: tuple[int, ...], x: Any, out: np.ndarray) -> None:
     reduce(x, axes, out.dtype, out, True)
+
+
+def _best_of_rows(find: Any, rows: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """max or min of short rows: NumPy is faster in finding where it is."""
+    if not (x.flags.c_contiguous and out.flags.c_contiguous):
+        best = np.maximum if find is np.argmax else np.minimum
+        return _reduced(best.reduce, (x.ndim - 1,), x, out)
+    at = find(x, -1).reshape(-1)
+    at += rows
+    np.take(x.reshape(-1), at, out=out.reshape(-1), mode="clip")
 
 
 def _position(find: Any, axis: int, x: np.ndarray, start: int, out: np.ndarray) -> None:
