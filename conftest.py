@@ -30,6 +30,11 @@ def have_gpu() -> bool:
         return False
 
 
+def pytest_configure(config):
+    for name in ("skip_xp_backends", "xfail_xp_backends", "uses_xp_capabilities"):
+        config.addinivalue_line("markers", f"{name}: of SciPy's own tests, which ours import")
+
+
 def pytest_collection_modifyitems(config, items):
     marked = [item for item in items if item.get_closest_marker("gpu")]
     if not marked or have_gpu():

@@ -365,7 +365,7 @@ def _joined(re: Any, im: Any) -> Any:
 # --- numbers among the arguments --------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64, typed=True)  # dtypes of two libraries do not like to be compared
 def _is_half(dtype: Any) -> bool:
     return str(dtype).rpartition(".")[2] == "float16"
 

@@ -283,6 +283,8 @@ def halved(xp: ModuleType, by: Accumulator, states: list[Any], axes: tuple[int, 
     """Elements along the last axis combined in pairs, these in pairs, until one is left."""
     if len({tuple(s.shape) for s in states}) > 1:  # of arrays that broadcast
         states = list(xp.broadcast_arrays(*states))
+    if states[0].shape[-1] == 1:  # nothing is combined: they may be views of the arrays
+        states = [fresh(xp, s) for s in states]
     while (n := states[0].shape[-1]) > 1:
         half = n // 2
         first, second = [s[..., :half] for s in states], [s[..., half : 2 * half] for s in states]
@@ -293,6 +295,11 @@ def halved(xp: ModuleType, by: Accumulator, states: list[Any], axes: tuple[int, 
             ]
         states = joined
     return [xp.reshape(s, _kept(s.shape[:-1], axes)) for s in states]
+
+
+def fresh(xp: ModuleType, x: Any) -> Any:
+    """A copy of `x`, through which derivatives go."""
+    return x.clone() if hasattr(x, "clone") else xp.asarray(x, copy=True)
 
 
 def _kept(batch: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:

@@ -362,6 +362,7 @@ class SliceBuilder:
 
     def ufunc(self, ufunc: Any, *operands: Any) -> Expression:
         """A ufunc of NumPy, with the dtypes that it would choose."""
+        operands = tuple(map(_no_array, operands))
         for x in operands:
             if not isinstance(x, (Expression, int, float, complex, np.generic)):
                 raise TraceError(
@@ -383,7 +384,10 @@ class SliceBuilder:
             loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
         except TypeError as error:
             raise TraceError(f"numpy.{ufunc.__name__}: {error}") from None
-        given = [self.operand(x, d) for x, d in zip(operands, loop, strict=False)]
+        truths = name is not None and name.startswith("logical")
+        given = [
+            self.operand(x, bool if truths else d) for x, d in zip(operands, loop, strict=False)
+        ]
         if name is None:
             result: Expression = _DEFINED[ufunc](*given)
             return result
@@ -391,28 +395,31 @@ class SliceBuilder:
             return _OF_TRUTHS[name](*given)  # type: ignore[no-any-return]
         if name in ("floor", "ceil") and loop[0].kind != "f":
             return given[0]
+        if name == "isfinite" and loop[0].kind not in "fc":
+            return self.ufunc(np.equal, given[0], given[0])
         if loop[0].kind == "c" and name not in _OF_COMPLEX:
             raise TraceError(f"numpy.{ufunc.__name__} of {loop[0]}: complex numbers have none")
         if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (1, 2):
-            return given[0] if operands[1] == 1 else self._node("multiply", [given[0]] * 2)
+            return given[0] if operands[1] == 1 else self.node("multiply", [given[0]] * 2)
         if name == "pow" and loop[0].kind in "iu":
             raise TraceError("whole numbers to a power: make one of them a float")
-        return self._node(name, given, loop[-1].name)
+        return self.node(name, given, loop[-1].name)
 
     def op(self, name: str, *operands: Any, **attrs: Any) -> Expression:
         """An op of the table, or an activation; the op "where" of numbers of any dtypes."""
         if name == "where":
-            condition, *rest = operands
+            condition, *rest = map(_no_array, operands)
             dtype = np.result_type(*(_weak(x) for x in rest))
             condition = self.operand(condition, bool)
-            return self._node("where", [condition, *(self.operand(x, dtype) for x in rest)])
+            return self.node("where", [condition, *(self.operand(x, dtype) for x in rest)])
         define = OPS[name].define
         if define is not None:
             expanded: Any = define(*operands, **attrs)
             return expanded  # type: ignore[no-any-return]
         return self.ufunc(getattr(np, name), *operands)
 
-    def _node(self, name: str, given: Sequence[Expression], dtype: str = "") -> Expression:
+    def node(self, name: str, given: Sequence[Expression], dtype: str = "") -> Expression:
+        """An elementwise op of operands that have the dtypes it takes."""
         aval = infer(name, [v.aval for v in given], {})
         if dtype:  # the magnitude of a complex number is real
             aval = ShapeDtype(aval.shape, dtype)
@@ -452,6 +459,11 @@ def number(node: Node) -> Any:
     if kind == "b":
         return text == "True"
     return {"f": float, "c": complex}.get(kind, int)(text)
+
+
+def _no_array(x: Any) -> Any:
+    """NumPy's arrays of no dims, which `numpy.where` makes of numbers, as its numbers."""
+    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
 
 
 def _kind(x: Any) -> Any:
@@ -502,7 +514,7 @@ def written(
 def expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
     """What a function of expressions returned, one or a tuple, as expressions."""
     found = []
-    for y in result if isinstance(result, tuple) else (result,):
+    for y in map(_no_array, result if isinstance(result, tuple) else (result,)):
         if not isinstance(y, (Expression, int, float, complex, np.generic)):
             raise TraceError(f"an expression returned {type(y).__name__}: return values or numbers")
         found.append(
