@@ -66,8 +66,8 @@ def merged(layout: Layout, in_order: bool) -> Dims:
         return sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0))
 
     found = []
-    core = [a for a in layout.axes if layout.shape[a] > 1]
-    batch = [a for a in range(len(layout.shape)) if a not in layout.axes and layout.shape[a] > 1]
+    core = [a for a in layout.axes if layout.shape[a] != 1]
+    batch = [a for a in range(len(layout.shape)) if a not in layout.axes and layout.shape[a] != 1]
     for axes in (core if in_order else slowest_first(core), slowest_first(batch)):
         dims: list[tuple[int, tuple[int, ...]]] = []
         for a in axes:
@@ -132,15 +132,14 @@ def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
     """Slices whose elements lie side by side: lanes read them together."""
     length, v = task.length, frame.vector
     if length <= _SHORT:
-        each = 16 if not task.maps else 8
+        # threads that write rows of more than 16 bytes each fill their sectors badly
+        each = 16 if not task.maps else 8 if v > 1 else 5
         lanes = min(32, _power(-(-length // min(each, task.most))))
-        pieces = -(-length // (lanes * v))
-        fits = replace(frame, lanes=lanes, slices=_THREADS // lanes, pieces=pieces)
-        return replace(fits, held=True, length=length), 1
+        threads = _THREADS if task.maps else 2 * _THREADS
+        return _held(replace(frame, lanes=lanes, slices=threads // lanes), task), 1
     few = task.count * 32 < task.threads // 8
     if length <= 32 * task.most and not (few and length > 256):
-        pieces = -(-length // (32 * v))
-        return replace(frame, lanes=32, slices=_THREADS // 32, pieces=pieces, held=True), 1
+        return _held(replace(frame, lanes=32, slices=_THREADS // 32), task), 1
     fills = task.count * min(_LONGEST, length // 8) >= task.threads // 4
     if (
         task.maps
@@ -149,8 +148,7 @@ def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
         and (fills or length < 1 << 14)
     ):
         lanes = min(_LONGEST, max(128, _power(-(-length // 16))))
-        pieces = -(-length // (lanes * v))
-        return replace(frame, lanes=lanes, slices=1, pieces=pieces, held=True), 1
+        return _held(replace(frame, lanes=lanes, slices=1), task), 1
     lanes = _LONGEST if task.maps and task.reduces else _THREADS
     return _in_pieces(replace(frame, lanes=lanes, slices=1), task, max(1, _PIECE // v))
 
@@ -161,13 +159,20 @@ def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
     length = task.length
     if length <= 32 or (task.maps and task.reduces and length <= 32 * task.most):
         lanes = _power(-(-length // task.most))
-        fits = replace(frame, lanes=lanes, slices=_beside(lanes, task.count), held=True)
-        return replace(fits, pieces=-(-length // lanes), length=length * (length <= _SHORT)), 1
+        return _held(replace(frame, lanes=lanes, slices=_beside(lanes, task.count)), task), 1
     lanes = 32 if task.maps else 1
     while lanes < 32 and task.count * lanes < task.threads and length >= _PIECE * lanes:
         lanes *= 2
     frame = replace(frame, lanes=lanes, slices=_beside(lanes, task.count))
     return _in_pieces(frame, task, _PIECE)
+
+
+def _held(frame: Sharing, task: _Task) -> Sharing:
+    """Slices that are held by their threads, whose kernel knows the length where that helps."""
+    pieces = max(1, -(-task.length // (frame.lanes * frame.vector)))
+    fits = task.length == frame.lanes * frame.vector * pieces
+    length = task.length if fits or task.length <= _SHORT else 0
+    return replace(frame, pieces=pieces, held=True, length=length)
 
 
 def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
