@@ -2,6 +2,7 @@
 
 import threading
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -257,11 +258,11 @@ def test_calls_from_several_threads():
 
 
 def test_results_do_not_depend_on_the_number_of_threads():
-    x = np.random.default_rng(0).normal(size=(3, 300_000)).astype("float32")
+    x = np.random.default_rng(0).normal(size=(1, 300_000)).astype("float32")
     found = []
     for threads in (1, 2, 3):
         with xpapply.options(threads=threads, block_bytes=1 << 16):
-            found.append(special.logsumexp(x, axis=1))
+            found.append(special.mean_var(x, axis=1))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
 
@@ -269,11 +270,9 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def test_no_array_is_kept():
     x = np.zeros((4, 8))
     y = special.softmax(x, axis=1)
-    import sys
-
-    before = sys.getrefcount(x), sys.getrefcount(y)
-    y = special.softmax(x, axis=1)
-    assert (sys.getrefcount(x), sys.getrefcount(y)) == before
+    kept = weakref.ref(x), weakref.ref(y)
+    del x, y
+    assert [ref() for ref in kept] == [None, None]
 
 
 @pytest.mark.slow

@@ -249,6 +249,10 @@ class _Level(NamedTuple):
     """The numbers that others follow from."""
     after: Program
 
+    def folds(self) -> list[Fold]:
+        """What combines numbers of pieces: each worker has its own, for the buffers."""
+        return [Fold(by) for by, _ in self.groups]
+
 
 class _Pieces:
     """Slices that are longer than a block, level by level."""
@@ -325,7 +329,7 @@ class _Pieces:
         )
         _in_threads(work, self._tasks(), self._threads)
         nodes = [i for _, nodes in level.groups for i in nodes]
-        known |= zip(nodes, _folded(level.groups, runs), strict=True)
+        known |= zip(nodes, _folded(level.folds(), runs), strict=True)
         if level.follow:
             given = [None if a else x for a, x in zip(self._lowered.arrays, arrays, strict=True)]
             given += [known[i] for i in level.known]
@@ -351,7 +355,7 @@ class _Pieces:
     ) -> None:
         """The numbers of each run of pieces, combined."""
         seen = self._seen
-        scratch = level.pieces.scratch(tuple(self._sizes))
+        scratch, folds = level.pieces.scratch(tuple(self._sizes)), level.folds()
         for run, box, pieces in tasks:
             at: Any = (run, *self._of_numbers(box))
             states = [np.empty((len(pieces), *x[at].shape), x.dtype) for x in runs]
@@ -365,7 +369,7 @@ class _Pieces:
                 )
                 cut, targets = self._lowered.cut(arrays, whole), [s[k] for s in states]
                 level.pieces.run(scratch, _shape(whole), cut + given, targets, start)
-            for x, s in zip(runs, _folded(level.groups, states), strict=True):
+            for x, s in zip(runs, _folded(folds, states), strict=True):
                 x[at] = s
 
     def _results(
@@ -389,12 +393,10 @@ class _Pieces:
         )
 
 
-def _folded(
-    groups: Sequence[tuple[Accumulator, list[int]]], states: Sequence[np.ndarray]
-) -> list[Any]:
+def _folded(folds: Sequence[Fold], states: Sequence[np.ndarray]) -> list[Any]:
     """Numbers of pieces along the first axis, combined."""
     found: list[Any] = []
-    for by, nodes in groups:
-        mine = states[len(found) : len(found) + len(nodes)]
-        found += [s[0] for s in Fold(by)(mine, 0)]
+    for fold in folds:
+        mine = states[len(found) : len(found) + len(fold.dtypes)]
+        found += [s[0] for s in fold(mine, 0)]
     return found
