@@ -20,6 +20,7 @@ from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
 from ...ir.slicewise import SliceGraph
 from ...program import Program, Scratch
+from .counts import counts as counts
 
 ENGINE = "numpy"
 

@@ -11,14 +11,10 @@ import numpy as np
 
 from ...ir.ops import OPS, Kind
 from ...ir.slicewise import Accumulator, SliceGraph, number
+from . import calls
 
 VECTOR, NUMBER, CONSTANT = "vector", "number", "constant"
 """What a value is in a block: one number per element, one per slice, or one for all."""
-
-_ROW = (32, 1024)
-"""Lengths of rows whose max NumPy finds faster by its position."""
-_TILE = 8192
-"""Elements of a transposed copy that stay in the first cache."""
 
 
 class Program:
@@ -177,19 +173,19 @@ class Program:
         start: int = 0,
     ) -> None:
         """One block, `start` behind the first position of its slices."""
-        values, calls = scratch.bound(block)
+        values, ready = scratch.bound(block)
         for i, x in zip(self.inputs, arrays, strict=True):
             values[i] = x
         for i, k in self._direct.items():
             values[i] = outs[k]
         values[self._start] = start
-        for call, args in calls:
+        for call, args in ready:
             if args is None:
                 call()
             else:
                 call(*[values[a] for a in args])
         for k, i in self._copied:
-            copied(outs[k], values[i])
+            calls.copied(outs[k], values[i])
         for i in self._passing:  # nobody's memory is kept
             values[i] = None
 
@@ -197,33 +193,33 @@ class Program:
         """What a step does, given its operands and where results go."""
         args, outs = self._steps[step]
         if outs[0] > self._start:
-            return _load
+            return calls.load
         node = self.graph.nodes[outs[0]]
         if node.op == "accumulate":
             fields = [self.graph.nodes[o].attr("field") for o in outs]
             return _Folded(Fold(node.attr("by")), fields, self.axes)
         if node.op == "cast":
-            return _cast
+            return calls.cast
         if node.op == "where":
             replaced = self._slots.get(outs[0], -1) == self._slots.get(args[2], -2)
-            return _chosen_in_place if replaced else _chosen
+            return calls.chosen_in_place if replaced else calls.chosen
         if node.op in ("argmax", "argmin"):
             if len(self.axes) == 1 and self._weights == (1,):
-                return functools.partial(_position, getattr(np, node.op), self.axes[0])
-            order = _positions(block, self.axes, self._weights)
+                return functools.partial(calls.position, getattr(np, node.op), self.axes[0])
+            order = calls.positions(block, self.axes, self._weights)
             best = np.maximum if node.op == "argmax" else np.minimum
-            return functools.partial(_position_by_order, best, self.axes, order)
+            return functools.partial(calls.position_by_order, best, self.axes, order)
         if node.op in ("max", "min") and self._has_short_rows(args[0], block):
             rows = np.arange(math.prod(block[:-1])) * block[-1]
-            return functools.partial(_best_of_rows, getattr(np, f"arg{node.op}"), rows)
+            return functools.partial(calls.best_of_rows, getattr(np, f"arg{node.op}"), rows)
         if OPS[node.op].kind is Kind.REDUCTION:
-            return functools.partial(_reduced, _REDUCTIONS[node.op].reduce, self.axes)
-        return elementwise(node.op)
+            return functools.partial(calls.reduced, calls.REDUCTIONS[node.op].reduce, self.axes)
+        return calls.elementwise(node.op)
 
     def _has_short_rows(self, i: int, block: tuple[int, ...]) -> bool:
         """Whether slices are rows that NumPy's max spends its time between."""
         real = np.dtype(self._dtype(i)).kind in "fiu"
-        return real and self.axes == (len(block) - 1,) and _ROW[0] <= block[-1] < _ROW[1]
+        return real and self.axes == (len(block) - 1,) and calls.ROW[0] <= block[-1] < calls.ROW[1]
 
     def is_fixed(self, i: int) -> bool:
         """Whether a value lies in the same memory for all blocks of one shape."""
@@ -263,12 +259,12 @@ class Scratch:
         for i, slot in program._slots.items():
             shape = program.shape(i, block)
             values[i] = self._flat[slot][: math.prod(shape)].reshape(shape)
-        calls: list[Any] = []
+        ready: list[Any] = []
         for step, (args, outs) in enumerate(program._steps):
             call = program.call(step, block)
             operands = (*args, *outs)
             if not all(map(program.is_fixed, operands)):
-                calls.append((call, operands))
+                ready.append((call, operands))
                 continue
             given = [values[i] for i in operands]
             if fixed.issuperset(args):
@@ -277,8 +273,8 @@ class Scratch:
                 call(*given)
                 fixed.add(outs[0])
             else:
-                calls += [(known, None) for known in _known(call, given)]
-        return values, calls
+                ready += [(known, None) for known in calls.known(call, given)]
+        return values, ready
 
 
 class Fold:
@@ -328,106 +324,3 @@ class _Folded:
 
 def _cut(x: np.ndarray, axis: int, start: int, stop: int) -> np.ndarray:
     return x[(*(slice(None),) * axis, slice(start, stop))]
-
-
-# --- steps: operands, then where the result goes ----------------------------------------------
-
-_REDUCTIONS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-
-
-def elementwise(op: str) -> Any:
-    """NumPy's ufunc for an elementwise op of the table."""
-    if op in ("erf", "erfc"):
-        import scipy.special
-
-        return getattr(scipy.special, op)
-    ufunc = getattr(np, OPS[op].api or op)
-    if op in ("maximum", "minimum"):  # they want `out` by its name
-        return lambda x, y, out: ufunc(x, y, out=out)
-    return ufunc
-
-
-def copied(out: np.ndarray, x: np.ndarray) -> None:
-    """A copy, in tiles where it is a transposed one: they stay in cache while lines are shared."""
-    if out.ndim == 2 and out.shape[0] >= 32 and out.shape[1] > 64 and x.ndim == 2:
-        if x.strides[1] > x.strides[0] or out.strides[1] > out.strides[0]:
-            width = max(32, _TILE // out.shape[0])
-            for k in range(0, out.shape[1], width):
-                np.copyto(out[:, k : k + width], x[:, k : k + width])
-            return
-    np.copyto(out, x)
-
-
-def _known(call: Callable[..., Any], given: Sequence[Any]) -> list[Callable[[], Any]]:
-    """A step with all that it takes: NumPy's own calls, for what they cost on small arrays."""
-    if call is _chosen:
-        condition, x, y, out = given
-        filled = (
-            functools.partial(out.fill, y) if y.ndim == 0 else functools.partial(np.copyto, out, y)
-        )
-        return [filled, functools.partial(np.copyto, out, x, where=condition)]
-    if isinstance(call, functools.partial) and call.func is _reduced:
-        reduce, axes = call.args
-        x, out = given
-        return [functools.partial(reduce, x, axes, out.dtype, out, True)]
-    return [functools.partial(call, *given)]
-
-
-def _load(x: np.ndarray, out: np.ndarray) -> None:
-    copied(out, x)
-
-
-def _cast(x: np.ndarray, out: np.ndarray) -> None:
-    np.copyto(out, x, casting="unsafe")
-
-
-def _chosen(condition: Any, x: Any, y: Any, out: np.ndarray) -> None:
-    np.copyto(out, y)
-    np.copyto(out, x, where=condition)
-
-
-def _chosen_in_place(condition: Any, x: Any, y: Any, out: np.ndarray) -> None:
-    np.copyto(out, x, where=condition)
-
-
-def _reduced(reduce: Any, axes: tuple[int, ...], x: Any, out: np.ndarray) -> None:
-    reduce(x, axes, out.dtype, out, True)
-
-
-def _best_of_rows(find: Any, rows: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-    """max or min of short rows: NumPy is faster in finding where it is."""
-    if not (x.flags.c_contiguous and out.flags.c_contiguous):
-        best = np.maximum if find is np.argmax else np.minimum
-        return _reduced(best.reduce, (x.ndim - 1,), x, out)
-    at = find(x, -1).reshape(-1)
-    at += rows
-    np.take(x.reshape(-1), at, out=out.reshape(-1), mode="clip")
-
-
-def _position(find: Any, axis: int, x: np.ndarray, start: int, out: np.ndarray) -> None:
-    find(x, axis, out, keepdims=True)
-    if start:
-        np.add(out, start, out)
-
-
-def _positions(
-    block: tuple[int, ...], axes: tuple[int, ...], weights: tuple[int, ...]
-) -> np.ndarray:
-    """The position of each element of a block, in the order of the slice's own axes."""
-    found = np.zeros((1,) * len(block), np.int64)
-    for axis, weight in zip(axes, weights, strict=True):
-        shape = [1] * len(block)
-        shape[axis] = block[axis]
-        found = found + weight * np.arange(block[axis]).reshape(shape)
-    return found
-
-
-def _position_by_order(
-    best: Any, axes: tuple[int, ...], order: np.ndarray, x: Any, start: int, out: np.ndarray
-) -> None:
-    """The first position of what is best, where the order in memory is another one."""
-    found = x == best.reduce(x, axes, keepdims=True)
-    found |= x != x  # a NaN is best, and equals nothing
-    last = np.iinfo(np.int64).max
-    _reduced(np.minimum.reduce, axes, np.where(found, order, last), out)
-    np.add(out, start, out)

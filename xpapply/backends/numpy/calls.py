@@ -1,0 +1,122 @@
+"""The calls that steps are: they take their operands, and then where the result goes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.ops import OPS
+
+ROW = (32, 1024)
+"""Lengths of rows whose max NumPy finds faster by its position."""
+_TILE = 8192
+"""Elements of a transposed copy that stay in the first cache."""
+
+REDUCTIONS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def elementwise(op: str) -> Any:
+    """NumPy's ufunc for an elementwise op of the table."""
+    if op in ("erf", "erfc"):
+        import scipy.special
+
+        return getattr(scipy.special, op)
+    ufunc = getattr(np, OPS[op].api or op)
+    if op in ("maximum", "minimum"):  # they want `out` by its name
+        return lambda x, y, out: ufunc(x, y, out=out)
+    return ufunc
+
+
+def copied(out: np.ndarray, x: np.ndarray) -> None:
+    """A copy, in tiles where it is a transposed one: they stay in cache while lines are shared."""
+    if out.ndim == 2 and out.shape[0] >= 32 and out.shape[1] > 64 and x.ndim == 2:
+        if x.strides[1] > x.strides[0] or out.strides[1] > out.strides[0]:
+            width = max(32, _TILE // out.shape[0])
+            for k in range(0, out.shape[1], width):
+                np.copyto(out[:, k : k + width], x[:, k : k + width])
+            return
+    np.copyto(out, x)
+
+
+def known(call: Callable[..., Any], given: Sequence[Any]) -> list[Callable[[], Any]]:
+    """A step with all that it takes: NumPy's own calls, for what they cost on small arrays."""
+    if call is chosen:
+        condition, x, y, out = given
+        filled = (
+            functools.partial(out.fill, y) if y.ndim == 0 else functools.partial(np.copyto, out, y)
+        )
+        return [filled, functools.partial(np.copyto, out, x, where=condition)]
+    if isinstance(call, functools.partial) and call.func is reduced:
+        reduce, axes = call.args
+        x, out = given
+        return [functools.partial(reduce, x, axes, out.dtype, out, True)]
+    return [functools.partial(call, *given)]
+
+
+def load(x: np.ndarray, out: np.ndarray) -> None:
+    """An input in a buffer, where inner loops run along memory."""
+    copied(out, x)
+
+
+def cast(x: np.ndarray, out: np.ndarray) -> None:
+    """Another dtype."""
+    np.copyto(out, x, casting="unsafe")
+
+
+def chosen(condition: Any, x: Any, y: Any, out: np.ndarray) -> None:
+    """`x` where the condition holds, else `y`."""
+    np.copyto(out, y)
+    np.copyto(out, x, where=condition)
+
+
+def chosen_in_place(condition: Any, x: Any, y: Any, out: np.ndarray) -> None:
+    """The same, where `out` is `y`."""
+    np.copyto(out, x, where=condition)
+
+
+def reduced(reduce: Any, axes: tuple[int, ...], x: Any, out: np.ndarray) -> None:
+    """A reduction by a ufunc."""
+    reduce(x, axes, out.dtype, out, True)
+
+
+def best_of_rows(find: Any, rows: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
+    """max or min of short rows: NumPy is faster in finding where it is."""
+    if not (x.flags.c_contiguous and out.flags.c_contiguous):
+        best = np.maximum if find is np.argmax else np.minimum
+        return reduced(best.reduce, (x.ndim - 1,), x, out)
+    at = find(x, -1).reshape(-1)
+    at += rows
+    np.take(x.reshape(-1), at, out=out.reshape(-1), mode="clip")
+
+
+def position(find: Any, axis: int, x: np.ndarray, start: int, out: np.ndarray) -> None:
+    """Where the best of a slice of one axis is, behind `start`."""
+    find(x, axis, out, keepdims=True)
+    if start:
+        np.add(out, start, out)
+
+
+def positions(
+    block: tuple[int, ...], axes: tuple[int, ...], weights: tuple[int, ...]
+) -> np.ndarray:
+    """The position of each element of a block, in the order of the slice's own axes."""
+    found = np.zeros((1,) * len(block), np.int64)
+    for axis, weight in zip(axes, weights, strict=True):
+        shape = [1] * len(block)
+        shape[axis] = block[axis]
+        found = found + weight * np.arange(block[axis]).reshape(shape)
+    return found
+
+
+def position_by_order(
+    best: Any, axes: tuple[int, ...], order: np.ndarray, x: Any, start: int, out: np.ndarray
+) -> None:
+    """The first position of what is best, where the order in memory is another one."""
+    found = x == best.reduce(x, axes, keepdims=True)
+    found |= x != x  # a NaN is best, and equals nothing
+    last = np.iinfo(np.int64).max
+    reduced(np.minimum.reduce, axes, np.where(found, order, last), out)
+    np.add(out, start, out)

@@ -1,0 +1,35 @@
+"""How often each number occurs in the slices of NumPy arrays: block by block."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...blocks import boxes
+
+_BLOCK = 1 << 20
+"""Elements that are counted at once: what is made of them stays small."""
+
+
+def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.ndarray:
+    """Counts, or sums of weights, of shape ``(batch..., bins)``."""
+    batch = tuple(a for a in range(x.ndim) if a not in axes)
+    shape = tuple(x.shape[a] for a in batch)
+    found = np.zeros((*shape, bins), np.int64 if weights is None else np.float64)
+    if not x.size or not bins:
+        return found
+    # slices in pieces, if they are long: the batch dims first, then those of the slice
+    order = (*batch, *axes)
+    x = x.transpose(order)
+    weights = None if weights is None else np.broadcast_to(weights, x.shape).transpose(order)
+    for piece in boxes((*x.shape, 1), x.ndim, _BLOCK):
+        index = piece[: x.ndim]
+        block = x[index]
+        rows = math.prod(block.shape[: len(batch)])
+        flat = block.reshape(rows, -1) + np.arange(rows, dtype=np.int64)[:, None] * bins
+        given = None if weights is None else weights[index].ravel()
+        counted = np.bincount(flat.ravel(), given, rows * bins)
+        found[index[: len(batch)]] += counted.reshape(*block.shape[: len(batch)], bins)
+    return found
