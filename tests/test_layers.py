@@ -16,7 +16,7 @@ LEVELS = {
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),
     **dict.fromkeys(("plan", "traced", "slicewise"), 5),
-    "planner": 6,
+    **dict.fromkeys(("planner", "counting"), 6),
     "apply": 7,
     **dict.fromkeys(("special", "custom"), 8),
     "": 9,  # xpapply/__init__.py

@@ -67,9 +67,9 @@ class Slicewise:
         """What would run on such arrays."""
         if not arrays:
             raise TypeError(f"{self.name} got no arguments: give at least one array")
-        given = [_looked_at(self.name, x, alone=_no_arrays(arrays)) for x in arrays]
+        given = [looked_at(self.name, x, alone=_no_arrays(arrays)) for x in arrays]
         own = [x for x in given if not isinstance(x, Number)]
-        _same_place(self.name, own)
+        same_place(self.name, own)
         try:
             shape = np.broadcast_shapes(*(tuple(x.shape) for x in own))
         except ValueError:
@@ -222,7 +222,7 @@ class Call:
         """What makes an argument like `x` what runs on it."""
         if isinstance(x, Number):
             return functools.partial(_typed, kind=np.dtype(dtype).type)
-        return functools.partial(_looked_at, self.name, alone=True)
+        return functools.partial(looked_at, self.name, alone=True)
 
     def _finished(self, results: list[Any], out: Any) -> Any:
         if out is not None:
@@ -368,7 +368,7 @@ def _no_arrays(arrays: Sequence[Any]) -> bool:
     return all(isinstance(x, (bool, int, float, complex, np.generic)) for x in arrays)
 
 
-def _looked_at(name: str, x: Any, alone: bool) -> Any:
+def looked_at(name: str, x: Any, alone: bool) -> Any:
     """An argument as an array, or as a `Number`."""
     if not alone:
         if isinstance(x, np.generic):
@@ -390,7 +390,8 @@ def _looked_at(name: str, x: Any, alone: bool) -> Any:
     return x
 
 
-def _same_place(name: str, arrays: Sequence[Any]) -> None:
+def same_place(name: str, arrays: Sequence[Any]) -> None:
+    """Refuse arrays of different libraries, or on different devices."""
     namespace.get_array_module(*arrays)  # raises for arrays of different libraries
     places = {namespace.place(x) for x in arrays}
     if len(places) > 1:

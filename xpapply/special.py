@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import namespace
+from . import counting, namespace
 from .errors import InputError
 from .ir import accumulators
 from .ir.slicewise import Accumulator
@@ -31,6 +31,7 @@ __all__ = [
     "ArgmaxAndMax",
     "MeanAndVar",
     "argmax_and_max",
+    "bincount",
     "log_softmax",
     "logsumexp",
     "mean_var",
@@ -780,3 +781,45 @@ def argmax_and_max(x: Any, axis: Axis = None, keepdims: bool = False) -> ArgmaxA
     if _is_complex(x):
         raise TypeError("argmax_and_max of complex numbers: they have no order. Take abs or real.")
     return ArgmaxAndMax(*_argmax((x,), axis, keepdims))
+
+
+def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number occurs in each slice, as `numpy.bincount`.
+
+    Parameters
+    ----------
+    x : array_like (Ni..., M, Nk...)
+        Whole numbers that are not negative.
+    axis : int, tuple of int or None
+        The axes of a slice; None for all.
+    weights : array_like, optional
+        What each element counts, broadcasting to the shape of `x`.
+    minlength : int
+        The least number of bins.
+
+    Returns
+    -------
+    array (Ni..., bins, Nk...)
+        int64 counts, or float64 sums of weights. There are ``x.max() + 1`` bins, as many for
+        every slice, so the largest number is waited for where devices work by themselves.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        If `axis` is out of range.
+    InputError
+        For negative numbers, or weights whose shape does not broadcast to that of `x`.
+    TypeError
+        If `x` is not of whole numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from xpapply.special import bincount
+    >>> bincount(np.array([[0, 1, 1], [3, 1, 3]]), axis=1)
+    array([[1, 2, 0, 0],
+           [0, 1, 0, 2]])
+    >>> bincount(np.array([0, 1, 1]), weights=np.array([0.5, 1.0, 2.0]))
+    array([0.5, 3. ])
+    """
+    return counting.bincount(x, axis, weights, minlength)

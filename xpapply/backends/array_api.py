@@ -329,3 +329,20 @@ def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
     if op in ("sum", "prod"):
         return getattr(xp, op)(x, axis=axes, keepdims=True, dtype=x.dtype)
     return getattr(xp, op)(x, axis=axes, keepdims=True)
+
+
+def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
+    """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``."""
+    xp = namespace.compat(x)
+    wide = xp.int64 if weights is None else weights.dtype
+    ones = namespace.asarray(1, x, wide) if weights is None else weights
+    zero = namespace.asarray(0, x, wide)
+    found = [xp.sum(xp.where(x == k, ones, zero), axis=axes, dtype=wide) for k in range(bins)]
+    if found:
+        return xp.stack(found, axis=-1)
+    batch = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    return (
+        xp.reshape(xp.astype(x, wide)[..., :0], (*batch, 0))
+        if not x.size
+        else xp.zeros((*batch, 0), dtype=wide, device=namespace.device(x))
+    )

@@ -27,6 +27,7 @@ from ...ir.sliced import sliced
 from ...memory import Limited
 from ...program import Program
 from . import module, slices
+from .counts import counts as counts
 from .runs import Calls, Chain, Network, Tensor, Weights, reduction_function
 
 ENGINE = "cupy"

@@ -23,7 +23,7 @@ def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.
     # slices in pieces, if they are long: the batch dims first, then those of the slice
     order = (*batch, *axes)
     x = x.transpose(order)
-    weights = None if weights is None else np.broadcast_to(weights, x.shape).transpose(order)
+    weights = None if weights is None else weights.transpose(order)
     for piece in boxes((*x.shape, 1), x.ndim, _BLOCK):
         index = piece[: x.ndim]
         block = x[index]
