@@ -65,7 +65,8 @@ def _weights(x: Any, weights: Any) -> Any:
             f"{tuple(x.shape)}"
         ) from None
     wide = xp.broadcast_to(weights, tuple(x.shape))
-    return wide if wide.dtype == xp.float64 else xp.astype(wide, xp.float64)
+    dtype = array_api.dtype_of(xp, "float64")
+    return wide if wide.dtype == dtype else xp.astype(wide, dtype)
 
 
 def _bins(x: Any) -> int:

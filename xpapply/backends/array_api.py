@@ -334,15 +334,10 @@ def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
 def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``."""
     xp = namespace.compat(x)
-    wide = xp.int64 if weights is None else weights.dtype
-    ones = namespace.asarray(1, x, wide) if weights is None else weights
-    zero = namespace.asarray(0, x, wide)
-    found = [xp.sum(xp.where(x == k, ones, zero), axis=axes, dtype=wide) for k in range(bins)]
-    if found:
-        return xp.stack(found, axis=-1)
-    batch = tuple(n for a, n in enumerate(x.shape) if a not in axes)
-    return (
-        xp.reshape(xp.astype(x, wide)[..., :0], (*batch, 0))
-        if not x.size
-        else xp.zeros((*batch, 0), dtype=wide, device=namespace.device(x))
-    )
+    dtype = dtype_of(xp, "int64") if weights is None else weights.dtype
+    zero, one = (namespace.asarray(n, x, dtype) for n in range(2))
+    given = one if weights is None else weights
+    found = [xp.sum(xp.where(x == k, given, zero), axis=axes, dtype=dtype) for k in range(bins)]
+    if not found:  # an axis of length 0
+        return xp.sum(xp.where(x == 0, given, zero), axis=axes, dtype=dtype)[..., None][..., :0]
+    return xp.stack(found, axis=-1)

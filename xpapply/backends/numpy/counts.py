@@ -12,6 +12,9 @@ from ...blocks import boxes
 _BLOCK = 1 << 20
 """Elements that are counted at once: what is made of them stays small."""
 
+_LONG = 128
+"""Elements from which a call per slice costs less than numbers that are different by slice."""
+
 
 def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.ndarray:
     """Counts, or sums of weights, of shape ``(batch..., bins)``."""
@@ -28,8 +31,15 @@ def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.
         index = piece[: x.ndim]
         block = x[index]
         rows = math.prod(block.shape[: len(batch)])
-        flat = block.reshape(rows, -1) + np.arange(rows, dtype=np.int64)[:, None] * bins
-        given = None if weights is None else weights[index].ravel()
-        counted = np.bincount(flat.ravel(), given, rows * bins)
+        flat = block.reshape(rows, -1)
+        given = None if weights is None else weights[index].reshape(rows, -1)
+        if flat.shape[1] >= _LONG:
+            each = (None,) * rows if given is None else given
+            counted = np.stack([np.bincount(v, w, bins) for v, w in zip(flat, each, strict=True)])
+        else:
+            flat = flat + np.arange(rows, dtype=np.int64)[:, None] * bins
+            counted = np.bincount(
+                flat.ravel(), None if given is None else given.ravel(), rows * bins
+            )
         found[index[: len(batch)]] += counted.reshape(*block.shape[: len(batch)], bins)
     return found
