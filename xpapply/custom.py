@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from . import namespace
 from .errors import InputError, TraceError
 from .ir import accumulators
 from .ir.slicewise import Accumulator, Expression, SliceBuilder, SliceGraph, expressions
@@ -24,6 +25,13 @@ def _same(x: Any) -> Any:
 
 def _name(f: Any) -> str:
     return getattr(f, "__name__", type(f).__name__)
+
+
+def _stacked(result: Any, axis: int) -> Any:
+    """Several results of a slice as one array of them, as NumPy makes of a tuple."""
+    if not isinstance(result, tuple):
+        return result
+    return namespace.compat(result[0]).stack(result, axis=axis)
 
 
 def _check_count(name: str, f: Callable[..., Any], given: Sequence[Any]) -> None:
@@ -95,6 +103,10 @@ class elementwise:
         except TypeError:
             _check_count(_name(self.fn), self.fn, arrays)
             raise
+
+    def along(self, axis: int, *arrays: Any) -> Any:
+        """What the loop over slices would give: it does not matter which."""
+        return _stacked(self(*arrays), axis)
 
     def __reduce__(self) -> Any:
         name = getattr(self, "__qualname__", "")
@@ -187,6 +199,10 @@ class reduction:
         except TypeError:
             _check_count("reduction", self._map, arrays)
             raise
+
+    def along(self, axis: int, *arrays: Any) -> Any:
+        """What the loop over slices along `axis` would give."""
+        return _stacked(self(*arrays, axis=axis), axis)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduction, self._given

@@ -81,7 +81,7 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
 def _ahead(p: Plan, arr: Any) -> bool:
     """Whether a plan only starts work on a device, and little of it."""
     cost = p.cost()
-    if cost is None or p.engine in ("torch.vmap", "array_api"):
+    if cost is None or p.engine in ("torch.vmap", "slicewise", "array_api"):
         return False
     return namespace.is_asynchronous(arr) and cost[0] <= _FEW_BYTES and cost[1] <= _FEW_FLOP
 
@@ -188,15 +188,16 @@ def _plan(
                 **common,
             )
             return p, lifted.unchanged
-    if hasattr(frontend, "vectorized") and forced in ("", "torch.vmap"):
+    own_way = getattr(frontend, "VECTORIZED", "")
+    if own_way and (forced in ("", own_way) or own_way == "slicewise"):
         try:
             call = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
         except TraceError as error:
-            reasons.append(f"torch.vmap: {error}")
+            reasons.append(f"{own_way}: {error}")
         else:
-            kernels = ("torch's own operations on all slices at once",)
+            kernels = ("its library's own operations on all slices at once",)
             p = Plan(
-                engine="torch.vmap",
+                engine=own_way,
                 kernels=kernels,
                 reasons=tuple(reasons),
                 graph=graph,

@@ -177,7 +177,7 @@ class Call:
         layout = Layout(shape, axes, operands, tuple(outs))
         self.engine = backend.ENGINE
         self._run, self.kernels = _nothing, ("nothing: there are no slices",)
-        if all(map(math.prod, self._shapes)):
+        if any(map(math.prod, self._shapes)):
             self._run = backend.lower_slices(graph, layout, like)
             self.kernels = self._run.kernels
 

@@ -21,7 +21,8 @@ and may have two more:
     whether the library of `f` records this call for its autograd;
 ``vectorized(f, axis, arr, args, kwargs, trusted=...) -> callable``
     ``call(arr, axis)``: the library's own way to run all slices at once; raises `TraceError`.
-    `trusted` says that `f` has a graph, so that it is known to be a pure function.
+    `trusted` says that `f` has a graph, so that it is known to be a pure function. Plans call
+    it by the module's `VECTORIZED`.
 """
 
 from __future__ import annotations

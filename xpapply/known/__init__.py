@@ -80,7 +80,7 @@ class Known:
         return self.name
 
 
-PACKAGES = ("numpy", "scipy")
+PACKAGES = ("numpy", "scipy", "xpapply")
 """Packages that have a module of rows here."""
 
 _by_object: dict[int, tuple[Any, Known | None]] = {}
@@ -140,9 +140,9 @@ def in_namespace(xp: Any, name: str) -> Any:
     NoRule
         If that library has no such function.
     """
-    if xp is np:
-        return resolve(name)
     package, _, rest = name.partition(".")
+    if xp is np or package == "xpapply":  # ours take arrays of every library
+        return resolve(name)
     target = xp.__name__ if package == "numpy" else f"{xp.__name__}x.scipy"
     module_name, _, attribute = f"{target}.{rest}".rpartition(".")
     try:

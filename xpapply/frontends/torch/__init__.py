@@ -31,6 +31,9 @@ from .standin import Recorder, StandIn
 from .trial import HARMLESS_HOOKS, untouched
 from .watch import Watch
 
+VECTORIZED = "torch.vmap"
+"""What plans call the way of `vectorized`."""
+
 
 def parts(f: Any) -> Iterator[Any]:
     """Everything that a partial or bound method holds on to: functions, modules, arguments."""
