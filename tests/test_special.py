@@ -1,7 +1,7 @@
 """xpapply.special is what SciPy and NumPy give for every slice, on every library."""
 
 import functools
-import importlib
+import importlib.util
 import inspect
 import itertools
 import math
@@ -131,7 +131,10 @@ def scipys(monkeypatch):
 
 
 def scipy_namespace(lib):
-    compat = "scipy._lib.array_api_compat."
+    # SciPy's own copy, which has moved
+    roots = ("scipy._lib", "scipy._external")
+    found = (r for r in roots if importlib.util.find_spec(f"{r}.array_api_compat") is not None)
+    compat = f"{next(found)}.array_api_compat."
     name = {"cuda": "torch"}.get(lib.name, lib.name)
     module = {"jax": "jax.numpy", "array_api_strict": name}.get(name, compat + name)
     return importlib.import_module(module)

@@ -79,3 +79,12 @@ def test_lengths_that_depend_on_the_slice_run_in_the_loop():
     x = np.array([[0, 1, 1], [2, 2, 2]])
     with xpapply.options(fallback="silent"), pytest.raises(ValueError, match="broadcast"):
         xpapply.apply_along_axis(special.bincount, 1, x)
+
+
+def test_inside_jit_and_grad():
+    jax = pytest.importorskip("jax")
+    x = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
+    got = jax.jit(lambda y: special.logsumexp(y, axis=1))(x)
+    np.testing.assert_allclose(got, special.logsumexp(x, axis=1), rtol=1e-6)
+    slope = jax.grad(lambda y: special.logsumexp(y, axis=1).sum())(x)
+    np.testing.assert_allclose(slope, special.softmax(x, axis=1), rtol=1e-5)

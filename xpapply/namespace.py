@@ -111,7 +111,7 @@ def device(x: Any) -> Any:
     """The device of `x`: "cpu" for NumPy, the library's own device object else."""
     if library(x) in (None, "numpy"):
         return "cpu"
-    return x.device
+    return getattr(x, "device", None)  # JAX's tracers have none
 
 
 def place(x: Any) -> Hashable:

@@ -102,6 +102,10 @@ def library(graph: Graph, slices: int, device: Device) -> float:
     rate = device.multiprocessors * device.clock * 128 * 0.7
     moved = sum(4 * (2 * n + k) for n, k in _shapes(graph)) * slices
     calls = 2 * len(_shapes(graph))
+    if not calls:  # passes over memory, about one per node
+        nodes = [n for n in graph.nodes if OPS[n.op].kind is not Kind.LEAF]
+        calls = len(nodes)
+        moved = 2 * slices * sum(n.aval.nbytes for n in nodes)
     return calls * LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
 
 

@@ -52,6 +52,9 @@ def why_not(graph: SliceGraph) -> str | None:
             row = OPS.get(n.op)
             if row is not None and row.kind is Kind.ELEMENTWISE and not row.c:
                 return f"{n.op} has no C++"
+            given = [part.nodes[a].aval.dtype for a in n.args[n.op == "where" :]]
+            if n.op != "accumulate" and len(set(given)) > 1:  # C compares -1 with unsigned wrongly
+                return f"{n.op} of {' and '.join(given)}"
     if not graph.accumulations() and not all(map(graph.is_vector, graph.outs)):
         return "a result that does not depend on the elements"
     return None
@@ -116,7 +119,7 @@ class _Writer(States):
             kept = max((size(by) * self.shared_states(k) for k, ((by, _), _) in counts), default=0)
         shared = ""
         if kept:
-            shared = f"  __shared__ alignas(16) char xp_shared[{kept}];\n"
+            shared = f"  alignas(16) __shared__ char xp_shared[{kept}];\n"
         text = "\n".join(indented(body))
         # so many blocks that a thread has 64 registers: more leave too few threads to read
         bounds = f"__launch_bounds__({s.threads}, {max(1, 1024 // s.threads)})"

@@ -159,11 +159,12 @@ def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
     length = task.length
     if length <= 32 or (task.maps and task.reduces and length <= 32 * task.most):
         lanes = _power(-(-length // task.most))
-        return _held(replace(frame, lanes=lanes, slices=_beside(lanes, task.count)), task), 1
+        threads = 2 * _THREADS if lanes == 1 else 4 * _THREADS
+        return _held(replace(frame, lanes=lanes, slices=_beside(lanes, threads, task)), task), 1
     lanes = 32 if task.maps else 1
     while lanes < 32 and task.count * lanes < task.threads and length >= _PIECE * lanes:
         lanes *= 2
-    frame = replace(frame, lanes=lanes, slices=_beside(lanes, task.count))
+    frame = replace(frame, lanes=lanes, slices=_beside(lanes, 2 * _THREADS, task))
     return _in_pieces(frame, task, _PIECE)
 
 
@@ -191,9 +192,9 @@ def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
     return replace(frame, split=True), min(blocks, 65535)
 
 
-def _beside(lanes: int, count: int) -> int:
-    """Slices of a block: neighbours enough for whole sectors of memory."""
-    return max(min(16, _power(count)), 2 * _THREADS // lanes)
+def _beside(lanes: int, threads: int, task: _Task) -> int:
+    """Slices of a block: neighbours enough for whole lines of memory."""
+    return max(min(32, _power(task.count)), threads // lanes)
 
 
 def _power(n: int) -> int:
