@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -168,7 +168,7 @@ BY_HAND: dict[str, Callable[..., Any]] = {
 """Expressions of arrays, with temporaries; `norm` is the library's own."""
 
 
-def of_jax(function: str) -> Callable[..., Any] | None:
+def of_jax(function: str) -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
@@ -180,7 +180,7 @@ def of_jax(function: str) -> Callable[..., Any] | None:
         "squared_diff": lambda x, y, axis: (x - y) ** 2,
         "l2norm": lambda x, axis: jnp.sqrt(jnp.sum(x * x, axis)),
     }
-    return found.get(function)
+    return found[function]
 
 
 L2NORM = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, np.sqrt, 0)
@@ -200,13 +200,21 @@ PLAIN: dict[str, Callable[[Any], Any]] = {
     "plain logsumexp": lambda v: np.log(np.sum(np.exp(v - v.max()))) + v.max(),
 }
 """What a user writes for one slice."""
+OF_SPECIAL: dict[str, Callable[..., Any]] = {
+    "plain z-score": special.standardize,
+    "plain logsumexp": special.logsumexp,
+    "l2norm": lambda x, axis: special.norm(x, axis=axis),
+}
+"""What `xpapply.special` has for the same."""
+OF_SCIPY = {"logsumexp": "special", "softmax": "special", "standardize": "stats"}
+"""Where it is in SciPy, and in cupyx."""
 
 
 # --- the ways -------------------------------------------------------------------------
-# each gives a call, or None where there is no such way
+# each gives a call; `wanted` says where there is such a way
 
 
-def ours(case: Case) -> Call | None:
+def ours(case: Case) -> Call:
     xs, axis = case.arrays, case.axis
     if case.function in PLAIN:
         f = PLAIN[case.function]
@@ -215,60 +223,47 @@ def ours(case: Case) -> Call | None:
     return lambda: f(*xs, axis)
 
 
-def ours_torch(case: Case) -> Call | None:
-    f, xs, axis = OF_OURS.get(case.function), case.tensors, case.axis
-    return f and (lambda: f(*xs, axis))
+def ours_torch(case: Case) -> Call:
+    f, xs, axis = OF_OURS[case.function], case.tensors, case.axis
+    return lambda: f(*xs, axis)
 
 
-def of_special(case: Case) -> Call | None:
+def of_special(case: Case) -> Call:
     """The function of `xpapply.special` that a plain Python function is."""
-    names = {
-        "plain z-score": special.standardize,
-        "plain logsumexp": special.logsumexp,
-        "l2norm": lambda x, axis: special.norm(x, axis=axis),
-    }
-    f, (x, *_), axis = names.get(case.function), case.arrays, case.axis
-    return f and (lambda: f(x, axis))
+    f, (x,), axis = OF_SPECIAL[case.function], case.arrays, case.axis
+    return lambda: f(x, axis)
 
 
-def elementwise(case: Case) -> Call | None:
-    if case.function != "squared_diff":
-        return None
-    return lambda: SQUARED(*case.arrays)
+def elementwise(case: Case) -> Call:
+    xs = case.arrays
+    return lambda: SQUARED(*xs)
 
 
-def scipy(case: Case) -> Call | None:
-    names = {"logsumexp": "special", "softmax": "special", "standardize": "stats"}
-    if case.function not in names:
-        return None
+def scipy(case: Case) -> Call:
     root = "scipy" if case.on.xp is np else "cupyx.scipy"
-    module = importlib.import_module(f"{root}.{names[case.function]}")
+    module = importlib.import_module(f"{root}.{OF_SCIPY[case.function]}")
     f = getattr(module, "zscore" if case.function == "standardize" else case.function)
     (x,), axis = case.arrays, case.axis
     return lambda: f(x, axis=axis)
 
 
-def total(case: Case) -> Call | None:
+def total(case: Case) -> Call:
     """What is read for a sum: the rate to compare with."""
-    if case.function not in ("logsumexp", "l2norm"):
-        return None
     (x,), axis = case.arrays, case.axis
     return lambda: x.sum(axis)
 
 
-def naive(case: Case) -> Call | None:
+def naive(case: Case) -> Call:
     f, xp, xs, axis = BY_HAND[case.function], case.on.xp, case.arrays, case.axis
     return lambda: f(xp, *xs, axis)
 
 
-def by_torch(case: Case) -> Call | None:
-    f, xs, axis = OF_TORCH.get(case.function), case.tensors, case.axis
-    return f and torch.inference_mode()(lambda: f(*xs, axis))
+def by_torch(case: Case) -> Call:
+    f, xs, axis = OF_TORCH[case.function], case.tensors, case.axis
+    return torch.inference_mode()(lambda: f(*xs, axis))
 
 
-def layer_norm(case: Case) -> Call | None:
-    if case.function != "standardize" or case.axis != len(case.shape) - 1:
-        return None
+def layer_norm(case: Case) -> Call:
     (x,) = case.tensors
     shape = x.shape[-1:]
     return torch.inference_mode()(lambda: torch.nn.functional.layer_norm(x, shape, eps=0.0))
@@ -306,9 +301,7 @@ def kernel(function: str) -> Any:
     )
 
 
-def by_kernel(case: Case) -> Call | None:
-    if case.function not in ("logsumexp", "l2norm", "squared_diff"):
-        return None
+def by_kernel(case: Case) -> Call:
     if case.on.xp is np:
         raise RuntimeError("needs a GPU")
     f, xs, axis = kernel(case.function), case.arrays, case.axis
@@ -317,13 +310,11 @@ def by_kernel(case: Case) -> Call | None:
     return lambda: f(*xs, axis=axis)
 
 
-def jax(case: Case) -> Call | None:
+def jax(case: Case) -> Call:
     import jax as library
     import jax.numpy as jnp
 
     f = of_jax(case.function)
-    if f is None:
-        return None
     wanted = "gpu" if case.on.name == "cuda" else "cpu"
     if library.default_backend() != wanted:
         raise RuntimeError(f"JAX runs on {library.default_backend()} here")
@@ -357,9 +348,7 @@ class Several(tuple):
 _failed: list[str] = []
 
 
-def compiled(case: Case) -> Call | None:
-    if case.function not in OF_TORCH:
-        return None
+def compiled(case: Case) -> Call:
     if len(_failed) > 2:  # whoever lacks a compiler lacks it for every function
         raise RuntimeError(_failed[0])
     torch._dynamo.reset()
@@ -374,7 +363,7 @@ def compiled(case: Case) -> Call | None:
     return call
 
 
-ROUNDS: tuple[dict[str, Callable[[Case], Call | None]], ...] = (
+ROUNDS: tuple[dict[str, Callable[[Case], Call]], ...] = (
     {
         OURS: ours,
         SUM: total,
@@ -393,14 +382,32 @@ ROUNDS: tuple[dict[str, Callable[[Case], Call | None]], ...] = (
 """What matters most comes first."""
 
 
+_SECTIONS: dict[str, Sequence[str]] = {
+    COMPILE: ("logsumexp", "maps"),
+    JAX: ("logsumexp", "maps", "own", "cpu"),
+    OURS_TORCH: ("logsumexp", "maps", "short", "cpu"),
+}
+"""What takes long to compile is not measured everywhere."""
+_FUNCTIONS: dict[str, Collection[str]] = {
+    SUM: ("logsumexp", "l2norm"),
+    SCIPY: OF_SCIPY,
+    TORCH: OF_TORCH,
+    COMPILE: OF_TORCH,
+    OURS_TORCH: OF_OURS,
+    LAYER: ("standardize",),
+    KERNEL: ("logsumexp", "l2norm", "squared_diff"),
+    SPECIAL: OF_SPECIAL,
+    ELEMENTWISE: ("squared_diff",),
+}
+
+
 def wanted(way: str, case: Case) -> bool:
-    """What takes long to compile is not measured everywhere."""
-    sections = {
-        COMPILE: ("logsumexp", "maps"),
-        JAX: ("logsumexp", "maps", "own", "cpu"),
-        OURS_TORCH: ("logsumexp", "maps", "short", "cpu"),
-    }
-    return case.section in sections.get(way, (case.section,))
+    """Whether there is such a way, and time for it."""
+    if way == LAYER and case.axis != len(case.shape) - 1:
+        return False
+    return case.section in _SECTIONS.get(way, (case.section,)) and case.function in _FUNCTIONS.get(
+        way, (case.function,)
+    )
 
 
 # --- what is measured -----------------------------------------------------------------
@@ -484,7 +491,7 @@ def tiny(on: Any) -> dict[str, dict[str, Call]]:
                 found[name][KERNEL] = by_kernel(Case("host", name, (4, 8), 1, on))
             except Exception as problem:
                 print(f"  {name}, {KERNEL}: {timing.reason(problem)}", flush=True)
-    return {name: {w: c for w, c in calls.items() if c} for name, calls in found.items()}
+    return found
 
 
 def first_calls(on: Any) -> list[tuple[str, Call]]:
