@@ -15,7 +15,7 @@ LEVELS = {
     **dict.fromkeys(("codegen", "program", "blocks", "extensions", "paths"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),
-    **dict.fromkeys(("plan", "traced", "slicewise"), 5),
+    **dict.fromkeys(("plan", "traced", "arguments", "calls", "slicewise"), 5),
     **dict.fromkeys(("planner", "counting"), 6),
     "apply": 7,
     **dict.fromkeys(("special", "custom"), 8),

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from . import config, engines, namespace
+from .arguments import looked_at, normalize_axes, same_place
 from .backends import array_api
 from .errors import InputError
 from .ir import accumulators
-from .slicewise import Slicewise, looked_at, normalize_axes, same_place
+from .slicewise import Slicewise
 
 
 def _least_and_largest(x: Any) -> tuple[Any, Any]:
