@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import timing
-from slices_report import JAX, NAIVE, OURS, OURS_TORCH, SCIPY, SUM, TORCH, render
+from slices_report import JAX, NAIVE, OURS, OURS_TORCH, SCIPY, SUM, TORCH, readme, render
 from timing import Call, digits
 
 NO_TIME = "no time was left"
@@ -124,9 +124,10 @@ def extra_on_gpu(call: Call, on: Any) -> int | None:
 def extra_on_cpu(call: Call, way: str) -> int:
     """Bytes at the peak, the result included.
 
-    What NumPy allocates by tracemalloc; of torch and JAX the growth of the process.
+    What NumPy allocates by tracemalloc; of torch, whose large arrays come from the system each
+    time, the growth of the process. JAX keeps what it has had.
     """
-    if way not in (TORCH, JAX):
+    if way != TORCH:
         tracemalloc.start()
         try:
             y = call()
@@ -198,7 +199,7 @@ def on_cpu(ways: dict[str, Any], case: Any, repeats: int) -> dict[str, Any]:
                 warnings.simplefilter("ignore")
                 call = build(case)
                 found[way] = checked(call, case, way)
-                if way != OURS_TORCH:  # the result is torch's, the rest NumPy's
+                if way not in (OURS_TORCH, JAX):  # of tensors the result is torch's
                     found[way]["extra"] = extra_on_cpu(call, way)
             calls[way] = call
         except Exception as problem:
@@ -362,10 +363,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few elements, no files")
     parser.add_argument("--resume", action="store_true", help="what is missing in the JSON")
     parser.add_argument("--render", action="store_true", help="the text again, from the JSON")
+    parser.add_argument(
+        "--readme", action="store_true", help="a line for the README, from the JSON"
+    )
     args = parser.parse_args()
     trial = args.dry or args.quick
     args.out = args.out or (None if trial else timing.RESULTS)
     name = f"slices_{args.device}"
+    if args.readme:
+        print(readme(timing.load(name, args.out or timing.RESULTS)))
+        return
     if args.render:
         folder = args.out or timing.RESULTS
         timing.save(name, timing.load(name, folder), render, folder)

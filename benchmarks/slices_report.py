@@ -259,8 +259,8 @@ def how(r: Report) -> str:
     else:
         clock = "the minimum of 9 calls, all ways in turns"
         memory = (
-            "Memory is what `tracemalloc` sees of NumPy; of torch and JAX the growth of the "
-            "process at its peak."
+            "Memory is what `tracemalloc` sees of NumPy; of torch the growth of the process at "
+            "its peak."
         )
     return (
         f"One run of `benchmarks/slices.py`. Input: float32, from a normal distribution of mean 1 "
@@ -295,3 +295,65 @@ def render(data: Mapping[str, Any]) -> str:
         parts.append(section(r, function, list(r.of("cpu", function)), SUM))
     parts += [host(r), accuracy(r), skipped(r)]
     return "\n\n".join(part for part in parts if part)
+
+
+# --- for the documentation and the README ---------------------------------------------
+
+PAGE = {
+    NAIVE: NAIVE,
+    SCIPY: "`special.logsumexp` of {}",
+    TORCH: "`torch.logsumexp`",
+    COMPILE: "the same, torch.compile",
+    JAX: JAX,
+}
+"""The ways to write logsumexp that stand beside ours."""
+
+
+def logsumexp(data: Mapping[str, Any]) -> str:
+    """logsumexp as an expression, as libraries have it, and ours: milliseconds and MB."""
+    r = Report(data)
+    names = [name for name, case in r.cases.items() if case["function"] == "logsumexp"]
+    names = [name for name in names if r.cases[name]["section"] in ("logsumexp", "cpu")]
+    library = "cupyx" if r.on_gpu else "SciPy"
+    ways = {way: text.format(library) for way, text in PAGE.items()}
+    ways[OURS] = "`xpapply.special.logsumexp`"
+
+    def cell(name: str, way: str) -> str:
+        seconds, extra = r.seconds(name, way), r.extra(name, way)
+        if seconds is None:
+            return ""
+        return f"{milli(seconds)} ms" + ("" if extra is None else f", {megabytes(extra)} MB")
+
+    ways = {way: text for way, text in ways.items() if any(cell(n, way) for n in names)}
+    rows = [
+        [place(r.cases[name]), *(cell(name, way) for way in ways), percent_of_sum(r, name)]
+        for name in names
+    ]
+    machine = data.get("machine", {})
+    where = machine.get("GPU") or machine.get("processor", "")
+    head = ["float32", *ways.values(), "rate of `x.sum`"]
+    return f"{where}, {machine.get('date', '')}:\n\n{timing.table(head, rows)}"
+
+
+def percent_of_sum(r: Report, name: str) -> str:
+    """Our rate of reading, of that of a sum."""
+    return percent(r.faster(name, SUM))
+
+
+def place(case: Mapping[str, Any]) -> str:
+    return key("", case["shape"], case["axis"]).strip()
+
+
+def readme(data: Mapping[str, Any]) -> str:
+    """A sentence with numbers, in the case that has most slices."""
+    r = Report(data)
+    name = next(n for n, c in r.cases.items() if c["function"] == "logsumexp" and c["ways"])
+    ours = f"{milli(r.seconds(name, OURS))} ms and {megabytes(r.extra(name, OURS))} MB"
+    others = [
+        f"{r.label(way)} {milli(r.seconds(name, way))} ms and {megabytes(r.extra(name, way))} MB"
+        for way in (NAIVE, SCIPY, TORCH)
+        if r.seconds(name, way) is not None
+    ]
+    machine = data.get("machine", {})
+    where = machine.get("GPU") or machine.get("processor", "")
+    return f"{name}, float32, {where}: {ours}; {'; '.join(others)}."
