@@ -151,7 +151,7 @@ def _plan(
                 limits=None if engine is None else engines.limits(engine.name, arr),
                 _call=run,
                 **common,
-            ), None
+            ), None if args or kwargs else _still(traced, f, axis, arr)
         if forced:
             raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {traced}")
         return in_loop(traced)
@@ -210,6 +210,15 @@ def _plan(
         why = "; ".join(reasons) or "it is no engine for this array"
         raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
     return in_loop(*reasons)
+
+
+def _still(traced: Traced, f: Any, axis: int, arr: Any) -> Callable[[], bool] | None:
+    """How to tell that a trace is still what runs: it has not been given up."""
+    known, method = memory(f)
+    key = _trace_key(method, axis, arr, (), {})
+    if key is None or traced.given_up:
+        return None
+    return lambda: known.traced.get(key) is traced and not traced.given_up and traced.unchanged()
 
 
 def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:

@@ -142,8 +142,7 @@ def _log_softmax(x: Value) -> Value:
 def _moments(x: Value) -> tuple[Value, Value]:
     """Mean and sum of squared differences from it."""
     y = _real(x)
-    _, total, squares = _accumulated(accumulators.moments, y)
-    return total / y.builder.length(y.aval.dtype), squares
+    return accumulators.mean_and_squares(*_accumulated(accumulators.moments, y))
 
 
 def _mean_var(x: Value, correction: Value) -> tuple[Value, Value]:

@@ -140,27 +140,38 @@ def exponential_sum(dtype: str) -> Accumulator:
 
 @functools.cache
 def moments(dtype: str) -> Accumulator:
-    """``(count, sum, squares)``: `squares` is the sum of squared differences from the mean.
+    """``(count, centre, rest, squares)``: sums of ``x - centre`` and of its square.
 
-    Each piece in two passes, pieces combined as in Chan, Golub and LeVeque 1983,
-    doi 10.1080/00031305.1983.10483115: nothing cancels where the mean is large.
+    `centre` is the mean as far as rounding lets it be, `rest` makes up for that: nothing
+    cancels where the mean is large. See `mean_and_squares`. Pieces are merged as in Chan, Golub
+    and LeVeque 1983, doi 10.1080/00031305.1983.10483115.
     """
 
     def chunk(x: Value) -> tuple[Value, ...]:
-        builder = x.builder
-        count = builder.length(dtype)
-        total = builder.reduce("sum", x)
-        centred = x - total / np.maximum(count, 1)
-        return count, total, builder.reduce("sum", centred * centred)
+        reduce = x.builder.reduce
+        count = x.builder.length(dtype)
+        centre = reduce("sum", x) / np.maximum(count, 1)
+        apart = x - centre
+        return count, centre, reduce("sum", apart), reduce("sum", apart * apart)
 
-    def merge(counts: Value, sums: Value, squares: Value) -> tuple[Value, ...]:
+    def merge(counts: Value, centres: Value, rests: Value, squares: Value) -> tuple[Value, ...]:
         reduce = counts.builder.reduce
-        count, total = reduce("sum", counts), reduce("sum", sums)
-        apart = sums / np.maximum(counts, 1) - total / np.maximum(count, 1)
-        between = np.where(counts == 0, 0, apart * apart * counts)
-        return count, total, reduce("sum", squares + between)
+        count = reduce("sum", counts)
+        centre = reduce("sum", counts * centres) / np.maximum(count, 1)
+        moved = centres - centre
+        rest = rests + counts * moved
+        return count, centre, reduce("sum", rest), reduce("sum", squares + moved * (rests + rest))
 
-    return _graphs("moments", chunk, [dtype], merge, [dtype] * 3, (0, 0, 0))
+    return _graphs("moments", chunk, [dtype], merge, [dtype] * 4, (0, 0, 0, 0))
+
+
+def mean_and_squares(
+    count: Value, centre: Value, rest: Value, squares: Value
+) -> tuple[Value, Value]:
+    """The mean, and the sum of squared differences from it, of `moments`."""
+    more = rest / count
+    mean = np.where(np.isfinite(centre), centre + more, centre)
+    return mean, np.maximum(squares - rest * more, 0)
 
 
 @functools.cache

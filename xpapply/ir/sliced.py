@@ -127,7 +127,7 @@ class _Conversion:
             total, n = self._made_by(mean, "divide", 0), self._made_by(mean, "divide", 1)
             if u is not None and self._is(total, accumulators.simple("sum", u.aval.dtype), u):
                 if self._is_length(n):
-                    return self._accumulated(_moments, "", u)[2]
+                    return self._mean_and_squares(u)[1]
         return self._accumulated(accumulators.simple, "sum", x)[0]
 
     def _made_by(self, x: Any, op: str, k: int) -> Any:
@@ -167,6 +167,10 @@ class _Conversion:
             return args[0]
         raise _Refused
 
+    def _mean_and_squares(self, x: Expression) -> tuple[Any, Any]:
+        found = self.builder.accumulate(accumulators.moments(x.aval.dtype), x)
+        return accumulators.mean_and_squares(*found)
+
     # --- composites that have accumulators of their own ---------------------------------------
 
     def _length(self, x: Expression) -> Any:
@@ -176,13 +180,12 @@ class _Conversion:
         return self._accumulated(accumulators.simple, "sum", x)[0] / self._length(x)
 
     def var(self, x: Expression, attrs: dict[str, Any]) -> Any:
-        squares = self.builder.accumulate(accumulators.moments(x.aval.dtype), x)[2]
+        _, squares = self._mean_and_squares(x)
         return squares / (self._length(x) - attrs.get("correction", 0))
 
     def standardize(self, x: Any, attrs: dict[str, Any]) -> Any:
-        _, total, squares = self.builder.accumulate(accumulators.moments(x.aval.dtype), x)
-        n = self._length(x)
-        return (x - total / n) / np.sqrt(squares / n + attrs["eps"])
+        mean, squares = self._mean_and_squares(x)
+        return (x - mean) / np.sqrt(squares / self._length(x) + attrs["eps"])
 
     def softmax(self, x: Expression, attrs: dict[str, Any]) -> Any:
         top, total = self.builder.accumulate(accumulators.exponential_sum(x.aval.dtype), x)
@@ -196,10 +199,6 @@ class _Conversion:
 
 def _exponential_sum(_: str, dtype: str) -> Accumulator:
     return accumulators.exponential_sum(dtype)
-
-
-def _moments(_: str, dtype: str) -> Accumulator:
-    return accumulators.moments(dtype)
 
 
 _COMPOSITES: dict[str, Callable[[_Conversion, Expression, dict[str, Any]], Any]] = {
