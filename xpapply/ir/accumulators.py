@@ -169,8 +169,9 @@ def mean_and_squares(
     count: Value, centre: Value, rest: Value, squares: Value
 ) -> tuple[Value, Value]:
     """The mean, and the sum of squared differences from it, of `moments`."""
-    more = rest / count
+    more = rest / np.maximum(count, 1)
     mean = np.where(np.isfinite(centre), centre + more, centre)
+    mean = np.where(count == 0, math.nan, mean)
     return mean, np.maximum(squares - rest * more, 0)
 
 
