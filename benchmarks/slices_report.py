@@ -149,26 +149,29 @@ def tables(r: Report, names: Sequence[str], cell: Callable[[str, str], str], way
 
 
 def figures(r: Report) -> str:
-    """What was wanted, and whether it holds."""
+    """What was wanted, and in bold what does not hold."""
     if not r.on_gpu:
         return ""
-    rows = []
-    for what, name, found, least in r.wanted():
-        if found is not None:
-            rows.append(
-                [name, what, times(least), times(found), "yes" if found >= least else "**no**"]
-            )
+    found: dict[str, dict[str, str]] = {}
+    held = []
+    for what, name, value, least in r.wanted():
+        if value is not None:
+            held.append(value >= least)
+            text = f"{times(value)} (at least {least:g})"
+            found.setdefault(name, {})[what] = text if held[-1] else f"**{text}**"
     for name, group in r.data.get("host", {}).items():
-        found = group.get(OURS, {}).get("median")
-        if found is not None:
-            holds = "yes" if found <= MICROSECONDS else "**no**"
-            text = f"at most {MICROSECONDS:.0f}"
-            rows.append([f"{name} (4, 8)", "microseconds of the host", text, digits(found), holds])
-    if not rows:
+        value = group.get(OURS, {}).get("median")
+        if value is not None:
+            held.append(value <= MICROSECONDS)
+            text = f"{digits(value)} (at most {MICROSECONDS:g})"
+            what = "microseconds of the host"
+            found.setdefault(f"{name} (4, 8)", {})[what] = text if held[-1] else f"**{text}**"
+    if not held:
         return ""
-    count = sum(row[-1] == "yes" for row in rows)
-    head = ["", "what", "at least", "found", "holds"]
-    return f"## What was wanted\n\n{count} of {len(rows)} hold.\n\n{timing.table(head, rows)}"
+    columns = list(dict.fromkeys(what for cells in found.values() for what in cells))
+    rows = [[name, *(cells.get(what, "") for what in columns)] for name, cells in found.items()]
+    text = f"{sum(held)} of {len(held)} figures hold; those in bold do not."
+    return f"## What was wanted\n\n{text}\n\n{timing.table(['', *columns], rows)}"
 
 
 def section(r: Report, title: str, names: Sequence[str], rate: str) -> str:

@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 RESULTS = BENCHMARKS / "results"
 GPU = RESULTS / "gpu.json"
+SLICES = {"GPU": RESULTS / "slices_gpu.json", "CPU": RESULTS / "slices_cpu.json"}
 PICTURE = Path(__file__).parent / "_static" / "denoised.png"
 MARKER = re.compile(r"<!-- fill: (\w+) -->")
 
@@ -142,6 +143,22 @@ def speed() -> str:
     return gpu_report.page(json.loads(GPU.read_text(encoding="utf-8")))
 
 
+def logsumexp() -> str:
+    """logsumexp in several ways, on a GPU and on a CPU."""
+    if str(BENCHMARKS) not in sys.path:
+        sys.path.append(str(BENCHMARKS))
+    import slices_report
+
+    parts = []
+    for device, file in SLICES.items():
+        if file.exists():
+            data = json.loads(file.read_text(encoding="utf-8"))
+            parts.append(slices_report.logsumexp(data))
+        else:
+            parts.append(f"*No measurements on a {device} have been recorded yet.*")
+    return "\n\n".join(parts)
+
+
 def _deeper(text: str) -> str:
     lines, code = [], False
     for line in text.splitlines():
@@ -167,7 +184,7 @@ def picture() -> str:
     )
 
 
-FILLS = {f.__name__: f for f in (ops, functions, results, speed, testing, picture)}
+FILLS = {f.__name__: f for f in (ops, functions, results, speed, logsumexp, testing, picture)}
 
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -179,9 +196,14 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     if "speed" in found:
         for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "timing.py"):
             app.env.note_dependency(str(path))
+    if "logsumexp" in found:
+        for path in (*SLICES.values(), BENCHMARKS / "slices_report.py", BENCHMARKS / "timing.py"):
+            app.env.note_dependency(str(path))
     source[0] = MARKER.sub(lambda match: FILLS[match[1]](), source[0])
     if docname == "api":
-        missing = [n for n in xpapply.__all__ if not re.search(rf"xpapply\.{n}\b", source[0])]
+        names = [f"special.{n}" for n in xpapply.special.__all__ if n.islower()]
+        names += xpapply.__all__
+        missing = [n for n in names if not re.search(rf"xpapply\.{n}\b", source[0])]
         if missing:
             logging.getLogger(__name__).warning("public, but not on the page: %s", missing)
 
