@@ -285,7 +285,7 @@ class Run:
             self.save()
 
     def cpu(self, ways: Any) -> None:
-        wanted = {**ways.ROUNDS[0], **ways.ROUNDS[1]}
+        wanted = {way: build for methods in ways.ROUNDS for way, build in methods.items()}
         wanted = {way: wanted[way] for group in GROUPS for way in group}
         cases = ways.cpu_cases(self.on, self.most)
         while cases:
