@@ -96,8 +96,8 @@ def sharing(graph: SliceGraph, layout: Layout, dims: Dims, processors: int) -> t
         core=len(dims.core),
         batch=len(dims.batch),
         steps=steps if len(dims.core) < 2 else (),
-        # room for one more step of a loop in 32 bits
-        wide=max((*reach, length, count)) >= (1 << 31) - (1 << 22),
+        # room in 32 bits for what the last of 1024 blocks has less than the others
+        wide=max((*reach, length, count)) >= (1 << 31) - (1 << 25),
     )
     words = sum(-(-np.dtype(o.dtype).itemsize // 4) for o in operands[:n_inputs])
     task = _Task(
