@@ -517,9 +517,13 @@ def expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
     for y in map(_no_array, result if isinstance(result, tuple) else (result,)):
         if not isinstance(y, (Expression, int, float, complex, np.generic)):
             raise TraceError(f"an expression returned {type(y).__name__}: return values or numbers")
-        found.append(
-            y if isinstance(y, Expression) else builder.scalar(y, np.asarray(y).dtype.name)
-        )
+        if not isinstance(y, Expression):
+            dtypes = [n.aval.dtype for n in builder.nodes if n.op == "input" and n.aval.shape]
+            # a float takes the dtype of the arrays; a whole number counts, and stays one
+            weak = type(y) in (float, complex)
+            kind = np.result_type(*dtypes, y) if weak else np.asarray(y).dtype
+            y = builder.scalar(y, kind.name)
+        found.append(y)
     if not found:
         raise TraceError("an expression returned no values: return at least one")
     return found
