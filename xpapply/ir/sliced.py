@@ -50,6 +50,10 @@ def sliced(graph: Graph) -> Sliced | None:
         return None
 
 
+_ALL = (None, None, None)
+"""The slice of a key that takes everything."""
+
+
 class _Refused(Exception):
     """A value that is neither one number per element nor one per slice."""
 
@@ -71,7 +75,8 @@ class _Conversion:
             if i not in self.found:
                 self.found[i] = self._value(n)
         out = self._operand(graph.out)
-        if bool(out.aval.shape) != (math.prod(graph.result.shape) > 1):
+        shape = graph.result.shape
+        if shape != (self.length,) if out.aval.shape else math.prod(shape) > 1:
             raise _Refused
         if not any(n.op == "accumulate" or n.aval.shape for n in self.builder.nodes[1:]):
             raise _Refused
@@ -93,34 +98,43 @@ class _Conversion:
             return self.builder.scalar(float(attrs["value"]), n.aval.dtype)
         args = [self._operand(a) for a in n.args]
         if kind is Kind.LAYOUT:
-            return self._moved(n, args)
+            return self._moved(n, args[0])
         if n.op == "cast":
             return self.builder.cast(args[0], attrs["dtype"])
         if kind is Kind.ELEMENTWISE:
             return self.builder.node(n.op, args)
-        shapes = [self.graph.nodes[a].aval.shape for a in n.args]
         if kind is Kind.CONTRACTION:
             if attrs["subscripts"] not in ("m,m->", MATVEC) or not all(a.aval.shape for a in args):
                 raise _Refused
-            product = self.builder.node("multiply", args)
-            return self._accumulated(accumulators.simple, "sum", product)[0]
+            found = self._simple("sum", self.builder.node("multiply", list(map(_wide, args))))
+            return self.builder.cast(found, n.aval.dtype)
         # reductions: of vectors, along their only axis
-        if shapes[0] != (self.length,) or not args[0].aval.shape:
+        x = args[0]
+        if self.graph.nodes[n.args[0]].aval.shape != (self.length,) or not x.aval.shape:
             raise _Refused
-        if n.op in _COMPOSITES:
-            return _COMPOSITES[n.op](self, args[0], attrs)
         if n.op in ("argmax", "argmin"):
-            return self._accumulated(accumulators.position, n.op, args[0])[1]
-        if n.op == "sum":
-            return self._sum(args[0])
-        return self._accumulated(accumulators.simple, n.op, args[0])[0]
+            by = accumulators.position(n.op, x.aval.dtype)
+            return self.builder.accumulate(by, x)[1]
+        if n.op in ("max", "min"):
+            return self._simple(n.op, x)
+        if n.op in _COMPOSITES:
+            found = _COMPOSITES[n.op](self, _wide(x), attrs)
+        elif n.op == "sum":
+            found = self._sum(x)
+        else:
+            found = self._simple(n.op, _wide(x))
+        return self.builder.cast(found, n.aval.dtype)
+
+    def _simple(self, name: str, x: Expression) -> Expression:
+        """A reduction of the table."""
+        return self.builder.accumulate(accumulators.simple(name, x.aval.dtype), x)[0]
 
     def _sum(self, x: Any) -> Any:
         """A sum; of exponentials below their maximum, or of squares, in one pass with that."""
         e, apart = self._made_by(x, "exp", 0), self._made_by(x, "multiply", 0)
         u, top = self._made_by(e, "subtract", 0), self._made_by(e, "subtract", 1)
         if u is not None and self._is(top, accumulators.simple("max", u.aval.dtype), u):
-            found, total = self._accumulated(_exponential_sum, "", u)
+            found, total = self._exponential_sum(_wide(u))
             return np.where(np.isfinite(found), total, math.nan)
         if apart is not None and apart.index == self.builder.nodes[x.index].args[1]:
             u, mean = self._made_by(apart, "subtract", 0), self._made_by(apart, "subtract", 1)
@@ -128,7 +142,7 @@ class _Conversion:
             if u is not None and self._is(total, accumulators.simple("sum", u.aval.dtype), u):
                 if self._is_length(n):
                     return self._mean_and_squares(u)[1]
-        return self._accumulated(accumulators.simple, "sum", x)[0]
+        return self._simple("sum", _wide(x))
 
     def _made_by(self, x: Any, op: str, k: int) -> Any:
         """Operand `k` of the op that made `x`, None if another one did."""
@@ -146,26 +160,22 @@ class _Conversion:
         node = self.builder.nodes[x.index]
         return node.op == "length" or (node.op == "scalar" and number(node) == self.length)
 
-    def _accumulated(
-        self, of: Callable[[str, str], Accumulator], name: str, x: Expression
-    ) -> tuple[Any, ...]:
-        return self.builder.accumulate(of(name, x.aval.dtype), x)
-
-    def _moved(self, n: Node, args: list[Expression]) -> Expression:
+    def _moved(self, n: Node, x: Expression) -> Expression:
         """A layout that leaves each element where it is."""
-        size = math.prod(n.aval.shape)
-        if n.op not in ("reshape", "broadcast_to", "index") or len(args) != 1:
+        shape, whole = n.aval.shape, (self.length,)
+        if n.op not in ("reshape", "broadcast_to", "index"):
             raise _Refused
-        if n.op == "index" and any(
-            k != (None, None, None) and k is not None for k in n.attr("key")
-        ):
-            if args[0].aval.shape:
-                raise _Refused
-        if size == (self.length if args[0].aval.shape else 1) or not args[0].aval.shape:
-            if size not in (1, self.length) or n.aval.shape not in ((), (1,), (self.length,)):
-                raise _Refused
-            return args[0]
-        raise _Refused
+        if x.aval.shape:
+            still = n.op != "index" or all(k in (None, _ALL) for k in n.attr("key"))
+            fits = still and shape == whole
+        else:
+            fits = shape in ((), (1,), whole)
+        if not fits:
+            raise _Refused
+        return x
+
+    def _exponential_sum(self, x: Expression) -> tuple[Any, ...]:
+        return self.builder.accumulate(accumulators.exponential_sum(x.aval.dtype), x)
 
     def _mean_and_squares(self, x: Expression) -> tuple[Any, Any]:
         found = self.builder.accumulate(accumulators.moments(x.aval.dtype), x)
@@ -177,7 +187,7 @@ class _Conversion:
         return self.builder.length(x.aval.dtype)
 
     def mean(self, x: Expression, attrs: dict[str, Any]) -> Any:
-        return self._accumulated(accumulators.simple, "sum", x)[0] / self._length(x)
+        return self._sum(x) / self._length(x)
 
     def var(self, x: Expression, attrs: dict[str, Any]) -> Any:
         _, squares = self._mean_and_squares(x)
@@ -188,17 +198,18 @@ class _Conversion:
         return (x - mean) / np.sqrt(squares / self._length(x) + attrs["eps"])
 
     def softmax(self, x: Expression, attrs: dict[str, Any]) -> Any:
-        top, total = self.builder.accumulate(accumulators.exponential_sum(x.aval.dtype), x)
+        top, total = self._exponential_sum(x)
         shift = np.where(np.isfinite(top), top, 0)
         return np.exp(x - shift) / np.where(np.isfinite(top), total, math.nan)
 
     def log_softmax(self, x: Any, attrs: dict[str, Any]) -> Any:
-        top, total = self.builder.accumulate(accumulators.exponential_sum(x.aval.dtype), x)
+        top, total = self._exponential_sum(x)
         return (x - top) - np.log(np.where(np.isfinite(top), total, math.nan))
 
 
-def _exponential_sum(_: str, dtype: str) -> Accumulator:
-    return accumulators.exponential_sum(dtype)
+def _wide(x: Expression) -> Expression:
+    """What is summed of float16 has more bits, as in NumPy."""
+    return x.astype("float32") if x.aval.dtype == "float16" else x
 
 
 _COMPOSITES: dict[str, Callable[[_Conversion, Expression, dict[str, Any]], Any]] = {
