@@ -21,6 +21,10 @@ from .elements import PREAMBLE, Sharing, indented
 from .states import SHUFFLE, States, size
 
 
+_STATE = 80
+"""Bytes of a state, at most: shared memory holds those of all threads, 48 KiB."""
+
+
 @dataclass(frozen=True)
 class SliceKernels:
     """The text of the kernels for a graph.
@@ -44,6 +48,8 @@ def why_not(graph: SliceGraph) -> str | None:
     """Why there are no such kernels for `graph`, or None."""
     parts = [graph]
     for by, _ in graph.accumulations():
+        if size(by) > _STATE:
+            return f"{size(by)} bytes are reduced at a time: threads share up to {_STATE}"
         parts += [by.combine, *([] if by.chunk is None else [by.chunk])]
     for part in parts:
         for n in part.nodes:

@@ -154,7 +154,7 @@ class States(Elements):
         """The states that merging keeps in shared memory."""
         s = self.s
         if s.across:
-            return s.lanes * (s.slices + 1) + s.slices
+            return s.lanes * (s.slices + 1)
         return s.threads // 32 if s.lanes > 32 else 0
 
     def merge(self, k: int) -> list[str]:
@@ -190,16 +190,15 @@ class States(Elements):
         return [
             "{",
             f"  {ctype}* const all = reinterpret_cast<{ctype}*>(xp_shared);",
-            f"  {ctype}* const done = all + {s.lanes * row};",
             "  __syncthreads();",
             f"  all[lane * {row} + (int)local] = {name};",
             "  __syncthreads();",
             f"  const int l = threadIdx.x % {s.lanes}, of = threadIdx.x / {s.lanes};",
             f"  {name} = all[l * {row} + of];",
             *indented(body),
-            f"  if (l == 0) done[of] = {name};",
+            f"  if (l == 0) all[of] = {name};",  # where nobody else has read
             "  __syncthreads();",
-            f"  {name} = done[(int)local];",
+            f"  {name} = all[(int)local];",
             "}",
         ]
 
