@@ -20,7 +20,6 @@ from .cxx import TYPES
 from .elements import PREAMBLE, Sharing, indented
 from .states import SHUFFLE, States, size
 
-
 _STATE = 80
 """Bytes of a state, at most: shared memory holds those of all threads, 48 KiB."""
 
