@@ -6,6 +6,7 @@ import ctypes
 import functools
 import hashlib
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -89,3 +90,96 @@ extern "C" void run(const IN* x, const T* weights, {parameters}, {ctype}* y) {{
         *map(ctypes.c_longlong, numbers),
         pointer(out.ctypes.data),
     )
+
+
+# --- kernels of slices: all threads of a block, each with a stack of its own ------------------
+
+_BLOCKS = """
+#include <cmath>
+#include <cstdlib>
+#include <ucontext.h>
+typedef _Float16 float16;
+#define __global__
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __syncthreads() xp_wait(__LINE__)
+struct Index { unsigned x, y; };
+static Index threadIdx, blockIdx;
+static ucontext_t xp_scheduler, xp_threads[1024];
+static int xp_barrier;
+static unsigned xp_words[1024];
+static void** xp_args;
+static void xp_wait(const int barrier) {
+  xp_barrier = barrier;
+  swapcontext(&xp_threads[threadIdx.x], &xp_scheduler);
+}
+static unsigned __shfl_xor_sync(const unsigned, const unsigned word, const int mask) {
+  xp_words[threadIdx.x] = word;
+  xp_wait(-mask);
+  const unsigned found = xp_words[threadIdx.x ^ mask];
+  xp_wait(-1000 - mask);
+  return found;
+}
+// all threads go to their next barrier, and on from there: 1 if those are not the same
+static int xp_block(void (*body)(), const unsigned threads, const bool waits) {
+  constexpr size_t size = 1 << 16;
+  static char* const stacks = waits ? (char*)malloc(1024 * size) : nullptr;
+  for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) {
+    if (!waits) { body(); continue; }
+    ucontext_t& thread = xp_threads[threadIdx.x];
+    getcontext(&thread);
+    thread.uc_stack.ss_sp = stacks + threadIdx.x * size;
+    thread.uc_stack.ss_size = size;
+    thread.uc_link = &xp_scheduler;
+    makecontext(&thread, body, 0);
+  }
+  for (int first = waits; first;) {
+    for (unsigned t = 0; t < threads; ++t) {
+      threadIdx.x = t;
+      xp_barrier = 0;
+      swapcontext(&xp_scheduler, &xp_threads[t]);
+      if (t == 0) first = xp_barrier;
+      else if (first != xp_barrier) return 1;
+    }
+  }
+  return 0;
+}
+"""
+_KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\([^)]*\) (\w+)\((.*)\) {')
+_DTYPES = {ctype: dtype for dtype, ctype in TYPES.items()}
+
+
+def slice_function(source, name):
+    """A kernel of slices as what `cupy` makes of it: ``function(grid, block, args)``."""
+    entries = []
+    declared = dict(_KERNEL.findall(source))
+    waits = "true" if re.search(r"__syncthreads\(\);|xp_shuffle\(\w+,", source) else "false"
+    for kernel, parameters in declared.items():
+        types = [p.rpartition(" ")[0] for p in parameters.split(", ")]
+        given = ", ".join(f"*({t}*)xp_args[{k}]" for k, t in enumerate(types))
+        entries.append(f"""
+static void xp_body_{kernel}() {{ {kernel}({given}); }}
+extern "C" int run_{kernel}(unsigned columns, unsigned rows, unsigned threads, void** args) {{
+  xp_args = args;
+  for (blockIdx.y = 0; blockIdx.y < rows; ++blockIdx.y)
+    for (blockIdx.x = 0; blockIdx.x < columns; ++blockIdx.x)
+      if (xp_block(xp_body_{kernel}, threads, {waits})) return 1;
+  return 0;
+}}""")
+    run = getattr(_library("\n".join([_BLOCKS, source, *entries])), f"run_{name}")
+    parameters = [p.rpartition(" ")[0] for p in declared[name].split(", ")]
+
+    def call(grid, block, args):
+        assert len(args) == len(parameters)
+        held = []
+        for value, kind in zip(args, parameters, strict=True):
+            ctype = kind.removeprefix("const ").removesuffix(" const")
+            dtype = "uint64" if "*" in kind else _DTYPES[ctype]
+            held.append(np.array([value], dtype))
+        pointers = (ctypes.c_void_p * len(held))(*(h.ctypes.data for h in held))
+        (columns, rows), (threads,) = (*grid, 1)[:2], block
+        assert threads <= 1024
+        assert waits == "false" or threads % 32 == 0
+        assert not run(columns, rows, threads, pointers), "threads wait at different barriers"
+
+    return call
