@@ -19,6 +19,7 @@ from ...blocks import Layout, Operand
 from ...codegen import slices
 from ...codegen.elements import Sharing
 from ...codegen.slices import SliceKernels
+from ...codegen.states import size
 from ...ir.sliced import Sliced
 from ...ir.slicewise import SliceGraph
 from ...memory import Limited
@@ -32,6 +33,8 @@ _PIECE = 16
 """Elements that a thread reads at a time: enough in flight to hide the memory's latency."""
 _SMALL = 1 << 17
 """Elements of all slices that are read in less time than a further launch takes."""
+_SHARED = 48 << 10
+"""Bytes of shared memory of a block, at most."""
 _LONGEST = 1024
 """Threads of a block, at most."""
 _SHORT = 64
@@ -107,6 +110,7 @@ def sharing(graph: SliceGraph, layout: Layout, dims: Dims, processors: int) -> t
         reduces=bool(graph.accumulations()),
         most=max(4, _HELD // max(1, words)),
         threads=processors * 2048,
+        state=max((size(by) for by, _ in graph.accumulations()), default=0),
     )
     if count > 1 and _nearest(dims.batch, n_inputs) < _nearest(dims.core, n_inputs):
         return _across(frame, task)
@@ -117,7 +121,8 @@ def sharing(graph: SliceGraph, layout: Layout, dims: Dims, processors: int) -> t
 class _Task:
     """What the choice depends on.
 
-    `most` is how many elements a thread can hold, `threads` how many the device runs at a time.
+    `most` is how many elements a thread can hold, `threads` how many the device runs at a time,
+    `state` how many bytes of shared memory a thread needs.
     """
 
     length: int
@@ -126,6 +131,7 @@ class _Task:
     reduces: bool
     most: int
     threads: int
+    state: int
 
 
 def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
@@ -194,7 +200,10 @@ def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
 
 def _beside(lanes: int, threads: int, task: _Task) -> int:
     """Slices of a block: neighbours enough for whole lines of memory."""
-    return max(min(32, _power(task.count)), threads // lanes)
+    found = max(min(32, _power(task.count)), threads // lanes)
+    while lanes > 1 and lanes * (found + 1) * task.state > _SHARED:
+        found //= 2
+    return found
 
 
 def _power(n: int) -> int:
