@@ -28,7 +28,8 @@ def signature(x: Any) -> Any:
         x = np.asarray(x)
         return "list", x.shape, x.dtype
     if namespace.library(x) == "torch":  # views that mean other numbers than lie in memory
-        return *namespace.signature(x), x.is_neg(), x.is_conj()
+        wrapped = engines.backend("torch").is_wrapped(x)  # type: ignore[union-attr]
+        return *namespace.signature(x), x.is_neg(), x.is_conj(), wrapped
     return namespace.signature(x)
 
 

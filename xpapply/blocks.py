@@ -110,13 +110,10 @@ class Operand:
         In elements, for each axis of the shape that all arrays broadcast to; 0 where it
         broadcasts, and for results that are one number per slice along the applied axes.
         None for a number that is passed by value.
-    aligned : bool
-        Whether it starts at a multiple of 16 bytes.
     """
 
     dtype: str
     strides: tuple[int, ...] | None
-    aligned: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class Call:
         self._fresh: Call | None = None
         backend, self._view, self.reasons = _backend(graph, like, own)
         if out is not None:
-            self._check(out)
+            self._check(out, like)
             self._fresh = Call(name, graph, several, given, as_is, shape, axes, keepdims, None)
         if backend is not None and (out is None or self._is_direct(out)):
             self._own: Any = engines.backend(self._library)
@@ -164,6 +164,9 @@ class Call:
                 raise InputError(f"{self.name}: out={namespace.describe(y)} is read-only")
         if self._run is not None and not _overlap(given, targets):
             self._start(given, targets, given[self._first])
+            if hasattr(self._own, "written"):
+                for y in targets:
+                    self._own.written(y)
             return out
         assert self._fresh is not None
         for target, y in zip(targets, as_tuple(self._fresh(arrays)), strict=True):
@@ -202,17 +205,29 @@ class Call:
         wanted = array_api.dtype_of(xp, result.dtype)
         return y if wanted is None or y.dtype == wanted else xp.astype(y, wanted)
 
-    def _check(self, out: Any) -> None:
+    def _check(self, out: Any, like: Any) -> None:
         """Whether `out` can take the results."""
         targets = as_tuple(out)
         if len(targets) != len(self._results):
             raise InputError(
                 f"{self.name} has {len(self._results)} results, out has {len(targets)}"
             )
+        if len({id(y) for y in targets}) < len(targets):
+            raise InputError(f"{self.name}: out has one array for two results")
         for y, result in zip(targets, self._results, strict=True):
             if namespace.library(y) != self._library:
                 raise TypeError(
                     f"{self.name}: out is {namespace.describe(y)}, the arrays are {self._library}'s"
+                )
+            if namespace.place(y) != namespace.place(like):
+                raise InputError(
+                    f"{self.name}: out is {namespace.describe(y)}, the arrays are on "
+                    f"{namespace.device(like)}"
+                )
+            if getattr(y, "requires_grad", False) and namespace.compat(y).is_grad_enabled():
+                raise InputError(
+                    f"{self.name}: out requires grad, and results that are written to it have "
+                    "none. Leave out= away, or use torch.no_grad()."
                 )
             if tuple(y.shape) != result.shape:
                 raise InputError(
@@ -226,7 +241,9 @@ class Call:
     def _is_direct(self, out: Any) -> bool:
         """Whether results can be written to `out` itself."""
         return all(
-            namespace.dtype_name(y) == r.dtype and _is_plain(y)
+            namespace.dtype_name(y) == r.dtype
+            and _is_plain(y)
+            and getattr(y.dtype, "isnative", True)
             for y, r in zip(as_tuple(out), self._results, strict=True)
         )
 
@@ -264,7 +281,7 @@ def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:
     """Whether writing results could change what is still to be read."""
     for x in given:
         for y in outs:
-            if x is y:  # each element is read before it is written
+            if x is y:  # engines read each element before they write it
                 continue
             if hasattr(x, "ndim") and _may_share_memory(x, y):
                 return True
@@ -312,10 +329,10 @@ def _backend(
             found, view = engines.backend(loan[0]), loan[1]
     if found is not None and not hasattr(found, "lower_slices"):
         found = None
-    if forced and (found is None or forced != found.ENGINE):
-        if forced not in ("array_api", library):
-            raise UnsupportedError(f"engine {forced!r} does not run on {namespace.describe(like)}")
-        found = None
+    if forced in ("numpy", "cupy") and (found is None or forced != found.ENGINE):
+        raise UnsupportedError(f"engine {forced!r} does not run on {namespace.describe(like)}")
+    if forced == "array_api" or (library == "torch" and forced == library):
+        found = None  # others ("loop", "torch.vmap" ...) say how functions of a slice run
     if found is not None:
         refusal = found.slices_why_not(graph, own)
         if refusal is not None:

@@ -65,9 +65,9 @@ def _weights(x: Any, weights: Any) -> Any:
             f"bincount: weights of shape {tuple(weights.shape)} do not broadcast to those of x, "
             f"{tuple(x.shape)}"
         ) from None
-    wide = xp.broadcast_to(weights, tuple(x.shape))
     dtype = array_api.dtype_of(xp, "float64")
-    return wide if wide.dtype == dtype else xp.astype(wide, dtype)
+    weights = weights if weights.dtype == dtype else xp.astype(weights, dtype)
+    return xp.broadcast_to(weights, tuple(x.shape))
 
 
 def _bins(x: Any) -> int:

@@ -90,7 +90,7 @@ class elementwise:
         if not callable(fn):
             raise TypeError(f"elementwise of {type(fn).__name__}: give a function of elements")
         self.fn = fn
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn, updated=())  # its attributes stay its own
         self._call = Slicewise(_name(fn), self._written)
 
     def _written(self, *given: Expression) -> Any:

@@ -188,14 +188,14 @@ def _plan(
                 **common,
             )
             return p, lifted.unchanged
-    own_way = getattr(frontend, "VECTORIZED", "")
+    own_way, what = getattr(frontend, "VECTORIZED", ("", ""))
     if own_way and (forced in ("", own_way) or own_way == "slicewise"):
         try:
             call = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
         except TraceError as error:
             reasons.append(f"{own_way}: {error}")
         else:
-            kernels = ("its library's own operations on all slices at once",)
+            kernels = (what,)
             p = Plan(
                 engine=own_way,
                 kernels=kernels,

@@ -334,7 +334,8 @@ def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
 def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``."""
     xp = namespace.compat(x)
-    dtype = dtype_of(xp, "int64") if weights is None else weights.dtype
+    x = xp.astype(x, dtype_of(xp, "int64"))  # small dtypes would wrap the bins around
+    dtype = x.dtype if weights is None else weights.dtype
     zero, one = (namespace.asarray(n, x, dtype) for n in range(2))
     given = one if weights is None else weights
     found = [xp.sum(xp.where(x == k, given, zero), axis=axes, dtype=dtype) for k in range(bins)]

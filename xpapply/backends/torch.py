@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.autograd import forward_ad
 
 from .. import config
 from ..blocks import boxes
@@ -277,6 +278,20 @@ class Lowered:
         return out
 
 
+def is_wrapped(t: torch.Tensor) -> bool:
+    """Whether a tensor stands for others: inside `torch.func`, or with a forward derivative."""
+    if torch._C._functorch.is_functorch_wrapped_tensor(t):  # type: ignore[attr-defined]
+        return True
+    in_level = forward_ad._current_level >= 0
+    return in_level and forward_ad.unpack_dual(t).tangent is not None  # type: ignore[no-untyped-call]
+
+
+def written(t: torch.Tensor) -> None:
+    """Tell autograd that a tensor was written to: what it has saved of it is no longer so."""
+    if not t.is_inference():
+        torch.autograd.graph.increment_version(t)
+
+
 def slices_lender(tensors: Sequence[torch.Tensor]) -> tuple[str, Any] | str:
     """Who runs functions of slices on the memory of these tensors, and how it sees one.
 
@@ -284,6 +299,10 @@ def slices_lender(tensors: Sequence[torch.Tensor]) -> tuple[str, Any] | str:
     """
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         return "autograd records this call; under torch.no_grad() it runs fused"
+    if any(is_wrapped(t) for t in tensors):
+        return "a transform of torch follows this call"
+    if any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in tensors):
+        return "a subclass of Tensor has a meaning of its own"
     if any(t.dtype == torch.bfloat16 for t in tensors):
         return "neither NumPy nor CuPy has bfloat16"
     if any(t.is_conj() or t.is_neg() or t.layout != torch.strided for t in tensors):

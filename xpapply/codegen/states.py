@@ -31,12 +31,20 @@ _NOWHERE = "9223372036854775807ll"
 
 def size(by: Accumulator) -> int:
     """Bytes of an accumulator's state, rounded up to what memory is allocated for."""
-    at, widest = (1, 1) if by.identity is None else (0, 1)
+    at, widest = (1, 1) if _may_be_nothing(by) else (0, 1)
     for d in by.dtypes:
         n = np.dtype(d).itemsize
         at = -(-at // n) * n + n
         widest = max(widest, n)
     return -(-at // widest) * widest
+
+
+def _may_be_nothing(by: Accumulator) -> bool:
+    """Whether a state may have no numbers yet.
+
+    The identity of a user is what an empty slice gives: it need not be neutral.
+    """
+    return by.identity is None or by.chunk is None
 
 
 class States(Elements):
@@ -52,7 +60,7 @@ class States(Elements):
         """The struct of an accumulator, its identity and how two are combined."""
         by = self.accumulators[k][0][0]
         fields = [f"{TYPES[d]} f{i};" for i, d in enumerate(by.dtypes)]
-        optional = by.identity is None  # there may be no numbers yet
+        optional = _may_be_nothing(by)
         if optional:
             fields.insert(0, "bool has;")
         identity = by.identity if by.identity is not None else (0,) * len(by.dtypes)
@@ -129,11 +137,10 @@ class States(Elements):
 
     def _element_by_element(self, k: int, guarded: bool) -> list[str]:
         """An accumulator without a chunk: each element is a state."""
-        by, args = self.accumulators[k][0]
+        _, args = self.accumulators[k][0]
         lines = [f"State{k} piece{k} = xp_nothing{k}();"]
         inside = [f"State{k} one{k};"]
-        if by.identity is None:
-            inside.append(f"one{k}.has = true;")
+        inside.append(f"one{k}.has = true;")
         known: dict[Any, str] = {}
         for field, a in enumerate(args):
             value = self.element(a, known, inside)

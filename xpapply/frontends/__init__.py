@@ -22,7 +22,7 @@ and may have two more:
 ``vectorized(f, axis, arr, args, kwargs, trusted=...) -> callable``
     ``call(arr, axis)``: the library's own way to run all slices at once; raises `TraceError`.
     `trusted` says that `f` has a graph, so that it is known to be a pure function. Plans call
-    it by the module's `VECTORIZED`.
+    it by the module's `VECTORIZED`: a name, and what runs.
 """
 
 from __future__ import annotations

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..errors import TraceError
 from ..ir.graph import Graph, ShapeDtype
 
-VECTORIZED = "slicewise"
-"""What plans call the way of `vectorized`."""
+VECTORIZED = "slicewise", "one call for all slices"
+"""What plans call the way of `vectorized`, and what runs."""
 
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
@@ -41,6 +43,8 @@ def vectorized(
     """`elementwise` and `reduction`, which take all slices along an axis."""
     if not hasattr(f, "along"):
         raise TraceError(f"{type(f).__name__} takes one slice")
+    if isinstance(arr, np.ma.MaskedArray):
+        raise TraceError("a MaskedArray is a subclass of ndarray with a meaning of its own")
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):
         raise TraceError("with further arguments that are no numbers")
     return lambda x, axis: f.along(axis, x, *args)

@@ -341,7 +341,9 @@ class SliceBuilder:
         """A number."""
         _check_range(value, dtype)
         with np.errstate(over="ignore"):
-            number = np.asarray(value).astype(dtype).item()
+            found = np.asarray(value).astype(dtype)
+        # longdouble's own repr is none of a number
+        number = {"f": float, "c": complex}.get(found.dtype.kind, np.ndarray.item)(found)
         # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
         return self._add("scalar", (), (("value", repr(number)),), ShapeDtype((), dtype))
 

@@ -41,4 +41,4 @@ def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
         row = cupy.arange(rows, dtype="int64").reshape(along)
         given = () if weights is None else (weights,)
         _kernel(weights is not None)(x, row, *given, bins, rows, copies, found)
-        return found.sum(axis=0).reshape(*shape, bins)
+        return (found[0] if copies == 1 else found.sum(axis=0)).reshape(*shape, bins)

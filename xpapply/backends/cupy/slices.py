@@ -333,7 +333,7 @@ def _described(share: Sharing, blocks: int) -> str:
         who = f"{blocks} blocks" if blocks > 1 else "one block"
     how = "held in registers: one read" if share.held else "piece by piece"
     if share.split and blocks > 1:
-        how = "states combined by a second kernel" if share.lanes else how
+        how = "states combined by a second kernel"
     return f"one generated kernel, {who} per slice, {how}"
 
 

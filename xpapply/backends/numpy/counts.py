@@ -37,7 +37,7 @@ def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.
             each = (None,) * rows if given is None else given
             counted = np.stack([np.bincount(v, w, bins) for v, w in zip(flat, each, strict=True)])
         else:
-            flat = flat + np.arange(rows, dtype=np.int64)[:, None] * bins
+            flat = flat.astype(np.int64) + np.arange(rows, dtype=np.int64)[:, None] * bins
             counted = np.bincount(
                 flat.ravel(), None if given is None else given.ravel(), rows * bins
             )

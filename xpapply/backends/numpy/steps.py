@@ -111,8 +111,16 @@ class Program:
             for i in outs:
                 places = [k for k, o in enumerate(self._outs) if o == i and wanted[k]]
                 if places and safe and self._kinds[i] != CONSTANT and len(outs) == 1:
+                    if aliased and self._fills_first(step):
+                        continue
                     found[i] = places[0]
         return found
+
+    def _fills_first(self, step: int) -> bool:
+        """Whether a step writes to all of its result before it has read an input."""
+        args, outs = self._steps[step]
+        chooses = outs[0] < len(self.graph.nodes) and self.graph.nodes[outs[0]].op == "where"
+        return chooses and bool(set(args[:2]) & set(self.inputs))
 
     def _plan_buffers(self) -> dict[int, int]:
         """Which buffer each value lies in; one is used again once what was in it is not needed."""

@@ -31,8 +31,8 @@ from .standin import Recorder, StandIn
 from .trial import HARMLESS_HOOKS, untouched
 from .watch import Watch
 
-VECTORIZED = "torch.vmap"
-"""What plans call the way of `vectorized`."""
+VECTORIZED = "torch.vmap", "torch's own operations on all slices at once"
+"""What plans call the way of `vectorized`, and what runs."""
 
 
 def parts(f: Any) -> Iterator[Any]:
