@@ -120,6 +120,17 @@ static unsigned __shfl_xor_sync(const unsigned, const unsigned word, const int m
   xp_wait(-1000 - mask);
   return found;
 }
+// what a GPU stops at: no access where an address is no multiple of the size
+static bool xp_misaligned;
+template <class T> struct xp_pointer;
+template <class T> struct xp_pointer<T*> {
+  template <class P> static T* to(P* p) {
+    alignas(64) static char nowhere[64];
+    if ((size_t)p % alignof(T) == 0) return (T*)p;
+    xp_misaligned = true;
+    return (T*)nowhere;
+  }
+};
 // all threads go to their next barrier, and on from there: 1 if those are not the same
 static int xp_block(void (*body)(), const unsigned threads, const bool waits) {
   constexpr size_t size = 1 << 16;
@@ -161,12 +172,14 @@ def slice_function(source, name):
 static void xp_body_{kernel}() {{ {kernel}({given}); }}
 extern "C" int run_{kernel}(unsigned columns, unsigned rows, unsigned threads, void** args) {{
   xp_args = args;
+  xp_misaligned = false;
   for (blockIdx.y = 0; blockIdx.y < rows; ++blockIdx.y)
     for (blockIdx.x = 0; blockIdx.x < columns; ++blockIdx.x)
       if (xp_block(xp_body_{kernel}, threads, {waits})) return 1;
-  return 0;
+  return xp_misaligned ? 2 : 0;
 }}""")
-    run = getattr(_library("\n".join([_BLOCKS, source, *entries])), f"run_{name}")
+    checked = re.sub(r"reinterpret_cast<(.*?\*)>\(", r"xp_pointer<\1>::to(", source)
+    run = getattr(_library("\n".join([_BLOCKS, checked, *entries])), f"run_{name}")
     parameters = [p.rpartition(" ")[0] for p in declared[name].split(", ")]
 
     def call(grid, block, args):
@@ -180,6 +193,7 @@ extern "C" int run_{kernel}(unsigned columns, unsigned rows, unsigned threads, v
         (columns, rows), (threads,) = (*grid, 1)[:2], block
         assert threads <= 1024
         assert waits == "false" or threads % 32 == 0
-        assert not run(columns, rows, threads, pointers), "threads wait at different barriers"
+        wrong = run(columns, rows, threads, pointers)
+        assert not wrong, ("threads wait at different barriers", "misaligned addresses")[wrong - 1]
 
     return call
