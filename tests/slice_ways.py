@@ -66,18 +66,21 @@ class Case:
 
 
 def _case(name, dtypes, *numbers):
-    calls = special._calls | {
-        "argmax": special._argmax,
-        "squares": special._squares,
+    calls = special.formulas.calls | {
+        "argmax": special.formulas.argmax_and_max,
+        "squares": special.formulas.squared_diff,
         "extent": extent._call,
         "distance": distance._call,
         "powers": powers._call,
         "threshold": soft_threshold._call,
     }
-    calls |= {f"norm {o}": special._norm_call(special._norm, o, 1) for o in _ORDS}
-    calls |= {f"normalize {o}": special._norm_call(special._normalize, o, 1) for o in _ORDS}
-    calls["complex norm 2"] = special._norm_call(special._norm, "2", 2)
-    calls["complex normalize 1"] = special._norm_call(special._normalize, "1", 2)
+    calls |= {f"norm {o}": special.formulas.norm_call(special.formulas.norm, o, 1) for o in _ORDS}
+    calls |= {
+        f"normalize {o}": special.formulas.norm_call(special.formulas.normalize, o, 1)
+        for o in _ORDS
+    }
+    calls["complex norm 2"] = special.formulas.norm_call(special.formulas.norm, "2", 2)
+    calls["complex normalize 1"] = special.formulas.norm_call(special.formulas.normalize, "1", 2)
     return Case(
         f"{name} of {' '.join(dtypes.split())}", calls[name], tuple(dtypes.split()), numbers
     )

@@ -18,7 +18,7 @@ LEVELS = {
     **dict.fromkeys(("plan", "traced", "arguments", "calls", "slicewise"), 5),
     **dict.fromkeys(("planner", "counting"), 6),
     "apply": 7,
-    **dict.fromkeys(("special", "custom"), 8),
+    **dict.fromkeys(("special", "formulas", "custom"), 8),
     "": 9,  # xpapply/__init__.py
     **dict.fromkeys(("testing", "__main__"), 10),
 }

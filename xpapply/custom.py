@@ -55,7 +55,8 @@ class elementwise:
     fn : callable
         Gets one element per argument and returns one, or a tuple. It may use arithmetic,
         comparisons, ``& | ~``, NumPy's ufuncs, `numpy.where`, `numpy.clip` and ``astype``. It is
-        called once per combination of dtypes, with stand-ins for the elements.
+        called once per combination of dtypes, with stand-ins for the elements: what it captures
+        (closures, globals) stays as it is then. Give what changes as an argument.
 
     Notes
     -----
@@ -136,13 +137,15 @@ class reduction:
     post : callable or None
         Gets what is left (a tuple as one argument) and returns the result, or a tuple.
     identity : number or tuple, optional
-        What an empty slice gives to `post`. Without one empty slices are an error.
+        What an empty slice gives to `post`; it is not combined with anything. Without one empty
+        slices are an error.
 
     Notes
     -----
     Call it with arrays of one library (they broadcast) and numbers, ``axis`` (an integer, a
     tuple, or None for all), ``keepdims`` and ``out``. dtypes are those that NumPy gives the
-    expressions: a sum of int8 is int8 unless `map` casts (``x.astype(int)``).
+    expressions: a sum of int8 is int8 unless `map` casts (``x.astype(int)``). Expressions are
+    written once per combination of dtypes: what they capture stays as it is then.
 
     Raises
     ------

@@ -168,11 +168,12 @@ def moments(dtype: str) -> Accumulator:
 def mean_and_squares(
     count: Value, centre: Value, rest: Value, squares: Value
 ) -> tuple[Value, Value]:
-    """The mean, and the sum of squared differences from it, of `moments`."""
+    """The mean, and the sum of squared differences from it, of `moments`.
+
+    The mean of infinite numbers is NaN here (`centre` has it), that of none is 0.
+    """
     more = rest / np.maximum(count, 1)
-    mean = np.where(np.isfinite(centre), centre + more, centre)
-    mean = np.where(count == 0, math.nan, mean)
-    return mean, np.maximum(squares - rest * more, 0)
+    return centre + more, np.maximum(squares - rest * more, 0)
 
 
 @functools.cache
