@@ -43,11 +43,6 @@ def _sum(x: Value) -> Value:
     return _accumulated(functools.partial(accumulators.simple, "sum"), x)[0]
 
 
-def _shift(top: Any) -> Any:
-    """What the exponents of an accumulator were shifted by."""
-    return np.where(np.isfinite(top), top, 0)
-
-
 def _total(top: Any, at_top: Any, below: Any) -> Any:
     """log of a sum of exponentials, less its shift; `below` counts also where it is small."""
     usual = np.isfinite(top)
@@ -57,7 +52,7 @@ def _total(top: Any, at_top: Any, below: Any) -> Any:
 
 def _logsumexp(a: Value) -> Value:
     found = _accumulated(accumulators.exponentials, _real(a))
-    return _returned(_total(*found) + _shift(found[0]), a)
+    return _returned(_total(*found) + accumulators.shift(found[0]), a)
 
 
 def _signed_logsumexp(a: Value, b: Value) -> tuple[Value, Value]:
@@ -72,7 +67,7 @@ def _signed_logsumexp(a: Value, b: Value) -> tuple[Value, Value]:
     ratio = below / at
     apart = np.log1p(np.where(ratio < -1, -2 - ratio, ratio)) + np.log(np.abs(at))
     whole = at_top + below
-    size = np.where(usual, apart, np.log(np.abs(whole))) + _shift(top)
+    size = np.where(usual, apart, np.log(np.abs(whole))) + accumulators.shift(top)
     sign = np.where(usual, np.sign(1 + ratio) * np.sign(at), np.sign(whole))
     return _returned(size, a, b), _returned(sign, a, b)
 
@@ -87,13 +82,13 @@ def _softmax(x: Value) -> Value:
     top, total = _accumulated(accumulators.exponential_sum, y)
     # NumPy's x - max is NaN for an infinite maximum
     scale = 1 / np.where(np.isfinite(top), total, math.nan)
-    return _returned(np.exp(y - _shift(top)) * scale, x)
+    return _returned(np.exp(y - accumulators.shift(top)) * scale, x)
 
 
 def _log_softmax(x: Value) -> Value:
     y = _real(x)
     found = _accumulated(accumulators.exponentials, y)
-    return _returned((y - _shift(found[0])) - _total(*found), x)
+    return _returned((y - accumulators.shift(found[0])) - _total(*found), x)
 
 
 def _moments(x: Value) -> tuple[Value, ...]:
@@ -210,7 +205,7 @@ def _complex_total(
 def _complex_logsumexp(*given: Value) -> tuple[Value, Value]:
     found = _complex_sums(*given)
     size, angle = _complex_total(*found)
-    return _returned(size + _shift(found[0]), *given), _returned(angle, *given)
+    return _returned(size + accumulators.shift(found[0]), *given), _returned(angle, *given)
 
 
 def _complex_signed_logsumexp(*given: Value) -> tuple[Value, ...]:
@@ -235,7 +230,7 @@ def _complex_log_softmax(re: Value, im: Value) -> tuple[Value, Value]:
     turned = _real(im) - angle
     turns = np.ceil((turned - math.pi) / (2 * math.pi))
     turned = np.where(np.abs(turned) < math.pi, turned, turned - turns * (2 * math.pi))
-    return _returned(_real(re) - _shift(found[0]) - size, re), _returned(turned, im)
+    return _returned(_real(re) - accumulators.shift(found[0]) - size, re), _returned(turned, im)
 
 
 def _complex_mean_var(re: Value, im: Value, correction: Value) -> tuple[Value, ...]:

@@ -82,7 +82,7 @@ def simple(name: str, dtype: str) -> Accumulator:
     return _graphs(name, reduced, [dtype], reduced, [dtype], (_SIMPLE[name][1](dtype),))
 
 
-def _shift(top: Value) -> Any:
+def shift(top: Value) -> Any:
     """What exponents are shifted by: their maximum, if that is a number to subtract."""
     return np.where(np.isfinite(top), top, 0)
 
@@ -100,7 +100,7 @@ def exponentials(dtype: str, weighted: bool = False) -> Accumulator:
     def chunk(x: Value, w: Any = 1) -> tuple[Value, ...]:
         builder = x.builder
         top = builder.reduce("max", x)
-        e = np.exp(x - _shift(top))
+        e = np.exp(x - shift(top))
         if not weighted:  # 1 at the maximum: cheaper to take off than to choose
             ones = np.floor(e)
             return top, builder.reduce("sum", ones), builder.reduce("sum", e - ones)
@@ -114,7 +114,7 @@ def exponentials(dtype: str, weighted: bool = False) -> Accumulator:
         reduce = tops.builder.reduce
         top = reduce("max", tops)
         is_top = tops == top
-        smaller = (at_tops + belows) * np.exp(tops - _shift(top))
+        smaller = (at_tops + belows) * np.exp(tops - shift(top))
         at_top = reduce("sum", np.where(is_top, at_tops, 0))
         return top, at_top, reduce("sum", np.where(is_top, belows, smaller))
 
@@ -128,11 +128,11 @@ def exponential_sum(dtype: str) -> Accumulator:
 
     def chunk(x: Value) -> tuple[Value, ...]:
         top = x.builder.reduce("max", x)
-        return top, x.builder.reduce("sum", np.exp(x - _shift(top)))
+        return top, x.builder.reduce("sum", np.exp(x - shift(top)))
 
     def merge(tops: Value, totals: Value) -> tuple[Value, ...]:
         top = tops.builder.reduce("max", tops)
-        moved = np.where(tops == top, totals, totals * np.exp(tops - _shift(top)))
+        moved = np.where(tops == top, totals, totals * np.exp(tops - shift(top)))
         return top, tops.builder.reduce("sum", moved)
 
     return _graphs("sum of exponentials", chunk, [dtype], merge, [dtype] * 2, (-math.inf, 0))

@@ -199,8 +199,7 @@ class _Conversion:
 
     def softmax(self, x: Expression, attrs: dict[str, Any]) -> Any:
         top, total = self._exponential_sum(x)
-        shift = np.where(np.isfinite(top), top, 0)
-        return np.exp(x - shift) / np.where(np.isfinite(top), total, math.nan)
+        return np.exp(x - accumulators.shift(top)) / np.where(np.isfinite(top), total, math.nan)
 
     def log_softmax(self, x: Any, attrs: dict[str, Any]) -> Any:
         top, total = self._exponential_sum(x)
