@@ -1,5 +1,7 @@
 """What calls of functions of slices share: memory of results, options, what other transforms do."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -205,3 +207,28 @@ def test_bincount_on_a_gpu(cupy, torch, axis, kind):
 def test_what_bincount_refuses(x, options, error, says):
     with pytest.raises(error, match=says):
         special.bincount(np.array(x), **options)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "standardize", "normalize"])
+def test_complex_results_take_no_further_memory(name):
+    rng = np.random.default_rng(0)
+    z = rng.random((20_000, 100)) + 1j * rng.random((20_000, 100))
+    f = getattr(special, name)
+    f(z, axis=1)
+    tracemalloc.start()
+    try:
+        f(z, axis=1)
+        assert tracemalloc.get_traced_memory()[1] < z.nbytes + 16e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_parts_of_complex_arrays_as_out():
+    both = xpapply.elementwise(lambda x: (x, -x))
+    z = np.zeros((3, 4), complex)
+    x = np.arange(12.0).reshape(3, 4)
+    both(x, out=(z.real, z.imag))
+    np.testing.assert_array_equal(z, x - 1j * x)
+    y = np.zeros(20)
+    both(np.arange(10.0), out=(y[:10], y[5:15]))  # these do overlap
+    np.testing.assert_array_equal(y[5:15], -np.arange(10.0))

@@ -285,7 +285,18 @@ def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:
                 continue
             if hasattr(x, "ndim") and _may_share_memory(x, y):
                 return True
-    return len(outs) > 1 and any(_may_share_memory(a, b) for a in outs for b in outs if a is not b)
+    pairs = itertools.combinations(outs, 2)
+    return any(_may_share_memory(a, b) and not _interleaved(a, b) for a, b in pairs)
+
+
+def _interleaved(x: Any, y: Any) -> bool:
+    """Whether two arrays lie between each other, as real and imaginary parts do."""
+    if x.shape != y.shape or not isinstance(x, np.ndarray) or x.strides != y.strides:
+        return False
+    steps = [abs(s) for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
+    apart = abs(x.ctypes.data - y.ctypes.data)
+    fits = x.itemsize <= apart and apart + x.itemsize <= min(steps, default=2 * apart)
+    return fits and all(s % min(steps) == 0 for s in steps)
 
 
 def _may_share_memory(x: Any, y: Any) -> bool:
