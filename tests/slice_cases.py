@@ -189,3 +189,11 @@ def close(got, expected, rtol, atol=0.0):
         allowed = np.broadcast_to(rtol * np.abs(expected.astype(kind)) + atol, off.shape)
     wrong = finite & ~(off <= allowed)
     assert not wrong.any(), (got[wrong], expected[wrong], allowed[wrong])
+
+
+def run(lib, f, *given, **kwargs):
+    """A function on arrays of a library; results as NumPy's."""
+    with lib():
+        own = [lib.array(x) if isinstance(x, np.ndarray) else x for x in given]
+        result = f(*own, **kwargs)
+        return tuple(map(lib.numpy, result)) if isinstance(result, tuple) else lib.numpy(result)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from slice_cases import LIBRARIES, QUICK, arrays, axes_of, close, eps, loop, present, with_axis
+from slice_cases import LIBRARIES, QUICK, arrays, axes_of, close, eps, loop, present, run, with_axis
 
 import xpapply
 from conftest import library
@@ -28,14 +28,6 @@ def any_lib(request):
 @pytest.fixture(params=QUICK, scope="session")
 def lib(request):
     return present(request.param)
-
-
-def run(lib, f, *given, **kwargs):
-    """A function on arrays of a library; results as NumPy's."""
-    with lib():
-        own = [lib.array(x) if isinstance(x, np.ndarray) else x for x in given]
-        result = f(*own, **kwargs)
-        return tuple(map(lib.numpy, result)) if isinstance(result, tuple) else lib.numpy(result)
 
 
 def quiet(f, *args):

@@ -22,6 +22,7 @@ from slice_cases import (
     loop,
     loop_in_place,
     present,
+    run,
     with_axis,
 )
 
@@ -43,16 +44,6 @@ def any_lib(request):
 @pytest.fixture(params=QUICK, scope="session")
 def lib(request):
     return present(request.param)
-
-
-def run(lib, f, *given, **kwargs):
-    """A function on arrays of a library; results as NumPy's."""
-    with lib():
-        own = [lib.array(x) if isinstance(x, np.ndarray) else x for x in given]
-        result = f(*own, **kwargs)
-        if isinstance(result, tuple):
-            return tuple(lib.numpy(y) for y in result)
-        return lib.numpy(result)
 
 
 def floating(dtype):

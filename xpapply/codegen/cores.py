@@ -16,27 +16,21 @@ by its own power of two, so that every finite input keeps its accuracy.
 
 from __future__ import annotations
 
+from .cxx import FLOAT16
+
 LEAST = 4.0
 """A slice whose largest scaled number is smaller would lose bits of `lo`."""
 
-LIBRARY = """
+LIBRARY = (
+    """
 typedef unsigned int u32;
 typedef unsigned long long u64;
 #define XP_FN __device__ __forceinline__
 #define XP_ALL _Pragma("unroll")
 #define XP_WARP 0xffffffffu
-
-struct float16 {
-  unsigned short bits;
-  float16() = default;
-  XP_FN float16(const float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
-  XP_FN operator float() const {
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-    return x;
-  }
-};
-template <typename E, int N> struct alignas(sizeof(E) * N) xp_vector { E a[N]; };
+"""
+    + FLOAT16 % ("XP_FN", "XP_FN")
+    + """template <typename E, int N> struct alignas(sizeof(E) * N) xp_vector { E a[N]; };
 
 // --- elementwise functions that are fast and as accurate as needed ---------------------
 
@@ -256,6 +250,7 @@ XP_FN void xp_tanh(float (&v)[T][4]) {
   }
 }
 """
+)
 
 WGMMA = """
 // Right factors are read from shared memory: blocks of 8 features by 8 terms of 128 bytes each.

@@ -32,6 +32,20 @@ TYPES = {
 }
 """C++ types by dtype; ``float16`` is CuPy's class."""
 
+FLOAT16 = """
+struct float16 {
+  unsigned short bits;
+  float16() = default;
+  %s float16(const float x) { asm("cvt.rn.f16.f32 %%0, %%1;" : "=h"(bits) : "f"(x)); }
+  %s operator float() const {
+    float x;
+    asm("cvt.f32.f16 %%0, %%1;" : "=f"(x) : "h"(bits));
+    return x;
+  }
+};
+"""
+"""The class of float16 where CuPy's is not at hand; ``%`` it by what functions are declared as."""
+
 HELPERS = """
 template <typename T> __device__ __forceinline__ T xpapply_relu(const T x) {
   return x < T(0) ? T(0) : x;

@@ -12,23 +12,16 @@ import numpy as np
 from ..ir.graph import Node
 from ..ir.ops import OPS
 from ..ir.slicewise import SliceGraph, number
-from .cxx import FUNCTIONS, TYPES, literal
+from .cxx import FLOAT16, FUNCTIONS, TYPES, literal
 
-PREAMBLE = """
+PREAMBLE = (
+    """
 #ifdef __CUDACC_RTC__
 #define XP_DEVICE __device__ __forceinline__
 #define XP_UNROLL _Pragma("unroll")
-struct alignas(2) float16 {
-  unsigned short bits;
-  float16() = default;
-  XP_DEVICE float16(const float x) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); }
-  XP_DEVICE operator float() const {
-    float x;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
-    return x;
-  }
-};
-#else
+"""
+    + FLOAT16 % ("XP_DEVICE", "XP_DEVICE")
+    + """#else
 #define XP_DEVICE inline
 #define XP_UNROLL
 #endif
@@ -49,6 +42,7 @@ template <> XP_DEVICE float xp_min<float>(const float a, const float b) {
 #endif
 template <class T, int V> struct alignas(sizeof(T) * V) Pack { T a[V]; };
 """
+)
 """What stands before every kernel."""
 
 

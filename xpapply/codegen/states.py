@@ -139,8 +139,7 @@ class States(Elements):
         """An accumulator without a chunk: each element is a state."""
         _, args = self.accumulators[k][0]
         lines = [f"State{k} piece{k} = xp_nothing{k}();"]
-        inside = [f"State{k} one{k};"]
-        inside.append(f"one{k}.has = true;")
+        inside = [f"State{k} one{k};", f"one{k}.has = true;"]
         known: dict[Any, str] = {}
         for field, a in enumerate(args):
             value = self.element(a, known, inside)
@@ -259,7 +258,7 @@ class _Reductions:
     def __init__(self, graph: SliceGraph) -> None:
         self.graph = graph
         self.names: dict[int, str] = {}
-        self.levels = _levels(graph)
+        self.levels = graph.levels()
         self.depth = max(self.levels, default=0)
 
     def at(self, q: int) -> Iterable[tuple[int, Node, str]]:
@@ -286,7 +285,7 @@ class _Part(_Reductions):
         (by, self._args), _ = states.accumulators[k]
         assert by.chunk is not None
         super().__init__(by.chunk)
-        self._states, self._k, self._by = states, k, by
+        self._states, self._k = states, k
         self._whole = states.shares_each(k)
         count = "n" if self._whole else "have" if guarded else str(states.s.elements)
         for i, n in enumerate(by.chunk.nodes):
@@ -413,12 +412,3 @@ def _halves(n: int) -> Iterable[int]:
     while n > 1:
         n //= 2
         yield n
-
-
-def _levels(graph: SliceGraph) -> list[int]:
-    """For every node how many reductions lie on the longest way to it."""
-    found: list[int] = []
-    for n in graph.nodes:
-        is_reduction = OPS[n.op].kind is Kind.REDUCTION
-        found.append(max((found[a] for a in n.args), default=0) + is_reduction)
-    return found

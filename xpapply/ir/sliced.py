@@ -19,7 +19,7 @@ from . import accumulators
 from .graph import Graph, Node
 from .ops import OPS, Kind
 from .rewrite import MATVEC, expand
-from .slicewise import Accumulator, Expression, SliceBuilder, SliceGraph, number
+from .slicewise import VECTOR, Accumulator, Expression, SliceBuilder, SliceGraph, number
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Conversion:
                 raise _Refused
             self.consts.append(attrs["k"])
             vector = math.prod(n.aval.shape) > 1
-            return self.builder.input(n.aval.dtype, (-2,) if vector else ())
+            return self.builder.input(n.aval.dtype, VECTOR if vector else ())
         if n.op == "scalar":
             return self.builder.scalar(float(attrs["value"]), n.aval.dtype)
         args = [self._operand(a) for a in n.args]

@@ -62,10 +62,11 @@ class SliceGraph:
         return found
 
     def levels(self) -> list[int]:
-        """For every node how many accumulations lie on the longest way to it."""
+        """For every node how many accumulations, or reductions, lie on the longest way to it."""
         found: list[int] = []
         for n in self.nodes:
-            found.append(max((found[a] for a in n.args), default=0) + (n.op == "accumulate"))
+            reduces = n.op == "accumulate" or OPS[n.op].kind is Kind.REDUCTION
+            found.append(max((found[a] for a in n.args), default=0) + reduces)
         return found
 
     def __str__(self) -> str:

@@ -62,8 +62,7 @@ class Dims:
 
 def merged(layout: Layout, in_order: bool) -> Dims:
     """The dims of all arrays together; those of the slice `in_order`, or as memory has them."""
-    operands = [o for o in (*layout.inputs, *layout.outs) if o.strides is not None]
-    strides = list(zip(*(o.strides for o in operands if o.strides is not None), strict=True))
+    strides = list(zip(*(o.strides or () for o in _strided(layout)), strict=True))
 
     def slowest_first(axes: list[int]) -> list[int]:
         return sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0))
@@ -258,8 +257,8 @@ class Run:
         self._inputs = [o.strides is not None for o in layout.inputs]
         self._layout = layout
         self._kernels: dict[bool, Any] = {}
-        self.sharing, self._blocks, self._dims = self._shared(True)
-        self.kernels: tuple[str, ...] = (_described(self.sharing, self._blocks),)
+        share, blocks, _ = self._shared(True)
+        self.kernels: tuple[str, ...] = (_described(share, blocks),)
 
     def _shared(self, aligned: bool) -> tuple[Sharing, int, Dims]:
         layout, graph = self._layout, self._graph
@@ -301,8 +300,8 @@ class Run:
     def _start(self, functions: Any, grid: Any, block: Any, args: tuple, scratch: Any) -> None:
         if scratch is not None:
             size, per_block, blocks = scratch
-            memory = cupy.cuda.alloc(size)
-            args = (*args, memory.ptr, per_block, blocks)
+            memory = cupy.cuda.alloc(size) if size else None  # kept until the kernels have started
+            args = (*args, memory.ptr if memory else 0, per_block, blocks)
         for function in functions:
             function(grid, block, args)
 
@@ -322,7 +321,7 @@ class Run:
             per_block = -(-length // (blocks * step)) * step
             blocks = max(1, -(-length // per_block))
             grid = (*grid, blocks)
-            scratch = (max(16, text.state_bytes * count * blocks), per_block, blocks)
+            scratch = (text.state_bytes * count * blocks, per_block, blocks)
         return functions, grid, (share.threads,), tuple(numbers), scratch
 
 
