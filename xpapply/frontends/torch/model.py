@@ -1,0 +1,153 @@
+"""What is to be known of a module before it runs: its parts, dtype, device, mode, and one slice."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from ... import namespace
+from ...errors import InputError, TraceError, UnsupportedError
+from .. import owner
+from .trial import HARMLESS_HOOKS
+
+
+def parts(f: Any) -> Iterator[Any]:
+    """Everything that a partial or bound method holds on to: functions, modules, arguments."""
+    while f is not None:
+        if isinstance(f, functools.partial):
+            yield from (*f.args, *f.keywords.values())
+            f = f.func
+        else:
+            yield f
+            f = getattr(f, "__self__", None)
+
+
+def modules(f: Any, args: tuple = (), kwargs: dict | None = None) -> list[nn.Module]:
+    """All modules in `f` and its arguments, submodules included."""
+    roots = [p for p in (*parts(f), *args, *(kwargs or {}).values()) if isinstance(p, nn.Module)]
+    return list(dict.fromkeys(m for root in roots for m in root.modules()))
+
+
+def tensors_of(m: nn.Module) -> list[torch.Tensor]:
+    """The module's own parameters and buffers."""
+    return [t for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
+
+
+def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
+    """The dtype that the model computes and returns in: that of its parameters.
+
+    A model without parameters keeps a floating-point input's dtype; others become torch's default.
+    """
+    for m in modules(f):
+        for t in tensors_of(m):
+            if t.is_floating_point():
+                return t.dtype
+    dtype: Any = getattr(torch, slice_dtype, None)
+    return dtype if dtype is not None and dtype.is_floating_point else torch.get_default_dtype()
+
+
+def check_mode(f: Any) -> None:
+    """No engine, nor the loop, has one answer in training mode."""
+    root = owner(f)
+    for name, m in root.named_modules() if isinstance(root, nn.Module) else ():
+        where = f"layer {name!r}, {m}," if name else f"{m}"
+        dropout = isinstance(m, _DropoutNd) and m.p > 0
+        if m.training and (dropout or isinstance(m, _BatchNorm)):
+            raise InputError(
+                f"{where} is in training mode, so its answer depends on chance or on the other "
+                f"slices. Call .eval() on the model first."
+            )
+
+
+def check(f: Any, args: tuple, kwargs: dict) -> None:
+    """Refuse what tracing would get wrong."""
+    check_mode(f)
+    for m in modules(f, args, kwargs):
+        hooks = (*m._forward_pre_hooks.values(), *m._forward_hooks.values())
+        for hook in hooks:
+            if type(hook).__module__ not in HARMLESS_HOOKS:
+                raise TraceError(
+                    f"a forward hook is registered on {type(m).__name__}, so torch itself runs it "
+                    "for every slice; remove the hook to run all slices at once"
+                )
+    if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        raise TraceError("a global module hook is registered; torch itself runs every slice")
+
+
+def device_of(f: Any) -> torch.device:
+    """Where the model's parameters are."""
+    for m in modules(f):
+        for t in tensors_of(m):
+            return t.device
+    return torch.device("cpu")
+
+
+def with_batch_of_one(f: Any) -> Callable[..., Any]:
+    """`f` on a slice; on a batch of one where a slice alone is refused (see `lift`)."""
+
+    def call(v: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return f(v, *args, **kwargs)
+        except (RuntimeError, ValueError, IndexError, TypeError) as first:
+            try:
+                result = f(v[None], *args, **kwargs)
+                several = isinstance(result, (tuple, list))
+                return [r[0] for r in result] if several else result[0]
+            except (RuntimeError, ValueError, IndexError, TypeError):
+                raise first from None
+
+    return call
+
+
+def slice_function(f: Any) -> Callable[..., Any]:
+    """`f` for one slice of any library: NumPy slices become tensors and results arrays."""
+    check_mode(f)
+    inner = with_batch_of_one(f)
+    device = device_of(f)
+
+    def call(v: Any, *args: Any, **kwargs: Any) -> Any:
+        library = namespace.library(v)
+        if library == "torch":
+            return inner(v.to(parameter_dtype(f, str(v.dtype).partition(".")[2])), *args, **kwargs)
+        if library == "cupy":
+            import cupy
+
+            dtype = parameter_dtype(f, v.dtype.name)
+            tensor = torch.utils.dlpack.from_dlpack(v).to(device, dtype)
+            with torch.no_grad():
+                result = inner(tensor, *args, **kwargs)
+            return cupy.from_dlpack(numpy_dtype(result).to(f"cuda:{v.device.id}").detach())
+        if library != "numpy":
+            raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
+        v = np.asarray(v)
+        if v.dtype.kind not in "fiub":
+            raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
+        dtype = parameter_dtype(f, v.dtype.name)
+        native = np.array(v, dtype=v.dtype.newbyteorder("="))
+        small = native.dtype.itemsize == 1
+        if (native.dtype.kind == "u" and not small) or native.dtype.itemsize > 8:
+            native = native.astype(np.float64)  # torch cannot compute with these, or has them not
+        with torch.no_grad():
+            result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
+        return _to_numpy(result)
+
+    return call
+
+
+def _to_numpy(x: Any) -> Any:
+    """What forward returned, for NumPy's loop: tensors as arrays, all else as it is."""
+    if isinstance(x, (tuple, list)):
+        return [_to_numpy(y) for y in x]
+    return numpy_dtype(x).detach().cpu().numpy() if isinstance(x, torch.Tensor) else x
+
+
+def numpy_dtype(t: torch.Tensor) -> torch.Tensor:
+    """bfloat16, which NumPy and CuPy do not have, becomes float32."""
+    return t.float() if t.dtype == torch.bfloat16 else t
