@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
     **dict.fromkeys(("errors", "config", "namespace"), 0),
-    **dict.fromkeys(("ir", "known", "memory"), 1),
+    **dict.fromkeys(("ir", "known", "masked", "memory"), 1),
     **dict.fromkeys(("codegen", "program", "blocks", "extensions", "paths"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, extensions, namespace
+from . import config, extensions, masked, namespace
 from .blocks import MemoryOrder
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
@@ -207,6 +207,8 @@ class AnyLibrary:
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
+        if isinstance(arr, np.ma.MaskedArray):
+            return masked.on_data(self)(arr, axis)
         now = config.current()
         key = (namespace.library(arr), now.engine, now.precision, namespace.place(arr))
         if key not in self._engines:

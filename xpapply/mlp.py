@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import namespace
+from . import masked, namespace
 from .backends import array_api
 from .errors import InputError, UnsupportedError
 from .ir.graph import Builder, Graph, ShapeDtype
@@ -130,6 +130,9 @@ class MLP:
 
     def __call__(self, v: Any) -> Any:
         """The network on one slice of any library, shape (M,)."""
+        return masked.on_data(self._on_slice)(v, 0)
+
+    def _on_slice(self, v: Any, axis: int) -> Any:
         xp = namespace.compat(v)
         v = xp.asarray(v)
         graph = self.lift(ShapeDtype(tuple(v.shape), namespace.dtype_name(v)))
@@ -137,7 +140,7 @@ class MLP:
         if refused:
             raise UnsupportedError(refused)
         lowered = array_api.lower(graph)
-        return lowered(v, 0, lowered.bind(graph.consts, v))
+        return lowered(v, axis, lowered.bind(graph.consts, v))
 
 
 def _floating(x: Any) -> np.ndarray:

@@ -6,13 +6,13 @@ import math
 import sys
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from . import config, engines, frontends, loop, namespace
+from . import config, engines, frontends, loop, masked, namespace
 from .errors import InputError, TraceError, UnsupportedError, warn
 from .frontends.python import Tracing, why_impure
 from .frontends.python.lower import to_graph
@@ -108,6 +108,10 @@ def _plan(
     f: Any, axis: int, arr: Any, args: tuple, kwargs: dict
 ) -> tuple[Plan, Callable[[], bool] | None]:
     """A plan, and how to tell that it still holds (None: not worth remembering)."""
+    if isinstance(arr, np.ma.MaskedArray) and frontends.is_network(f):
+        p, unchanged = _plan(f, axis, np.asarray(arr.data), args, kwargs)
+        assert p._call is not None
+        return replace(p, _call=masked.on_data(p._call)), unchanged
     library = namespace.library(arr)
     assert library is not None
     shape = tuple(arr.shape)
@@ -258,8 +262,6 @@ def _awkward(arr: Any) -> str | None:
     """Why only NumPy's own loop keeps the meaning of this array."""
     if not isinstance(arr, np.ndarray) or type(arr) in (np.ndarray, np.memmap):
         return None
-    if type(arr) is np.ma.MaskedArray:
-        return None  # a network reads the data; NumPy's loop loses the mask as well
     return f"{type(arr).__name__} is a subclass of ndarray with a meaning of its own"
 
 
@@ -354,8 +356,6 @@ def _no_slices_to_trace(arr: Any) -> str | None:
             return f"slices of dtype {arr.dtype}"
     if 0 in arr.shape or arr.ndim < 2:
         return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
-    if type(arr) is np.ma.MaskedArray:
-        return "MaskedArray is a subclass of ndarray with a meaning of its own"
     return _awkward(arr)
 
 

@@ -52,6 +52,11 @@ def find(f: Any) -> ModuleType | None:
     return _serving(kind)
 
 
+def is_network(f: Any) -> bool:
+    """Whether a frontend serves `f` as a function of one slice: a network, as a rule."""
+    return find(f) is not None and not hasattr(owner(f), "along")
+
+
 @functools.lru_cache(maxsize=1024)
 def _serving(callable_type: Any) -> ModuleType | None:
     for cls in callable_type.__mro__:
