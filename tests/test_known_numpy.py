@@ -140,6 +140,8 @@ quantile(v,0.25,method="inverted_cdf") quantile(m,[0.1,0.2],axis=1,keepdims=True
 quantile(v,0.5,weights=k*k,method="inverted_cdf") quantile(v,Q,method="closest_observation")
 polyval(v,s) polyval(v,w) polyval(c,v) polyval(v,k) polyval(u,2) polyval(u,2.5) polyval(u,c)
 ediff1d(v,to_end=s) ediff1d(v,to_begin=9.5) gradient(v) gradient(v,2.0) gradient(v,k) gradient(m)
+lib.stride_tricks.sliding_window_view(v,3) lib.stride_tricks.sliding_window_view(v,2,axis=-1)
+lib.stride_tricks.sliding_window_view(m,(2,1)) lib.stride_tricks.sliding_window_view(m,1,axis=0)
 gradient(m,axis=0) gradient(m,2.0,3.0) gradient(v,edge_order=2) gradient(r,axis=1) trapezoid(v)
 trapezoid(v,k) trapezoid(v,dx=3) trapezoid(v,w) trapezoid(k,w) trapezoid(m,axis=0) average(v)
 average(v,weights=k*k+1) average(v,weights=w) average(k,weights=v) average(m)

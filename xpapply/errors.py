@@ -5,6 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -44,15 +50,70 @@ def warn(message: str) -> None:
     warnings.warn(message, FallbackWarning, stacklevel=level)
 
 
-def user_line() -> str:
-    """Where the user's code is now: "file:line", outside xpapply and the libraries it calls."""
-    frame = sys._getframe(1)
-    while frame is not None:
+_outermost: set[CodeType] = set()
+
+
+def outermost(function: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that calls ``f``: a reason never names a line of who called it."""
+    _outermost.add(function.__code__)  # type: ignore[attr-defined]
+    return function
+
+
+def located(what: str, otherwise: str = "") -> str:
+    """`what`, with the user's line behind it; `otherwise`: the line where ``f`` is left."""
+    line = user_line() or otherwise
+    return f"{what} ({line})" if line else what
+
+
+def user_line(error: BaseException | None = None) -> str:
+    """Where the user's code is now: "file:line", outside xpapply and the libraries it calls.
+
+    "" where none of it runs. Installed packages are the user's as well if ``f`` is in one.
+    `error`: where that was raised instead.
+    """
+    installed = ""
+    for frame, line in _raised_at(error) if error is not None else _called_at():
         path = frame.f_code.co_filename
-        inside = (
-            path.startswith((_HERE, _LIBRARY, "<frozen", "<__array")) or "site-packages" in path
-        )
-        if not inside:
-            return f"{os.path.basename(path)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return "?"
+        if path.startswith((_HERE, _LIBRARY, "<frozen", "<__array")):
+            continue
+        place = f"{os.path.basename(path)}:{line}"
+        if "site-packages" not in path:
+            return place
+        root = str(frame.f_globals.get("__name__")).partition(".")[0]
+        installed = installed if root in _ARRAYS else place
+    return installed
+
+
+def _called_at() -> Iterator[tuple[FrameType, int]]:
+    """The frames within ``f``, the innermost one first."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code not in _outermost:
+        yield frame, frame.f_lineno
+        frame = frame.f_back
+
+
+def _raised_at(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The frames within ``f`` that an exception has passed, the innermost one first."""
+    found: list[tuple[FrameType, int]] = []
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code in _outermost:
+            found.clear()
+        else:
+            found.append((step.tb_frame, step.tb_lineno))
+        step = step.tb_next
+    return found[::-1]
+
+
+_ARRAYS = frozenset(("numpy", "scipy", "cupy", "cupyx", "torch", "sklearn", "array_api_compat"))
+"""Packages whose lines say nothing to a user."""
+
+
+def line_of(f: Any) -> str:
+    """Where a Python function begins: "file:line"; "" for anything else."""
+    while not hasattr(f, "__code__") and (inner := getattr(f, "func", None)) is not None:
+        f = inner
+    code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
+    if not isinstance(code, CodeType) or code.co_filename.startswith(_HERE):
+        return ""
+    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"

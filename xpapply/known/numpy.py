@@ -18,7 +18,7 @@ from . import Known, NoRule, Rows
 from . import numpy_math as maths
 from . import numpy_own as own
 from .numpy_math import bincount_rows
-from .rules import Rule, along, bound, elementwise, leaves, mapped, stacked, table
+from .rules import Rule, along, bound, elementwise, leaves, mapped, shifted, stacked, table
 
 __all__ = ["ROWS", "bincount_rows"]
 
@@ -75,6 +75,13 @@ def shape_only(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     return call(*mapped(lambda x: x.array[0], args), **mapped(lambda x: x.array[0], kwargs))
 
 
+def windows(xp: Any, call: Any, x: Any, window_shape: Any, axis: Any = None, **kwargs: Any) -> Any:
+    """Windows that slide along axes of the slices."""
+    own.constant(window_shape, axis)
+    axis = tuple(range(x.ndim)) if axis is None else axis
+    return Rows(call(x.array, window_shape, axis=shifted(axis, x.ndim), **kwargs))
+
+
 ELEMENTWISE = """around round clip isclose real imag angle sinc i0 fix isneginf isposinf iscomplex
     isreal nan_to_num"""
 REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median argmax argmin cumsum
@@ -118,6 +125,7 @@ def _rows() -> list[Known]:
     each("axis", diff=own.diff, ediff1d=own.ediff1d, gradient=own.gradient, trace=own.trace)
     each("axis", trapezoid=own.trapezoid, average=own.average, lexsort=own.lexsort)
     each("axis", packbits=own.packbits, unpackbits=own.packbits)
+    each("axis", "lib.stride_tricks.", sliding_window_view=windows)
     each("axis", percentile=own.quantile, quantile=own.quantile)
     each("own", nanpercentile=own.nanquantile, nanquantile=own.nanquantile)
     each("own", nanmedian=own.nanmedian)

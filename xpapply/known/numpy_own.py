@@ -122,7 +122,7 @@ def moves(data: str, names: str | None = None) -> Rule:
 
     def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         no_output(kwargs)
-        here = call if xp is np else _of_numpy(call.__name__)
+        here = call if xp is np else _of_numpy(call)
         pieces: list[Any] = []
 
         def number(x: Any) -> Any:
@@ -156,7 +156,10 @@ def moves(data: str, names: str | None = None) -> Rule:
     return rule
 
 
-def _of_numpy(name: str) -> Any:
+def _of_numpy(call: Any) -> Any:
+    if hasattr(call, "of_numpy"):
+        return call.of_numpy
+    name = call.__name__
     return next(getattr(m, name) for m in (np, np.fft, np.linalg) if hasattr(m, name))
 
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import TraceError
+from ...errors import TraceError, line_of, outermost
 from ...paths import FILTERS, Path, Ref
 from .purity import impure
 from .python import real
@@ -52,6 +52,7 @@ class Tracing:
         self.catches = False
         """Whether `f` catches exceptions."""
 
+    @outermost
     def __call__(self, f: Any, v: Any) -> tuple[Path, Any]:
         """The path of the slice `v`, and the result of ``f`` for it.
 
@@ -62,7 +63,7 @@ class Tracing:
         """
         started = time.perf_counter()
         states = _random_states()
-        recorder = Recorder(self._library)
+        recorder = Recorder(self._library, line_of(f))
         stage = Stage(recorder, self.watch, self._models)
         recorder.stage = stage
         f = stage.substitute(f)

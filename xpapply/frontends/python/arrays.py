@@ -13,7 +13,7 @@ from ...errors import TraceError
 from ...known import Rows, basic, find
 from ...known.rules import ufunc_row
 from . import ragged
-from .tracer import Recorder, Traced, Tracer, must, tracers, values
+from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
 
 # --- arrays from lists ----------------------------------------------------------------------
 
@@ -27,10 +27,11 @@ def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:
     found = list(tracers(tree))
     if not found:
         return np.asanyarray(tree, dtype)
+    if any(not isinstance(t, Tracer) for t in found):
+        # what NumPy makes an array of by asking for one, such as a tensor
+        return as_array(recorder, replaced(lambda t: t.as_numpy(), tree), dtype)
     if not isinstance(tree, (list, tuple)):
         raise recorder.refuse(f"an array is made of a {type(tree).__name__}")
-    if any(not isinstance(t, Tracer) for t in found):
-        raise recorder.refuse("an array is made of tensors")
     real = recorder.real(lambda: np.asanyarray(values(tree), dtype))
     for x in found:
         fits(x, real.dtype)

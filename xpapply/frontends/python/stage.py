@@ -21,6 +21,7 @@ import numpy as np
 
 from ...known import basic, find
 from . import arrays, python
+from .indexers import Indexer, is_indexer
 from .purity import catches, impure, own_names
 from .substitutes import (
     PLAIN,
@@ -336,6 +337,8 @@ class Stage:
             return self._vectorize(x)
         if isinstance(x, np.poly1d):
             return self._poly1d(self.substitute(x.coeffs))
+        if is_indexer(x):
+            return Indexer(self, x, name)
         if "torch" in roots:
             from . import tensors
 
@@ -449,14 +452,14 @@ class Stage:
         name = getattr(function, "__name__", "")
         found = list(tracers((args, kwargs)))
         args, kwargs = real_arguments(args), real_arguments(kwargs)
+        if name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
+            return self._asarray(name, *args, **kwargs)
         if any(not isinstance(t, Tracer) for t in found):
             if self.recorder.library == "torch" and "array_api_compat" in function.__module__:
                 from . import tensors
 
                 return tensors.call(self.recorder, function, args, kwargs)
             raise self.recorder.refuse(f"{name} of a tensor")
-        if name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
-            return self._asarray(name, *args, **kwargs)
         if found:
             if isinstance(function, type):
                 if any(t.ref is not None for t in found):

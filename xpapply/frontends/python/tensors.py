@@ -34,6 +34,9 @@ class Tensor(Traced):
     def __init__(self, recorder: Recorder, value: Any, ref: Any) -> None:
         self.recorder, self.value, self.ref = recorder, value, ref
 
+    def as_numpy(self) -> Any:
+        return to_numpy(self)
+
     @classmethod
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -312,8 +315,8 @@ class Model(Forbidden):
         )
 
     def __getattr__(self, name: str) -> Any:
-        if name == "eval" and not self.__xpapply_real__.training:
-            return lambda: self
+        if name in _STAY and self._stays(name):
+            return lambda *args, **kwargs: self._moved(name, args, kwargs)
         if name in ("forward", "predict"):
             method = getattr(type(self.__xpapply_real__), name)
             owner = self
@@ -327,6 +330,69 @@ class Model(Forbidden):
             self._xp_stage.watch.add(_frontend().watch(self.__xpapply_real__, (), {}))
             return self._xp_stage.substitute(value, f"{self._xp_name}.{name}")
         return super().__getattr__(name)
+
+    def _stays(self, name: str) -> bool:
+        module = self.__xpapply_real__
+        if name in ("eval", "train"):
+            return not module.training
+        return same_slot_of(module, name)
+
+    def _moved(self, name: str, args: tuple, kwargs: dict) -> Any:
+        """``net.to(device)`` and the like, if the network is there already."""
+        stage, module, torch = self._xp_stage, self.__xpapply_real__, _torch()
+        stage.watch.add(_frontend().watch(module, (), {}))
+        if name == "train" and (args or kwargs.get("mode", True)) not in (False, (False,)):
+            raise stage.recorder.refuse(f"it puts {self._xp_name} into training mode")
+        if name in ("eval", "train"):
+            return self
+        tensors = [*module.parameters(), *module.buffers()]
+        if name == "requires_grad_":
+            wanted = bool(args[0] if args else kwargs.get("requires_grad", True))
+            same = all(t.requires_grad == wanted for t in module.parameters())
+        else:
+            device, dtype = _destination(torch, name, args, kwargs)
+            same = all(t.device == device for t in tensors) if device is not None else True
+            floats = [t for t in tensors if t.is_floating_point() or t.is_complex()]
+            same = same and (dtype is None or all(t.dtype == dtype for t in floats))
+        if not same:
+            raise stage.recorder.refuse(f"it changes {self._xp_name} by .{name}()")
+        return self
+
+
+_STAY = frozenset("eval train to cpu cuda float double half bfloat16 requires_grad_".split())
+"""Methods of a network that return it as it is, if there is nothing to change."""
+
+
+def same_slot_of(module: Any, name: str) -> bool:
+    """Whether a network has the method that torch gives it."""
+    return getattr(type(module), name) is getattr(_torch().nn.Module, name)
+
+
+def _destination(torch: Any, name: str, args: tuple, kwargs: dict) -> tuple[Any, Any]:
+    """Device and dtype that a method of a network asks for."""
+    dtypes = {"float": torch.float32, "double": torch.float64}
+    dtypes |= {"half": torch.float16, "bfloat16": torch.bfloat16}
+    if name in dtypes:
+        return None, dtypes[name]
+    if name == "to":
+        like = args[0] if args else kwargs.get("tensor")
+        if isinstance(like, torch.Tensor):
+            return like.device, like.dtype
+        given = dict(zip(("device", "dtype"), args, strict=False)) | kwargs
+        if isinstance(given.get("device"), torch.dtype):
+            given["dtype"] = given.pop("device")
+        device = given.get("device")
+        return device if device is None else _device(torch, device), given.get("dtype")
+    index = args[0] if args else kwargs.get("device")
+    return _device(torch, name if index is None or name == "cpu" else index), None
+
+
+def _device(torch: Any, device: Any) -> Any:
+    """A device, the current one where no number is given."""
+    found = torch.device("cuda", device) if type(device) is int else torch.device(device)
+    if found.type == "cuda" and found.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return found
 
 
 class _Run:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import TraceError, user_line
+from ...errors import TraceError, located, user_line
 from ...known import Known, NoRule, Rows, basic
 from ...known.ragged import Ragged
 from ...known.rules import ufunc_row
@@ -34,8 +34,10 @@ _EPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23, "complex64": 2*
 class Recorder:
     """Writes down one run of ``f``."""
 
-    def __init__(self, library: str = "numpy") -> None:
+    def __init__(self, library: str = "numpy", home: str = "") -> None:
         self.library = library
+        self.home = home
+        """Where ``f`` begins: the line of what happens after it has returned."""
         self.steps: list[Call | Decision] = []
         self.calls = 0
         self.refused: TraceError | None = None
@@ -52,10 +54,8 @@ class Recorder:
 
     def refuse(self, what: str) -> TraceError:
         """The error to raise; remembered, since ``f`` may catch it."""
-        if what.endswith(")") and ".py:" in what:
-            error = TraceError(what)
-        else:
-            error = TraceError(f"{what} ({user_line()})")
+        has_line = what.endswith(")") and ".py:" in what
+        error = TraceError(what if has_line else located(what, self.home))
         if self.refused is None:
             self.refused = error
         return error
@@ -99,7 +99,7 @@ class Recorder:
             row,
             refs(args),
             refs(kwargs),
-            user_line(),
+            user_line() or self.home,
             errstate,
             self.quiet,
             np.shape(real) if array else (),
@@ -146,7 +146,8 @@ class Recorder:
     def raised(self, error: Exception, *, decided: bool = False) -> None:
         """From here on the slice is left to ``f``; what it does then is only looked at."""
         if self.left is None:
-            why = f"it raises {type(error).__name__}: {error} ({user_line()})"
+            why = f"it raises {type(error).__name__}: {error}"
+            why = located(why, user_line(error) or self.home)
             self.left = (len(self.steps), Off(why, decided))
 
     def ask(self, tracer: Tracer, value: Any) -> Any:
@@ -154,7 +155,7 @@ class Recorder:
         if tracer.ref is not None:
             if self.left is not None:
                 raise self.refuse(f"{self.left[1].why}, and decides by the data then")
-            self.steps.append(Decision(tracer.ref, value, user_line()))
+            self.steps.append(Decision(tracer.ref, value, user_line() or self.home))
             if len(self.steps) >= MOST_STEPS:
                 raise self.refuse(f"more than {len(self.steps):,} operations")
         return value
@@ -286,17 +287,18 @@ def tracers(tree: Any) -> Iterator[Any]:
         yield from tracers((tree.start, tree.stop, tree.step))
 
 
-def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
+def replaced(function: Callable[[Any], Any], tree: Any) -> Any:
+    """Arguments with another thing for each tracer."""
     if isinstance(tree, Traced):
         return function(tree)
     if isinstance(tree, tuple):
         if hasattr(tree, "_make"):
-            return type(tree)._make(_mapped(function, x) for x in tree)  # type: ignore[attr-defined]
-        return tuple(_mapped(function, x) for x in tree)
+            return type(tree)._make(replaced(function, x) for x in tree)  # type: ignore[attr-defined]
+        return tuple(replaced(function, x) for x in tree)
     if isinstance(tree, list):
-        return [_mapped(function, x) for x in tree]
+        return [replaced(function, x) for x in tree]
     if isinstance(tree, dict):
-        return {k: _mapped(function, x) for k, x in tree.items()}
+        return {k: replaced(function, x) for k, x in tree.items()}
     if hasattr(tree, "__xpapply_real__"):
         if type(tree).__name__ == "Object":
             raise tree._xp_stage.recorder.refuse(f"{tree._xp_name} goes into a library's function")
@@ -306,12 +308,12 @@ def _mapped(function: Callable[[Any], Any], tree: Any) -> Any:
 
 def values(tree: Any) -> Any:
     """Arguments with real values."""
-    return _mapped(lambda t: t.value, tree)
+    return replaced(lambda t: t.value, tree)
 
 
 def refs(tree: Any) -> Any:
     """Arguments with a `Ref` for what depends on the slice."""
-    return _mapped(lambda t: t.value if t.ref is None else t.ref, tree)
+    return replaced(lambda t: t.value if t.ref is None else t.ref, tree)
 
 
 def twice(tree: Any) -> Any:
@@ -326,7 +328,7 @@ def twice(tree: Any) -> Any:
             return Rows(np.stack([t.value, t.value]))
         return Rows(t.value[None].expand(2, *t.value.shape).clone())
 
-    return _mapped(both, tree)
+    return replaced(both, tree)
 
 
 def differs(got: Any, real: Any) -> str:
@@ -363,6 +365,10 @@ class Traced:
     recorder: Recorder
     value: Any
     ref: Ref | None
+
+    def as_numpy(self) -> Any:
+        """The array that NumPy makes of it."""
+        return self
 
 
 def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...errors import InputError, TraceError
+from ...errors import InputError, TraceError, outermost
 from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from .batched import VECTORIZED as VECTORIZED
@@ -130,6 +130,7 @@ def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched
     return once
 
 
+@outermost
 def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
     recorder = Recorder(Builder())
     x = recorder.builder.input(aval)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...errors import InputError, TraceError, user_line
+from ...errors import InputError, TraceError, located
 from ...ir.graph import Builder, Value
 from ...ir.ops import OPS, Kind
 from ...ir.rewrite import MATVEC
@@ -43,7 +43,7 @@ class Recorder:
         try:
             name = _IR_DTYPES[dtype]
         except KeyError:
-            raise TraceError(f"{dtype} values inside a network ({user_line()})") from None
+            raise TraceError(located(f"{dtype} values inside a network")) from None
         return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
 
     def number(self, x: float, dtype: torch.dtype) -> Value:
@@ -51,7 +51,7 @@ class Recorder:
         if dtype == torch.int64:
             return self.builder.scalar(x, "int64")
         if dtype not in _IR_DTYPES:
-            raise TraceError(f"{dtype} values inside a network ({user_line()})")
+            raise TraceError(located(f"{dtype} values inside a network"))
         return self.builder.scalar(x, _IR_DTYPES[dtype])
 
     def round(self, x: Value, dtype: torch.dtype) -> Value:
@@ -67,7 +67,7 @@ class Recorder:
             x = torch.as_tensor(x, dtype=dtype)
         dtype = dtype or x.dtype
         if dtype not in _IR_DTYPES:
-            raise TraceError(f"a constant of {x.dtype} ({user_line()})")
+            raise TraceError(located(f"a constant of {x.dtype}"))
         array = self._arrays.get((id(x), dtype))
         if array is None:
             wide = x.detach().to(dtype).to(getattr(torch, _IR_DTYPES[dtype]))
@@ -162,8 +162,9 @@ def _first(items: Any) -> Any:
 def _refuse(name: str) -> Callable[..., Any]:
     def method(self: StandIn, *args: Any, **kwargs: Any) -> Any:
         raise TraceError(
-            f"{name} needs the numbers of the slice: a branch or a value that depends on data "
-            f"({user_line()})"
+            located(
+                f"{name} needs the numbers of the slice: a branch or a value that depends on data"
+            )
         )
 
     return method
@@ -234,24 +235,24 @@ def _call(x: StandIn, name: str, args: tuple, kwargs: dict) -> Any:
         name = name[1:]
     name = _PLAIN.get(name, name)
     if kwargs.get("out") is not None:
-        raise TraceError(f"{name}(out=...) ({user_line()})")
+        raise TraceError(located(f"{name}(out=...)"))
     rule = _RULES.get(name) or _rows().get(name)
     if rule is None:
-        raise TraceError(f"torch's {name} has no row in the table ({user_line()})")
+        raise TraceError(located(f"torch's {name} has no row in the table"))
     try:
         bound = inspect.signature(rule).bind(x.recorder, *args, **kwargs)
     except TypeError as error:
-        raise TraceError(f"{name}: {error} ({user_line()})") from None
+        raise TraceError(located(f"{name}: {error}")) from None
     try:
         result = rule(*bound.args, **bound.kwargs)
     except TraceError as error:
         if "(" in str(error) and ".py:" in str(error):
             raise
-        raise TraceError(f"{error} ({user_line()})") from None
+        raise TraceError(located(str(error))) from None
     if in_place:
         target = args[0]
         if not isinstance(target, StandIn) or target.viewed or result.shape != target.shape:
-            raise TraceError(f"{name}_ writes into memory that is shared ({user_line()})")
+            raise TraceError(located(f"{name}_ writes into memory that is shared"))
         target.value, target.dtype = target.recorder.cast(result.value, target.dtype), target.dtype
         return target
     return result

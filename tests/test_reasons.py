@@ -1,0 +1,95 @@
+"""The line in a reason is a line of the function, never of who called it."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+import xpapply
+from conftest import library
+
+A = np.random.default_rng(0).random((50, 12))
+FILE = "test_reasons.py"
+
+
+def returns_text(v):
+    w = v + 1
+    return str(w.sum())
+
+
+def returns_a_set(v):
+    return {v.sum()}
+
+
+def reads_memory(v):
+    w = v * 2
+    return np.lib.stride_tricks.as_strided(w, (2, 2), (8, 8)).sum()
+
+
+def raises_for_all(v):
+    w = v[:0]
+    return w.max()
+
+
+def fits(v):
+    return optimize.curve_fit(lambda x, a: a * x, np.arange(12.0), v)[0]
+
+
+def returns_objects(v):
+    return np.array([v.sum(), None])
+
+
+def opens(v):
+    with open("nothing") as file:
+        return v.sum() + len(file.read())
+
+
+@pytest.mark.parametrize(
+    "f",
+    [returns_text, returns_a_set, reads_memory, fits, returns_objects, opens],
+    ids=lambda f: f.__name__,
+)
+def test_the_line_is_in_the_function(f):
+    with warnings.catch_warnings(), xpapply.options(fallback="silent"):
+        warnings.simplefilter("ignore")
+        try:
+            plan = xpapply.explain(f, -1, A)
+        except FileNotFoundError:
+            return
+    assert not plan.vectorized
+    first = f.__code__.co_firstlineno
+    lines = [int(n) for why in plan.reasons for n in re.findall(rf"{FILE}:(\d+)", why)]
+    assert lines, plan.reasons
+    assert all(first <= n <= first + 4 for n in lines), plan.reasons
+
+
+def test_the_line_of_an_exception():
+    plan = xpapply.explain(raises_for_all, -1, A)
+    assert not plan.vectorized
+    line = raises_for_all.__code__.co_firstlineno + 2
+    assert plan.reasons[0].endswith(f"({FILE}:{line})")
+
+
+def test_a_library_function_has_no_line():
+    plan = xpapply.explain(np.poly, -1, A)
+    assert not plan.vectorized
+    assert FILE not in "; ".join(plan.reasons)
+    assert "(?)" not in "; ".join(plan.reasons)
+
+
+def test_the_line_is_in_the_module():
+    torch = library("torch")
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    net = Net().eval()
+    plan = xpapply.explain(net, -1, A.astype(np.float32))
+    reasons = "; ".join(plan.reasons)
+    first = Net.forward.__code__.co_firstlineno
+    assert f"{FILE}:{first + 1}" in reasons
+    lstm = xpapply.explain(torch.nn.LSTMCell(12, 3).eval(), -1, A.astype(np.float32))
+    assert FILE not in "; ".join(lstm.reasons)
