@@ -12,7 +12,9 @@ from dataclasses import fields
 from importlib import metadata
 from importlib.util import find_spec
 
-from . import __version__, backends, config, frontends
+from . import __version__, config, frontends
+from .engines import names as engine_names
+from .errors import InputError
 
 _LIBRARIES = ("numpy", "array_api_compat", "cupy", "torch", "jax", "dask", "scipy", "sklearn")
 """Import names, of which a bug report wants the versions."""
@@ -46,10 +48,10 @@ def engines() -> dict[str, str]:
         By the name that `Plan.engine` shows.
     """
     found = {"loop": "always", "array_api": "any array of the array API standard"}
-    for module in pkgutil.iter_modules(backends.__path__):
-        if module.name not in found and not module.name.startswith("_"):
-            here = find_spec(module.name) is not None
-            found[module.name] = "library installed" if here else "library not installed"
+    for name in engine_names():
+        if name not in found and name not in frontends.OWN_WAYS:
+            here = find_spec(name) is not None
+            found[name] = "library installed" if here else "library not installed"
     return found
 
 
@@ -64,9 +66,13 @@ def report() -> str:
     lines += [(f"engine {name}", text) for name, text in engines().items()]
     served = (m.name for m in pkgutil.iter_modules(frontends.__path__))
     lines.append(("frontends", ", ".join(name for name in served if not name.startswith("_"))))
-    current = config.current()
-    chosen = (f"{f.name}={getattr(current, f.name)!r}" for f in fields(current))
-    lines.append(("options", ", ".join(chosen)))
+    try:
+        current = config.current()
+    except InputError as error:  # of the environment, which a report should show
+        lines.append(("options", str(error)))
+    else:
+        chosen = (f"{f.name}={getattr(current, f.name)!r}" for f in fields(current))
+        lines.append(("options", ", ".join(chosen)))
     return "\n".join(f"{name:18}{text}" for name, text in lines)
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import frontends, namespace, planner
+from . import frontends, loop, namespace, planner
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .plan import Plan
 
+_MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
 
-def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+
+def apply_along_axis(
+    f: Callable[..., Any] = _MISSING,
+    /,
+    axis: int = _MISSING,
+    arr: Any = _MISSING,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """Apply a function to the 1-D slices of an array along an axis.
 
     A drop-in for `numpy.apply_along_axis` and `cupy.apply_along_axis`: the same
@@ -25,6 +35,7 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
     f : callable (M,) -> (Nj...)
         A function of one slice: a trained ``torch.nn.Module`` (or a method of
         one, or a `functools.partial`), an `xpapply.MLP`, any Python function.
+        As a keyword it is ``f``, or ``func1d`` as in NumPy and CuPy.
     axis : int
         The axis that the slices run along.
     arr : array_like (Ni..., M, Nk...)
@@ -43,6 +54,8 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
     ------
     numpy.exceptions.AxisError
         If `axis` is out of range.
+    TypeError
+        If `f` is no function or `axis` no integer, with what was found.
     ValueError
         If any other dimension has length 0, as NumPy does.
     InputError
@@ -50,6 +63,8 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
         BatchNorm), or with arguments on another device.
     UnsupportedError
         Under ``options(fallback="raise")``, if only the loop could run.
+    Exception
+        What `f` raises, with a note (`BaseException.add_note`) that says at which slice.
 
     Warns
     -----
@@ -81,21 +96,30 @@ def apply_along_axis(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **k
         result = planner.again(f, axis, arr)
         if result is not None:
             return result
+    if f is _MISSING or not callable(f) or "func1d" in kwargs:
+        return apply_along_axis(*_by_name(f, axis, arr, args, kwargs), **kwargs)
     if type(arr) is np.ndarray and type(axis) is int and frontend is None:
         ndim = arr.ndim
         if not -ndim <= axis < ndim:
-            return np.apply_along_axis(f, axis, arr, *args, **kwargs)  # raises
+            namespace.normalize_axis_index(axis, ndim)  # raises
         return planner.python_function(f, axis % ndim, arr, args, kwargs)
     if frontend is None and namespace.library(arr) in (None, "numpy"):
         return _unusual(f, axis, arr, args, kwargs)
-    arr, axis = _look(axis, arr)
+    arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
         planner.announce(f, p)
     return p(arr, axis)
 
 
-def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Plan:
+def explain(
+    f: Callable[..., Any] = _MISSING,
+    /,
+    axis: int = _MISSING,
+    arr: Any = _MISSING,
+    *args: Any,
+    **kwargs: Any,
+) -> Plan:
     """What ``apply_along_axis(f, axis, arr, *args, **kwargs)`` would run, and why.
 
     Parameters
@@ -112,7 +136,7 @@ def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: An
 
     Raises
     ------
-    InputError, ValueError
+    InputError, TypeError, ValueError
         Where `apply_along_axis` would raise them.
 
     Examples
@@ -127,7 +151,9 @@ def explain(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: An
     >>> xpapply.explain(set, -1, np.zeros((10, 8))).reasons
     ('the hash of a value that depends on the slice (...)',)
     """
-    arr, axis = _look(axis, arr)
+    if f is _MISSING or not callable(f) or "func1d" in kwargs:
+        return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
+    arr, axis = _look(f, axis, arr)
     return planner.plan(f, axis, arr, args, kwargs)
 
 
@@ -163,6 +189,8 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     %2: float64[1] = einsum %1 %0 subscripts=nm,m->n
     return %2
     """
+    if not callable(f):
+        raise TypeError(_no_function(f))
     frontend = frontends.find(f)
     if frontend is None:
         return planner.function_graph(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)))
@@ -221,20 +249,79 @@ def _dtype_name(dtype: Any) -> str:
     return name if name == "bfloat16" or "torch" in str(dtype) else np.dtype(dtype).name
 
 
-def _look(axis: int, arr: Any) -> tuple[Any, int]:
+def _look(f: Any, axis: int, arr: Any) -> tuple[Any, int]:
+    _check_order(f, axis, arr)
     if namespace.library(arr) is None or isinstance(arr, np.generic):
         arr = np.asanyarray(arr)
     return arr, namespace.normalize_axis_index(axis, arr.ndim)
 
 
 def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """A Python function on lists, subclasses of ndarray, or along an axis that is no integer."""
+    """A Python function on lists, subclasses of ndarray, or along an axis that is no int."""
+    _check_order(f, axis, arr)
     array = np.asanyarray(arr)
+    axis = namespace.normalize_axis_index(axis, array.ndim)
     if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
-        try:
-            axis = namespace.normalize_axis_index(axis, array.ndim)
-        except TypeError:
-            pass
-        else:
-            return planner.python_function(f, int(axis), array, args, kwargs)
-    return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+        return planner.python_function(f, axis, array, args, kwargs)
+    return loop.apply(f, axis, arr, args, kwargs)
+
+
+# --- what a call gave by other names, or in another order ---------------------------------
+
+_ORDER = "the order is f, axis, arr"
+
+
+def _by_name(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> tuple[Any, ...]:
+    """The arguments of a call that names `f`, which is taken from `kwargs`.
+
+    As in NumPy, ``apply_along_axis(g, 0, arr, f=1)`` is for ``g(v, f=1)``, and so is
+    ``apply_along_axis(func1d=g, axis=0, arr=arr, f=1)``.
+    """
+    if f is not _MISSING:
+        if "func1d" in kwargs:
+            raise TypeError("f is given twice: by position and as func1d=")
+        raise TypeError(_no_function(f, axis, arr))
+    for name in ("func1d", "f"):
+        if name in kwargs:
+            f = kwargs.pop(name)
+            break
+    _check_order(f, axis, arr)
+    if not callable(f):
+        raise TypeError(_no_function(f, axis, arr))
+    return f, axis, arr, *args
+
+
+def _check_order(f: Any, axis: Any, arr: Any) -> None:
+    """Raise `TypeError` where an argument is missing, or stands in the place of another one."""
+    missing = [n for n, x in (("f", f), ("axis", axis), ("arr", arr)) if x is _MISSING]
+    if missing:
+        raise TypeError(f"{_ORDER}; missing: {', '.join(missing)}")
+    swapped = callable(axis) or (hasattr(axis, "shape") and isinstance(arr, (int, np.integer)))
+    no_array = callable(arr) and not hasattr(arr, "__array__") and namespace.library(arr) is None
+    if swapped or no_array:
+        raise TypeError(f"{_ORDER}; found axis={_shown(axis)}, arr={_shown(arr)}")
+
+
+def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
+    """What is wrong with `f`, and what to do."""
+    text = f"f is no function: found {_shown(f)}"
+    if callable(axis) or callable(arr):
+        return f"{text}; {_ORDER}"
+    if isinstance(f, str) and callable(getattr(np, f, None)):
+        return f"{text}. Pass the function itself: np.{f}"
+    if isinstance(f, (int, float, complex)) or namespace.library(f) is not None:
+        return f"{text}. Pass the function itself, not what it returns"
+    return text
+
+
+def _shown(x: Any) -> str:
+    """`x` in a message: arrays by shape, others by their name or class."""
+    if hasattr(x, "shape"):
+        return namespace.describe(x)
+    if x is None or isinstance(x, (str, int, float, complex)):
+        return repr(x)
+    if isinstance(x, (list, tuple, dict, set)):
+        return f"a {type(x).__name__} of {len(x)}"
+    if callable(x):
+        return f"the function {planner.name_of(x)}"
+    return f"an object of class {type(x).__qualname__}"

@@ -329,6 +329,7 @@ def _backend(
     library = namespace.library(like)
     assert library is not None
     forced = config.current().engine
+    engines.check_name(forced)
     found, view = engines.backend(library), None
     reasons: list[str] = []
     if found is not None and hasattr(found, "slices_lender"):

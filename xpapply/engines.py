@@ -7,6 +7,8 @@ tensors to CuPy's kernels, NumPy arrays to torch's products.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import pkgutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
@@ -14,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, extensions, masked, namespace
+from . import backends, config, extensions, frontends, masked, namespace
 from .blocks import MemoryOrder
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
@@ -24,6 +26,21 @@ from .memory import Limited
 def backend(library: str) -> ModuleType | None:
     """The backend that serves a library's arrays, or None."""
     return extensions.find("backends", library)
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """The engines that there are, here and by entry points, whether or not they are installed."""
+    found = ["loop", "array_api"]
+    found += [m.name for m in pkgutil.iter_modules(backends.__path__) if m.name[0] != "_"]
+    found += [e.name for e in importlib.metadata.entry_points(group="xpapply.backends")]
+    return (*dict.fromkeys(found), *frontends.OWN_WAYS)
+
+
+def check_name(forced: str, own_way: str = "") -> None:
+    """Raise `UnsupportedError` for an engine that does not exist; `own_way` is a frontend's."""
+    if forced and forced != own_way and forced not in names():
+        raise UnsupportedError(f"no engine {forced!r}: there are {', '.join(names())}")
 
 
 @functools.lru_cache(maxsize=256)

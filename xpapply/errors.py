@@ -50,6 +50,12 @@ def warn(message: str) -> None:
     warnings.warn(message, FallbackWarning, stacklevel=level)
 
 
+def add_note(error: BaseException, text: str) -> None:
+    """Add a note to an exception, once: it may pass by several places that know it."""
+    if text not in getattr(error, "__notes__", ()):
+        error.add_note(text)
+
+
 _outermost: set[CodeType] = set()
 
 

@@ -4,17 +4,22 @@ It is the fallback for every `f` that no engine can run at once, and the oracle
 of every parity test. NumPy's and CuPy's own loops are the definition on their
 arrays, so they are called, not copied; any other library gets the same
 contract here.
+
+What `f` raises passes through as it is, with a note that says at which slice. To know that costs
+nothing while all goes well: NumPy's and CuPy's loops are asked when they have been left.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from . import namespace
+from .errors import add_note
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
 
@@ -23,12 +28,71 @@ def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
     """``f(slice, *args, **kwargs)`` for every slice of `arr` along `axis`."""
     library = namespace.library(arr)
     if library is None or library == "numpy":
-        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
-    if library == "cupy":
+        its_own: Any = np.apply_along_axis
+    elif library == "cupy":
         import cupy
 
-        return cupy.apply_along_axis(f, axis, arr, *args, **kwargs)
-    return _apply(f, axis, arr, args, kwargs)
+        its_own = cupy.apply_along_axis
+    else:
+        return _apply(f, axis, arr, args, kwargs)
+    try:
+        return its_own(f, axis, arr, *args, **kwargs)
+    except Exception as error:
+        _note_where_it_was(error)
+        raise
+
+
+_OTHER_SHAPE = r"could not broadcast input array from shape (\(.*\)) into shape \(.*\)"
+
+
+def note(error: BaseException, index: tuple[int, ...], axis: int) -> None:
+    """Say at which slice `error` was raised: `index` is along all axes but `axis`."""
+    parts = [*map(str, index[:axis]), ":", *map(str, index[axis:])]
+    add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
+
+
+def _note_shapes(error: BaseException, shape: Any, first: Any) -> None:
+    """Say that a result has not the shape of the first one."""
+    text = f"f returned shape {shape}, and {first} for the first slice: it must be one shape"
+    add_note(error, text)
+
+
+def _fits(shape: tuple[int, ...], first: tuple[int, ...]) -> bool:
+    """Whether an array can be assigned to one of shape `first`."""
+    try:
+        return np.broadcast_shapes(shape, first) == first
+    except ValueError:
+        return False
+
+
+def _other_shape(shape: tuple[int, ...], first: tuple[int, ...]) -> ValueError:
+    """What NumPy's assignment to the output raises."""
+    error = ValueError(f"could not broadcast input array from shape {shape} into shape {first}")
+    _note_shapes(error, shape, first)
+    return error
+
+
+def _note_where_it_was(error: BaseException) -> None:
+    """Say at which slice NumPy's or CuPy's loop was, as its local variables have it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_name != "apply_along_axis":
+        trace = trace.tb_next
+    if trace is None:
+        return
+    loop = trace.tb_frame.f_locals
+    index, axis = loop.get("ind", loop.get("ind0")), loop.get("axis")
+    # without an index it did not begin; with no more indices it was through
+    if not isinstance(index, tuple) or getattr(loop.get("inds"), "gi_frame", None) is None:
+        return
+    if "ind" in loop and isinstance(error, ValueError):
+        text = re.fullmatch(_OTHER_SHAPE, str(error)) if trace.tb_next is None else None
+        first = loop["res"].shape
+        shape = getattr(loop.get("out"), "shape", None)  # the result, in CuPy's loop
+        if text is not None:
+            _note_shapes(error, text[1], first)
+        elif shape is not None and not _fits(shape, first):
+            _note_shapes(error, shape, first)
+    note(error, index[:-1], int(axis))  # type: ignore[arg-type]  # the last of them is "..."
 
 
 def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
@@ -44,15 +108,18 @@ def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict
         raise ValueError(EMPTY)
     rows = xp.moveaxis(arr, axis, -1)
     results: list[Any] = []
-    for index in itertools.product(*map(range, batch)):
-        result = _as_array(xp, f(rows[(*index, ...)], *args, **kwargs), arr)
-        if results and result.shape != results[0].shape:
-            raise ValueError(
-                f"could not broadcast input array from shape {tuple(result.shape)} "
-                f"into shape {tuple(results[0].shape)}"
-            )
-        # the first result fixes the dtype, as in NumPy
-        results.append(xp.astype(result, results[0].dtype, copy=False) if results else result)
+    index: tuple[int, ...] = ()
+    try:
+        for index in itertools.product(*map(range, batch)):
+            result = _as_array(xp, f(rows[(*index, ...)], *args, **kwargs), arr)
+            if results and result.shape != results[0].shape:
+                here, first = tuple(result.shape), tuple(results[0].shape)
+                raise _other_shape(here, first)
+            # the first result fixes the dtype, as in NumPy
+            results.append(xp.astype(result, results[0].dtype, copy=False) if results else result)
+    except Exception as error:
+        note(error, index, axis)
+        raise
     stacked = xp.reshape(xp.stack(results), (*batch, *results[0].shape))
     n = len(batch)
     order = (*range(axis), *range(n, stacked.ndim), *range(axis, n))

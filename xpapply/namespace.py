@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_index
+from numpy.lib import array_utils
 
 __all__ = ["compat", "describe", "device", "get_array_module", "library", "normalize_axis_index"]
 
@@ -141,6 +141,21 @@ def describe(x: Any) -> str:
         return f"{type(x).__module__}.{type(x).__qualname__}"
     where = "" if library(x) == "numpy" else f" on {device(x)}"
     return f"{type(x).__name__} {tuple(shape)} {dtype}{where}"
+
+
+def normalize_axis_index(axis: Any, ndim: int) -> int:
+    """`axis` as a number from 0 to ``ndim - 1``; `AxisError` where it is out of range."""
+    try:
+        return array_utils.normalize_axis_index(axis, ndim)
+    except TypeError:
+        pass
+    found = describe(axis) if hasattr(axis, "shape") else repr(axis)
+    text = f"axis={found}: one axis, an integer from {-ndim} to {ndim - 1}"
+    if axis is None:
+        text += ". For the whole array as one slice, call f(arr.ravel())"
+    elif isinstance(axis, (tuple, list)):
+        text += ". For slices over several axes, join these to one axis first (arr.reshape)"
+    raise TypeError(text)
 
 
 def strides(x: Any) -> tuple[int, ...] | None:

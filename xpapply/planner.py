@@ -126,6 +126,8 @@ def _plan(
     }
     frontend = frontends.find(f)
     forced = config.current().engine
+    own_way, what = getattr(frontend, "VECTORIZED", ("", ""))
+    engines.check_name(forced, own_way)
 
     def in_loop(*reasons: str) -> tuple[Plan, None]:
         call = f if frontend is None else frontend.slice_function(f)
@@ -192,7 +194,6 @@ def _plan(
                 **common,
             )
             return p, lifted.unchanged
-    own_way, what = getattr(frontend, "VECTORIZED", ("", ""))
     if own_way and (forced in ("", own_way) or own_way == "slicewise"):
         try:
             call = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
@@ -364,6 +365,7 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
     error, result = _tried(traced, f, axis, arr, args, kwargs)
     # here no exception is handled, which would become the context of what f raises
     if isinstance(error, Users):
+        loop.note(error.raised, error.index, axis)
         raise error.raised
     if error is None:
         return result
@@ -421,7 +423,7 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     slices = arr.size // (arr.shape[axis] or 1)
     options = config.current()
     if slices <= _FEW and not options.engine:
-        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+        return loop.apply(f, axis, arr, args, kwargs)
     if type(arr) is np.memmap:
         arr = arr.view(np.ndarray)
     if options.engine:
@@ -430,27 +432,31 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
         trace(f, axis, arr, args, kwargs)  # before the first call of f
     if _no_slices_to_trace(arr):
         _announce_python(f, axis, arr, args, kwargs)
-        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+        return loop.apply(f, axis, arr, args, kwargs)
     known, method = memory(f)
     key = _trace_key(method, axis, arr, args, kwargs)
     found: Traced | str | None = None if key is None else known.traced.get(key)
     if isinstance(found, str):
         _announce_python(f, axis, arr, args, kwargs)
-        return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+        return loop.apply(f, axis, arr, args, kwargs)
     if found is not None and found.unchanged():
         if slices * found.seconds < found.overhead:
-            return np.apply_along_axis(f, axis, arr, *args, **kwargs)
+            return loop.apply(f, axis, arr, args, kwargs)
         return in_blocks(found, f, axis, arr, args, kwargs)
     slice0 = arr.transpose(*range(axis), *range(axis + 1, arr.ndim), axis)[(0,) * (arr.ndim - 1)]
     started = time.perf_counter()
-    result = f(slice0, *args, **kwargs)
+    try:
+        result = f(slice0, *args, **kwargs)
+    except Exception as error:
+        loop.note(error, (0,) * (arr.ndim - 1), axis)
+        raise
     seconds = time.perf_counter() - started
     if slices * seconds > _PLANNING:
         made = trace(f, axis, arr, args, kwargs, (result, seconds))
         if isinstance(made, Traced):
             return in_blocks(made, f, axis, arr, args, kwargs)
         _announce_python(f, axis, arr, args, kwargs)
-    return np.apply_along_axis(_Continued(f, result), axis, arr, *args, **kwargs)
+    return loop.apply(_Continued(f, result), axis, arr, args, kwargs)
 
 
 class _Continued:

@@ -172,8 +172,8 @@ class Traced:
         self, walk: Walk, view: Any, slices: int, xp: Any, f: Any
     ) -> tuple[Any, tuple[int, ...]]:
         """The results of all slices, and the shape of one."""
-        n, batch = view.ndim, view.shape[:-1]
-        shape, dtype = self._shape_dtype(walk, f, view[(0,) * (n - 1)])
+        batch = view.shape[:-1]
+        shape, dtype = self._shape_dtype(walk, f, view)
         like = {"device": view.device} if self.library == "torch" else {}
         buffer = xp.empty((*batch, *shape), dtype=dtype, **like)
         flat = buffer.reshape(slices, *shape)
@@ -202,7 +202,7 @@ class Traced:
                 else:
                     result = f(view[at], *self._args, **self._kwargs)
             except Exception as error:
-                raise Users(error) from None
+                raise Users(error, tuple(map(int, at))) from None
             flat[k] = xp.asarray(result) if self.library == "cupy" else _array(result)
         return buffer, shape
 
@@ -248,17 +248,19 @@ class Traced:
         self.tree.add(path)
         return None
 
-    def _shape_dtype(self, walk: Walk, f: Any, slice0: Any) -> tuple[tuple[int, ...], Any]:
+    def _shape_dtype(self, walk: Walk, f: Any, view: Any) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype of the result: those of the first slice's, as in NumPy."""
         if not self.tree.branches and not self.tree.catches:
             return self.result.shape, self._dtype
+        index = (0,) * (view.ndim - 1)
+        slice0 = view[index]
         end = walk.end(slice0[None])
         if end is not None:
             return end.shape, end.dtype
         try:
             walk.first = (f(slice0, *self._args, **self._kwargs),)
         except Exception as error:
-            raise Users(error) from None
+            raise Users(error, index) from None
         found = np.asanyarray(_host(walk.first[0]))
         if type(found) is not np.ndarray or found.dtype.kind not in "biufc":
             raise TraceError(f"it returns {found.dtype} for the first slice")
@@ -352,10 +354,10 @@ class Raises(TraceError):
 
 
 class Users(Exception):
-    """Holds what ``f`` raised for a slice of its own."""
+    """Holds what ``f`` raised for a slice of its own, and where that slice is."""
 
-    def __init__(self, raised: Exception) -> None:
-        self.raised = raised
+    def __init__(self, raised: Exception, index: tuple[int, ...]) -> None:
+        self.raised, self.index = raised, index
 
 
 def _array(x: Any) -> Any:

@@ -34,6 +34,9 @@ from typing import Any
 
 from .. import extensions
 
+OWN_WAYS = ("torch.vmap", "slicewise")
+"""The names in `VECTORIZED` of the frontends here."""
+
 
 def owner(f: Any) -> Any:
     """The object behind partials and bound methods: the one whose class chooses the frontend."""
