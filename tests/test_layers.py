@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 LEVELS = {
     **dict.fromkeys(("errors", "config", "namespace"), 0),
     **dict.fromkeys(("ir", "known", "masked", "memory"), 1),
+    **dict.fromkeys(("error_state", "warning_filters"), 1),
     **dict.fromkeys(("codegen", "program", "blocks", "extensions", "paths"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),

@@ -14,20 +14,20 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from . import error_state
 from .errors import TraceError
 from .known import Known, Rows, in_namespace
 from .known.ragged import Ragged
 from .known.rules import leaves, mapped
+from .warning_filters import silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +108,6 @@ class Segment:
     """Numbers of the calls that may write into the array that they get."""
     needless: set[int] = field(default_factory=set)
     """Numbers of the calls whose results nothing uses."""
-
-
-FILTERS = threading.RLock()
-"""Held while warning filters are changed, which belong to the whole process."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: FILTERS._at_fork_reinit())  # type: ignore[attr-defined]
 
 
 class TooManyPaths(TraceError):
@@ -342,11 +336,10 @@ def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
         return call.row.rule(xp, function, args, kwargs)
     with contextlib.ExitStack() as stack:
         if call.quiet:
-            stack.enter_context(FILTERS)
-            stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore")
+            stack.enter_context(silent())
         if call.errstate is not None:
-            stack.enter_context(np.errstate(**dict(call.errstate)))  # type: ignore[arg-type]
+            own = error_state.for_notes(call.errstate)
+            stack.enter_context(np.errstate(**own))  # type: ignore[arg-type]
         return call.row.rule(xp, function, args, kwargs)
 
 
@@ -361,10 +354,17 @@ class _Block:
     rows: Any
     out: Any
     off: list[int]
+    start: int = 0
+    """The number of the first of them."""
     until: float = math.inf
     """When the loop would be done with these slices."""
     end: Segment | None = None
     """Where the last path ended."""
+    errors: set[str] = field(default_factory=set)
+    """The floating-point errors that NumPy has reported since they were last looked at."""
+
+    def note(self, kind: str, _: int) -> None:
+        self.errors.add(kind)
 
     def leave(self, index: Any) -> None:
         self.off += range(len(self.rows)) if index is None else index.tolist()
@@ -394,6 +394,8 @@ class Walk:
     ----------
     off : list of int
         The slices off all paths, which ``f`` has to be called for, one by one.
+    warning : set of int
+        Slices for which NumPy has warnings: one for each call and kind.
     """
 
     def __init__(
@@ -407,6 +409,9 @@ class Walk:
         self.tree, self.xp = tree, xp
         self._grow, self._seconds, self._patience = grow, seconds, patience
         self.off: list[int] = []
+        self.warning: set[int] = set()
+        self._warned: set[tuple[Segment, int, str]] = set()
+        self._errstate = error_state.noted() if xp is np else None
         self.first: tuple[Any] | None = None
         """The result of ``f`` for the first slice, if that was asked for."""
 
@@ -415,7 +420,8 @@ class Walk:
         values = _Values()
         values[0] = Rows(rows)
         block = _Block(rows, None, [])
-        self._down(self.tree.root, values, None, block)
+        with np.errstate(all="ignore"):  # the slice runs once more, with the others
+            self._down(self.tree.root, values, None, block)
         return block.end
 
     def __call__(self, rows: Any, out: Any, start: int) -> None:
@@ -427,8 +433,16 @@ class Walk:
         values[0] = Rows(rows)
         off: list[int] = []
         until = time.perf_counter() + self._patience + len(rows) * self._seconds
-        self._down(self.tree.root, values, None, _Block(rows, out, off, until))
+        block = _Block(rows, out, off, start, until)
+        with self._state(block):
+            self._down(self.tree.root, values, None, block)
         self.off += [start + k for k in off]
+
+    def _state(self, block: _Block) -> Any:
+        """NumPy's error state while a block runs."""
+        if self._errstate is None:
+            return contextlib.nullcontext()
+        return np.errstate(**self._errstate, call=block.note)  # type: ignore[arg-type]
 
     def _down(self, at: Segment, values: _Values, index: Any, block: _Block) -> None:
         """`index`: which of the rows these are (None: all of them)."""
@@ -457,6 +471,8 @@ class Walk:
                     good = np.flatnonzero(~bad)
                     values, index = _Values(values, good), whole[good]
                     values[number] = self._invoke(at, number, call, values)
+                if block.errors:
+                    self._reported(at, number, call, values, index, block)
                 number += 1
             if at.asks is None:
                 self._write(at, values, index, block)
@@ -505,6 +521,24 @@ class Walk:
             if array.dtype != call.dtype or array.shape[1:] != call.shape:
                 raise Differs(f"{call.row.name} has another shape or dtype for some slices")
         return found
+
+    def _reported(
+        self, at: Segment, number: int, call: Call, values: _Values, index: Any, block: _Block
+    ) -> None:
+        """Find a slice for each error that NumPy reported of a call, once."""
+        errors, block.errors = block.errors, set()
+        for kind in errors:
+            if (at, number, kind) in self._warned:
+                continue
+            self._warned.add((at, number, kind))
+            args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+
+            def run(part: Any, args: Any = args, kwargs: Any = kwargs) -> Any:
+                return invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
+
+            k = error_state.first_with(kind, run, _batch(next(leaves((args, kwargs), _BATCHED))))
+            if k is not None:
+                self.warning.add(block.start + (k if index is None else int(index[k])))
 
     def _raising(self, call: Call, values: _Values) -> list[type | None]:
         """What a call raises for each slice."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, engines, frontends, loop, masked, namespace
+from . import config, engines, error_state, frontends, loop, masked, namespace
 from .errors import InputError, TraceError, UnsupportedError, warn
 from .frontends.python import Tracing, why_impure
 from .frontends.python.lower import to_graph
@@ -298,7 +298,7 @@ def trace(
 
     `first`: the result of `f` for the first slice and how long that took, if it is known.
     """
-    why = _no_slices_to_trace(arr) or why_impure(f)
+    why = _no_slices_to_trace(arr) or error_state.why_per_slice() or why_impure(f)
     if why:
         return why
     known, method = memory(f)
@@ -321,6 +321,7 @@ def trace(
 
 def _traced(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, first: Any) -> Traced:
     """Trace on the first slice; on another one, if `f` raises for the first and catches that."""
+    arr = _plain(arr)
     shape = arr.shape[:axis] + arr.shape[axis + 1 :]
     places = [(0,) * len(shape), tuple(n // 2 for n in shape), (-1,) * len(shape)]
     slices = [arr[(*at[:axis], slice(None), *at[axis:])] for at in places]
@@ -380,7 +381,7 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
     # more slices leave more time to look for paths
     traced.given_up += isinstance(error, TooManyPaths)
     traced.why = why
-    if not isinstance(error, TooManyPaths) or traced.given_up > _MOST_TRIES:
+    if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
         _refused(f, axis, arr, args, kwargs, why)
     announce_loop(f, axis, arr, why)
     return result
@@ -424,10 +425,11 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     options = config.current()
     if slices <= _FEW and not options.engine:
         return loop.apply(f, axis, arr, args, kwargs)
-    if type(arr) is np.memmap:
-        arr = arr.view(np.ndarray)
     if options.engine:
-        return _plan(f, axis, arr, args, kwargs)[0](arr, axis)
+        planned = _plan(f, axis, arr, args, kwargs)[0]
+        if type(arr) is not np.memmap or not planned.vectorized:
+            return planned(arr, axis)
+        return _as_first(f(_first_slice(axis, arr), *args, **kwargs), planned(_plain(arr), axis))
     if options.fallback == "raise" and slices >= _WORTH_A_WARNING:
         trace(f, axis, arr, args, kwargs)  # before the first call of f
     if _no_slices_to_trace(arr):
@@ -442,8 +444,15 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     if found is not None and found.unchanged():
         if slices * found.seconds < found.overhead:
             return loop.apply(f, axis, arr, args, kwargs)
-        return in_blocks(found, f, axis, arr, args, kwargs)
-    slice0 = arr.transpose(*range(axis), *range(axis + 1, arr.ndim), axis)[(0,) * (arr.ndim - 1)]
+        if type(arr) is not np.memmap:
+            return in_blocks(found, f, axis, arr, args, kwargs)
+        result = in_blocks(found, f, axis, _plain(arr), args, kwargs)
+        return _as_first(f(_first_slice(axis, arr), *args, **kwargs), result)
+    why = error_state.why_per_slice()
+    if why:
+        announce_loop(f, axis, arr, why)
+        return loop.apply(f, axis, arr, args, kwargs)
+    slice0 = _first_slice(axis, arr)
     started = time.perf_counter()
     try:
         result = f(slice0, *args, **kwargs)
@@ -452,11 +461,25 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
         raise
     seconds = time.perf_counter() - started
     if slices * seconds > _PLANNING:
-        made = trace(f, axis, arr, args, kwargs, (result, seconds))
+        made = trace(f, axis, arr, args, kwargs, (_plain(result), seconds))
         if isinstance(made, Traced):
-            return in_blocks(made, f, axis, arr, args, kwargs)
+            return _as_first(result, in_blocks(made, f, axis, _plain(arr), args, kwargs))
         _announce_python(f, axis, arr, args, kwargs)
     return loop.apply(_Continued(f, result), axis, arr, args, kwargs)
+
+
+def _first_slice(axis: int, arr: Any) -> Any:
+    return arr.transpose(*range(axis), *range(axis + 1, arr.ndim), axis)[(0,) * (arr.ndim - 1)]
+
+
+def _plain(x: Any) -> Any:
+    """The numbers of a memory-mapped array; anything else as it is."""
+    return x.view(np.ndarray) if type(x) is np.memmap else x
+
+
+def _as_first(first: Any, result: Any) -> Any:
+    """A result of the class of the first slice's, as NumPy's loop makes it."""
+    return result.view(np.memmap) if type(first) is np.memmap else result
 
 
 class _Continued:

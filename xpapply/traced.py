@@ -6,7 +6,6 @@ import contextvars
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -22,7 +21,6 @@ from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .known import NoRule, in_namespace
 from .paths import (
-    FILTERS,
     MOST_PATHS,
     SECONDS_PER_CALL,
     Call,
@@ -33,6 +31,7 @@ from .paths import (
     Tree,
     Walk,
 )
+from .warning_filters import silent
 
 _BLOCK_BYTES = 1 << 19
 """Bytes of the largest value of a block: intermediate values stay in cache."""
@@ -187,6 +186,8 @@ class Traced:
             for rows, where in pieces:
                 walk(rows, flat[where], where.start)
         self.looped = len(walk.off)
+        for k in sorted(walk.warning - set(walk.off)):  # f itself gives NumPy's warnings
+            f(view[np.unravel_index(k, batch)], *self._args, **self._kwargs)
         if not self._checked:
             for k in {slices // 3, slices // 2, 2 * slices // 3, slices - 1} - set(walk.off):
                 result = f(view[np.unravel_index(k, batch)], *self._args, **self._kwargs)
@@ -319,8 +320,7 @@ def _cast(result: Any, like: Any) -> Any:
     """A real result in the shape and dtype that the first slice's result fixed."""
     like = np.asarray(_host(like))
     found = np.empty(like.shape, like.dtype)
-    with np.errstate(all="ignore"), FILTERS, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with np.errstate(all="ignore"), silent():
         found[...] = np.asanyarray(_host(result))
     return found
 

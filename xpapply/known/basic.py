@@ -6,10 +6,12 @@ as the function.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .. import error_state
 from . import Known, NoRule, Rows, in_namespace
 from .rules import aligned, batch_size, mapped
 
@@ -153,21 +155,41 @@ def _math(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _whole_numbers(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """Arithmetic of NumPy's integers, and whether there is room for the result.
+    """Arithmetic of NumPy's integers, which reports where one overflows.
 
-    NumPy warns of one integer that overflows, but not of arrays of them.
+    NumPy reports it for single integers, not for arrays of them.
     """
     name, operands, dtype = args
-    given = [x.array if isinstance(x, Rows) else xp.asarray(x) for x in operands]
-    function = getattr(xp, name)
-    info = np.iinfo(dtype)
-    if info.bits < 64:
-        wide = function(*(x.astype(np.int64) for x in given))
-        fits = (wide >= info.min) & (wide <= info.max)
-    else:
-        wide = function(*(x.astype(np.float64) for x in given))
-        fits = (wide > info.min / 2 - (info.min == 0)) & (wide < info.max / 2)
-    return (Rows(function(*(x.astype(dtype) for x in given))), Rows(fits))
+    given = [(x.array if isinstance(x, Rows) else xp.asarray(x)).astype(dtype) for x in operands]
+    found = getattr(xp, name)(*given)
+    if xp is np and bool(_OVERFLOWS[name](found, *given).any()):
+        error_state.report_overflow()
+    return Rows(found)
+
+
+def _product_overflows(found: Any, a: Any, b: Any) -> Any:
+    """Dividing gives the other factor back, unless the product was too large."""
+    info = np.iinfo(found.dtype)
+    near = np.abs(a.astype(np.float64) * b) >= info.max
+    if not near.any():
+        return near
+    with np.errstate(all="ignore"):
+        quotient, rest = np.divmod(found, a)
+    wrong = (a != 0) & ((quotient != b) | (rest != 0))
+    return wrong | ((b == info.min) & (a == -1) if info.min else False)
+
+
+_OVERFLOWS: dict[str, Callable[..., Any]] = {
+    "add": lambda found, a, b: np.where(b < 0, found > a, found < a),
+    "subtract": lambda found, a, b: np.where(b < 0, found < a, found > a),
+    "multiply": _product_overflows,
+    "negative": lambda found, a: (a != 0) & (found == a) if _signed(a) else a != 0,
+    "absolute": lambda found, a: found < 0,
+}
+
+
+def _signed(a: Any) -> bool:
+    return bool(a.dtype.kind == "i")
 
 
 def _python(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

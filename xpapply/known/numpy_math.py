@@ -696,13 +696,12 @@ def _summed(xp: Any, a: Any, b: Any, of_a: list[int], of_b: list[int]) -> Any:
     other, columns, m = _matrix(xp, b, of_b, False)
     if n != m:
         raise ValueError("shape-mismatch for sum")
-    with np.errstate(all="ignore"):  # numpy.dot and its like do not warn, `@` does
-        if one.ndim == 3 and other.ndim == 2 and one.shape[1] == 1 and columns:
-            found = (one[:, 0] @ other)[:, None]  # one product for all slices
-        elif one.ndim == 2 and other.ndim == 3 and other.shape[2] == 1 and rows:
-            found = (other[:, :, 0] @ one.T)[:, :, None]
-        else:
-            found = one @ other
+    if one.ndim == 3 and other.ndim == 2 and one.shape[1] == 1 and columns:
+        found = (one[:, 0] @ other)[:, None]  # one product for all slices
+    elif one.ndim == 2 and other.ndim == 3 and other.shape[2] == 1 and rows:
+        found = (other[:, :, 0] @ one.T)[:, :, None]
+    else:
+        found = one @ other
     return Rows(found.reshape(found.shape[0], *rows, *columns))
 
 

@@ -18,14 +18,14 @@ import random
 import sys
 import time
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...errors import TraceError, line_of, outermost
-from ...paths import FILTERS, Path, Ref
+from ...paths import Path, Ref
+from ...warning_filters import silent
 from .purity import impure
 from .python import real
 from .stage import Stage
@@ -77,8 +77,7 @@ class Tracing:
             tracer = recorder.input(v)
         self.length = math.prod(v.shape)
         try:
-            with FILTERS, warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+            with silent(), np.errstate(all="ignore"):
                 result = f(tracer, *args, **kwargs)
                 stage.check()
                 if _drew(states):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...errors import TraceError
-from ...known import Rows, basic, find
+from ...known import basic, find
 from ...known.rules import ufunc_row
 from . import ragged
 from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
@@ -164,24 +164,16 @@ def _one_integer(x: Any) -> bool:
 
 def _whole_number(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
     """Arithmetic of single integers, of which NumPy warns if they overflow."""
-    with warnings.catch_warnings(record=True) as caught, np.errstate(over="warn"):
-        warnings.simplefilter("always")
-        # the operators of NumPy's scalars check for overflow, ufuncs do not
-        given = values(inputs)
-        real = recorder.real(_SCALAR[ufunc], *given)
-    if caught:
-        recorder.raised(OverflowError("an integer overflows"))
-        raise TraceError("an integer overflows")
-    step = (ufunc.__name__, [Rows(np.asarray(x)[None]) for x in given], real.dtype)
-    room = basic.WHOLE_NUMBERS.rule(np, None, step, {})[1].array[0]
-    found, fit = recorder.call(
+    # the operators of NumPy's scalars report an overflow, ufuncs do not
+    real = recorder.real(lambda: _SCALAR[ufunc](*values(inputs)))
+    if real.dtype.kind not in "iu":
+        return recorder.call(ufunc_row(ufunc), ufunc, inputs, check=False)
+    return recorder.call(
         basic.WHOLE_NUMBERS,
-        lambda *_: (real, room),
+        lambda *_: real,
         (ufunc.__name__, inputs, real.dtype),
         check=False,
     )
-    must(fit)
-    return found
 
 
 _SCALAR: dict[Any, Callable[..., Any]] = {
@@ -201,21 +193,44 @@ def _check_power(inputs: tuple) -> None:
             must((exponent >= 0).all() if exponent.ndim else exponent >= 0)
 
 
+_QUICK: dict[float, Any] = {
+    2: np.square,
+    1: np.positive,
+    0.5: np.sqrt,
+    -1: np.reciprocal,
+}
+"""What NumPy may call for an array to one of these powers."""
+
+
+@functools.lru_cache(maxsize=256, typed=True)  # 2 and 2.0 are not the same to NumPy
+def _quick(dtype: np.dtype[Any], exponent: float) -> Any:
+    """The ufunc that is `exponent` for arrays of a dtype, bit for bit; None: `numpy.power`."""
+    ufunc = _QUICK.get(exponent)
+    if ufunc is None or dtype.kind not in "iufc" or (dtype.kind in "iu" and exponent < 1):
+        return None
+    numbers = np.random.default_rng(0).normal(size=200) * 3
+    if dtype.kind in "fc":
+        numbers = np.concatenate([numbers, [0.0, -0.0, np.inf, -np.inf, np.nan, 1e300]])
+    with np.errstate(all="ignore"):
+        if dtype.kind == "c":
+            numbers = (numbers[:, None] + 1j * np.roll(numbers, 1)[-7:]).ravel()
+        probe = abs(numbers).astype(dtype) if dtype.kind == "u" else numbers.astype(dtype)
+        asked, found = probe**exponent, ufunc(probe)
+    same = asked.dtype == found.dtype and np.array_equal(asked, found, equal_nan=True)
+    return ufunc if same and np.array_equal(*map(_signs, (asked, found))) else None
+
+
+def _signs(x: Any) -> Any:
+    parts = [x.real, x.imag] if x.dtype.kind == "c" else [x]
+    return [np.signbit(p) & (p == p) for p in parts] if x.dtype.kind in "fc" else []
+
+
 def power(recorder: Recorder, a: Any, b: Any) -> Any:
     """``a ** b``: arrays have their own quick ways for some constant exponents."""
-    exponent = values(b)
-    arrays = isinstance(a, Tracer) and isinstance(a.value, np.ndarray)
-    if arrays and isinstance(exponent, (int, float)) and not isinstance(b, Tracer):
-        floats = a.value.dtype.kind in "fc"  # type: ignore[union-attr]
-        quick: dict[float, Any] = {2: np.square, 1: np.positive}
-        if floats:
-            quick |= {0.5: np.sqrt, -1: np.reciprocal}
-        if exponent in quick and (floats or a.value.dtype.kind in "iu"):  # type: ignore[union-attr]
-            real = a.value**exponent  # type: ignore[union-attr]
-            if real.dtype == quick[exponent](a.value).dtype:  # type: ignore[union-attr]
-                return recorder.call(
-                    ufunc_row(quick[exponent]), lambda x: x**exponent, (a,), check=False
-                )
+    if isinstance(a, Tracer) and isinstance(a.value, np.ndarray) and type(b) in (int, float):
+        ufunc = _quick(a.value.dtype, b)
+        if ufunc is not None:
+            return recorder.call(ufunc_row(ufunc), lambda x: x**b, (a,), check=False)
     return ufunc_call(recorder, np.power, "__call__", (a, b), {})
 
 

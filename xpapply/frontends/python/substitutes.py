@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...error_state import KINDS
 from ...known import basic
 from . import arrays, python
 from .python import real
@@ -273,6 +274,9 @@ def elements_of(x: Any) -> list[Any]:
     return [e for pair in x.items() for e in pair] if isinstance(x, dict) else list(x)
 
 
+_PLAIN_STATES = frozenset(("ignore", "warn", "raise", None))
+
+
 class ErrState:
     """`numpy.errstate` inside ``f``: also for the calls that are written down."""
 
@@ -283,7 +287,13 @@ class ErrState:
     def __enter__(self) -> None:
         self._before = self._recorder.errstate
         self._context.__enter__()
-        self._recorder.errstate = {k: str(v) for k, v in np.geterr().items()}
+        given = dict(self._kwargs)
+        if given.pop("call", None) is not None or not _PLAIN_STATES.issuperset(given.values()):
+            raise self._recorder.refuse("np.errstate prints, logs or calls something")
+        every = dict.fromkeys(KINDS.values(), given.pop("all")) if given.get("all") else {}
+        given = {k: str(v) for k, v in given.items() if v is not None}
+        # what it does not set is as it is where f is called
+        self._recorder.errstate = (self._before or {}) | every | given
 
     def __exit__(self, *error: Any) -> None:
         self._context.__exit__(*error)
