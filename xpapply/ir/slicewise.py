@@ -194,7 +194,11 @@ class Expression:
         return np.invert(self)
 
     def __pow__(self, other: Any) -> Any:
-        if type(other) not in (int, float) or other not in (0.5, 2):
+        if type(other) is int and other == -1 and self.dtype.kind == "c":
+            # NumPy's reciprocal: finite at infinity, as its power is not, and no number at 0
+            return np.where(np.equal(self, 0), complex(math.nan, math.nan), np.divide(1, self))
+        squares = (2,) if type(other) is int or self.dtype.kind != "c" else ()
+        if type(other) not in (int, float) or other not in (0.5, *squares):
             return self.builder.ufunc(np.power, self, other)
         # these are what NumPy's operator makes of them, and its power does not
         x = self.astype(np.result_type(self.dtype, other)) if type(other) is float else self

@@ -115,7 +115,7 @@ def _total(recorder: Recorder, iterable: Any, /, start: Any = 0) -> Any:
 
 
 def _any_nan(recorder: Recorder, x: Tracer) -> None:
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         if np.isnan(x.value).any():
             # it depends on where they are
             recorder.raised(ValueError("an order of NaN"), decided=False)
