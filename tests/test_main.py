@@ -36,3 +36,9 @@ def test_report_imports_no_array_library():
         "print({'torch', 'cupy', 'jax', 'dask', 'sklearn', 'scipy'} & set(sys.modules))"
     )
     assert run("-c", code) == "set()\n"
+
+
+def test_report_of_a_wrong_environment(monkeypatch):
+    monkeypatch.setenv("XPAPPLY_THREADS", "two")
+    lines = run("-m", "xpapply").splitlines()
+    assert lines[-1].split(maxsplit=1)[1].startswith("environment variable XPAPPLY_THREADS='two'")

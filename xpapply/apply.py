@@ -64,7 +64,7 @@ def apply_along_axis(
     UnsupportedError
         Under ``options(fallback="raise")``, if only the loop could run.
     Exception
-        What `f` raises, with a note (`BaseException.add_note`) that says at which slice.
+        What `f` raises, with a note (``add_note``) that says at which slice.
 
     Warns
     -----

@@ -6,14 +6,21 @@ They ride in a context manager because every extra argument of
 
 from __future__ import annotations
 
+import functools
+import inspect
+import operator
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 FALLBACKS = ("warn", "silent", "raise")
 PRECISIONS = ("highest", "high", "medium")
@@ -35,14 +42,16 @@ class Options:
     """Least precision of float32 products on a GPU: "highest", "high" or "medium"."""
 
     def __post_init__(self) -> None:
-        if self.fallback not in FALLBACKS:
-            raise InputError(f"fallback={self.fallback!r}: use one of {', '.join(FALLBACKS)}")
-        if self.precision not in PRECISIONS:
-            raise InputError(f"precision={self.precision!r}: use one of {', '.join(PRECISIONS)}")
-        for name in ("threads", "block_bytes"):
+        for name, known in (("fallback", FALLBACKS), ("precision", PRECISIONS)):
             value = getattr(self, name)
-            if not isinstance(value, int) or value < 0:
-                raise InputError(f"{name}={value!r}: use a whole number, 0 for automatic")
+            if not isinstance(value, str) or value not in known:
+                raise InputError(f"{name}={value!r}: use one of {', '.join(known)}")
+        if not isinstance(self.engine, str):
+            raise InputError(
+                f"engine={self.engine!r}: use the name of an engine, '' for the fastest"
+            )
+        for name in ("threads", "block_bytes"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
 
     def thread_count(self) -> int:
         """The number of CPU threads to use."""
@@ -53,20 +62,40 @@ class Options:
         return os.cpu_count() or 1
 
 
+def _whole(name: str, value: Any) -> int:
+    with suppress(TypeError):
+        number = operator.index(value)
+        if number >= 0 and not isinstance(value, bool):
+            return number
+    raise InputError(f"{name}={value!r}: use a whole number, 0 for automatic")
+
+
 _NAMES = {f.name: f for f in fields(Options)}
 
 
 def _from_environment() -> Options:
     found: dict[str, Any] = {}
     for name, f in _NAMES.items():
-        text = os.environ.get(f"XPAPPLY_{name.upper()}")
-        if text is None:
+        variable = f"XPAPPLY_{name.upper()}"
+        text = os.environ.get(variable)
+        if not text:  # set, but empty: as if it were not set
             continue
-        try:
+        found[name] = text
+        with suppress(ValueError):
             found[name] = int(text) if f.type == "int" else text
-        except ValueError:
-            raise InputError(f"XPAPPLY_{name.upper()}={text!r}: expected a whole number") from None
+        try:
+            Options(**{name: found[name]})
+        except InputError as error:
+            what = str(error).partition(": ")[2]
+            raise InputError(f"environment variable {variable}={text!r}: {what}") from None
     return Options(**found)
+
+
+def origin(name: str) -> str:
+    """Where the option in force comes from, for a message: "" or the environment variable."""
+    value, default = getattr(current(), name), _NAMES[name].default
+    from_there = _environment is not None and getattr(_environment, name) == value != default
+    return f" (environment variable XPAPPLY_{name.upper()})" if from_there else ""
 
 
 _current: ContextVar[Options | None] = ContextVar("xpapply_options", default=None)
@@ -84,9 +113,12 @@ def current() -> Options:
     return _environment
 
 
-@contextmanager
-def options(**changes: Any) -> Iterator[Options]:
-    """Change how calls inside the ``with`` block run.
+_outer: ContextVar[tuple[Options | None, ...]] = ContextVar("xpapply_outer_options", default=())
+"""What held outside each ``with``: here and not in the objects, which threads may share."""
+
+
+class options:  # called as a function
+    """Change how calls inside the ``with`` block run, or in a function that this decorates.
 
     Parameters
     ----------
@@ -108,22 +140,22 @@ def options(**changes: Any) -> Iterator[Options]:
         "high" at most, those of bfloat16 parameters on CuPy arrays as with "medium". Nothing
         else heeds the option.
 
-    Yields
-    ------
-    Options
-        The options in force inside the block.
-
     Raises
     ------
     InputError
         For a name that does not exist, or a value out of range.
+
+    Warns
+    -----
+    RuntimeWarning
+        If it is never entered: ``xpapply.options(threads=1)`` alone changes nothing.
 
     Notes
     -----
     The options are local to the thread and to the asynchronous task
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
     ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE`` and
-    ``XPAPPLY_PRECISION`` set the defaults of a process.
+    ``XPAPPLY_PRECISION`` set the defaults of a process; an empty one counts as not set.
 
     Examples
     --------
@@ -132,12 +164,79 @@ def options(**changes: Any) -> Iterator[Options]:
     ...     xpapply.apply_along_axis(sorted, 1, [[3, 1, 2], [9, 8, 7]])
     array([[1, 2, 3],
            [7, 8, 9]])
+
+    For all calls in a function:
+
+    >>> @xpapply.options(fallback="silent")
+    ... def report(scores):
+    ...     return xpapply.apply_along_axis(sorted, 1, scores)
+    >>> report([[3, 1, 2]])
+    array([[1, 2, 3]])
     """
-    unknown = set(changes) - set(_NAMES)
-    if unknown:
-        raise InputError(f"no option {', '.join(sorted(unknown))}: there are {', '.join(_NAMES)}")
-    token = _current.set(replace(current(), **changes))
-    try:
-        yield current()
-    finally:
-        _current.reset(token)
+
+    def __init__(self, *args: Any, **changes: Any) -> None:
+        self._made: tuple[str, int, dict[str, Any]] | None = None  # where, until it is used
+        if args:
+            raise TypeError("options have names: options(engine='loop'), options(threads=1) ...")
+        unknown = set(changes) - set(_NAMES)
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise InputError(f"no option {names}: there are {', '.join(_NAMES)}")
+        Options(**changes)  # raises for wrong values
+        self._changes = changes
+        frame = sys._getframe(1)
+        if changes:
+            self._made = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+
+    def __enter__(self) -> Options:
+        self._made = None
+        now = current()
+        _outer.set((*_outer.get(), _current.get()))
+        _current.set(replace(now, **self._changes))
+        return current()
+
+    def __exit__(self, *raised: object) -> None:
+        *outer, last = _outer.get()
+        _outer.set(tuple(outer))
+        _current.set(last)
+
+    def __call__(self, function: F) -> F:
+        """`function`, with these options in force while it runs."""
+        self._made = None
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__qualname__} is a generator: put the with inside it")
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def called(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return await function(*args, **kwargs)
+
+        else:
+
+            @functools.wraps(function)
+            def called(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return function(*args, **kwargs)
+
+        return cast(F, called)
+
+    def __repr__(self) -> str:
+        changes = ", ".join(f"{name}={value!r}" for name, value in self._changes.items())
+        return f"<options({changes}): in force inside 'with' only>"
+
+    def __del__(self) -> None:
+        made = self._made
+        if made is None or sys.is_finalizing():
+            return
+        file, line, space = made
+        changes = ", ".join(f"{name}={value!r}" for name, value in self._changes.items())
+        warnings.warn_explicit(
+            f"options({changes}) changed nothing: write 'with xpapply.options({changes}):' "
+            "around the calls, or set XPAPPLY_... in the environment for the whole process",
+            RuntimeWarning,
+            file,
+            line,
+            module=space.get("__name__"),
+            registry=space.setdefault("__warningregistry__", {}),
+        )

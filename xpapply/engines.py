@@ -40,7 +40,8 @@ def names() -> tuple[str, ...]:
 def check_name(forced: str, own_way: str = "") -> None:
     """Raise `UnsupportedError` for an engine that does not exist; `own_way` is a frontend's."""
     if forced and forced != own_way and forced not in names():
-        raise UnsupportedError(f"no engine {forced!r}: there are {', '.join(names())}")
+        there = f"no engine {forced!r}{config.origin('engine')}: there are"
+        raise UnsupportedError(f"{there} {', '.join(names())}")
 
 
 @functools.lru_cache(maxsize=256)
