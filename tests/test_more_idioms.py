@@ -21,13 +21,13 @@ def check(f, arr=A, axis=-1, *, exact=True, vectorized=True):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         want = np.apply_along_axis(f, axis, arr)
-    plan = xpapply.explain(f, axis, arr)
-    assert plan.vectorized == vectorized, plan
+        plan = xpapply.explain(f, axis, arr)
+    assert plan.vectorized == vectorized, str(plan)
     with warnings.catch_warnings(), xpapply.options(fallback="silent"):
         warnings.simplefilter("ignore")
         got = xpapply.apply_along_axis(f, axis, arr)
     after = xpapply.explain(f, axis, arr)
-    assert after.vectorized == vectorized, after  # it was not given up
+    assert after.vectorized == vectorized, str(after)  # it was not given up
     assert type(got) is type(want)
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     assert got.dtype.byteorder == want.dtype.byteorder

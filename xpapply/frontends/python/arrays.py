@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import TraceError
 from ...known import basic, find
 from ...known.rules import ufunc_row
-from . import ragged
+from . import ragged, scalars
 from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
 
 # --- arrays from lists ----------------------------------------------------------------------
@@ -454,14 +454,16 @@ def _unique(
         raise recorder.refuse("numpy.unique of an empty or complex array")
     flags = tuple(map(bool, (return_index, return_inverse, return_counts)))
     real: Any = np.unique(ar.value, *flags)  # type: ignore[call-overload]
-    found = recorder.call(
-        basic.UNIQUE_COUNT,
-        lambda *_: np.intp(len(real[0] if any(flags) else real)),
-        (ar,),
-        check=False,
-    )
+    found = distinct(ar)
     n = recorder.ask(found, int(found.value))
     return recorder.call(basic.UNIQUE, lambda *_: real, (ar,), batch=((ar, n, *flags), {}))
+
+
+def distinct(x: Tracer) -> Any:
+    """How many different values there are."""
+    return x.recorder.call(
+        basic.UNIQUE_COUNT, lambda v: np.intp(len(np.unique(v))), (x,), check=False
+    )
 
 
 def _unique_part(**flags: bool) -> Callable[..., Any]:
@@ -680,15 +682,15 @@ def attribute(x: Tracer, name: str) -> Any:
 
 
 def _python_attribute(x: Tracer, name: str) -> Any:
-    getattr(x.value, name)  # the user's AttributeError
-    if name == "real":
+    number = not isinstance(x.value, complex)
+    if name == "real" and number:
         return x
-    if name == "conjugate":
+    if name == "conjugate" and number:
         return lambda: x
-    if name == "is_integer":
+    if name == "is_integer" and number:
         # inf is equal to its floor
         return lambda: bool(np.logical_and(x == _whole(x), x - x == 0))
-    raise x.recorder.refuse(f"the attribute {name} of a number")
+    return scalars.attribute(x, name)
 
 
 def _whole(x: Tracer) -> Any:

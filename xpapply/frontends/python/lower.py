@@ -139,6 +139,8 @@ def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Va
     if all(isinstance(k, type) for k in kinds):
         raise UnsupportedError(f"{name} of Python numbers")
     loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+    if any(d is not None and d.kind == "c" for d in loop[: len(operands)]):
+        raise UnsupportedError(f"{name} of complex numbers")
     given = [lowering.operand(x, d) for x, d in zip(operands, loop, strict=False)]
     dtypes = {v.dtype for v in given}
     if name in ("isnan", "positive"):

@@ -11,9 +11,10 @@ import numpy as np
 
 from ...errors import TraceError
 from ...known import basic
-from . import ragged
+from ...known.scalars import LARGEST
+from . import scalars
 from .arrays import as_array, cast, function_call, ufunc_call
-from .tracer import LARGEST, Recorder, Traced, Tracer, must, tracers, values
+from .tracer import Counted, Recorder, Traced, Tracer, must, tracers, values
 
 # --- numbers ------------------------------------------------------------------------------
 
@@ -24,7 +25,7 @@ def _number(x: Tracer) -> Tracer:
 
 
 def plain(x: Tracer, kind: type) -> Any:
-    """A number as Python's `float`, `int` or `bool`."""
+    """A number as Python's `float`, `int`, `bool` or `complex`."""
     value = x.recorder.real(kind, x.value)
     if x.ref is None:
         return value
@@ -72,7 +73,7 @@ def rounded(x: Tracer, digits: int | None) -> Any:
         return whole(x, np.rint, round)
     if x.weak:
         # Python rounds the decimal number, NumPy scales and rounds
-        raise x.recorder.refuse("round() of a Python number to digits")
+        return scalars.call(x.recorder, round, (x, digits), {})
     return function_call(x.recorder, np.round, (x, digits), {})
 
 
@@ -114,7 +115,8 @@ def _total(recorder: Recorder, iterable: Any, /, start: Any = 0) -> Any:
     return function_call(recorder, np.cumsum, (x,), {"dtype": x.dtype, "axis": 0})[-1] + 0
 
 
-def _any_nan(recorder: Recorder, x: Tracer) -> None:
+def no_nan(recorder: Recorder, x: Tracer) -> None:
+    """Slices with a NaN are left to ``f`` itself."""
     if x.dtype.kind in "fc":
         if np.isnan(x.value).any():
             # it depends on where they are
@@ -132,7 +134,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         x = _vector(recorder, args[0] if len(args) == 1 else list(args))
         if x is None or kwargs or not len(x):
             return python(*args, **kwargs)
-        _any_nan(recorder, x)
+        no_nan(recorder, x)
         # the first of equal ones, as in Python: 0.0 and -0.0 are equal
         return x[function_call(recorder, getattr(np, f"arg{name}"), (x,), {})]
 
@@ -140,11 +142,15 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 def _sorted(recorder: Recorder, iterable: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
+    if isinstance(iterable, Counted) and key is None and not reverse:
+        ordered = iterable.ordered()
+        if ordered is not None:
+            return ordered
     iterable = _listed(iterable)
     x = _vector(recorder, iterable)
     if x is None or key is not None:
         return sorted(iterable, key=key, reverse=reverse)
-    _any_nan(recorder, x)
+    no_nan(recorder, x)
     found = function_call(recorder, np.sort, (x[::-1] if reverse else x,), {"kind": "stable"})
     return list(found[::-1] if reverse else found)
 
@@ -205,13 +211,16 @@ def _number_of(kind: type) -> Callable[..., Any]:
             if kind is int:
                 return to_int(x) if x.ref is not None else int(x.value)
             return plain(x, kind)
+        if kind is complex and any(map(_moving, (*args, *kwargs.values()))):
+            numbers = [_scalar(x) for x in (*args, *kwargs.values()) if isinstance(x, Tracer)]
+            return scalars.call(numbers[0].recorder, complex, args, kwargs)
         return kind(*args, **kwargs)
 
     return convert
 
 
 def _len(recorder: Recorder, x: Any, /) -> Any:
-    return x.length() if isinstance(x, ragged.Selected) else len(x)
+    return x.length() if isinstance(x, Counted) else len(x)
 
 
 BUILTINS: dict[str, Callable[..., Any]] = {
@@ -229,12 +238,12 @@ BUILTINS: dict[str, Callable[..., Any]] = {
 }
 """Builtins that are replaced; each gets the recorder first."""
 
-NUMBERS: dict[type, Callable[..., Any]] = {k: _number_of(k) for k in (float, int, bool)}
+NUMBERS: dict[type, Callable[..., Any]] = {k: _number_of(k) for k in (float, int, bool, complex)}
 
 HARMLESS = frozenset(
     (
-        "abs callable chr complex dict divmod enumerate filter frozenset getattr iter list map "
-        "next ord pow range reversed round set slice str tuple zip repr format bytes hex bin "
+        "abs callable chr dict divmod enumerate filter frozenset getattr iter list map "
+        "next ord pow range reversed round slice str tuple zip repr format bytes hex bin "
         "Ellipsis NotImplemented None True False __debug__ issubclass ascii oct memoryview "
         "bytearray hash"
     ).split()
@@ -287,9 +296,10 @@ _TESTS = frozenset(("isnan", "isinf", "isfinite"))
 _WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 
 
-def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
-    """A function of `math` for tracers; None: Python's own, which tracers answer or refuse."""
+def math_function(recorder: Recorder, name: str) -> Any:
+    """A function of `math` for tracers, all slices at once where NumPy has it."""
     python = getattr(math, name)
+    each = scalars.function(recorder, math, name)
     if name in _WHOLE:
         return lambda x: whole(x, _WHOLE[name], python) if _moving(x) else python(_plain(x))
     if name in _TESTS:
@@ -303,7 +313,7 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
 
         return test
     if name not in _DOMAINS:
-        return None
+        return each
     numpy_name, domain = _DOMAINS[name]
 
     def function(*args: Any) -> Any:
@@ -311,10 +321,9 @@ def math_function(recorder: Recorder, name: str) -> Callable[..., Any] | None:
             return python(*map(_plain, args))
         if name == "log" and len(args) == 2:
             own = math_function(recorder, "log")
-            assert own is not None
             return own(args[0]) / own(args[1])
         if len(args) != (2 if name in ("atan2", "hypot", "copysign", "fmod") else 1):
-            raise recorder.refuse(f"math.{name} of {len(args)} numbers")
+            return each(*args)
         recorder.real(python, *map(_plain, args))
         numbers = [plain(_scalar(x), float) if isinstance(x, Tracer) else float(x) for x in args]
         if domain is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...known import basic, find, ragged
 from ...known.rules import ufunc_row
-from .tracer import Recorder, Tracer, tracers
+from .tracer import Counted, Recorder, Tracer, tracers
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"
@@ -26,7 +26,7 @@ class Flat(Tracer):
     __slots__ = ()
 
 
-class Selected(Tracer):
+class Selected(Tracer, Counted):
     """The values of a mask. Whoever asks for its `ref` needs to know how many there are."""
 
     __slots__ = ("_even", "flat", "mask")
@@ -65,7 +65,6 @@ class Selected(Tracer):
         return self._even is not None
 
     def length(self) -> Any:
-        """``len(x)`` as a Python number that depends on the slice."""
         n = len(self.value)
         return self.recorder.call(basic.COUNT, lambda _: n, (self.mask,), check=False)
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from ...known import basic, find
-from . import arrays, python
+from . import arrays, python, scalars
+from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
 from .purity import catches, impure, own_names
 from .substitutes import (
@@ -170,7 +171,7 @@ class Stage:
 
     def _module(self, x: types.ModuleType) -> Any:
         name = x.__name__
-        if name in HARMLESS_MODULES and name != "math":
+        if name in HARMLESS_MODULES and name not in scalars.MODULES:
             return x
         if name in ("random", "numpy.random", "cupy.random", "secrets"):
             return Random(self, x, name)
@@ -179,7 +180,7 @@ class Stage:
         return Namespace(self, x, name)
 
     def _class(self, x: type, name: str) -> Any:
-        if x in python.NUMBERS or issubclass(x, np.generic):
+        if x in CLASSES or issubclass(x, np.generic):
             return Type(self, x, name)
         root = x.__module__.partition(".")[0]
         if root == "torch":
@@ -209,8 +210,8 @@ class Stage:
             return functools.partial(python.BUILTINS[x.__name__], self.recorder)
         if module == "builtins" and x.__name__ in python.HARMLESS:
             return x
-        if module == "math":
-            return self.member(sys.modules["math"], x.__name__)
+        if module.lstrip("_") in scalars.MODULES:
+            return self.member(sys.modules[module.lstrip("_")], x.__name__)
         if module in HARMLESS_MODULES or module in ("_operator", "_functools", "_statistics"):
             return x
         if module.partition(".")[0] in ("numpy", "cupy", "scipy") and find(x) is not None:
@@ -282,7 +283,7 @@ class Stage:
                 found[name] = Forbidden(self, value, name)
         for name, function in python.BUILTINS.items():
             found[name] = functools.partial(function, self.recorder)
-        for kind in python.NUMBERS:
+        for kind in CLASSES:
             found[kind.__name__] = self.substitute(kind)
         found["__import__"] = self._import
         return found
@@ -371,9 +372,9 @@ class Stage:
         full = f"{module.__name__}.{name}"
         root = module.__name__.partition(".")[0]
         if module.__name__ == "math" and hasattr(module, name):
-            value = getattr(module, name)
-            own = python.math_function(self.recorder, name) if callable(value) else value
-            return value if own is None else own
+            return python.math_function(self.recorder, name)
+        if module.__name__ in scalars.MODULES and hasattr(module, name):
+            return scalars.function(self.recorder, module, name)
         if module.__name__ == "warnings":
             if name == "catch_warnings":
                 return functools.partial(CatchWarnings, self.recorder)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...error_state import KINDS
 from ...known import basic
-from . import arrays, python
+from . import arrays
+from .distinct import CLASSES
 from .python import real
 from .tracer import Recorder, Tracer, tracers, values
 
@@ -134,8 +135,8 @@ class Type(Substitute):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recorder = self._xp_stage.recorder
         what = self.__xpapply_real__
-        if what in python.NUMBERS:
-            return python.NUMBERS[what](recorder, *args, **kwargs)
+        if what in CLASSES:
+            return CLASSES[what](recorder, *args, **kwargs)
         if len(args) == 1 and not kwargs and any(True for _ in tracers(args)):
             return arrays.cast(arrays.as_array(recorder, args[0]), what)
         return what(*values(args), **values(kwargs))

@@ -22,9 +22,12 @@ from ...errors import TraceError, located, user_line
 from ...known import Known, NoRule, Rows, basic
 from ...known.ragged import Ragged
 from ...known.rules import ufunc_row
+from ...known.scalars import LARGEST
 from ...paths import Call, Decision, Off, Path, Ref, invoke
 
 MOST_STEPS = 20_000
+MOST_LOOKED_UP = 8
+"""Values that a run of ``f`` looks up in a dict, or makes a text of."""
 MOST_SECONDS = 5.0
 
 
@@ -46,6 +49,7 @@ class Recorder:
         self.errstate: dict[str, str] | None = None
         self.quiet = False
         self.stage: Any = None
+        self.looked_up = 0
         self.eps = 0.0
         """The lowest precision that a call computed in."""
         self._until = time.perf_counter() + MOST_SECONDS
@@ -381,6 +385,23 @@ def _binary(ufunc: Any, python: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
     return forward, backward
 
 
+class Counted:
+    """What has a length that depends on the slice."""
+
+    __slots__ = ()
+
+    def length(self) -> Any:
+        """``len(x)`` as a Python number that depends on the slice."""
+        raise NotImplementedError
+
+    def ordered(self) -> list[Any] | None:
+        """``sorted(x)``, if that needs no comparisons."""
+        return None
+
+
+_PYTHON = (int, float, bool, complex)
+
+
 class Tracer(Traced):
     """A NumPy array, NumPy scalar or Python number that may depend on the slice.
 
@@ -459,25 +480,42 @@ class Tracer(Traced):
         return complex(self._plain("complex()"))
 
     def __str__(self) -> str:
-        return str(self._plain("str()"))
+        return str(self._decided("str()"))
 
     def __repr__(self) -> str:
-        return repr(self._plain("repr()"))
+        return repr(self._decided("repr()"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._plain("format()"), spec)
+        return format(self._decided("format()"), spec)
 
     def __bytes__(self) -> bytes:
         return bytes(self._plain("bytes()"))
 
     def __hash__(self) -> int:
-        return hash(self._plain("the hash"))
+        return hash(self._decided("the hash"))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise self.recorder.refuse("the slice is pickled")
 
     def __buffer__(self, flags: int) -> Any:
         raise self.recorder.refuse("the memory of the slice is read")
+
+    def _decided(self, what: str) -> Any:
+        """The value for a look-up in a dict and the like: slices part by it, if it is a whole one.
+
+        Not if it may be anything, and not for many values: each slice would go its own way.
+        """
+        value = self.value
+        if self.ref is None:
+            return value
+        whole = isinstance(value, (bool, int, np.integer, np.bool_))
+        if isinstance(value, (float, np.floating)) and what == "the hash":
+            whole = value == np.rint(value)
+        self.recorder.looked_up += 1
+        if not whole or self.recorder.looked_up > MOST_LOOKED_UP:
+            return self._plain(what)
+        self.recorder.ask(self, value.item() if isinstance(value, np.generic) else value)
+        return value
 
     def _plain(self, what: str) -> Any:
         if self.ref is not None:
@@ -513,7 +551,7 @@ class Tracer(Traced):
         )
 
     def _operate(self, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
-        weak = [x.weak if isinstance(x, Tracer) else type(x) in (int, float, bool) for x in (a, b)]
+        weak = [x.weak if isinstance(x, Tracer) else type(x) in _PYTHON for x in (a, b)]
         if all(weak):
             return python_arithmetic(self.recorder, ufunc, python, a, b)
         if isinstance(b if a is self else a, (str, bytes, dict, set, type(None))):
@@ -560,7 +598,7 @@ class Tracer(Traced):
     def _power(self, a: Any, b: Any) -> Any:
         from .arrays import power
 
-        if all(x.weak if isinstance(x, Tracer) else type(x) in (int, float) for x in (a, b)):
+        if all(x.weak if isinstance(x, Tracer) else type(x) in _PYTHON for x in (a, b)):
             return python_arithmetic(self.recorder, np.power, operator.pow, a, b)
         return power(self.recorder, a, b)
 
@@ -576,6 +614,10 @@ class Tracer(Traced):
                 from .python import plain
 
                 return plain(self, int)._unary(ufunc, python)
+            if isinstance(self.value, complex):
+                from . import scalars
+
+                return scalars.call(self.recorder, python, (self,), {})
             return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
         return self.__array_ufunc__(ufunc, "__call__", self)
 
@@ -723,17 +765,19 @@ class Tracer(Traced):
 
 def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
     """Python numbers: their arithmetic raises where NumPy's warns."""
+    from . import scalars
+
     name = ufunc.__name__
     real_a, real_b = values(a), values(b)
     if isinstance(real_a, complex) or isinstance(real_b, complex):
-        raise recorder.refuse("complex Python numbers")
+        return scalars.call(recorder, python, (a, b), {})
     result = recorder.real(python, real_a, real_b)
     integers = not isinstance(real_a, float) and not isinstance(real_b, float)
     if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
         must(b != 0)
     if name == "power":
         if isinstance(b, Tracer) or not isinstance(result, float) or real_b < 0:
-            raise recorder.refuse("** of Python numbers")
+            return scalars.call(recorder, python, (a, b), {})
         must(a >= 0) if real_b != int(real_b) else None
     if name in ("left_shift", "right_shift") and isinstance(b, Tracer):
         must(b >= 0)
@@ -754,10 +798,6 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name == "power":
         must(abs(found) < math.inf)
     return found
-
-
-LARGEST = 2.0**53
-"""Integers up to here are the same as Python's, as int64 and as float64."""
 
 
 def must(condition: Any) -> None:
