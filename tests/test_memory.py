@@ -10,15 +10,15 @@ import pytest
 import xpapply
 
 
-@pytest.mark.parametrize("kind", ["fused", "vmap"])
+@pytest.mark.parametrize("kind", ["fused", "batch"])
 def test_models_are_freed(torch, kind):
     """Plans hang on the function weakly."""
     nn = torch.nn
     net = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
-    if kind == "vmap":
+    if kind == "batch":
         net.append(nn.Sequential(nn.Unflatten(-1, (1, 4)), nn.Conv1d(1, 2, 3), nn.Flatten(-2)))
     arr = np.ones((5, 8), np.float32)
-    assert xpapply.explain(net, 1, arr).engine == ("torch" if kind == "fused" else "torch.vmap")
+    assert xpapply.explain(net, 1, arr).engine == ("torch" if kind == "fused" else "torch.batch")
     xpapply.apply_along_axis(net, 1, arr)
     gone = weakref.ref(net)
     del net

@@ -37,7 +37,7 @@ def assert_fast(f, arr=ARR, axis=1, *args, **kwargs):
 def assert_unlifted(f, reason, arr=ARR, axis=1, *args, **kwargs):
     """Not lifted, for the reason given; the answer of torch itself is still right."""
     plan = xpapply.explain(f, axis, arr, *args, **kwargs)
-    assert plan.engine in ("loop", "torch.vmap")
+    assert plan.engine in ("loop", "torch.batch", "torch.vmap")
     assert plan.graph is None
     assert reason in "; ".join(plan.reasons)
     with xpapply.options(fallback="silent"):

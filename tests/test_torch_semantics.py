@@ -129,7 +129,7 @@ def test_questions_for_the_class(question):
     net = Asks() if question == "is_tensor" else AsksToo()
     arr = np.ones((5, 4), np.float32)
     plan = xpapply.explain(net, 1, arr)
-    assert plan.engine == "torch.vmap"
+    assert plan.engine == "torch.batch"
     assert question in plan.reasons[0]
     np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, arr), 2 * arr)
 
@@ -260,7 +260,7 @@ def test_models_that_compare_equal_are_two_models():
 
 
 def test_the_input_is_not_written_to():
-    """torch.vmap on a tensor of the user's, through a module that works in place."""
+    """torch's own operations on a tensor of the user's, in a module that works in place."""
     net = nn.Sequential(nn.ReLU(inplace=True), linear(4, 2))
     arr = torch.randn(5, 4)
     copy = arr.clone()

@@ -37,9 +37,9 @@ def names() -> tuple[str, ...]:
     return (*dict.fromkeys(found), *frontends.OWN_WAYS)
 
 
-def check_name(forced: str, own_way: str = "") -> None:
-    """Raise `UnsupportedError` for an engine that does not exist; `own_way` is a frontend's."""
-    if forced and forced != own_way and forced not in names():
+def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
+    """Raise `UnsupportedError` for an engine that does not exist; `own_ways` are a frontend's."""
+    if forced and forced not in own_ways and forced not in names():
         there = f"no engine {forced!r}{config.origin('engine')}: there are"
         raise UnsupportedError(f"{there} {', '.join(names())}")
 

@@ -23,8 +23,8 @@ class Plan:
     name : str
         What `f` is.
     engine : str
-        What runs: "loop", "numpy", "cupy", "torch", "torch.vmap", "array_api"; "compiled"
-        for a plan that chooses when it is called.
+        What runs: "loop", "numpy", "cupy", "torch", "torch.batch", "torch.vmap", "array_api";
+        "compiled" for a plan that chooses when it is called.
     slice : ShapeDtype
         Shape and dtype of one slice.
     library, device : str

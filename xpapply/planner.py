@@ -81,7 +81,7 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
 def _ahead(p: Plan, arr: Any) -> bool:
     """Whether a plan only starts work on a device, and little of it."""
     cost = p.cost()
-    if cost is None or p.engine in ("torch.vmap", "slicewise", "array_api"):
+    if cost is None or p.engine in ("torch.batch", "torch.vmap", "slicewise", "array_api"):
         return False
     return namespace.is_asynchronous(arr) and cost[0] <= _FEW_BYTES and cost[1] <= _FEW_FLOP
 
@@ -126,8 +126,8 @@ def _plan(
     }
     frontend = frontends.find(f)
     forced = config.current().engine
-    own_way, what = getattr(frontend, "VECTORIZED", ("", ""))
-    engines.check_name(forced, own_way)
+    own_ways = getattr(frontend, "VECTORIZED", ())
+    engines.check_name(forced, own_ways)
 
     def in_loop(*reasons: str) -> tuple[Plan, None]:
         call = f if frontend is None else frontend.slice_function(f)
@@ -194,20 +194,19 @@ def _plan(
                 **common,
             )
             return p, lifted.unchanged
-    if own_way and (forced in ("", own_way) or own_way == "slicewise"):
+    if own_ways and (not forced or forced in own_ways or "slicewise" in own_ways):
         try:
-            call = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
+            found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
         except TraceError as error:
-            reasons.append(f"{own_way}: {error}")
+            reasons.append(str(error))
         else:
-            kernels = (what,)
             p = Plan(
-                engine=own_way,
-                kernels=kernels,
+                engine=found.engine,
+                kernels=found.kernels,
                 reasons=tuple(reasons),
                 graph=graph,
-                result=result,
-                _call=call,
+                result=result or found.result,
+                _call=found.call,
                 **common,
             )
             return p, lifted.unchanged

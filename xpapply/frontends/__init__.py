@@ -19,22 +19,36 @@ and may have two more:
 
 ``differentiable(f, arr, args, kwargs) -> bool``
     whether the library of `f` records this call for its autograd;
-``vectorized(f, axis, arr, args, kwargs, trusted=...) -> callable``
-    ``call(arr, axis)``: the library's own way to run all slices at once; raises `TraceError`.
-    `trusted` says that `f` has a graph, so that it is known to be a pure function. Plans call
-    it by the module's `VECTORIZED`: a name, and what runs.
+``vectorized(f, axis, arr, args, kwargs, trusted=...) -> AllAtOnce``
+    the library's own way to run all slices at once; raises `TraceError`. `trusted` says that
+    `f` has a graph, so that it is known to be a pure function. The module's `VECTORIZED` has
+    the names of its ways, by which they can be forced.
 """
 
 from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import extensions
+from ..ir.graph import ShapeDtype
 
-OWN_WAYS = ("torch.vmap", "slicewise")
+
+class AllAtOnce(NamedTuple):
+    """A library's own way to run all slices, with what a plan says of it."""
+
+    engine: str
+    kernels: tuple[str, ...]
+    call: Callable[[Any, int], Any]
+    """``call(arr, axis)``"""
+    result: ShapeDtype | None = None
+    """Of one slice, if it is known."""
+
+
+OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise")
 """The names in `VECTORIZED` of the frontends here."""
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..errors import TraceError
 from ..ir.graph import Graph, ShapeDtype
+from . import AllAtOnce
 
-VECTORIZED = "slicewise", "one call for all slices"
-"""What plans call the way of `vectorized`, and what runs."""
+VECTORIZED = ("slicewise",)
+"""What plans call the way of `vectorized`."""
 
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
@@ -39,7 +40,7 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
 def vectorized(
     f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool = False
-) -> Callable[[Any, int], Any]:
+) -> AllAtOnce:
     """`elementwise` and `reduction`, which take all slices along an axis."""
     if not hasattr(f, "along"):
         raise TraceError(f"{type(f).__name__} takes one slice")
@@ -47,4 +48,5 @@ def vectorized(
         raise TraceError("a MaskedArray is a subclass of ndarray with a meaning of its own")
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):
         raise TraceError("with further arguments that are no numbers")
-    return lambda x, axis: f.along(axis, x, *args)
+    run = lambda x, axis: f.along(axis, x, *args)  # noqa: E731
+    return AllAtOnce("slicewise", ("one call for all slices",), run)

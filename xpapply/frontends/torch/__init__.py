@@ -20,8 +20,8 @@ import torch
 from ...errors import InputError, TraceError, outermost
 from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
-from .batched import VECTORIZED as VECTORIZED
-from .batched import vectorized as vectorized
+from .chunks import VECTORIZED as VECTORIZED
+from .chunks import vectorized as vectorized
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
 from .standin import Recorder, StandIn

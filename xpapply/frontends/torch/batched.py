@@ -1,96 +1,299 @@
-"""torch's own operations on all slices at once: for what is no graph, and for autograd."""
+"""torch's own operations on many slices at once: for modules that are no graph, and for autograd.
+
+A module is called on batches of slices if it takes them: if a batch gives what its slices give
+alone, whatever lies beside them, and nothing in it looks at the numbers. Else torch.vmap runs it.
+"""
 
 from __future__ import annotations
 
+import math
 import types
+import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
-from ... import namespace
-from ...errors import InputError, TraceError
-from .model import check, modules, numpy_dtype, parameter_dtype, slice_function, with_batch_of_one
+from ... import config
+from ...errors import InputError, TraceError, UnsupportedError, warn
+from .model import modules, with_batch_of_one
+from .profile import Profile
 from .trial import untouched
 
-VECTORIZED = "torch.vmap", "torch's own operations on all slices at once"
-"""What plans call the way of `vectorized`, and what runs."""
+BATCH, VMAP = "torch.batch", "torch.vmap"
+"""What plans call the two ways."""
 
-_VMAP_SLICES = 1 << 16
+_CPU_BYTES, _GPU_BYTES = 1 << 26, 1 << 30
+"""Bytes that a chunk of slices may have alive at its worst moment ..."""
+_SHARE = 8
+"""... and the part of a GPU's memory that it may take."""
+_TF32 = 2.0**-8
+"""How far float32 results of one network may be apart where its products are rounded to TF32."""
 
 
-def vectorized(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool
-) -> Callable[[Any, int], Any]:
-    """`f` on all slices through torch.vmap: torch's own operations, differentiable.
+class Batches:
+    """A function of a tensor, called on many at once: ``(B, *slice)`` to ``(B, *result)``.
 
-    vmap keeps the meaning of one call per slice, refuses random numbers and
-    branches on data, and records for autograd. A function that is not
-    `trusted` is first compared with real calls on the first and the last slice.
+    Parameters
+    ----------
+    f, args, kwargs
+        ``f(slice, *args, **kwargs)``. It is referred to weakly: plans live in a memory that
+        is forgotten with `f`.
+
+    Attributes
+    ----------
+    way : str
+        `BATCH` or `VMAP`; "" where slices had to be run alone after all.
+    writes : bool
+        `f` writes to what it gets, as far as is known.
+    bytes_per_slice : int
+        Alive at the worst moment; 0 while it is not known.
+    result : tuple or None
+        Shape and dtype of one result, if it is known.
     """
-    check(f, args, kwargs)
-    if namespace.library(arr) not in ("numpy", "torch"):
-        raise TraceError(f"not for {type(arr).__name__}")
-    # plans live in a weak memory of f: holding f itself would keep it there for ever
-    alive = weakref.WeakMethod(f) if isinstance(f, types.MethodType) else weakref.ref(f)
 
-    def one(v: torch.Tensor) -> torch.Tensor:
-        function = alive()
-        if function is None:
+    def __init__(self, f: Any, args: tuple = (), kwargs: dict | None = None) -> None:
+        bound = isinstance(f, types.MethodType)
+        self._function: Callable[[], Any] = weakref.WeakMethod(f) if bound else weakref.ref(f)
+        self._args, self._kwargs = args, kwargs or {}
+        self.way = VMAP
+        self.writes = True
+        self.bytes_per_slice = 0
+        self.result: tuple[tuple[int, ...], torch.dtype] | None = None
+        self._several = False
+        self._shapes: list[tuple[int, ...]] = []
+        self._compared: set[int] = set()
+        self._most: int | None = None
+
+    @property
+    def function(self) -> Any:
+        """`f`, while it is there."""
+        found = self._function()
+        if found is None:
             raise InputError("the function that this plan was made for is gone: keep it alive")
-        result = with_batch_of_one(function)(v, *args, **kwargs)
-        return torch.stack(list(result)) if isinstance(result, (tuple, list)) else result
+        return found
 
-    def call(x: Any, a: int) -> Any:
-        if not isinstance(x, torch.Tensor):
+    # --- deciding -------------------------------------------------------------------------
+
+    def prove(self, samples: torch.Tensor, forced: str = "") -> None:
+        """Find the way by running a few slices ``(k, *slice)``, alone and together.
+
+        Raises
+        ------
+        TraceError
+            If no way gives what slices give alone.
+        """
+        if len(samples) == 1:
+            samples = torch.cat([samples, samples])
+        with untouched(modules(self.function, self._args, self._kwargs)):
+            try:
+                alone = [self._alone(s.clone()) for s in samples]
+            except (TraceError, InputError):
+                raise
+            except Exception as error:
+                raise TraceError(_first_line(error)) from None
+            self.result = tuple(alone[0].shape), alone[0].dtype
+            # surest first; what runs slice by slice inside torch comes last
+            tries = [(BATCH, True), (VMAP, True), (BATCH, False), (VMAP, False)]
+            refused: dict[str, str] = {}
+            for way, strict in tries:
+                if forced and way != forced:
+                    continue
+                try:
+                    (self._prove_batch if way == BATCH else self._prove_vmap)(
+                        samples, alone, strict=strict
+                    )
+                except (TraceError, InputError) as error:
+                    refused[way] = str(error)
+                except Exception as error:
+                    refused[way] = _first_line(error)
+                else:
+                    self.way = way
+                    return
+        raise TraceError("; ".join(f"{way}: {why}" for way, why in refused.items()))
+
+    def _prove_batch(
+        self, samples: torch.Tensor, alone: list[torch.Tensor], *, strict: bool
+    ) -> None:
+        """Whether a batch gives what its slices do, in any order and beside any others."""
+        first, got = self._profiled(self._together, samples)
+        if first.looks:
+            raise TraceError(f"in a batch {first.looks}")
+        _compare(got, alone)
+        others, expected, more = samples.flip(0), alone[::-1], 1
+        if first.takes_nan:  # whatever mixes slices spreads it
+            k = len(others)
+            more = k + 1
+            apart = torch.full((2 * k + 1, *others.shape[1:]), torch.nan).to(others)
+            apart[1::2] = others
+            others = apart
+        elif strict:
+            raise TraceError("it might not take NaN, which would show whether slices mix")
+        elif all(torch.equal(s, samples[0]) for s in samples):
+            raise TraceError("its slices are equal, so that they do not show whether they mix")
+        else:
+            others, expected = torch.cat([others, others[:1]]), [*expected, expected[0]]
+        second, got = self._profiled(self._together, others)
+        _compare(got[1::2] if first.takes_nan else got, expected)
+        self._measured(first, second, more, samples)
+
+    def _prove_vmap(
+        self, samples: torch.Tensor, alone: list[torch.Tensor], *, strict: bool
+    ) -> None:
+        """Whether torch.vmap gives what slices do, and can do it at once."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            first, got = self._profiled(self._vmapped, samples)
+            second, _ = self._profiled(self._vmapped, torch.cat([samples, samples]))
+        if strict and any("performance drop" in str(w.message) for w in said):
+            raise TraceError("torch.vmap runs it slice by slice")
+        _compare(got, alone)
+        self._measured(first, second, len(samples), samples)
+
+    def measure(self, samples: torch.Tensor) -> None:
+        """Find out how much memory a slice takes, of an `f` that is known to be pure."""
+        with untouched(modules(self.function, self._args, self._kwargs)):
+            run = self._together if self.way == BATCH else self._vmapped
+            first, _ = self._profiled(run, samples)
+            second, _ = self._profiled(run, torch.cat([samples, samples]))
+        self._measured(first, second, len(samples), samples)
+
+    def _profiled(
+        self, run: Callable[[torch.Tensor], torch.Tensor], samples: torch.Tensor
+    ) -> tuple[Profile, torch.Tensor]:
+        given = samples.clone()
+        with Profile(given) as found:
+            result = run(given)
+        return found, result.clone()
+
+    def _measured(self, one: Profile, two: Profile, more: int, samples: torch.Tensor) -> None:
+        """What more slices took more; what each call takes by itself is no matter of slices."""
+        slice_bytes = samples[0].numel() * samples.element_size()
+        self.bytes_per_slice = max(1, (two.peak - one.peak) // more) + slice_bytes
+        self.writes = one.writes or two.writes
+
+    # --- running --------------------------------------------------------------------------
+
+    def rows(self, device: torch.device) -> int:
+        """Slices of a chunk: as many as have no more alive than a fixed number of bytes."""
+        most = config.current().block_bytes
+        if not most:
+            most = _CPU_BYTES
+            if device.type == "cuda":
+                whole = torch.cuda.get_device_properties(device).total_memory
+                most = min(_GPU_BYTES, whole // _SHARE)
+        return max(1, most // max(1, self.bytes_per_slice))
+
+    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+        """The results of slices ``(B, *slice)``; of fewer at a time where memory runs out."""
+        n = len(rows)
+        if self._most is None or n <= self._most:
+            try:
+                return self._run(rows)
+            except (RuntimeError, MemoryError) as error:
+                if n == 1 or not _out_of_memory(error):
+                    raise
+            self._most = n // 2
+        half = self._most
+        return torch.cat([self(rows[k : k + half]) for k in range(0, n, half)])
+
+    def _run(self, rows: torch.Tensor) -> torch.Tensor:
+        if self.way == VMAP:
+            return self._vmapped(rows)
+        if self.way != BATCH:
+            return torch.stack([self._alone(v) for v in rows])
+        if len(rows) in self._compared:
+            return self._together(rows)
+        return self._first_of_its_size(rows)
+
+    def _first_of_its_size(self, rows: torch.Tensor) -> torch.Tensor:
+        """A batch of another size could take another path: some of its slices are run alone."""
+        n = len(rows)
+        places = sorted({0, n // 2, n - 1})
+        samples = rows[places].detach().clone()
+        try:
+            result = self._together(rows)
             with torch.no_grad():
-                y = run(torch.from_numpy(np.array(x, dtype=x.dtype.newbyteorder("="))), a)
-            return numpy_dtype(y).numpy()
-        return run(x, a)
+                _compare(result.detach()[places], [self._alone(v) for v in samples])
+        except TraceError as error:
+            self.way = ""
+            why = f"in a batch of {n:,} slices, {error}"
+            if config.current().fallback == "raise":
+                raise UnsupportedError(f"only the loop can run it: {why}") from None
+            if config.current().fallback == "warn":
+                warn(f"{type(self.function).__name__} runs slice by slice: {why}")
+            return self._run(rows)
+        self._compared.add(n)
+        return result
 
-    def run(x: torch.Tensor, a: int) -> torch.Tensor:
-        dtype = parameter_dtype(alive(), str(x.dtype).partition(".")[2])
-        batch = x.shape[:a] + x.shape[a + 1 :]
-        rows = x.movedim(a, -1).reshape(-1, x.shape[a])
-        rows = rows.to(dtype, copy=True)  # forward may write into its input
-        # autograd keeps everything anyway; else the memory is that of one chunk
-        size = None if torch.is_grad_enabled() and x.requires_grad else _VMAP_SLICES
-        y = torch.vmap(one, chunk_size=size)(rows)
-        y = y.reshape(*batch, *y.shape[1:])
-        n = len(batch)
-        return y.permute(*range(a), *range(n, y.ndim), *range(a, n))
+    def _alone(self, v: torch.Tensor) -> torch.Tensor:
+        """The result for one slice, as the loop has it."""
+        found = with_batch_of_one(self.function)(v, *self._args, **self._kwargs)
+        self._several = isinstance(found, (tuple, list))
+        parts = list(found) if self._several else [found]
+        if not all(isinstance(p, torch.Tensor) for p in parts):
+            raise TraceError(f"it returns {type(found).__name__}")
+        self._shapes = [tuple(p.shape) for p in parts]
+        return torch.stack(parts) if self._several else parts[0]
 
-    if not trusted:
-        _compare_ends(f, args, kwargs, arr, axis, call)
-    return call
+    def _vmapped(self, rows: torch.Tensor) -> torch.Tensor:
+        """By torch.vmap, which keeps the meaning of one call per slice."""
+        f = with_batch_of_one(self.function)
+
+        def one(v: torch.Tensor) -> torch.Tensor:
+            found = f(v, *self._args, **self._kwargs)
+            return torch.stack(list(found)) if isinstance(found, (tuple, list)) else found
+
+        return torch.vmap(one)(rows)  # type: ignore[no-any-return]
+
+    def _together(self, rows: torch.Tensor) -> torch.Tensor:
+        """By one call; what it returns in the shapes that slices give alone."""
+        n = len(rows)
+        found = self.function(rows, *self._args, **self._kwargs)
+        if isinstance(found, (tuple, list)) != self._several:
+            raise TraceError(f"a batch gives {type(found).__name__}")
+        parts = list(found) if self._several else [found]
+        if len(parts) != len(self._shapes):
+            raise TraceError(f"a batch gives {len(parts)} results, not {len(self._shapes)}")
+        shaped = [_by_slice(p, n, s) for p, s in zip(parts, self._shapes, strict=True)]
+        return torch.stack(shaped, 1) if self._several else shaped[0]
 
 
-def _compare_ends(
-    f: Any, args: tuple, kwargs: dict, arr: Any, axis: int, call: Callable[[Any, int], Any]
-) -> None:
-    """Run the first and the last slice both ways; raise where they differ or write something."""
-    moved = np.moveaxis(arr, axis, -1) if isinstance(arr, np.ndarray) else arr.movedim(axis, -1)
-    rows = [moved[(index,) * (moved.ndim - 1)] for index in (0, -1)]
-    if isinstance(arr, np.ndarray):
-        ends: Any = np.stack(rows)
-    else:
-        ends = torch.stack(rows)
-    try:
-        with untouched(modules(f, args, kwargs)):
-            got = call(ends, 1)
-            each = slice_function(f)
-            want = [each(row, *args, **kwargs) for row in ends]
-    except TraceError:
-        raise
-    except Exception as error:
-        raise TraceError(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
-    tolerance = torch.finfo(parameter_dtype(f, "float32")).eps ** 0.5
-    for g, w in zip(got, want, strict=True):
-        g, w = torch.as_tensor(g), torch.as_tensor(np.asarray(w) if isinstance(w, list) else w)
-        close = g.shape == w.shape and torch.allclose(
-            g.double(), w.double(), rtol=tolerance, atol=tolerance, equal_nan=True
-        )
-        if not close:
-            raise TraceError("all slices at once and one slice alone give different results")
+def _by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:
+    if not isinstance(x, torch.Tensor):
+        raise TraceError(f"a batch gives {type(x).__name__}")
+    if x.numel() != n * math.prod(shape):
+        raise TraceError(f"a batch of {n} gives shape {tuple(x.shape)}, a slice alone {shape}")
+    return x.reshape(n, *shape)
+
+
+def _compare(got: torch.Tensor, alone: Sequence[torch.Tensor]) -> None:
+    """Raise where results are further apart than rounding explains."""
+    for g, w in zip(got, alone, strict=True):
+        if g.shape != w.shape or g.dtype != w.dtype or not _close(g, w):
+            raise TraceError("many slices at once and one slice alone give different results")
+
+
+def _close(g: torch.Tensor, w: torch.Tensor) -> bool:
+    if not w.is_floating_point():
+        return torch.equal(g, w)
+    tolerance = torch.finfo(w.dtype).eps ** 0.5
+    if w.device.type == "cuda" and w.dtype == torch.float32:
+        rounded = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+        tolerance = _TF32 if rounded else tolerance
+    g, w = g.double(), w.double()
+    finite = w[torch.isfinite(w)].abs()
+    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    return torch.allclose(g, w, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"
+
+
+def _out_of_memory(error: Exception) -> bool:
+    if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
+        return True
+    return "can't allocate memory" in str(error) or "out of memory" in str(error).lower()

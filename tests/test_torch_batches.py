@@ -1,0 +1,353 @@
+"""torch modules that are no graph: called on batches where that is proved, else by vmap."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import xpapply
+from conftest import library
+
+torch = library("torch")
+nn = torch.nn
+
+
+class Net(nn.Module):
+    """A forward written in place."""
+
+    def __init__(self, run, **layers):
+        super().__init__()
+        self.run = run
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        self.calls = []
+        self.eval()
+
+    def forward(self, x):
+        calls().append(tuple(x.shape))
+        return self.run(self, x)
+
+
+_CALLS = []
+
+
+def calls():
+    """The shapes that forward was called with: as an attribute they would be a write."""
+    return _CALLS
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Unflatten(-1, (1, 6, 6)),
+        nn.Conv2d(1, 4, 3),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.BatchNorm2d(4),
+        nn.Flatten(-3),
+        nn.Linear(16, 3),
+    ).eval()
+
+
+BATCHED = {
+    "cnn": cnn,
+    "images of a batch of one": lambda: Net(
+        lambda m, x: m.c(x.reshape(x.shape[0], 1, 6, 6)).mean((2, 3)), c=nn.Conv2d(1, 4, 3)
+    ),
+    "images with a batch of any size": lambda: Net(
+        lambda m, x: m.c(x.reshape(-1, 1, 6, 6)).flatten(1)[:, :5], c=nn.Conv2d(1, 4, 3)
+    ),
+    "lstm": lambda: Net(
+        lambda m, x: m.l(x.unsqueeze(-1))[0][..., -1, :], l=nn.LSTM(1, 5, batch_first=True)
+    ),
+    "gru of a batch": lambda: Net(
+        lambda m, x: m.l(x.reshape(-1, 9, 4))[1][-1], l=nn.GRU(4, 5, batch_first=True)
+    ),
+    "attention": lambda: Net(
+        lambda m, x: m.a(*[m.e(x.reshape(-1, 9, 4))] * 3)[0].mean(1),
+        e=nn.Linear(4, 8),
+        a=nn.MultiheadAttention(8, 2, batch_first=True),
+    ),
+    "transformer": lambda: Net(
+        lambda m, x: m.t(x.reshape(-1, 9, 4)).mean(1),
+        t=nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 16, batch_first=True), 2),
+    ),
+    "spectrum": lambda: Net(lambda m, x: m.k(torch.fft.rfft(x).abs()), k=nn.Linear(19, 2)),
+    "two results": lambda: Net(
+        lambda m, x: (m.c(x.unsqueeze(-2)).mean((-1, -2)), x[..., 0]), c=nn.Conv1d(1, 4, 3)
+    ),
+    "one number": lambda: Net(
+        lambda m, x: m.c(x.unsqueeze(-2)).mean((-1, -2)), c=nn.Conv1d(1, 4, 3)
+    ),
+}
+
+
+def loop(net, axis, arr):
+    with xpapply.options(engine="loop"), torch.no_grad():
+        return xpapply.apply_along_axis(net, axis, arr)
+
+
+def same(got, want):
+    assert tuple(got.shape) == tuple(want.shape)
+    assert got.dtype == want.dtype
+    assert type(got) is type(want)
+    np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "uint16", "float16"])
+@pytest.mark.parametrize("name", BATCHED)
+def test_batches_give_what_the_loop_gives(name, dtype):
+    net = BATCHED[name]()
+    arr = (10 * np.random.default_rng(0).standard_normal((5, 36, 3))).astype("f")
+    arr = abs(arr).astype(dtype) if "int" in dtype else arr.astype(dtype)
+    assert xpapply.explain(net, 1, arr).engine == "torch.batch"
+    same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+
+
+def layouts():
+    x = np.random.default_rng(1).standard_normal((4, 36, 3)).astype("f")
+    readonly = x.copy()
+    readonly.setflags(write=False)
+    return {
+        "C": (x, 1),
+        "Fortran": (np.asfortranarray(x), 1),
+        "backwards": (x[::-1, ::-1], 1),
+        "every second": (np.repeat(x, 2, 1)[:, ::2], 1),
+        "last axis": (np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1),
+        "first axis": (np.ascontiguousarray(np.moveaxis(x, 1, 0)), 0),
+        "read only": (readonly, 1),
+        "big endian": (x.astype(">f4"), 1),
+        "unaligned": (
+            np.frombuffer(b"a" + x.tobytes(), np.uint8)[1:].view("f").reshape(x.shape),
+            1,
+        ),
+        "repeated": (np.broadcast_to(x[:1], x.shape), 1),
+        "one slice": (x[0, :, 0].copy(), 0),
+        "one slice of two axes": (x[:1, :, 0].copy(), 1),
+    }
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 1000])
+@pytest.mark.parametrize("name", layouts())
+def test_layouts_and_chunks(name, rows):
+    """However the array lies, and however it is cut."""
+    net = BATCHED["cnn"]()
+    arr, axis = layouts()[name]
+    plan = xpapply.explain(net, axis, arr)
+    assert plan.engine == "torch.batch"
+    plan._call._batches.rows = lambda device: rows
+    same(plan(arr, axis), loop(net, axis, arr))
+    if name not in ("read only", "big endian", "unaligned", "repeated", "backwards"):
+        tensor = torch.from_numpy(arr)
+        plan = xpapply.explain(net, axis, tensor)
+        plan._call._batches.rows = lambda device: rows
+        with torch.no_grad():
+            same(plan(tensor, axis), loop(net, axis, tensor))
+
+
+MIXES = {
+    "mean of the batch": lambda m, x: x - 1e-6 * x.mean(0, keepdim=x.ndim == 2) * (x.ndim == 2),
+    "first of the batch": lambda m, x: x + (x[0] if x.ndim == 2 else x),
+    "softmax over the batch": lambda m, x: torch.softmax(x.reshape(-1, 36), 0),
+    "steps are slices": lambda m, x: m.l(x.reshape(-1, 36))[0],
+    "neighbours": lambda m, x: x.cumsum(0) if x.ndim == 2 else x.clone(),
+    "depends on the number": lambda m, x: x * (1 if x.ndim == 1 else x.shape[0]),
+}
+
+
+@pytest.mark.parametrize("values", ["random", "equal"])
+@pytest.mark.parametrize("name", MIXES)
+def test_slices_that_mix_in_a_batch(name, values):
+    """Also where slices are equal, and where what they mix is small."""
+    net = Net(
+        lambda m, x: m.c(MIXES[name](m, x).reshape(*x.shape[:-1], 1, 36)).mean((-1, -2)),
+        c=nn.Conv1d(1, 2, 3),
+        l=nn.LSTM(36, 36),
+    )
+    arr = np.random.default_rng(2).standard_normal((50, 36)).astype("f")
+    arr = arr if values == "random" else np.ones_like(arr)
+    with xpapply.options(fallback="silent"):
+        assert xpapply.explain(net, 1, arr).engine != "torch.batch"
+        same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+
+
+LOOKS = {
+    "branch": lambda m, x: x if x.max() > 3.5 else -x,
+    "item": lambda m, x: x * x.max().item(),
+    "numpy": lambda m, x: x * float(x.numpy().max()),
+    "array": lambda m, x: x * float(np.asarray(x).max()),
+    "tolist": lambda m, x: x * max(x.flatten().tolist()),
+    "random": lambda m, x: x + 0 * torch.rand(36),
+    "bernoulli": lambda m, x: x * torch.bernoulli(torch.ones(36)),
+    "selected": lambda m, x: x.clone().masked_fill_(x == x[x > -9].max(), 0),
+    "equal": lambda m, x: x if torch.equal(x, x.abs()) else -x,
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_forwards_that_look_at_numbers_take_no_batch(name):
+    """A branch that the samples do not take may be taken by other slices."""
+    net = Net(
+        lambda m, x: m.c(LOOKS[name](m, x).unsqueeze(-2)).mean((-1, -2)), c=nn.Conv1d(1, 2, 3)
+    )
+    arr = np.random.default_rng(3).standard_normal((50, 36)).astype("f")
+    arr = np.clip(arr, -3, 3)
+    arr[7] = 5
+    with xpapply.options(fallback="silent"):
+        plan = xpapply.explain(net, 1, arr)
+        assert plan.engine != "torch.batch"
+        assert "torch.batch: in a batch" in str(plan)
+        if name not in ("random", "bernoulli"):
+            same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+
+
+def test_indices_are_not_tried_with_nan():
+    """An index made of NaN could be anything."""
+
+    def forward(m, x):
+        assert torch.isfinite(x).all
+        index = x.abs().long()
+        assert not x.requires_grad
+        return m.l(m.e(index))[0][..., -1, :]
+
+    net = Net(forward, e=nn.Embedding(5, 4), l=nn.LSTM(4, 3, batch_first=True))
+    arr = np.random.default_rng(4).integers(0, 5, (20, 36)).astype("f")
+    assert xpapply.explain(net, 1, arr).engine == "torch.batch"
+    same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+
+
+def test_equal_slices_prove_nothing_without_nan():
+    net = Net(
+        lambda m, x: m.l(m.e(x.long()))[0][..., -1, :] + (x.mean() - x.mean(-1, keepdim=True)),
+        e=nn.Embedding(5, 4),
+        l=nn.LSTM(4, 3, batch_first=True),
+    )
+    arr = np.ones((20, 36), "f")
+    with xpapply.options(fallback="silent"):
+        assert xpapply.explain(net, 1, arr).engine != "torch.batch"
+
+
+def test_a_batch_of_another_size_that_takes_another_path():
+    """It is noticed when such a batch first runs, and said."""
+
+    def forward(m, x):
+        y = m.c(x.unsqueeze(-2)).mean((-1, -2))
+        return y if x.ndim == 1 or len(x) < 30 else y + 1
+
+    net = Net(forward, c=nn.Conv1d(1, 2, 3))
+    arr = np.random.default_rng(5).standard_normal((40, 36)).astype("f")
+    with pytest.warns(xpapply.FallbackWarning, match="in a batch of 40 slices"):
+        got = xpapply.apply_along_axis(net, 1, arr)
+    same(got, loop(net, 1, arr))
+    with xpapply.options(fallback="raise"), pytest.raises(xpapply.UnsupportedError, match="of 40"):
+        xpapply.apply_along_axis(Net(forward, c=nn.Conv1d(1, 2, 3)), 1, arr)
+
+
+def test_chunks_are_cut_by_bytes():
+    """What a slice has alive between its layers decides, not the slice and its result."""
+    net = Net(lambda m, x: m.c(x.unsqueeze(-2)).amax((-1, -2)), c=nn.Conv1d(1, 512, 3, padding=1))
+    arr = np.random.default_rng(6).standard_normal((3000, 36)).astype("f")
+    plan = xpapply.explain(net, 1, arr)
+    alive = 512 * 36 * 4
+    assert alive <= plan._call._batches.bytes_per_slice <= 1.1 * alive
+    with xpapply.options(block_bytes=1 << 22):
+        net = Net(net.run, c=net.c)
+        plan = xpapply.explain(net, 1, arr)
+        _CALLS.clear()
+        got = plan(arr, 1)
+    largest = max(shape[0] for shape in calls() if len(shape) == 2)
+    assert 0.9 * (1 << 22) / alive <= largest <= (1 << 22) / alive
+    assert f"chunks of {largest:,} slices" in str(plan)
+    same(got[:3], loop(net, 1, arr[:3]))
+
+
+def test_what_every_call_takes_is_no_matter_of_slices():
+    """A table that is made anew does not make chunks small."""
+    net = Net(
+        lambda m, x: m.c(x.unsqueeze(-2)).mean((-1, -2)) + torch.ones(1 << 20).mean(),
+        c=nn.Conv1d(1, 2, 3),
+    )
+    arr = np.ones((50, 36), "f")
+    assert xpapply.explain(net, 1, arr)._call._batches.bytes_per_slice < 4096
+
+
+def test_memory_that_runs_out(monkeypatch):
+    """A chunk is halved until it fits, and later ones are no larger."""
+    limit = 11
+
+    def forward(m, x):
+        if x.ndim == 2 and len(x) > limit:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")
+        return m.c(x.unsqueeze(-2)).mean((-1, -2))
+
+    net = Net(forward, c=nn.Conv1d(1, 2, 3))
+    arr = np.random.default_rng(7).standard_normal((100, 36)).astype("f")
+    _CALLS.clear()
+    got = xpapply.apply_along_axis(net, 1, arr)
+    same(got, loop(net, 1, arr))
+    together = [s[0] for s in itertools.takewhile(lambda s: len(s) < 3, calls()) if len(s) == 2]
+    tried = [n for n in together if n > limit]
+    assert tried == [100, 50, 25, 12]
+    limit = 0
+    with pytest.raises(RuntimeError, match="allocate"):
+        xpapply.explain(net, 1, arr)(arr, 1)
+
+
+def test_what_is_written_to():
+    """The array keeps its numbers; the result is no view of it, nor of the weights."""
+    writes = nn.Sequential(nn.ReLU(inplace=True), cnn())
+    arr = np.random.default_rng(8).standard_normal((30_000, 36)).astype("f")
+    copy = arr.copy()
+    assert xpapply.explain(writes, 1, arr).engine == "torch.batch"
+    xpapply.apply_along_axis(writes, 1, arr)
+    np.testing.assert_array_equal(arr, copy)
+    view = Net(lambda m, x: x.unfold(-1, 4, 4).flatten(-2))
+    for x in (arr, torch.from_numpy(arr)):
+        plan = xpapply.explain(view, 1, x)
+        assert plan.engine == "torch.batch"
+        with torch.no_grad():
+            got = plan(x, 1)
+        got[...] = 0
+        np.testing.assert_array_equal(arr, copy)
+
+
+def test_a_gradient_through_batches():
+    net = BATCHED["lstm"]().double()
+    x = torch.randn(3, 6, 2, dtype=torch.float64, requires_grad=True)
+    plan = xpapply.explain(net, 1, x)
+    assert plan.engine == "torch.batch"
+    assert torch.autograd.gradcheck(lambda v: xpapply.apply_along_axis(net, 1, v), (x,))
+    want = loop(net, 1, x.detach())
+    same(xpapply.apply_along_axis(net, 1, x).detach(), want)
+
+
+@pytest.mark.parametrize("engine", ["torch.batch", "torch.vmap"])
+def test_a_way_that_is_forced(engine):
+    net = BATCHED["cnn"]()
+    arr = np.random.default_rng(9).standard_normal((20, 36)).astype("f")
+    with xpapply.options(engine=engine):
+        assert xpapply.explain(net, 1, arr).engine == engine
+        got = xpapply.apply_along_axis(net, 1, arr)
+    same(got, loop(net, 1, arr))
+    branches = Net(lambda m, x: x if x.max() > 0 else -x)
+    with xpapply.options(engine=engine), pytest.raises(xpapply.UnsupportedError):
+        xpapply.explain(branches, 1, arr)
+
+
+def test_models_with_16_bits():
+    """Results in NumPy's arrays have the dtype that the loop gives them."""
+    net = BATCHED["cnn"]().bfloat16()
+    arr = np.random.default_rng(10).standard_normal((20, 36)).astype("f")
+    plan = xpapply.explain(net, 1, arr)
+    assert (plan.engine, plan.out_dtype) == ("torch.batch", "float32")
+    got, want = xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr)
+    assert got.dtype == want.dtype == np.float32
+    np.testing.assert_allclose(got, want, atol=0.05)
+
+
+def test_changes_between_calls():
+    net = BATCHED["cnn"]()
+    arr = np.random.default_rng(11).standard_normal((20, 36)).astype("f")
+    xpapply.apply_along_axis(net, 1, arr)
+    with torch.no_grad():
+        net[1].weight.mul_(2)
+    same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
