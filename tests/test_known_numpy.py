@@ -236,6 +236,7 @@ array([v,w]) array([s,0,s]) array(v,dtype=float) array([[s,1.5],[2,s]],dtype=flo
 array([s,v[0]],dtype=int) array(v,"c16") array(v,ndmin=3) array(v,copy=False) asarray(v)
 asarray([s,s]) asanyarray(m) asarray(v,int) asarray([s,s],float) astype(v,"f4") astype(v,int)
 unstack(r) unstack(v) linalg.matrix_transpose(r) result_type(v,np.float32) result_type(v,2)
+isscalar(v) isscalar(s) promote_types(v,np.float32)
 percentile(v,[0,37.5,100],method="inverted_cdf") quantile(v,0.3,method="inverted_cdf")
 nanquantile(v,0.7,method="inverted_cdf") percentile(v,[0,37.5,100],method="averaged_inverted_cdf")
 quantile(v,0.3,method="averaged_inverted_cdf") nanquantile(v,0.7,method="averaged_inverted_cdf")

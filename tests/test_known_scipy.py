@@ -23,6 +23,7 @@ PACKAGES = [
     "integrate",
     "linalg",
     "spatial.distance",
+    "fftpack",
 ]  # imported, so that rows are found
 MODULES = {p: importlib.import_module(f"scipy.{p}") for p in PACKAGES}
 ROW = {row.name: row for row in known.ROWS}
@@ -205,6 +206,11 @@ def examples():
                  kinds=real, m=(20,))  # fmt: skip
     yield from e(s, "fftn", ("rows", (2, 4, 5)), s=(4, 4), axes=(0, 2), kinds=real, m=(40,))
     yield from e(s, "fht ifht", X, 0.1, 0.5, kinds=("f8",))
+
+    s = "fftpack"
+    yield from e(s, "fft ifft rfft irfft dct idct dst idst", X, kinds=real, m=(40, 17, 2))
+    yield from e(s, "fft2 ifft2 fftn ifftn", ("rows", (4, 5)), kinds=real, m=(20,))
+    yield from e(s, "fftn", ("rows", (2, 4, 5)), shape=(4, 4), axes=(0, 2), kinds=real, m=(40,))
 
     s = "ndimage"
     images = ("f8", "f4", "int", "odd", "ties", "strided")

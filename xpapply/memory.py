@@ -53,7 +53,8 @@ def memory(f: Any) -> tuple[Memory, Hashable]:
     try:
         ref = weakref.ref(anchor, lambda gone: _forget(key, gone))
     except TypeError:
-        if callable(anchor) and getattr(anchor, "__module__", None):  # a builtin lives for ever
+        own = getattr(anchor, "__module__", None) or type(anchor).__module__.startswith("cupy.")
+        if callable(anchor) and own:  # a builtin lives for ever, and so does a ufunc of CuPy
             ref = lambda: anchor  # type: ignore[assignment]  # noqa: E731
         else:
             return made, method  # cannot be referenced weakly: remember nothing

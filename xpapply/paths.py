@@ -26,7 +26,7 @@ from . import error_state
 from .errors import TraceError
 from .known import Known, Rows, in_namespace
 from .known.ragged import Ragged
-from .known.rules import leaves, mapped
+from .known.rules import leaves, mapped, on_device
 from .warning_filters import silent
 
 
@@ -332,6 +332,8 @@ def filled(tree: Any, values: Any) -> Any:
 def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
     """Run a call by its batching rule, under the error state that ``f`` set."""
     function = None if "." not in call.row.name else in_namespace(xp, call.row.name)
+    if function is not None and xp.__name__ == "cupy":
+        function = on_device(xp, function)
     if call.errstate is None and not call.quiet:
         return call.row.rule(xp, function, args, kwargs)
     with contextlib.ExitStack() as stack:
@@ -616,7 +618,8 @@ class Walk:
         result = filled(at.result, values)
         where = slice(None) if index is None else index
         if not isinstance(result, Rows):
-            out[where] = result
+            # CuPy does not write what is on the host
+            out[where] = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
             return
         array = result.array
         missing = out.ndim - array.ndim

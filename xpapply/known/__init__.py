@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
+from .names import CUPY, mirrored, public_names, root_of
 
 
 class Rows:
@@ -80,10 +81,11 @@ class Known:
         return self.name
 
 
-PACKAGES = ("numpy", "scipy", "xpapply")
+PACKAGES = ("numpy", "scipy", "cupy", "xpapply")
 """Packages that have a module of rows here."""
 
 _by_object: dict[int, tuple[Any, Known | None]] = {}
+_by_name: dict[str, Known] = {}
 _loaded: set[str] = set()
 
 
@@ -113,8 +115,21 @@ def find(function: Any) -> Known | None:
     found = _by_object.get(id(function))
     if found is not None and found[0] is function:
         return found[1]
-    _by_object[id(function)] = (function, None)  # keeps the function, so that its id stays its own
-    return None
+    row = _by_public_name(function) if root_of(function) in CUPY else None
+    _by_object[id(function)] = (function, row)  # keeps the function, so that its id stays its own
+    return row
+
+
+def _by_public_name(function: Any) -> Known | None:
+    """The row of a function of CuPy: its own, or that of the function which it is made after."""
+    if not _by_name:
+        _by_name.update((row.name, row) for row in rows())
+    names = public_names(function)
+    for name in (*names, *map(mirrored, names)):
+        if name in _by_name:
+            return _by_name[name]
+    kinds = importlib.import_module(f"{__name__}.cupy")
+    return kinds.elementwise_row(function, names)  # type: ignore[no-any-return]
 
 
 def _load(package: str) -> None:
@@ -142,6 +157,10 @@ def in_namespace(xp: Any, name: str) -> Any:
     """
     package, _, rest = name.partition(".")
     if xp is np or package == "xpapply":  # ours take arrays of every library
+        return resolve(name)
+    if package in CUPY:
+        if xp.__name__ != "cupy" or resolve(name) is None:
+            raise NoRule(f"{xp.__name__} has no {name}")
         return resolve(name)
     target = xp.__name__ if package == "numpy" else f"{xp.__name__}x.scipy"
     module_name, _, attribute = f"{target}.{rest}".rpartition(".")

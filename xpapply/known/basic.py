@@ -254,27 +254,28 @@ def _masked_ufunc(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Rows(target)
 
 
-def _sorted_unique(xp: Any, array: Any) -> tuple[Any, Any]:
-    """Sorted rows, and where the values in them are new ones (all NaNs are one)."""
+def _sorted_unique(xp: Any, array: Any, equal_nan: bool) -> tuple[Any, Any]:
+    """Sorted rows, and where the values in them are new ones (all NaNs are one, or none)."""
     array = xp.sort(array.reshape(len(array), -1), axis=1)
     new = xp.ones(array.shape, bool)
     new[:, 1:] = array[:, 1:] != array[:, :-1]
-    if array.dtype.kind in "fc":
+    if array.dtype.kind in "fc" and equal_nan:
         new[:, 1:] &= ~(xp.isnan(array[:, 1:]) & xp.isnan(array[:, :-1]))
     return array, new
 
 
 def _unique_count(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """How many different values there are."""
-    return Rows(_sorted_unique(xp, args[0].array)[1].sum(axis=1))
+    x, equal_nan = args
+    return Rows(_sorted_unique(xp, x.array, equal_nan)[1].sum(axis=1))
 
 
 def _unique(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """`numpy.unique` for slices that all have `count` different values."""
-    x, count, index, inverse, counts = args
+    x, count, index, inverse, counts, equal_nan = args
     flat = x.array.reshape(len(x.array), -1)
     batch, length = flat.shape
-    array, new = _sorted_unique(xp, flat)
+    array, new = _sorted_unique(xp, flat, equal_nan)
     found = [Rows(array[new].reshape(batch, count))]
     starts = xp.nonzero(new)[1].reshape(batch, count)
     if index or inverse:

@@ -179,6 +179,7 @@ def _rows() -> list[Known]:
     add("moves", own.moves("x"), "fft.fftshift fft.ifftshift")
 
     add("shape", shape_only, "shape size ndim iscomplexobj isrealobj result_type")
+    add("shape", shape_only, "isscalar promote_types")
     return rows
 
 

@@ -179,11 +179,10 @@ def bincount_rows(xp: Any, x: Rows, weights: Any, length: int) -> Rows:
         raise TypeError(f"Cannot cast array data from {x.dtype} to int64 according to 'safe'")
     n, m = x.array.shape
     values = x.array.astype(np.intp)
-    if values.size:
+    if values.size and bool(((values < 0) | (values >= length)).any()):
         if int(values.min()) < 0:
             raise ValueError("'list' argument must have no negative elements")
-        if int(values.max()) >= length:
-            raise ValueError(f"a value of {int(values.max())} with a length of {length}")
+        raise ValueError(f"a value of {int(values.max())} with a length of {length}")
     if weights is not None:
         weights = as_rows(xp, weights, n)
         if weights.shape != x.shape:
@@ -193,6 +192,11 @@ def bincount_rows(xp: Any, x: Rows, weights: Any, length: int) -> Rows:
         weights = flat(weights).ravel() if m else None
     if not values.size or not length:
         return Rows(xp.zeros((n, length), np.intp))
+    if xp is not np:  # one kernel, which does not look for the largest value first
+        counts = xp.zeros((n, length), np.intp if weights is None else np.float64)
+        one = 1 if weights is None else weights.reshape(n, m).astype(np.float64)
+        xp.add.at(counts, (xp.arange(n)[:, None], values), one)
+        return Rows(counts)
     values += xp.arange(n)[:, None] * length
     counts = xp.bincount(values.ravel(), weights, minlength=n * length)
     return Rows(counts.reshape(n, length))
@@ -544,12 +548,12 @@ def polyfit(
         if w is not None or rcond is not None or xp is not np:
             raise Awkward
         return _fits(x, y, int(deg))
-    if y.ndim != 1:
+    if y.ndim != 1 or y.shape[0] == 0:
         raise Awkward
     rows = y.array
     # LAPACK scales all right-hand sides by the largest: odd ones are fitted by themselves
     with np.errstate(all="ignore"):
-        largest = xp.abs(rows).max(axis=1, initial=0)
+        largest = xp.abs(rows).max(axis=1)
         odd = ~((largest < 1e100) if rows.dtype.itemsize == 8 else (largest < 1e15))
     if not bool(odd.any()):
         return Rows(xp.ascontiguousarray(call(x, rows.T, deg, rcond, w=w).T))
@@ -758,7 +762,8 @@ def kron(xp: Any, call: Any, a: Any, b: Any) -> Any:
 
 def cross(xp: Any, call: Any, a: Any, b: Any, **kwargs: Any) -> Any:
     """Vectors in the last axes."""
-    if kwargs or 0 in _ndims(a, b):
+    last = set(kwargs) <= {"axis"} and kwargs.get("axis", -1) == -1
+    if not last or 0 in _ndims(a, b):
         raise Awkward
     return elementwise(xp, call, (a, b), {})
 
@@ -811,6 +816,8 @@ def eig(xp: Any, call: Any, a: Any) -> Any:
     found = call(a.array)
     values = found if call.__name__ == "eigvals" else found[0]
     is_complex = a.dtype.kind != "c" and values.dtype.kind == "c"
+    if xp is not np:  # CuPy's are complex for all
+        return results(found)
     if is_complex and not bool((values.imag != 0).any(axis=-1).all()):
         raise NoRule("eigenvalues of some slices are real, of others complex")
     return results(found)

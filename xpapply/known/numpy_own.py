@@ -270,13 +270,14 @@ def roll(xp: Any, call: Any, a: Any, shift: Any, axis: Any = None) -> Any:
 def take(xp: Any, call: Any, a: Any, indices: Any, axis: Any = None, mode: str = "raise") -> Any:
     """Constant places in a slice, places of each slice in a constant, or both."""
     constant(axis, mode)
+    others = {} if mode == "raise" else {"mode": mode}  # CuPy has no other
     if not isinstance(indices, Rows):
-        return moves("a", "a indices axis")(xp, call, (a, indices, axis), {"mode": mode})
+        return moves("a", "a indices axis")(xp, call, (a, indices, axis), others)
     if not isinstance(a, Rows):
         if axis is None:
-            return Rows(call(a, indices.array, mode=mode))
+            return Rows(call(a, indices.array, **others))
         axis = axis % np.ndim(a)
-        return Rows(xp.moveaxis(call(a, indices.array, axis=axis, mode=mode), axis, 0))
+        return Rows(xp.moveaxis(call(a, indices.array, axis=axis, **others), axis, 0))
     if indices.dtype.kind not in "iu" or mode != "raise" or (axis is not None and a.ndim != 1):
         raise Awkward
     found = xp.take_along_axis(flat(a), flat(indices), axis=1)
@@ -560,6 +561,13 @@ def lexsort(xp: Any, call: Any, keys: Any, axis: int = -1) -> Any:
 
 def packbits(xp: Any, call: Any, a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
     """`packbits` and `unpackbits`."""
+    if xp is not np and (axis is None or a.ndim == 1) and not args:  # CuPy's have no axis
+        x = flat(a)
+        if call.__name__ == "packbits":
+            wide = xp.zeros((len(x), -(-x.shape[1] // 8) * 8), x.dtype)
+            wide[:, : x.shape[1]] = x
+            x = wide
+        return Rows(call(x.ravel(), **kwargs).reshape(len(x), -1))
     if axis is None:
         return Rows(call(flat(a), -1, *args, **kwargs))
     return Rows(call(a.array, shifted(axis, a.ndim), *args, **kwargs))

@@ -94,9 +94,34 @@ def signature(call: Any) -> inspect.Signature:
     return inspect.signature(call)
 
 
+class OnDevice:
+    """A function of CuPy, which gets constants that are on the host where the slices are."""
+
+    def __init__(self, xp: Any, call: Any) -> None:
+        self._xp, self.__wrapped__ = xp, call
+        self.__name__ = getattr(call, "__name__", type(call).__name__)
+        self.__module__ = getattr(call, "__module__", type(call).__module__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        asarray = self._xp.asarray
+        return self.__wrapped__(
+            *mapped(asarray, args, np.ndarray), **mapped(asarray, kwargs, np.ndarray)
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__wrapped__, name)
+
+
+on_device = functools.lru_cache(maxsize=1024)(OnDevice)
+"""The same object for the same function, so that its signature is looked up once."""
+
+
 def bound(call: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Arguments by parameter name, without defaults."""
-    given = signature(call).bind(*args, **kwargs)
+    try:
+        given = signature(call).bind(*args, **kwargs)
+    except ValueError:  # a ufunc of CuPy has none
+        return {f"*{k}": x for k, x in enumerate(args)} | kwargs
     found = dict(given.arguments)
     for name, p in signature(call).parameters.items():
         if p.kind is p.VAR_KEYWORD:

@@ -295,7 +295,7 @@ def fft_n(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     given = bound(call, args, kwargs)
     checked((), given)
     (x,) = leaves(given)
-    s = given.get("s")
+    s = given.get("s", given.get("shape"))
     axes = given.get("axes", _default(call, "axes"))
     if axes is None:
         axes = range(-(x.ndim if s is None else np.size(s)), 0)
@@ -468,9 +468,7 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if kernel.size > x.shape[0] or kernel.size == 0:
         return by_rows(xp, call, args, kwargs)
     if method == "auto":
-        choose = sys.modules["scipy.signal"].choose_conv_method
-        if xp is not np:
-            raise NoRule("method='auto'")
+        choose = _sibling(call, "choose_conv_method")
         # for integers it depends on the largest value
         size = abs(x.array).max(-1)
         asked = {int(size.argmin()), int(size.argmax())} if x.dtype.kind in "iu" else {0}
@@ -554,10 +552,10 @@ def derivative(smooth: Sequence[float]) -> Rule:
             return by_rows(xp, call, args, kwargs)
         axis = shifted(axis, x.ndim) % (x.ndim + 1)
         correlate1d = _sibling(call, "correlate1d")
-        a = correlate1d(x.array, [-1, 0, 1], axis, **given)
+        a = correlate1d(x.array, xp.asarray([-1, 0, 1]), axis, **given)
         for other in range(1, x.ndim + 1):
             if other != axis:
-                a = correlate1d(a, smooth, other, **given | {"output": a.dtype})
+                a = correlate1d(a, xp.asarray(smooth), other, **given | {"output": a.dtype})
         return Rows(a)
 
     return rule
@@ -783,6 +781,8 @@ ROWS: list[Known] = [
     *_each(_SIGNAL, "wiener deconvolve lfilter_zi sosfilt_zi lombscargle order_filter "
            "envelope"),
     # transforms
+    *_rows_of("scipy.fftpack", axis_call("x"), "fft ifft rfft irfft dct idct dst idst"),
+    *_rows_of("scipy.fftpack", fft_n, "fft2 ifft2 fftn ifftn"),
     *_rows_of(_FFT, axis_call("x"), "fft ifft rfft irfft hfft ihfft dct idct dst idst"),
     *_rows_of(_FFT, fft_n, "fft2 ifft2 rfft2 irfft2 hfft2 ihfft2 fftn ifftn rfftn irfftn hfftn "
               "ihfftn dctn idctn dstn idstn fftshift ifftshift"),

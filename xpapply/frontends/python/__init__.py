@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError, line_of, outermost
+from ...known import find
+from ...known.names import CUPY, root_of
 from ...paths import Path, Ref
 from ...warning_filters import silent
 from .purity import impure
@@ -142,7 +144,9 @@ def why_impure(f: Any) -> str | None:
     while isinstance(f, functools.partial):
         f = f.func
     f = getattr(f, "__func__", f)
-    return impure(f.__code__) if isinstance(f, types.FunctionType) else None
+    if not isinstance(f, types.FunctionType) or root_of(f) in CUPY or find(f) is not None:
+        return None  # of what is known the code does not matter
+    return impure(f.__code__)
 
 
 __all__ = ["Models", "Tracer", "Tracing", "values", "why_impure"]

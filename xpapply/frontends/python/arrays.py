@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import TraceError
 from ...known import basic, find
+from ...known.names import CUPY, mirrored, public_names, root_of
 from ...known.rules import ufunc_row
 from . import ragged, scalars
 from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
@@ -298,17 +299,17 @@ _LISTS = frozenset(
 ) | {"numpy.linalg.multi_dot"}
 """Functions that take lists of arrays, which must stay lists."""
 
-_WRITING = frozenset(["copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"])
+_WRITING = frozenset(["copyto", "put", "place", "putmask", "put_along_axis"])
 
 
 def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A call of a library function on something traced."""
-    name = f"{function.__module__}.{function.__name__}"
-    if function.__name__ in _WRITING and name.startswith("numpy"):
-        if function.__name__ == "copyto" and set(kwargs) <= {"where"} and len(args) == 2:
+    name = _name(function)
+    if name.removeprefix("numpy.") in _WRITING:
+        if name == "numpy.copyto" and set(kwargs) <= {"where"} and len(args) == 2:
             _copyto(recorder, *args, **kwargs)
             return None
-        raise recorder.refuse(f"numpy.{function.__name__}")
+        raise recorder.refuse(name)
     if not any(t.ref is not None for t in tracers((args, kwargs)) if not _selected(t)):
         if not any(map(_selected, tracers((args, kwargs)))) and "out" not in kwargs:
             return recorder.call(basic.SAME, function, args, kwargs)
@@ -332,6 +333,14 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     if out is not None:
         return _into(recorder, out, {}, lambda: function_call(recorder, function, args, kwargs))
     return recorder.call(row, function, args, kwargs)
+
+
+def _name(function: Any) -> str:
+    """What a function is called in NumPy or SciPy, "numpy.sort" for `cupy.sort`."""
+    if root_of(function) in CUPY:
+        names = public_names(function) or (function.__name__,)
+        return next((mirrored(n) for n in names if mirrored(n) in SPECIAL), mirrored(names[0]))
+    return f"{function.__module__}.{function.__name__}"
 
 
 def _selected(x: Any) -> bool:
@@ -448,21 +457,27 @@ def _unique(
     ar = as_array(recorder, ar)
     if not isinstance(ar, Tracer) or ar.ref is None:
         return NotImplemented
-    if (axis is not None and not (axis in (0, -1) and ar.ndim == 1)) or not equal_nan:
-        raise recorder.refuse("numpy.unique with axis= or equal_nan=False")
+    if axis is not None and not (axis in (0, -1) and ar.ndim == 1):
+        raise recorder.refuse("numpy.unique with axis=")
     if ar.size == 0 or ar.value.dtype.kind == "c":
         raise recorder.refuse("numpy.unique of an empty or complex array")
     flags = tuple(map(bool, (return_index, return_inverse, return_counts)))
-    real: Any = np.unique(ar.value, *flags)  # type: ignore[call-overload]
-    found = distinct(ar)
+    real: Any = np.unique(ar.value, *flags, equal_nan=equal_nan)  # type: ignore[call-overload]
+    found = distinct(ar, bool(equal_nan))
     n = recorder.ask(found, int(found.value))
-    return recorder.call(basic.UNIQUE, lambda *_: real, (ar,), batch=((ar, n, *flags), {}))
+    return recorder.call(
+        basic.UNIQUE, lambda *_: real, (ar,), batch=((ar, n, *flags, bool(equal_nan)), {})
+    )
 
 
-def distinct(x: Tracer) -> Any:
+def distinct(x: Tracer, equal_nan: bool = True) -> Any:
     """How many different values there are."""
     return x.recorder.call(
-        basic.UNIQUE_COUNT, lambda v: np.intp(len(np.unique(v))), (x,), check=False
+        basic.UNIQUE_COUNT,
+        lambda v: np.intp(len(np.unique(v, equal_nan=equal_nan))),
+        (x,),
+        batch=((x, equal_nan), {}),
+        check=False,
     )
 
 
@@ -474,15 +489,15 @@ def _unique_part(**flags: bool) -> Callable[..., Any]:
 
 
 def _bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 0) -> Any:
-    x, minlength = as_array(recorder, x), int(minlength)
+    x, minlength = as_array(recorder, x), int(minlength or 0)  # None in CuPy
     real = recorder.real(lambda: np.bincount(values(x), values(weights), minlength))
     if isinstance(x, Tracer) and x.ref is not None and x.size:
-        top = function_call(recorder, np.max, (x,), {})
-        must(function_call(recorder, np.min, (x,), {}) >= 0)
         if len(real) > minlength:
+            must((x >= 0).all())
+            top = function_call(recorder, np.max, (x,), {})
             recorder.ask(top, int(top.value))
         else:
-            must(top < minlength)
+            must(((x >= 0) & (x < minlength)).all())
     if not any(t.ref is not None for t in tracers((x, weights))):
         return recorder.call(basic.SAME, np.bincount, (x, weights, minlength))
     return recorder.call(

@@ -145,7 +145,7 @@ def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Va
     dtypes = {v.dtype for v in given}
     if name in ("isnan", "positive"):
         return lowering.op("not_equal", given[0], given[0]) if name == "isnan" else given[0]
-    if name == "power" and operands[1] in (2, 3) and not isinstance(operands[1], Value):
+    if name == "power" and not np.ndim(exponent := operands[1]) and exponent in (2, 3):
         square = lowering.op("multiply", given[0], given[0])
         return square if operands[1] == 2 else lowering.op("multiply", square, given[0])
     op = _OPS.get(name)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...known import basic, find, ragged
 from ...known.rules import ufunc_row
+from . import native
 from .tracer import Counted, Recorder, Tracer, tracers
 
 REDUCTIONS = frozenset(
@@ -121,8 +122,12 @@ def reduce(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
         return NotImplemented
     if any(True for _ in tracers((rest, kwargs))) or kwargs.get("keepdims") or "out" in kwargs:
         return NotImplemented
+    device = native.own(recorder, function, row)
     try:
-        real = function(x.value, *rest, **kwargs)
+        if device is None:
+            real = function(x.value, *rest, **kwargs)
+        else:
+            real = native.call(recorder, device, (x.flat, *rest), kwargs)
     except Exception:
         return NotImplemented  # the path of those with as many values raises it
     if np.ndim(real) or not isinstance(real, (np.generic, np.ndarray)):

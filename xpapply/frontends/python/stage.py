@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ...known import basic, find
-from . import arrays, python, scalars
+from ...known import basic, find, resolve
+from ...known.names import CUPY, mirrored, public_names, root_of
+from . import arrays, native, python, scalars, sets
 from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
 from .purity import catches, impure, own_names
@@ -60,6 +61,13 @@ HARMLESS_MODULES = frozenset(
 )
 """Modules of the standard library whose functions only compute."""
 
+arrays.SPECIAL.update(sets.SPECIAL)
+
+_OFF_DEVICE = frozenset(
+    "asnumpy fuse memoize ElementwiseKernel ReductionKernel RawKernel RawModule".split()
+)
+"""Functions of CuPy that leave the device, or make others."""
+
 
 _IO = frozenset(
     (
@@ -76,9 +84,11 @@ class _Globals(dict):
     def __init__(self, stage: Stage, function: types.FunctionType) -> None:
         super().__init__(__builtins__=stage.builtins, __name__=function.__module__)
         self._xp_stage, self._own = stage, function.__globals__
+        self._watched = root_of(function) not in CUPY
 
     def __missing__(self, name: str) -> Any:
-        self._xp_stage.watch.item(self._own, name)  # also if it is not there: it may come
+        if self._watched:
+            self._xp_stage.watch.item(self._own, name)  # also if it is not there: it may come
         value = self._own[name]  # a KeyError sends Python on to the builtins
         made = self[name] = self._xp_stage.substitute(value, name)
         return made
@@ -185,7 +195,7 @@ class Stage:
         root = x.__module__.partition(".")[0]
         if root == "torch":
             return self._torch(x, name)
-        if root == "builtins" or x is np.ndarray:
+        if root == "builtins" or x is np.ndarray or (root in CUPY and x.__name__ == "ndarray"):
             return x
         if issubclass(x, BaseException) and (root in ("numpy", "scipy") or not own_names(x)):
             return x
@@ -214,7 +224,9 @@ class Stage:
             return self.member(sys.modules[module.lstrip("_")], x.__name__)
         if module in HARMLESS_MODULES or module in ("_operator", "_functools", "_statistics"):
             return x
-        if module.partition(".")[0] in ("numpy", "cupy", "scipy") and find(x) is not None:
+        if root_of(x) in CUPY:
+            return self._of_cupy(x, name)
+        if module.partition(".")[0] in ("numpy", "scipy") and find(x) is not None:
             return Function(self, x, name)
         if module.partition(".")[0] == "torch":
             return self._torch(x, name)
@@ -233,7 +245,9 @@ class Stage:
         if x.__code__.co_filename.replace("\\", "/").endswith("torch/utils/_contextlib.py"):
             # @torch.no_grad(): nothing is recorded for autograd here anyway
             return self.substitute(x.__wrapped__)  # type: ignore[attr-defined]
-        if root in ("numpy", "cupy", "cupyx", "scipy", "array_api_compat"):
+        if root in CUPY:
+            return self._of_cupy(x, name)
+        if root in ("numpy", "scipy", "array_api_compat"):
             return Function(self, x, name)
         if root == "torch":
             return self._torch(x, name)
@@ -250,11 +264,13 @@ class Stage:
         why = impure(x.__code__)
         if why:
             return Impure(self, x, why)
-        self.watch.function(x)
+        if root_of(x) not in CUPY:
+            self.watch.function(x)
         self.catches |= catches(x.__code__)
         cells = tuple(types.CellType() for _ in x.__code__.co_freevars)
         made = types.FunctionType(x.__code__, _Globals(self, x), x.__name__, None, cells)
-        self._made[id(x)] = (x, made)  # before its closure, which may hold the function itself
+        if root_of(x) not in CUPY:  # which are called by their rules first
+            self._made[id(x)] = (x, made)  # before its closure, which may hold the function itself
         for name, cell, own in zip(x.__code__.co_freevars, cells, x.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # a variable that is not yet set
                 content = own.cell_contents
@@ -355,9 +371,11 @@ class Stage:
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
             self._watch_object(x)
             return Distribution(self, x, name)
-        if type(x).__module__.partition(".")[0] in ("numpy", "cupy", "scipy") and callable(x):
+        if root_of(x) in CUPY and callable(x):
+            return self._of_cupy(x, name)
+        if type(x).__module__.partition(".")[0] in ("numpy", "scipy") and callable(x):
             return Function(self, x, name)  # e.g. numpy's array functions
-        if type(x).__module__.partition(".")[0] in ("numpy", "cupy", "scipy"):
+        if type(x).__module__.partition(".")[0] in ("numpy", "scipy", *CUPY):
             return Forbidden(self, x, name)
         if type(x).__flags__ & (1 << 9) and hasattr(x, "__dict__"):  # a class written in Python
             if same_slot(x, "__getattribute__") and not hasattr(type(x), "__getattr__"):
@@ -384,7 +402,7 @@ class Stage:
             return value if isinstance(value, type) else Forbidden(self, value, full)
         if root in ("numpy", "scipy") and name in _IO:
             return Forbidden(self, getattr(module, name), full)
-        if root == "cupy":
+        if root in CUPY:
             return self._cupy(module, name)
         if name not in vars(module):
             if "__getattr__" in vars(module) and root not in ("numpy", "scipy", "torch"):
@@ -397,20 +415,33 @@ class Stage:
         return self.substitute(value, full)
 
     def _cupy(self, module: types.ModuleType, name: str) -> Any:
-        """CuPy's functions are recorded as NumPy's of the same name."""
-        rest = module.__name__.partition(".")[2]
-        if name == "get_array_module":
+        """Something in one of CuPy's modules; for arrays of others what NumPy has of that name."""
+        value = getattr(module, name)  # an AttributeError is the user's
+        full = f"{module.__name__}.{name}"
+        if isinstance(value, types.ModuleType) and self.recorder.library != "cupy":
+            value = sys.modules.get(mirrored(full), value)
+        own = root_of(value) in CUPY and name != "ndarray"
+        if own and (isinstance(value, type) or not callable(value)):  # poly1d, r_
+            value = resolve(mirrored(full)) or value
+        return self.substitute(value, full)
+
+    def _of_cupy(self, x: Any, name: str) -> Any:
+        """A function of CuPy."""
+        names = public_names(x)
+        full = names[0] if names else name
+        last = full.rpartition(".")[2]
+        if full.startswith("cupy.random."):
+            return Random(self, x, "cupy.random")
+        if last == "get_array_module":
             return lambda *arrays: namespace_of(self.recorder, self)
-        if name in ("asnumpy", "ElementwiseKernel", "ReductionKernel", "RawKernel", "fuse"):
-            return Forbidden(self, getattr(module, name), f"cupy.{name}")
-        target: Any = np
-        for part in filter(None, rest.split(".")):
-            target = getattr(target, part, None)
-        value = getattr(target, name, None)
-        if value is None:
-            value = getattr(module, name)
-            return Forbidden(self, value, f"cupy.{name}")
-        return self.substitute(value, f"cupy.{name}")
+        if last in _IO or last in _OFF_DEVICE:
+            return Forbidden(self, x, full)
+        of_numpy = resolve(mirrored(full)) if full.startswith("cupy.") else None
+        if isinstance(of_numpy, np.ufunc):
+            return Function(self, of_numpy, full)
+        if self.recorder.library != "cupy":
+            return Forbidden(self, x, full) if of_numpy is None else self.substitute(of_numpy)
+        return Function(self, x, full)
 
     def attribute(self, x: Any, owner: Object, name: str) -> Any:
         """An attribute of an instance."""
@@ -452,6 +483,7 @@ class Stage:
             return self.ufunc(function, "__call__", args, kwargs)
         name = getattr(function, "__name__", "")
         found = list(tracers((args, kwargs)))
+        given = args, kwargs
         args, kwargs = real_arguments(args), real_arguments(kwargs)
         if name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
             return self._asarray(name, *args, **kwargs)
@@ -466,9 +498,15 @@ class Stage:
                 if any(t.ref is not None for t in found):
                     raise self.recorder.refuse(f"{name} of something that depends on the slice")
                 return self.substitute(function(*values(args), **values(kwargs)))
-            return arrays.function_call(self.recorder, function, args, kwargs)
-        result = function(*args, **kwargs)
-        return self._fresh(result)
+            by_rule = functools.partial(arrays.function_call, self.recorder, function, args, kwargs)
+            if root_of(function) in CUPY and isinstance(function, types.FunctionType):
+                # its own code, as that of a helper
+                by_code = lambda: self.function(function)(*given[0], **given[1])  # noqa: E731
+                return self.recorder.attempt(by_rule, by_code)
+            return by_rule()
+        if native.own(self.recorder, function) is not None:
+            return self._fresh(native.call(self.recorder, function, args, kwargs))
+        return self._fresh(function(*args, **kwargs))
 
     def _fresh(self, result: Any) -> Any:
         """Something that a library made out of constants."""
@@ -611,4 +649,5 @@ def namespace_of(recorder: Recorder, stage: Stage | None = None) -> Any:
         import array_api_compat.torch as namespace
 
         return (stage or recorder.stage).substitute(namespace)
-    return (stage or recorder.stage).substitute(np)
+    namespace = sys.modules["cupy"] if recorder.library == "cupy" else np
+    return (stage or recorder.stage).substitute(namespace)

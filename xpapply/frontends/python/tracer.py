@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from ...known.ragged import Ragged
 from ...known.rules import ufunc_row
 from ...known.scalars import LARGEST
 from ...paths import Call, Decision, Off, Path, Ref, invoke
+from . import native
 
 MOST_STEPS = 20_000
 MOST_LOOKED_UP = 8
@@ -52,7 +54,9 @@ class Recorder:
         self.looked_up = 0
         self.eps = 0.0
         """The lowest precision that a call computed in."""
-        self._until = time.perf_counter() + MOST_SECONDS
+        self.views: list[tuple[np.ndarray, Tracer]] = []
+        """Results of calls on a device that are part of an argument's memory there."""
+        self.until = time.perf_counter() + MOST_SECONDS
 
     # --- refusing -----------------------------------------------------------------------
 
@@ -63,6 +67,22 @@ class Recorder:
         if self.refused is None:
             self.refused = error
         return error
+
+    def attempt(self, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
+        """What `first` gives or, if that is refused, `second`; then the first reason counts."""
+        steps, calls, refused = len(self.steps), self.calls, self.refused
+        try:
+            return first()
+        except TraceError as error:
+            if self.left is not None or self.refused is None:
+                raise
+            del self.steps[steps:]
+            self.calls, self.refused = calls, refused
+            try:
+                return second()
+            except TraceError:
+                self.refused = error
+                raise error from None
 
     # --- writing down -------------------------------------------------------------------
 
@@ -82,18 +102,31 @@ class Recorder:
         """
         kwargs = kwargs or {}
         found = list(tracers((args, kwargs)))
-        given = (values(args), values(kwargs))
-        real: Any
+        device = native.own(self, function, row)
+
+        def run() -> Any:
+            if device is not None:
+                return native.call(self, device, args, kwargs)
+            return function(*values(args), **values(kwargs))
+
         # every one is asked, since asking may write a step down (`ragged.Selected`)
         if not [t for t in found if t.ref is not None]:
-            return self._constant(function(*given[0], **given[1]), found)
-        real = self.real(lambda: function(*given[0], **given[1]))
-        return self._written(row, real, *(batch or (args, kwargs)), found, check)
+            return self._constant(run(), found)
+        real = self.real(run)
+        given = batch or (args, kwargs)
+        return self._written(row, real, *given, found, check, device is not None)
 
     def _written(
-        self, row: Known, real: Any, args: Any, kwargs: Any, found: list[Tracer], check: bool
+        self,
+        row: Known,
+        real: Any,
+        args: Any,
+        kwargs: Any,
+        found: list[Tracer],
+        check: bool,
+        on_device: bool,
     ) -> Any:
-        if len(self.steps) >= MOST_STEPS or time.perf_counter() > self._until:
+        if len(self.steps) >= MOST_STEPS or time.perf_counter() > self.until:
             raise self.refuse(f"more than {len(self.steps):,} operations")
         self.calls += 1
         self._note_precision(real)
@@ -111,7 +144,7 @@ class Recorder:
         )
         structure = None
         if check:
-            structure = self._check(row, step, real, args, kwargs)
+            structure = self._check(row, step, real, args, kwargs, on_device)
         self.steps.append(step)
         return self._boxed(real, Ref(self.calls), structure, found)
 
@@ -119,11 +152,18 @@ class Recorder:
         name = str(getattr(real, "dtype", "")).rpartition(".")[2]
         self.eps = max(self.eps, _EPS.get(name, 0.0))
 
-    def _check(self, row: Known, step: Call, real: Any, args: Any, kwargs: Any) -> Any:
+    def _check(
+        self, row: Known, step: Call, real: Any, args: Any, kwargs: Any, on_device: bool
+    ) -> Any:
         """Run the batching rule on two copies of the slice: it must give what the call gave."""
+        given = twice(args), twice(kwargs)
         try:
             with np.errstate(all="ignore"):
-                got = invoke(np, step, twice(args), twice(kwargs))
+                if on_device:
+                    given = native.on_device(given)
+                    got = native.on_host(invoke(sys.modules["cupy"], step, *given))
+                else:
+                    got = invoke(np, step, *given)
         except NoRule as error:
             raise self.refuse(f"{row.name}: {error}") from None
         except TraceError as error:
@@ -199,11 +239,19 @@ class Recorder:
         # what shares memory with a tensor is not made by f
         owned = all(isinstance(t, Tracer) for t in found)
         result = Tracer(self, real, ref, owned=owned)
-        if isinstance(real, np.ndarray) and real.base is not None:
+        if isinstance(real, np.ndarray):
             for t in found:
-                if isinstance(t.value, np.ndarray) and np.may_share_memory(real, t.value):
+                if self._shares(real, t):
                     result._is_view_of(t)
         return result
+
+    def _shares(self, real: np.ndarray, t: Tracer) -> bool:
+        """Whether a result is part of the memory of an argument."""
+        if any(value is real and other is t for value, other in self.views):
+            return True
+        if real.base is None or not isinstance(t.value, np.ndarray):
+            return False
+        return np.may_share_memory(real, t.value)
 
     def input(self, real: np.ndarray) -> Tracer:
         """The slice."""
