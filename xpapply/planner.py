@@ -501,10 +501,13 @@ def function_graph(f: Any, aval: ShapeDtype) -> Graph:
     if why:
         raise UnsupportedError(f"{name_of(f)}: {why}")
     slice0 = np.linspace(0.5, 1.5, math.prod(aval.shape)).reshape(aval.shape).astype(aval.dtype)
+    tracing = Tracing((), {}, "numpy", _models)
     try:
-        path, _ = Tracing((), {}, "numpy", _models)(f, slice0)
+        path, _ = tracing(f, slice0)
     except UnsupportedError as error:
         raise UnsupportedError(f"{name_of(f)}: {error}") from None
+    if tracing.scratch:
+        raise UnsupportedError(f"{name_of(f)}: it sets attributes, which a graph does not")
     if isinstance(path.result, Off):
         raise UnsupportedError(f"{name_of(f)}: {path.result.why}")
     return to_graph(path, aval)

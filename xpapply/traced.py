@@ -77,12 +77,12 @@ class Traced:
         if isinstance(path.result, Off):
             raise Raises(path.result.why)
         started_call = time.perf_counter()
-        result = f(slice0, *args, **kwargs) if first is None else first[0]
+        result = self._tried(f, slice0) if first is None else first[0]
         self.seconds = time.perf_counter() - started_call if first is None else first[1]
         if sample is slice0:
             self._same(value, result)
         else:
-            self._same(value, f(sample, *args, **kwargs))
+            self._same(value, self._tried(f, sample))
         if self.library == "torch" and isinstance(result, (list, tuple)):
             result = namespace.compat(slice0).stack([x + 0 for x in result])
         if getattr(result, "requires_grad", False):
@@ -100,7 +100,8 @@ class Traced:
         aval = ShapeDtype(tuple(map(int, slice0.shape)), namespace.dtype_name(slice0))
         try:
             if self.library == "torch":
-                self.graph = _torch_graph(f, aval, args, kwargs)
+                with self._tracing.scratch.kept():
+                    self.graph = _torch_graph(f, aval, args, kwargs)
             else:
                 self.graph = compact(fold(to_graph(path, aval)))
         except UnsupportedError as error:
@@ -117,6 +118,19 @@ class Traced:
         """... and what the last of them said."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
+
+    def _tried(self, f: Any, v: Any) -> Any:
+        """A call of `f` that only looks at what it does: it leaves no trace in attributes."""
+        with self._tracing.scratch.kept():
+            return f(v, *self._args, **self._kwargs)
+
+    def _leave(self, arr: Any, axis: int, f: Any) -> None:
+        """What the loop leaves in attributes: what `f` sets for the last slice."""
+        if not self._tracing.scratch:
+            return
+        last = arr[tuple(slice(None) if k == axis else -1 for k in range(arr.ndim))]
+        with np.errstate(all="ignore"), silent():
+            f(last, *self._args, **self._kwargs)
 
     @staticmethod
     def _check_names(path: Path, xp: Any) -> None:
@@ -150,8 +164,12 @@ class Traced:
 
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
         """All slices of `arr` through `f`; the result axes stand where `axis` was."""
-        if self.fused_on(arr):
-            return self._by_graph(arr, axis, f)
+        found = self._by_graph(arr, axis, f) if self.fused_on(arr) else self._by_calls(arr, axis, f)
+        self._leave(arr, axis, f)
+        return found
+
+    def _by_calls(self, arr: Any, axis: int, f: Any) -> Any:
+        """By the calls that `f` makes, block by block."""
         xp = namespace.compat(arr)
         n = arr.ndim
         view = namespace.permute(arr, (*range(axis), *range(axis + 1, n), axis))
@@ -239,7 +257,7 @@ class Traced:
         path, value = self._tracing(f, self._seen(v))
         if not isinstance(path.result, Off):
             called = time.perf_counter()
-            self._same(value, f(v, *self._args, **self._kwargs))
+            self._same(value, self._tried(f, v))
             self.seconds = min(self.seconds, time.perf_counter() - called)
         self._spent += time.perf_counter() - started
         if self.library == "cupy":

@@ -6,6 +6,7 @@
 - `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
 - `stage.py`, `substitutes.py`: what stands for everything that ``f`` can reach
 - `purity.py`: what the code alone tells of side effects
+- `scratch.py`: attributes that ``f`` sets anew for each slice
 - `watch.py`: whether what ``f`` reached has changed
 - `lower.py`: a path without decisions as a graph of the op table
 """
@@ -26,10 +27,11 @@ import numpy as np
 from ...errors import TraceError, line_of, outermost
 from ...known import find
 from ...known.names import CUPY, root_of
-from ...paths import Path, Ref
+from ...paths import Off, Path, Ref
 from ...warning_filters import silent
 from .purity import impure
 from .python import real
+from .scratch import Scratch
 from .stage import Stage
 from .tracer import Recorder, Tracer, values
 from .watch import Watch
@@ -45,6 +47,8 @@ class Tracing:
         self._args, self._kwargs = args, kwargs
         self._library, self._models = library, models
         self.watch = Watch()
+        self.scratch = Scratch()
+        """The attributes that every call of ``f`` sets."""
         self.length = 1
         """Numbers in a slice."""
         self.eps = 0.0
@@ -94,6 +98,7 @@ class Tracing:
             stage.check()
             recorder.raised(error)
             found = recorder.off_path(), None
+        self.scratch.add(stage.writes, leaves=isinstance(found[0].result, Off))
         self.catches, self.eps = stage.catches, recorder.eps
         self.seconds = time.perf_counter() - started
         return found

@@ -11,7 +11,6 @@ from typing import Any
 _WRITES = {
     "STORE_GLOBAL": "it writes the global {}",
     "DELETE_GLOBAL": "it deletes the global {}",
-    "STORE_ATTR": "it sets the attribute {}",
     "DELETE_ATTR": "it deletes the attribute {}",
 }
 
@@ -84,3 +83,19 @@ def _written(x: Any) -> bool:
     """Whether a function stands in a user's file."""
     code = getattr(getattr(x, "__func__", x), "__code__", None)
     return code is not None and not code.co_filename.startswith(("<", _STDLIB))
+
+
+def stores(code: types.CodeType) -> dict[str, str]:
+    """The attributes that code sets, each with the line, "file:line"."""
+    found: dict[str, str] = {}
+    line = code.co_firstlineno
+    for step in dis.get_instructions(code):
+        line = getattr(step, "line_number", None) or (
+            line if step.starts_line in (None, True, False) else step.starts_line
+        )
+        if step.opname == "STORE_ATTR":
+            found.setdefault(step.argval, f"{os.path.basename(code.co_filename)}:{line}")
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            found = stores(inner) | found
+    return found

@@ -24,7 +24,8 @@ from ...known.names import CUPY, mirrored, public_names, root_of
 from . import arrays, native, python, scalars, sets
 from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
-from .purity import catches, impure, own_names
+from .purity import catches, impure, own_names, stores
+from .scratch import Writes
 from .substitutes import (
     PLAIN,
     CatchWarnings,
@@ -102,6 +103,11 @@ class Stage:
         self._made: dict[int, tuple[Any, Any]] = {}
         self.catches = False
         self._frozen: list[tuple[Any, list[Any], str]] = []
+        self.writes = Writes(recorder)
+        self._stores: dict[str, str] = {}
+        """The attributes that the code sets, and where."""
+        self._attributes: list[tuple[Any, dict[str, Any], str]] = []
+        """Functions and modules whose attributes cannot be watched while they are set."""
         self.checks: list[Callable[[], bool]] = []
         """Whether nothing was written into constants of other libraries."""
 
@@ -111,6 +117,12 @@ class Stage:
             now = elements_of(made)
             if len(now) != len(was) or any(a is not b for a, b in zip(now, was, strict=True)):
                 raise self.recorder.refuse(f"it changes {name}, which it did not make")
+        for made, before, name in self._attributes:
+            for key in self._stores:
+                if vars(made).get(key) is not before.get(key):
+                    vars(made).pop(key) if key not in before else setattr(made, key, before[key])
+                    line = self._stores[key]
+                    raise self.recorder.refuse(f"it sets the attribute {key} of {name} ({line})")
         if not all(check() for check in self.checks):
             raise self.recorder.refuse("it changes a tensor that it did not make")
 
@@ -182,6 +194,7 @@ class Stage:
     def _module(self, x: types.ModuleType) -> Any:
         name = x.__name__
         if name in HARMLESS_MODULES and name not in scalars.MODULES:
+            self._attributes.append((x, dict(vars(x)), name))
             return x
         if name in ("random", "numpy.random", "cupy.random", "secrets"):
             return Random(self, x, name)
@@ -267,6 +280,7 @@ class Stage:
         if root_of(x) not in CUPY:
             self.watch.function(x)
         self.catches |= catches(x.__code__)
+        self._stores = stores(x.__code__) | self._stores
         cells = tuple(types.CellType() for _ in x.__code__.co_freevars)
         made = types.FunctionType(x.__code__, _Globals(self, x), x.__name__, None, cells)
         if root_of(x) not in CUPY:  # which are called by their rules first
@@ -284,6 +298,7 @@ class Stage:
                 setattr(made, name, self.substitute(value, name))
         if x.__kwdefaults__:
             made.__kwdefaults__ = {k: self.substitute(d) for k, d in x.__kwdefaults__.items()}
+        self._attributes.append((made, dict(vars(made)), x.__name__))
         return made
 
     @functools.cached_property
@@ -445,6 +460,9 @@ class Stage:
 
     def attribute(self, x: Any, owner: Object, name: str) -> Any:
         """An attribute of an instance."""
+        written, item = self.writes.read(x, name)
+        if written:
+            return item
         self.watch.item(vars(x), name)  # also if it is not there: it may come
         first = next((vars(c)[name] for c in type(x).__mro__ if name in vars(c)), None)
         if name in vars(x) and not hasattr(type(first), "__set__"):
@@ -463,6 +481,12 @@ class Stage:
                     raise self.recorder.refuse(f"the attribute {name} of {type(x).__name__}")
                 return self.substitute(found, name)
         raise AttributeError(f"{type(x).__name__!r} object has no attribute {name!r}")
+
+    def set_attribute(self, x: Any, name: str, item: Any) -> None:
+        """Set an attribute of an instance."""
+        self.writes.write(x, name, item)
+        for cls in type(x).__mro__:  # none of them may get a property of this name
+            self.watch.attribute(cls, name)
 
     def special(self, x: Any, owner: Object, name: str) -> Callable[..., Any]:
         """A special method of an instance."""

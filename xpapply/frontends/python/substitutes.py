@@ -161,6 +161,9 @@ class Object(Substitute):
     def __getattr__(self, name: str) -> Any:
         return self._xp_stage.attribute(self.__xpapply_real__, self, name)
 
+    def __setattr__(self, name: str, item: Any) -> None:
+        self._xp_stage.set_attribute(self.__xpapply_real__, name, item)
+
     def _special(name: str) -> Any:  # type: ignore[misc]
         def method(self: Any, *args: Any, **kwargs: Any) -> Any:
             return self._xp_stage.special(self.__xpapply_real__, self, name)(*args, **kwargs)
