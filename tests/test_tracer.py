@@ -34,7 +34,7 @@ from xpapply import planner
 from xpapply.errors import TraceError
 from xpapply.frontends.python.stage import Stage
 from xpapply.frontends.python.tracer import Recorder, Tracer
-from xpapply.frontends.python.watch import Watch
+from xpapply.guards import Guards
 from xpapply.paths import Decision
 
 SLICES = 1200
@@ -114,7 +114,7 @@ ARGUMENTS = ((), (2,), (0,), (1.5,), ("d",), (2, 1), (0, 1.5), ({},), (float,), 
 
 def tracer(made, v):
     recorder = Recorder("numpy")
-    recorder.stage = Stage(recorder, Watch(), None)
+    recorder.stage = Stage(recorder, Guards(), None)
     found = made(recorder.input(v.copy()))
     assert isinstance(found, Tracer)
     assert found.ref is not None

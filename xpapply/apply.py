@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,8 @@ def explain(
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
     arr, axis = _look(f, axis, arr)
-    return planner.plan(f, axis, arr, args, kwargs)
+    p = planner.plan(f, axis, arr, args, kwargs)
+    return replace(p, _of=f)  # what is remembered does not keep f alive, what is asked for does
 
 
 def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "float32") -> Graph:

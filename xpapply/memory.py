@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
-from types import CodeType, FunctionType, MethodType
+from collections.abc import Callable, Hashable
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
+
+from .guards import exact, same, snapshot
 
 _REMEMBERED = 64
 """Entries kept per function and kind; arrays of ever new shapes must not fill the memory."""
@@ -22,19 +24,29 @@ class Limited(dict[Hashable, Any]):
         super().__setitem__(key, value)
 
 
+def _gone() -> None:
+    """In the place of a function that there is not, or no longer."""
+
+
 class Memory:
-    """What is known of one function: graphs and traces by slice, plans by array."""
+    """What is known of one function: graphs and traces by slice, plans by array.
+
+    It holds on to nothing that the function reaches, which may reach the function itself: a
+    value that keeps its own key is never freed.
+    """
 
     def __init__(self) -> None:
         self.lifted = Limited()
         self.plans = Limited()
         self.traced = Limited()
         self.warned: set[Hashable] = set()
+        self.function: Callable[[], Any] = _gone
+        """The function that was asked about last, while there is one."""
 
 
 _by_object: dict[int, tuple[weakref.ref[Any], Memory]] = {}
 """By identity: objects that compare equal need not be the same function."""
-_by_code: weakref.WeakKeyDictionary[CodeType, tuple[tuple[Any, ...], Memory]]
+_by_code: weakref.WeakKeyDictionary[CodeType, tuple[list[Any], Memory]]
 _by_code = weakref.WeakKeyDictionary()
 """Python functions: a lambda that is written in a loop is made anew each time, and is the same
 function as long as what it closes over is the same."""
@@ -44,7 +56,7 @@ def memory(f: Any) -> tuple[Memory, Hashable]:
     """The memory of `f`, and what tells the methods of one object apart."""
     if type(f) is FunctionType:
         return _of_code(f), None
-    anchor, method = (f.__self__, f.__func__) if type(f) is MethodType else (f, None)
+    anchor, method = (f.__self__, _weakly(f.__func__)) if type(f) is MethodType else (f, None)
     key = id(anchor)
     found = _by_object.get(key)
     if found is not None and found[0]() is anchor:
@@ -53,13 +65,18 @@ def memory(f: Any) -> tuple[Memory, Hashable]:
     try:
         ref = weakref.ref(anchor, lambda gone: _forget(key, gone))
     except TypeError:
-        own = getattr(anchor, "__module__", None) or type(anchor).__module__.startswith("cupy.")
-        if callable(anchor) and own:  # a builtin lives for ever, and so does a ufunc of CuPy
-            ref = lambda: anchor  # type: ignore[assignment]  # noqa: E731
-        else:
+        builtin = isinstance(anchor, (BuiltinFunctionType, np.ufunc))
+        if not builtin and not type(anchor).__module__.startswith("cupy."):
             return made, method  # cannot be referenced weakly: remember nothing
+        ref = lambda: anchor  # type: ignore[assignment]  # noqa: E731  # it lives for ever
+    made.function = ref
     _by_object[key] = ref, made
     return made, method
+
+
+def _weakly(x: Any) -> Hashable:
+    """`x` as a part of a key that does not keep it alive."""
+    return weakref.ref(x) if type(x) is FunctionType or isinstance(x, type) else x
 
 
 def _forget(key: int, gone: weakref.ref[Any]) -> None:
@@ -69,24 +86,33 @@ def _forget(key: int, gone: weakref.ref[Any]) -> None:
 
 
 def _of_code(f: FunctionType) -> Memory:
-    parts: list[Any] = [f.__globals__, f.__defaults__, f.__kwdefaults__]
+    parts = _parts(f)
+    found = _by_code.get(f.__code__)
+    if found is None or len(found[0]) != len(parts) or not all(map(same, parts, found[0])):
+        found = _by_code[f.__code__] = [snapshot(x) for x in parts], Memory()
+    known = found[1]
+    if known.function() is not f:
+        known.function = weakref.ref(f)
+    return known
+
+
+def _parts(f: FunctionType) -> list[Any]:
+    """What tells functions with the same code apart."""
+    # The globals by their address: they are looked at again before anything is used. So are the
+    # contents of containers, which are told apart by their class alone.
+    parts: list[Any] = [id(f.__globals__)]
+    for given in (f.__defaults__, f.__kwdefaults__):
+        parts += map(_part, (given.values() if isinstance(given, dict) else given) or ())
     for cell in f.__closure__ or ():
         try:
-            parts.append(cell.cell_contents)
+            parts.append(_part(cell.cell_contents))
         except ValueError:  # not yet set
-            parts.append(cell)
-    found = _by_code.get(f.__code__)
-    if found is not None and len(found[0]) == len(parts) and all(map(_same, parts, found[0])):
-        return found[1]
-    made = Memory()
-    _by_code[f.__code__] = tuple(parts), made
-    return made
+            parts.append(None)
+    return parts
 
 
-def _same(a: Any, b: Any) -> bool:
-    if a is b:
-        return True
-    return type(a) is type(b) and type(a) in (int, float, str, bool) and a == b and bool(a)
+def _part(x: Any) -> Any:
+    return type(x) if isinstance(x, (list, tuple, dict, set)) else x
 
 
 def arguments(args: tuple, kwargs: dict) -> Hashable | None:
@@ -97,14 +123,16 @@ def arguments(args: tuple, kwargs: dict) -> Hashable | None:
 
 def _argument(x: Any) -> Hashable | None:
     if type(x) in (int, float, bool, str, complex, bytes, type(None), type(np.sum)):
-        return type(x), repr(x) if isinstance(x, (float, complex)) else x
+        return type(x), exact(x)
     if type(x) in (tuple, list):
         parts = tuple(map(_argument, x))
         return None if None in parts else (type(x), parts)
-    if isinstance(x, (type, np.dtype)):
+    if isinstance(x, type):
+        return type, _weakly(x)
+    if isinstance(x, np.dtype):
         return type(x), x
     if isinstance(x, np.generic):
-        return type(x), repr(x)
+        return None if x.dtype.hasobject else (type(x), exact(x))
     if type(x) is np.ndarray and x.nbytes <= 1 << 16 and not x.dtype.hasobject:
         return x.shape, x.strides, x.dtype.str, x.tobytes()
     return None

@@ -63,6 +63,8 @@ class Plan:
     floor: float | None = None
     expected: float | None = None
     _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
+    _of: Any = field(default=None, repr=False)
+    """The function, for `_call` to find it alive."""
 
     @property
     def vectorized(self) -> bool:
@@ -106,7 +108,7 @@ class Plan:
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
             raise TypeError(f"the plan of {self.name} has no graph to pickle: {self.reasons}")
-        return self.__dict__ | {"_call": None}
+        return self.__dict__ | {"_call": None, "_of": None}
 
     def cost(self) -> tuple[int, int] | None:
         """Fewest bytes to move and floating-point operations, for the whole array."""

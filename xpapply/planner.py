@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
+import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,8 @@ def _plan(
     if frontend is None:
         traced = trace(f, axis, arr, args, kwargs)
         if isinstance(traced, Traced):
-            run = lambda x, a: in_blocks(traced, f, a, x, args, kwargs)  # noqa: E731
+            alive = _alive(f)
+            run = lambda x, a: in_blocks(traced, alive(), a, x, args, kwargs)  # noqa: E731
             known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
             refused: list[str] = []
             if traced.given_up:
@@ -216,13 +218,40 @@ def _plan(
     return in_loop(*reasons)
 
 
+def _alive(f: Any) -> Callable[[], Any]:
+    """How a plan that is remembered finds the function that it is for, without keeping it."""
+    if type(f) is FunctionType:
+        known = memory(f)[0]
+        find: Callable[[], Any] = lambda: known.function()  # noqa: E731  # or one made anew
+    elif type(f) is MethodType:
+        find = weakref.WeakMethod(f)
+    else:
+        try:
+            find = weakref.ref(f)
+        except TypeError:
+            return lambda: f
+
+    def function() -> Any:
+        found = find()
+        if found is None:
+            raise InputError("the function that this plan was made for is gone: keep it alive")
+        return found
+
+    return function
+
+
 def _still(traced: Traced, f: Any, axis: int, arr: Any) -> Callable[[], bool] | None:
     """How to tell that a trace is still what runs: it has not been given up."""
     known, method = memory(f)
     key = _trace_key(method, axis, arr, (), {})
     if key is None or traced.given_up:
         return None
-    return lambda: known.traced.get(key) is traced and not traced.given_up and traced.unchanged()
+
+    def unchanged() -> bool:
+        same = known.traced.get(key) is traced and not traced.given_up
+        return same and traced.unchanged(known.function())
+
+    return unchanged
 
 
 def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:
@@ -303,7 +332,7 @@ def trace(
     known, method = memory(f)
     key = _trace_key(method, axis, arr, args, kwargs)
     found: Traced | str | None = None if key is None else known.traced.get(key)
-    if isinstance(found, str) or (found is not None and found.unchanged()):
+    if isinstance(found, str) or (found is not None and found.unchanged(f)):
         return found
     try:
         made: Traced | str = _traced(f, axis, arr, args, kwargs, first)
@@ -315,6 +344,8 @@ def trace(
             return made
     if key is not None:
         known.traced[key] = made
+        if isinstance(made, Traced) and made.keeps:
+            weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
     return made
 
 
@@ -440,7 +471,7 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     if isinstance(found, str):
         _announce_python(f, axis, arr, args, kwargs)
         return loop.apply(f, axis, arr, args, kwargs)
-    if found is not None and found.unchanged():
+    if found is not None and found.unchanged(f):
         if slices * found.seconds < found.overhead:
             return loop.apply(f, axis, arr, args, kwargs)
         if type(arr) is not np.memmap:
@@ -523,15 +554,15 @@ def _models(model: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Known, Call
     frontend = frontends.find(model)
     assert frontend is not None
     graph = compact(fold(frontend.lift(model, ShapeDtype(shape, np.dtype(dtype).name), (), {})))
-    run = engines.AnyLibrary(graph)
+    run, name = engines.AnyLibrary(graph), name_of(model)
 
     def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
         (x,) = args
         if not isinstance(x, Rows) or x.ndim != 1:
-            raise NoRule(f"{name_of(model)} of {x}")
+            raise NoRule(f"{name} of {x}")
         return Rows(run(x.array, 1))
 
-    return Known(f"the network {name_of(model)}", rule), frontend.slice_function(model)
+    return Known(f"the network {name}", rule), frontend.slice_function(model)
 
 
 # --- the slow way is never silent -----------------------------------------------------

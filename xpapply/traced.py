@@ -72,7 +72,7 @@ class Traced:
         self.library = namespace.library(slice0)
         self._args, self._kwargs = args, kwargs
         self._tracing = Tracing(args, kwargs, str(self.library), models)
-        self.unchanged: Callable[[], bool] = self._tracing.watch
+        self.unchanged: Callable[[Any], bool] = self._tracing.watch
         path, value = self._tracing(f, self._seen(sample))
         if isinstance(path.result, Off):
             raise Raises(path.result.why)
@@ -95,6 +95,8 @@ class Traced:
         if self.library == "cupy":
             self._check_names(path, namespace.compat(slice0))
         self.tree.catches = self._tracing.catches
+        self.keeps = self._tracing.keeps
+        """Whether it keeps a large array of the user's alive."""
         self.graph: Graph | None = None
         self.no_graph = ""
         aval = ShapeDtype(tuple(map(int, slice0.shape)), namespace.dtype_name(slice0))

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -66,7 +67,18 @@ def owner(f: Any) -> Any:
 def find(f: Any) -> ModuleType | None:
     """The frontend that serves `f`, or None."""
     kind: Any = type(owner(f))
-    return _serving(kind)
+    found = _known.get(weakref.ref(kind), False)
+    if found is False:
+        found = _known[weakref.ref(kind, _forget)] = _serving(kind)
+    return found  # type: ignore[return-value]
+
+
+_known: dict[weakref.ref[Any], Any] = {}
+"""By class, which may be one that is written in a function: it is not kept alive."""
+
+
+def _forget(gone: weakref.ref[Any]) -> None:
+    _known.pop(gone, None)
 
 
 def is_network(f: Any) -> bool:
@@ -74,7 +86,6 @@ def is_network(f: Any) -> bool:
     return find(f) is not None and not hasattr(owner(f), "along")
 
 
-@functools.lru_cache(maxsize=1024)
 def _serving(callable_type: Any) -> ModuleType | None:
     for cls in callable_type.__mro__:
         root = cls.__module__.partition(".")[0]

@@ -16,11 +16,13 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from ..errors import UnsupportedError
+from ..guards import lives_on
 from .names import CUPY, mirrored, public_names, root_of
 
 
@@ -86,6 +88,8 @@ PACKAGES = ("numpy", "scipy", "cupy", "xpapply")
 
 _by_object: dict[int, tuple[Any, Known | None]] = {}
 _by_name: dict[str, Known] = {}
+_functions: dict[str, Any] = {}
+"""The functions of the rows: also after a user has put another one in the place of one."""
 _loaded: set[str] = set()
 
 
@@ -110,13 +114,15 @@ def find(function: Any) -> Known | None:
     found = _by_object.get(id(function))
     if found is not None and found[0] is function:
         return found[1]
+    if isinstance(function, FunctionType) and not lives_on(function):
+        return None  # a user's, which is not kept alive
     for package in PACKAGES:
         _load(package)
     found = _by_object.get(id(function))
     if found is not None and found[0] is function:
         return found[1]
     row = _by_public_name(function) if root_of(function) in CUPY else None
-    _by_object[id(function)] = (function, row)  # keeps the function, so that its id stays its own
+    _by_object[id(function)] = function, row  # keeps the function, so that its id stays its own
     return row
 
 
@@ -142,9 +148,16 @@ def _load(package: str) -> None:
         return
     _loaded.add(key)
     for row in importlib.import_module(f"{__name__}.{package}").ROWS:
-        function = resolve(row.name)
-        if function is not None:
+        function = _functions.get(row.name) or resolve(row.name)
+        if function is not None and _is_of(package, function):
+            _functions[row.name] = function
             _by_object[id(function)] = (function, row)
+
+
+def _is_of(package: str, function: Any) -> bool:
+    """Whether a function is the library's own, not one that a user has put there."""
+    root = (getattr(function, "__module__", None) or package).partition(".")[0]
+    return root == package or not isinstance(function, FunctionType)
 
 
 def in_namespace(xp: Any, name: str) -> Any:
@@ -157,7 +170,7 @@ def in_namespace(xp: Any, name: str) -> Any:
     """
     package, _, rest = name.partition(".")
     if xp is np or package == "xpapply":  # ours take arrays of every library
-        return resolve(name)
+        return _functions.get(name) or resolve(name)
     if package in CUPY:
         if xp.__name__ != "cupy" or resolve(name) is None:
             raise NoRule(f"{xp.__name__} has no {name}")

@@ -7,7 +7,6 @@
 - `stage.py`, `substitutes.py`: what stands for everything that ``f`` can reach
 - `purity.py`: what the code alone tells of side effects
 - `scratch.py`: attributes that ``f`` sets anew for each slice
-- `watch.py`: whether what ``f`` reached has changed
 - `lower.py`: a path without decisions as a graph of the op table
 """
 
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError, line_of, outermost
+from ...guards import Guards
 from ...known import find
 from ...known.names import CUPY, root_of
 from ...paths import Off, Path, Ref
@@ -34,7 +34,6 @@ from .python import real
 from .scratch import Scratch
 from .stage import Stage
 from .tracer import Recorder, Tracer, values
-from .watch import Watch
 
 Models = Callable[[Any, tuple[int, ...], Any], tuple[Any, Callable[..., Any]]]
 """``models(model, slice shape, dtype) -> (row, call on one slice)``: how a network runs."""
@@ -46,7 +45,7 @@ class Tracing:
     def __init__(self, args: tuple, kwargs: dict, library: str, models: Models) -> None:
         self._args, self._kwargs = args, kwargs
         self._library, self._models = library, models
-        self.watch = Watch()
+        self.watch = Guards()
         self.scratch = Scratch()
         """The attributes that every call of ``f`` sets."""
         self.length = 1
@@ -57,6 +56,8 @@ class Tracing:
         """What a run takes."""
         self.catches = False
         """Whether `f` catches exceptions."""
+        self.keeps = False
+        """Whether it keeps a large array of the user's alive."""
 
     @outermost
     def __call__(self, f: Any, v: Any) -> tuple[Path, Any]:
@@ -70,11 +71,12 @@ class Tracing:
         started = time.perf_counter()
         states = _random_states()
         recorder = Recorder(self._library, line_of(f))
+        self.watch.start(f)
         stage = Stage(recorder, self.watch, self._models)
         recorder.stage = stage
         f = stage.substitute(f)
-        args = tuple(stage.substitute(a) for a in self._args)
-        kwargs = {k: stage.substitute(a) for k, a in self._kwargs.items()}
+        args = tuple(stage.argument(a) for a in self._args)
+        kwargs = {k: stage.argument(a) for k, a in self._kwargs.items()}
         if self._library == "torch":
             from . import tensors
 
@@ -100,6 +102,7 @@ class Tracing:
             found = recorder.off_path(), None
         self.scratch.add(stage.writes, leaves=isinstance(found[0].result, Off))
         self.catches, self.eps = stage.catches, recorder.eps
+        self.keeps |= stage.keeps
         self.seconds = time.perf_counter() - started
         return found
 

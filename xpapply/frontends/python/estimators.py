@@ -9,8 +9,11 @@ import numpy as np
 from ...known import Known, NoRule, Rows
 from . import arrays
 from .stage import Stage
-from .substitutes import Forbidden
+from .substitutes import Forbidden, LateMethod
 from .tracer import Tracer
+
+_COMPARED_BYTES = 1 << 20
+"""Bytes up to which a fitted array is compared by its content: it may be written in place."""
 
 _METHODS = frozenset(
     (
@@ -22,14 +25,18 @@ _METHODS = frozenset(
 
 def substitute(stage: Stage, x: Any, name: str) -> Any:
     """What stands for an object of scikit-learn."""
-    parts = [x]
-    if hasattr(x, "get_params"):
-        parts += [p for p in x.get_params(deep=True).values() if hasattr(p, "get_params")]
-    for part in parts:
+    for part in _parts(x):
         known = type(part).__module__.partition(".")[0] == "sklearn"
         if not known or type(part).__name__ == "FunctionTransformer" or _in_place(part):
             return Forbidden(stage, x, name)
     return Estimator(stage, x, name)
+
+
+def _parts(x: Any) -> list[Any]:
+    """An estimator and those in it."""
+    if not hasattr(x, "get_params"):
+        return [x]
+    return [x, *(p for p in x.get_params(deep=True).values() if hasattr(p, "get_params"))]
 
 
 def _in_place(x: Any) -> bool:
@@ -47,17 +54,23 @@ class Estimator(Forbidden):
             return super().__getattr__(name)
         value = getattr(what, name)
         if name.endswith("_"):
-            stage.watch.item(vars(what), name) if name in vars(what) else None
+            if name in vars(what):
+                stage.watch.look(what, "entry", name)
             return stage.substitute(value, f"{self._xp_name}.{name}")
-        # fitting again sets new attributes
-        for key in list(vars(what)):
-            stage.watch.item(vars(what), key)
+        for part in _parts(what):
+            # fitting again sets new attributes
+            stage.watch.look(part, "names")
+            for key, found in list(vars(part).items()):
+                stage.watch.look(part, "entry", key)
+                if type(found) is np.ndarray and found.nbytes <= _COMPARED_BYTES:
+                    stage.watch.array(found)
+        late = LateMethod(what, name)
 
         def call(x: Any) -> Any:
             x = arrays.as_array(stage.recorder, x)
             if not isinstance(x, Tracer):
                 return stage._fresh(value(x))
-            return stage.recorder.call(_ESTIMATOR, value, (x,), batch=((value, x), {}))
+            return stage.recorder.call(_ESTIMATOR, value, (x,), batch=((late, x), {}))
 
         return call
 

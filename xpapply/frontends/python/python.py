@@ -296,10 +296,9 @@ _TESTS = frozenset(("isnan", "isinf", "isfinite"))
 _WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 
 
-def math_function(recorder: Recorder, name: str) -> Any:
-    """A function of `math` for tracers, all slices at once where NumPy has it."""
-    python = getattr(math, name)
-    each = scalars.function(recorder, math, name)
+def math_function(recorder: Recorder, python: Any, name: str) -> Any:
+    """A member of `math` for tracers, all slices at once where NumPy has it."""
+    each = scalars.function(recorder, python, name)
     if name in _WHOLE:
         return lambda x: whole(x, _WHOLE[name], python) if _moving(x) else python(_plain(x))
     if name in _TESTS:
@@ -320,8 +319,7 @@ def math_function(recorder: Recorder, name: str) -> Any:
         if not any(map(_moving, args)):
             return python(*map(_plain, args))
         if name == "log" and len(args) == 2:
-            own = math_function(recorder, "log")
-            return own(args[0]) / own(args[1])
+            return function(args[0]) / function(args[1])
         if len(args) != (2 if name in ("atan2", "hypot", "copysign", "fmod") else 1):
             return each(*args)
         recorder.real(python, *map(_plain, args))
@@ -332,6 +330,7 @@ def math_function(recorder: Recorder, name: str) -> Any:
             must(numbers[1] != 0)
             must(_finite(numbers[0]))
         given = tuple(numbers)
+        recorder.stage.watch.look(np, "entry", numpy_name)
         found = recorder.call(
             basic.MATH, lambda *a: python(*a), given, batch=((numpy_name, *given), {}), check=False
         )

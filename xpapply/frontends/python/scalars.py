@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -53,9 +52,8 @@ def _flat(real: Any) -> list[Any]:
     return [y for x in real for y in _flat(x)] if isinstance(real, tuple) else [real]
 
 
-def function(recorder: Recorder, module: ModuleType, name: str) -> Any:
+def function(recorder: Recorder, python: Any, name: str) -> Any:
     """A member of one of `MODULES`."""
-    python = getattr(module, name)
     if not callable(python) or isinstance(python, type) or name in _WRITE:
         return python
 

@@ -8,6 +8,7 @@ one more call of ``f`` leaves it.
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from ...errors import TraceError
 from .tracer import Recorder
 
 _MISSING = object()
+_Place = tuple[weakref.ref[Any], str]
 
 
 class Writes:
@@ -24,8 +26,8 @@ class Writes:
         self._recorder = recorder
         self._values: dict[tuple[int, str], Any] = {}
         self._read: set[tuple[int, str]] = set()
-        self.places: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
-        """Whose ``__dict__`` is written, and in which attribute."""
+        self.places: dict[tuple[int, str], _Place] = {}
+        """Which object is written to, and in which attribute."""
 
     def read(self, x: Any, name: str) -> tuple[bool, Any]:
         """Whether the attribute has been set in this run, and to what."""
@@ -48,14 +50,14 @@ class Writes:
                 "each slice depends on the one before it"
             )
         self._values[key] = item
-        self.places[key] = vars(x), name
+        self.places[key] = weakref.ref(x), name  # what is known of f does not keep it alive
 
 
 class Scratch:
     """What all runs of ``f`` set."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[int, str], tuple[dict[str, Any], str]] | None = None
+        self._places: dict[tuple[int, str], _Place] | None = None
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -79,7 +81,8 @@ class Scratch:
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
         """Leave everything as it was: for calls that only look at what ``f`` does."""
-        places = list((self._places or {}).values())
+        found = [(ref(), name) for ref, name in (self._places or {}).values()]
+        places: list[tuple[Any, str]] = [(vars(x), name) for x, name in found if x is not None]
         before = [where.get(name, _MISSING) for where, name in places]
         try:
             yield

@@ -3,22 +3,23 @@
 The code of ``f`` is run as it is, with other globals. Every object that it can
 reach is one that is known to be harmless, or a substitute that records or
 refuses. So nothing outside ``f`` is written to, nothing unknown is called, and
-no shared module is patched. What ``f`` reaches is noted for `Watch`.
+no shared module is patched. What ``f`` reaches is noted in `Guards`.
 """
 
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from ...known import basic, find, resolve
 from ...known.names import CUPY, mirrored, public_names, root_of
 from . import arrays, native, python, scalars, sets
@@ -37,6 +38,7 @@ from .substitutes import (
     FrozenSet,
     Function,
     Impure,
+    LateMethod,
     Namespace,
     Object,
     Random,
@@ -48,7 +50,6 @@ from .substitutes import (
     simple_filter,
 )
 from .tracer import Recorder, Traced, Tracer, tracers, values
-from .watch import Watch
 
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
@@ -84,24 +85,30 @@ class _Globals(dict):
 
     def __init__(self, stage: Stage, function: types.FunctionType) -> None:
         super().__init__(__builtins__=stage.builtins, __name__=function.__module__)
-        self._xp_stage, self._own = stage, function.__globals__
+        self._xp_stage, self._function = stage, function
         self._watched = root_of(function) not in CUPY
 
     def __missing__(self, name: str) -> Any:
+        stage = self._xp_stage
         if self._watched:
-            self._xp_stage.watch.item(self._own, name)  # also if it is not there: it may come
-        value = self._own[name]  # a KeyError sends Python on to the builtins
-        made = self[name] = self._xp_stage.substitute(value, name)
+            value = stage.watch.look(self._function, "global", name)  # also if it may come only
+            if value is MISSING:
+                value = stage.watch.look(builtins, "entry", name)
+                if value is MISSING or value is _BUILTINS.get(name):
+                    raise KeyError(name)  # Python goes on to the builtins of the stage
+        else:
+            value = self._function.__globals__[name]
+        made = self[name] = stage.substitute(value, name)
         return made
 
 
 class Stage:
     """Substitutes for one run of ``f``."""
 
-    def __init__(self, recorder: Recorder, watch: Watch, models: Callable[..., Any]) -> None:
+    def __init__(self, recorder: Recorder, watch: Guards, models: Callable[..., Any]) -> None:
         self.recorder, self.watch, self.models = recorder, watch, models
         self._made: dict[int, tuple[Any, Any]] = {}
-        self.catches = False
+        self.catches = self.keeps = False
         self._frozen: list[tuple[Any, list[Any], str]] = []
         self.writes = Writes(recorder)
         self._stores: dict[str, str] = {}
@@ -139,8 +146,18 @@ class Stage:
         self._made[id(x)] = (x, made)
         return made
 
+    def argument(self, x: Any) -> Any:
+        """What stands for a further argument of ``f``: traces are remembered by its content."""
+        if type(x) in (list, tuple):
+            return self._container(type(x)(map(self.argument, x)), type(x).__name__)
+        if type(x) is np.ndarray and not x.dtype.hasobject:
+            view = x.copy(order="K")
+            view.flags.writeable = False
+            return self.recorder.constant(view)
+        return self.substitute(x)
+
     def _substitute(self, x: Any, name: str) -> Any:
-        if isinstance(x, (Substitute, Traced, np.dtype, np.generic)):
+        if isinstance(x, (Substitute, Traced, FrozenList, np.dtype, np.generic)):
             return x
         if isinstance(x, np.ndarray):
             return self._array(x, name)
@@ -164,7 +181,8 @@ class Stage:
                 return types.MethodType(self.substitute(x.__func__), owner)
             return getattr(owner, x.__name__)
         if isinstance(x, functools.partial):
-            self.watch.items(x, (x.func, x.args, x.keywords))
+            for part in ("func", "args", "keywords"):
+                self.watch.look(x, "attribute", part)
             return functools.partial(
                 self.substitute(x.func),
                 *(self.substitute(a) for a in x.args),
@@ -179,8 +197,13 @@ class Stage:
         if self.recorder.library != "cupy" or x.dtype.hasobject:
             return Forbidden(self, x, name)
         xp = sys.modules["cupy"]
-        was = x.copy()
-        self.watch.add(lambda: x.shape == was.shape and bool(xp.array_equal(x, was)))
+        was, ref = x.copy(), weakref.ref(x)
+
+        def unchanged() -> bool:
+            x = ref()
+            return x is not None and x.shape == was.shape and bool(xp.array_equal(x, was))
+
+        self.watch.add(unchanged)
         return self.recorder.constant(x.get())
 
     def _array(self, x: np.ndarray, name: str) -> Any:
@@ -188,14 +211,15 @@ class Stage:
             return Forbidden(self, x, name)
         self.watch.array(x)
         view = x.view(np.ndarray)
+        if x.nbytes <= COPIED:  # else what is known of f would keep it alive
+            view = view.copy(order="K")
+        else:
+            self.keeps = True
         view.flags.writeable = False
         return self.recorder.constant(view)
 
     def _module(self, x: types.ModuleType) -> Any:
         name = x.__name__
-        if name in HARMLESS_MODULES and name not in scalars.MODULES:
-            self._attributes.append((x, dict(vars(x)), name))
-            return x
         if name in ("random", "numpy.random", "cupy.random", "secrets"):
             return Random(self, x, name)
         if name in ("time", "datetime", "os", "sys", "io", "pathlib", "logging"):
@@ -234,7 +258,7 @@ class Stage:
         if module == "builtins" and x.__name__ in python.HARMLESS:
             return x
         if module.lstrip("_") in scalars.MODULES:
-            return self.member(sys.modules[module.lstrip("_")], x.__name__)
+            return self._of_numbers(x, module.lstrip("_"), x.__name__)
         if module in HARMLESS_MODULES or module in ("_operator", "_functools", "_statistics"):
             return x
         if root_of(x) in CUPY:
@@ -257,7 +281,7 @@ class Stage:
         root = (x.__module__ or "").partition(".")[0]
         if x.__code__.co_filename.replace("\\", "/").endswith("torch/utils/_contextlib.py"):
             # @torch.no_grad(): nothing is recorded for autograd here anyway
-            return self.substitute(x.__wrapped__)  # type: ignore[attr-defined]
+            return self.substitute(self.watch.look(x, "attribute", "__wrapped__"))
         if root in CUPY:
             return self._of_cupy(x, name)
         if root in ("numpy", "scipy", "array_api_compat"):
@@ -285,16 +309,16 @@ class Stage:
         made = types.FunctionType(x.__code__, _Globals(self, x), x.__name__, None, cells)
         if root_of(x) not in CUPY:  # which are called by their rules first
             self._made[id(x)] = (x, made)  # before its closure, which may hold the function itself
-        for name, cell, own in zip(x.__code__.co_freevars, cells, x.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # a variable that is not yet set
-                content = own.cell_contents
-                self.watch.cell(own)
+        for k, (name, cell) in enumerate(zip(x.__code__.co_freevars, cells, strict=True)):
+            content = self.watch.look(x, "cell", k)
+            if content is not MISSING:  # a variable that is not yet set
                 cell.cell_contents = self.substitute(content, name)
         if x.__defaults__:
             made.__defaults__ = tuple(self.substitute(d) for d in x.__defaults__)
+        self.watch.look(x, "names")
         for name, value in vars(x).items():
             if name != "__wrapped__":
-                self.watch.item(vars(x), name)
+                self.watch.look(x, "entry", name)
                 setattr(made, name, self.substitute(value, name))
         if x.__kwdefaults__:
             made.__kwdefaults__ = {k: self.substitute(d) for k, d in x.__kwdefaults__.items()}
@@ -340,7 +364,6 @@ class Stage:
             if hasattr(x, "_make"):
                 return x._make(parts)
             return tuple(parts) if type(x) is tuple else Forbidden(self, x, name)
-        self.watch.container(x)
         made: Any
         if isinstance(x, dict):
             made = FrozenDict()
@@ -362,12 +385,13 @@ class Stage:
     def _instance(self, x: Any, name: str) -> Any:
         roots = {cls.__module__.partition(".")[0] for cls in type(x).__mro__} - {"builtins"}
         if isinstance(x, functools._lru_cache_wrapper):
-            return self.substitute(x.__wrapped__)
+            return self.substitute(self.watch.look(x, "attribute", "__wrapped__"))
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
             return Random(self, x, name)
         if isinstance(x, np.vectorize):
             return self._vectorize(x)
         if isinstance(x, np.poly1d):
+            self.watch.object(x)
             return self._poly1d(self.substitute(x.coeffs))
         if is_indexer(x):
             return Indexer(self, x, name)
@@ -384,7 +408,7 @@ class Stage:
         if type(x).__module__.startswith("scipy.interpolate") and callable(x):
             return self.elements(x, name)
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
-            self._watch_object(x)
+            self.watch.object(x)
             return Distribution(self, x, name)
         if root_of(x) in CUPY and callable(x):
             return self._of_cupy(x, name)
@@ -393,8 +417,10 @@ class Stage:
         if type(x).__module__.partition(".")[0] in ("numpy", "scipy", *CUPY):
             return Forbidden(self, x, name)
         if type(x).__flags__ & (1 << 9) and hasattr(x, "__dict__"):  # a class written in Python
+            self.watch.kind(x)
+            for special in ("__getattribute__", "__getattr__"):
+                self.watch.attribute_of_class(type(x), special)
             if same_slot(x, "__getattribute__") and not hasattr(type(x), "__getattr__"):
-                self.watch.kind(x)
                 return Object(self, x, name)
         return Forbidden(self, x, name)
 
@@ -404,10 +430,12 @@ class Stage:
         """An attribute of a module."""
         full = f"{module.__name__}.{name}"
         root = module.__name__.partition(".")[0]
-        if module.__name__ == "math" and hasattr(module, name):
-            return python.math_function(self.recorder, name)
-        if module.__name__ in scalars.MODULES and hasattr(module, name):
-            return scalars.function(self.recorder, module, name)
+        if module.__name__ in HARMLESS_MODULES or module.__name__ in scalars.MODULES:
+            value = getattr(module, name)  # an AttributeError is the user's
+            self.watch.look(module, "entry", name)
+            if isinstance(value, types.FunctionType) and not _is_library(value):
+                return self.substitute(value, full)  # a user has put it there
+            return self._of_numbers(value, module.__name__, name)
         if module.__name__ == "warnings":
             if name == "catch_warnings":
                 return functools.partial(CatchWarnings, self.recorder)
@@ -425,13 +453,24 @@ class Stage:
             value = getattr(module, name)  # lazy submodules; an AttributeError is the user's
         else:
             value = vars(module)[name]
-            if root not in ("numpy", "scipy", "torch"):
-                self.watch.item(vars(module), name)
+        self.watch.look(module, "entry", name)
         return self.substitute(value, full)
+
+    def _of_numbers(self, value: Any, module: str, name: str) -> Any:
+        """A member of a module of the standard library that only computes."""
+        if module not in scalars.MODULES or not callable(value):
+            return value
+        if (getattr(value, "__module__", "") or "").lstrip("_") != module:
+            return self.substitute(value, name)
+        name = value.__name__
+        if module == "math":
+            return python.math_function(self.recorder, value, name)
+        return scalars.function(self.recorder, value, name)
 
     def _cupy(self, module: types.ModuleType, name: str) -> Any:
         """Something in one of CuPy's modules; for arrays of others what NumPy has of that name."""
         value = getattr(module, name)  # an AttributeError is the user's
+        self.watch.look(module, "entry", name)
         full = f"{module.__name__}.{name}"
         if isinstance(value, types.ModuleType) and self.recorder.library != "cupy":
             value = sys.modules.get(mirrored(full), value)
@@ -463,12 +502,12 @@ class Stage:
         written, item = self.writes.read(x, name)
         if written:
             return item
-        self.watch.item(vars(x), name)  # also if it is not there: it may come
+        self.watch.look(x, "entry", name)  # also if it is not there: it may come
+        self.watch.attribute_of_class(type(x), name)
         first = next((vars(c)[name] for c in type(x).__mro__ if name in vars(c)), None)
         if name in vars(x) and not hasattr(type(first), "__set__"):
             return self.substitute(vars(x)[name], f"{type(x).__name__}.{name}")
         for cls in type(x).__mro__:
-            self.watch.attribute(cls, name)
             if name in vars(cls):
                 found = vars(cls)[name]
                 if isinstance(found, types.FunctionType):
@@ -485,17 +524,17 @@ class Stage:
     def set_attribute(self, x: Any, name: str, item: Any) -> None:
         """Set an attribute of an instance."""
         self.writes.write(x, name, item)
-        for cls in type(x).__mro__:  # none of them may get a property of this name
-            self.watch.attribute(cls, name)
+        for one in (name, "__setattr__"):  # no class may get a property of this name
+            self.watch.attribute_of_class(type(x), one)
 
     def special(self, x: Any, owner: Object, name: str) -> Callable[..., Any]:
         """A special method of an instance."""
-        for cls in type(x).__mro__:
-            found = vars(cls).get(name)
-            if isinstance(found, types.FunctionType):
-                self.watch.attribute(cls, name)
-                return functools.partial(self.substitute(found), owner)
-        if name == "__bool__":
+        self.watch.attribute_of_class(type(x), name)
+        found = next((vars(cls)[name] for cls in type(x).__mro__ if name in vars(cls)), None)
+        if isinstance(found, types.FunctionType):
+            return functools.partial(self.substitute(found), owner)
+        if name == "__bool__" and found is None:
+            self.watch.attribute_of_class(type(x), "__len__")
             if hasattr(type(x), "__len__"):
                 return lambda: bool(self.special(x, owner, "__len__")())
             return lambda: True
@@ -578,21 +617,17 @@ class Stage:
 
     # callables ------------------------------------------------------------------------------------
 
-    def _watch_object(self, x: Any) -> None:
-        """An object of a library, which its attributes describe."""
-        for name in (*getattr(x, "__dict__", {}), *getattr(type(x), "__slots__", ())):
-            self.watch.field(x, name)
-
     def elements(self, x: Any, name: str) -> Callable[..., Any]:
         """A callable of a library that takes arrays of any shape, element by element."""
-        self._watch_object(x)
+        self.watch.object(x)
 
         def call(v: Any, *args: Any, **kwargs: Any) -> Any:
             if not isinstance(v, Tracer) or args or kwargs:
                 if any(True for _ in tracers((v, args, kwargs))):
                     raise self.recorder.refuse(f"{name} with further arguments")
                 return self._fresh(x(v, *args, **kwargs))
-            return self.recorder.call(basic.ELEMENTS, x, (v,), batch=((x, v), {}))
+            late = LateMethod(x, "__call__")
+            return self.recorder.call(basic.ELEMENTS, x, (v,), batch=((late, v), {}))
 
         return call
 
@@ -610,7 +645,7 @@ class Stage:
 
     def _vectorize(self, x: np.vectorize) -> Callable[..., Any]:
         """`numpy.vectorize`: the Python function for each element."""
-        self._watch_object(x)
+        self.watch.object(x)
         if x.signature is not None or x.excluded or x.cache:
             return Forbidden(self, x, "numpy.vectorize with signature, excluded or cache")
         inner = self.substitute(x.pyfunc)
@@ -659,6 +694,16 @@ class Stage:
         from . import tensors
 
         return tensors.function(self, x, name)
+
+
+def _is_library(x: Any) -> bool:
+    """Whether a function or class is one of a library or of Python's own."""
+    root = (getattr(x, "__module__", None) or "").partition(".")[0]
+    return root in LIBRARIES or root == "builtins"
+
+
+_BUILTINS = {name: x for name, x in vars(builtins).items() if not isinstance(x, types.FunctionType)}
+"""Python's own builtins: what a user puts in their place is traced like any function."""
 
 
 _BUILTIN_OBJECTS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,11 +182,13 @@ class Object(Substitute):
 
     def __eq__(self, other: object) -> Any:
         what = self.__xpapply_real__
+        self._xp_stage.watch.attribute_of_class(type(what), "__eq__")
         if same_slot(what, "__eq__"):
             return what is real(other)
         return self._xp_stage.special(what, self, "__eq__")(other)
 
     def __hash__(self) -> int:
+        self._xp_stage.watch.attribute_of_class(type(self.__xpapply_real__), "__hash__")
         if not same_slot(self.__xpapply_real__, "__hash__"):
             raise self._xp_stage.recorder.refuse(f"the hash of {self._xp_name}")
         return hash(self.__xpapply_real__)
@@ -213,7 +216,7 @@ class Distribution(Forbidden):
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
         if name in ["pdf", "pmf", "cdf", "sf", "ppf", "isf", "logpdf", "logpmf", "logcdf", "logsf"]:
-            method = getattr(what, name)
+            method = LateMethod(what, name)
 
             def call(x: Any, *args: Any, **kwargs: Any) -> Any:
                 recorder = self._xp_stage.recorder
@@ -226,6 +229,31 @@ class Distribution(Forbidden):
 
             return call
         return super().__getattr__(name)
+
+
+class LateMethod:
+    """A method of a library's object, which is not kept alive by what is known of ``f``.
+
+    Equal to another one of the same object, so that paths with the same calls are the same.
+    """
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner: Any
+        try:
+            self._owner = weakref.ref(owner)
+        except TypeError:
+            self._owner = lambda: owner
+        self._name, self._id = name, id(owner)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._owner(), self._name)(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, LateMethod) and other._name == self._name
+        return same and other._owner() is self._owner()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self._id, self._name))
 
 
 def _with_parameters(method: Any, args: tuple, kwargs: dict, x: Any) -> Any:

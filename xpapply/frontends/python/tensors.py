@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -396,16 +397,17 @@ def _device(torch: Any, device: Any) -> Any:
 
 
 class _Run:
-    """A network's own plan; equal to another one of the same network."""
+    """A network's own plan; equal to another one of the same network, which it does not keep."""
 
     def __init__(self, module: Any, row: Known) -> None:
-        self.module, self.row = module, row
+        self._module, self.row = weakref.ref(module), row
+        self._hash = id(module)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Run) and other.module is self.module
+        return isinstance(other, _Run) and other._module() is self._module()
 
     def __hash__(self) -> int:
-        return id(self.module)
+        return self._hash
 
 
 def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
@@ -434,9 +436,14 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
         return x
     if isinstance(x, torch.Tensor):
         copy = x.detach().clone()
-        before, content = copy._version, _content(x)
-        # by its content: .data and .numpy() write without a new version
-        stage.watch.add(lambda: x.dtype == copy.dtype and torch.equal(_content(x), content))
+        before, content, ref = copy._version, _content(x), weakref.ref(x)
+
+        def unchanged() -> bool:
+            x = ref()
+            # by its content: .data and .numpy() write without a new version
+            return x is not None and x.dtype == copy.dtype and torch.equal(_content(x), content)
+
+        stage.watch.add(unchanged)
         stage.checks.append(lambda: copy._version == before)
         return Tensor(stage.recorder, copy, None)
     return Forbidden(stage, x, name)

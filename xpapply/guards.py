@@ -1,0 +1,349 @@
+"""Guards: whether what a function depends on is what it was when its plan was made.
+
+A guard looks at *places*: a global of a function, a variable of an enclosing one, an entry of an
+object or a module, an attribute of a class. What is found there is compared by identity, plain
+values by their bits, lists and dicts by their contents, arrays by their bytes.
+
+Nothing that a function reaches is kept alive by what is known of it: places hang on their
+holders weakly, and so do values that hold further objects. Otherwise a function, whose globals
+reach the function itself, could never be freed.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import operator
+import struct
+import sys
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+MISSING: Any = object()
+"""What is found where there is nothing."""
+
+_MISSINGS = itertools.repeat(MISSING)
+COPIED = 1 << 26
+"""Bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest."""
+_MOST_ELEMENTS = 10_000
+"""Elements of a container up to which its contents are compared."""
+
+LIBRARIES = frozenset(
+    ("numpy", "scipy", "torch", "cupy", "cupyx", "jax", "sklearn", "xpapply", "array_api_compat")
+) | frozenset(sys.stdlib_module_names)
+"""Root packages whose functions and classes live as long as the process."""
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+class _Weak(weakref.ref):  # type: ignore[type-arg]
+    """The value of a place, not kept alive."""
+
+    __slots__ = ()
+
+
+class _Contents:
+    """What was in a list, tuple, dict or set."""
+
+    __slots__ = ("_is_plain", "_kind", "_was")
+
+    def __init__(self, x: Any, above: tuple[int, ...]) -> None:
+        self._kind = snapshot(type(x))
+        self._was = [snapshot(e, (*above, id(x))) for e in _elements(x)]
+        self._is_plain = not any(type(s) in (_Weak, _Contents) for s in self._was)
+
+    def same(self, now: Any) -> bool:
+        """Whether `now` has the same in the same order."""
+        if not same(type(now), self._kind):
+            return False
+        found = _elements(now)
+        if len(found) != len(self._was):
+            return False
+        if self._is_plain and all(map(operator.is_, found, self._was)):
+            return True
+        return all(map(same, found, self._was))
+
+
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+
+
+def _elements(x: Any) -> list[Any]:
+    """What is in a container, however its class shows it."""
+    if isinstance(x, dict):
+        return [*dict.keys(x), *dict.values(x)]
+    kind: Any = next(c for c in _CONTAINERS if isinstance(x, c))
+    return [*kind.__iter__(x)]
+
+
+def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
+    """A value as it is now, for `same`: itself if it holds nothing that may have to be freed.
+
+    `above`: the containers that it is in, by identity.
+    """
+    if x is None or x is MISSING or type(x) in _NUMBERS:
+        return x
+    if isinstance(x, _CONTAINERS):
+        endless = id(x) in above  # in itself: compared where it was seen first
+        return _MANY if endless or len(x) > _MOST_ELEMENTS else _Contents(x, above)
+    if lives_on(x):
+        return x
+    try:
+        return _Weak(x)
+    except TypeError:
+        return x
+
+
+class _Many:
+    """Stands for a container that is too large to compare: it is never the same."""
+
+
+_MANY = _Many()
+
+
+def lives_on(x: Any) -> bool:
+    """Whether an object is a library's own, which lives as long as the process."""
+    if isinstance(x, types.ModuleType):
+        return x.__name__.partition(".")[0] in LIBRARIES and sys.modules.get(x.__name__) is x
+    if isinstance(x, _FUNCTIONS):
+        root = (getattr(x, "__module__", None) or "").partition(".")[0]
+        return root in LIBRARIES or root == "builtins"
+    return False
+
+
+_FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))
+
+
+def same(now: Any, was: Any) -> bool:
+    """Whether a value is what its snapshot says."""
+    if now is was:
+        return True
+    kind = type(was)
+    if kind is _Weak:
+        return was() is now
+    if kind is _Contents:
+        return isinstance(now, _CONTAINERS) and bool(was.same(now))
+    if type(now) is not kind:
+        return False
+    if kind in _NUMBERS:
+        return exact(now) == exact(was)
+    return isinstance(now, np.generic) and exact(now) == exact(was)
+
+
+_NUMBERS = frozenset((bool, int, float, complex, str, bytes, type(...), type(NotImplemented)))
+
+
+def exact(x: Any) -> Any:
+    """A number or a text as something that is equal only to the same: 0.0 is not -0.0."""
+    if type(x) is float:
+        return struct.pack("d", x)
+    if type(x) is complex:
+        return struct.pack("dd", x.real, x.imag)
+    if isinstance(x, np.generic) and not x.dtype.hasobject:
+        return x.dtype.str, x.tobytes()
+    return x
+
+
+class _Array:
+    """The content of an array."""
+
+    __slots__ = ("_content", "_form", "_ref", "_shared")
+
+    def __init__(self, x: np.ndarray) -> None:
+        self._ref, self._form = weakref.ref(x), (x.shape, x.dtype, x.strides)
+        self._content = _content(x)
+
+    def unchanged(self) -> bool:
+        """Whether it is there, with the same content."""
+        x = self._ref()
+        if x is None or (x.shape, x.dtype, x.strides) != self._form:
+            return False
+        if isinstance(self._content, np.ndarray):
+            return bool(np.array_equal(_bytes(x), self._content))
+        return bool(_content(x) == self._content)
+
+
+def _content(x: np.ndarray) -> Any:
+    if x.nbytes <= 1 << 12:
+        return x.tobytes()
+    return _bytes(x).copy() if x.nbytes <= COPIED else hashlib.blake2b(_bytes(x).data).digest()
+
+
+def _bytes(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+def _cell(cells: tuple[types.CellType, ...], index: int, default: Any) -> Any:
+    try:
+        return cells[index].cell_contents
+    except (IndexError, ValueError):  # not yet set
+        return default
+
+
+def _entry_of_classes(cls: type, name: str, default: Any) -> Any:
+    return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), default)
+
+
+def _keys(x: Any, name: str, default: Any) -> Any:
+    return tuple(vars(x))
+
+
+_LOOK: dict[str, Callable[[Any], Callable[[Any, Any], Any]]] = {
+    "global": lambda f: f.__globals__.get,
+    "entry": lambda x: vars(x).get,
+    "attribute": lambda x: functools.partial(getattr, x),
+    "cell": lambda f: functools.partial(_cell, f.__closure__ or ()),
+    "of classes": lambda cls: functools.partial(_entry_of_classes, cls),
+    "names": lambda x: functools.partial(_keys, x),
+}
+"""Kinds of places: for a holder, what gives the value for a name."""
+
+
+class _Places:
+    """The places of one kind in one holder.
+
+    Names and values stand in lists by how the values compare, so that `map` does it in C: this
+    is what a repeated call waits for.
+    """
+
+    __slots__ = ("_contents", "_deep", "_look", "_plain", "_ref", "_refs", "_values", "_weak")
+
+    def __init__(self, ref: Callable[[], Any] | None, kind: str) -> None:
+        self._ref, self._look = ref, _LOOK[kind]
+        self._plain: list[Any] = []
+        self._values: list[Any] = []
+        self._weak: list[Any] = []
+        self._refs: list[_Weak] = []
+        self._deep: list[Any] = []
+        self._contents: list[_Contents] = []
+
+    def has(self, holder: Any) -> bool:
+        """Whether these are of `holder`, not of one that had its address before."""
+        return self._ref is None or self._ref() is holder
+
+    def add(self, name: Any, value: Any) -> None:
+        was = snapshot(value)
+        kind = type(was)
+        names, found = (
+            (self._weak, self._refs)
+            if kind is _Weak
+            else (self._deep, self._contents)
+            if kind is _Contents
+            else (self._plain, self._values)
+        )
+        names.append(name)
+        found.append(was)  # type: ignore[attr-defined]
+
+    def unchanged(self, root: Any) -> bool:
+        """Whether the same is found in all of them."""
+        holder = root if self._ref is None else self._ref()
+        if holder is None:
+            return False
+        get = self._look(holder)
+        if self._plain:
+            now = list(map(get, self._plain, _MISSINGS))
+            if not all(map(operator.is_, now, self._values)):
+                if not all(map(same, now, self._values)):
+                    return False
+                self._values = now
+        if self._weak:
+            now = map(get, self._weak, _MISSINGS)  # type: ignore[assignment]
+            if not all(map(operator.is_, now, map(operator.call, self._refs))):
+                return False
+        return not self._deep or all(map(same, map(get, self._deep, _MISSINGS), self._contents))
+
+
+class Guards:
+    """What a function reached, and what it was.
+
+    Call it with the function that is about to run: ``guards(f)`` is whether nothing has changed.
+    (A lambda in a loop is made anew each time. What stands for it is the one that is called.)
+    """
+
+    def __init__(self) -> None:
+        self._root: Callable[[], Any] = lambda: None
+        self._places: dict[tuple[int, str], _Places] = {}
+        self._seen: set[tuple[int, str, Any]] = set()
+        self._all: list[_Places] = []
+        self._checks: list[Callable[[], bool]] = []
+        self._arrays: dict[int, _Array] = {}
+
+    def __call__(self, root: Any = None) -> bool:
+        """Whether nothing has changed."""
+        for places in self._all:
+            if not places.unchanged(root):
+                return False
+        return all(check() for check in self._checks)
+
+    def start(self, root: Any) -> None:
+        """Say which function it is that `Guards` are called with."""
+        try:
+            self._root = weakref.ref(root)
+        except TypeError:
+            self._root = lambda: None
+
+    def add(self, check: Callable[[], bool]) -> None:
+        """A further question."""
+        self._checks.append(check)
+
+    def look(self, holder: Any, kind: str, name: Any = "") -> Any:
+        """Look at a place from now on; what is there now."""
+        value = _LOOK[kind](holder)(name, MISSING)
+        is_root = holder is self._root()
+        key = (0 if is_root else id(holder), kind)
+        places = self._places.get(key)
+        if places is None or not places.has(holder):
+            try:
+                ref = None if is_root else weakref.ref(holder)
+            except TypeError:
+                ref = lambda: holder  # type: ignore[assignment]  # noqa: E731
+            places = self._places[key] = _Places(ref, kind)
+            self._all.append(places)
+            self._seen = {seen for seen in self._seen if seen[:2] != key}
+        if (*key, name) not in self._seen:
+            self._seen.add((*key, name))
+            places.add(name, value)
+        return value
+
+    def attribute_of_class(self, cls: type, name: str) -> None:
+        """An attribute of a class, wherever it is found among its bases; also if there is none."""
+        twice = [getattr(cls, name, MISSING) for _ in range(2)]
+        # a class method is made anew each time; what calls a class belongs to its own class
+        stable = twice[0] is twice[1] and not (name == "__call__" and twice[0] is type.__call__)
+        self.look(cls, "attribute" if stable else "of classes", name)
+
+    def function(self, f: types.FunctionType) -> None:
+        """The code and the defaults of a function."""
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            # of the root another one with the same code may be called
+            if name != "__code__" or f is not self._root():
+                self.look(f, "attribute", name)
+
+    def kind(self, x: Any) -> None:
+        """The class of an instance, and the bases of the class."""
+        self.look(x, "attribute", "__class__")
+        if not lives_on(type(x)):
+            self.look(type(x), "attribute", "__mro__")
+
+    def array(self, x: np.ndarray) -> None:
+        """The content of an array."""
+        known = self._arrays.get(id(x))
+        if known is None or known._ref() is not x:
+            made = self._arrays[id(x)] = _Array(x)
+            self._checks.append(made.unchanged)
+
+    def object(self, x: Any) -> None:
+        """An object of a library, which its attributes describe."""
+        for name in (*getattr(x, "__dict__", {}), *getattr(type(x), "__slots__", ())):
+            value = self.look(x, "attribute", name)
+            if isinstance(value, np.ndarray):
+                self.array(value)
