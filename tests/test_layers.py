@@ -11,9 +11,9 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
     **dict.fromkeys(("errors", "config", "namespace", "guards"), 0),
-    **dict.fromkeys(("ir", "known", "masked", "memory"), 1),
+    **dict.fromkeys(("ir", "known", "masked", "memory", "threads"), 1),
     **dict.fromkeys(("error_state", "warning_filters"), 1),
-    **dict.fromkeys(("codegen", "program", "blocks", "extensions", "paths"), 2),
+    **dict.fromkeys(("codegen", "program", "repeated", "blocks", "extensions", "paths"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),
     **dict.fromkeys(("plan", "traced", "arguments", "calls", "slicewise"), 5),

@@ -171,8 +171,8 @@ class _Prepared:
         self._shape = (*before, *result.shape, *behind)
         self._view = view
         self._view_of_result: Callable[[Any], Any] | None = None
-        self._lending = getattr(own, "lending", _nothing_to_switch)
-        self._weights: Any = None
+        self._lending = getattr(own, "lending", None)
+        self._call: Callable[[Any, Any], Any] | None = None
 
     def __call__(self, arr: Any) -> Any:
         x = plain(arr) if self._wraps else arr
@@ -185,18 +185,29 @@ class _Prepared:
                 loan = _lender(self._own, out, self._dtype)
                 assert loan is not None
                 as_result = self._view_of_result = loan[1]
-            with self._lending(x):
+            if self._lending is None:
                 self._run(self._view(x), as_result(out))
+            else:
+                with self._lending(x):
+                    self._run(self._view(x), as_result(out))
         y = out if self._outward is None else namespace.permute(out, self._outward)
         # what NumPy's own loop does with the type of its input
         return arr.__array_wrap__(y, None, False) if self._wraps else y
 
     def _run(self, source: Any, target: Any) -> None:
-        if self._weights is None:
-            self._weights = self._bound.weights(self._name, self._lowered, source)
         if self._inward is not None:
             source = namespace.permute(source, self._inward)
-        self._lowered(source, self._at, self._weights, target)
+        if self._call is None:
+            self._call = self._prepared(source, target)
+        self._call(source, target)
+
+    def _prepared(self, source: Any, target: Any) -> Callable[[Any, Any], Any]:
+        lowered, at = self._lowered, self._at
+        weights = self._bound.weights(self._name, lowered, source)
+        found: Callable[[Any, Any], Any] | None = None
+        if hasattr(lowered, "prepared"):
+            found = lowered.prepared(source, at, weights, target)
+        return found or (lambda x, out: lowered(x, at, weights, out))
 
 
 _NOTHING = nullcontext()

@@ -9,6 +9,7 @@ the graph are transposed views of that.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -135,8 +136,11 @@ class Program:
             return Step(i, (x, self._packed[product], self._packed_bias.get(i, -1)), self._affine)
         if n.op == "cast":
             return Step(i, n.args, lambda x, out: lib.cast(x, attrs["dtype"], out))
-        if kind is Kind.ELEMENTWISE or kind is Kind.COMPOSITE:  # a composite the library has
+        if kind is Kind.ELEMENTWISE:
             return Step(i, n.args, lib.elementwise(n.op))
+        if kind is Kind.COMPOSITE:  # that the library has
+            call = lib.elementwise(n.op)
+            return Step(i, n.args, functools.partial(call, **attrs) if attrs else call)
         if kind is Kind.REDUCTION:
             axis, keepdims = attrs["axis"], attrs.get("keepdims", False)
             return Step(i, n.args, lambda x, out: lib.reduce(n.op, x, axis, keepdims, out))
@@ -158,8 +162,14 @@ class Program:
         if not self.library.batch_first:
             return self.library.affine(x, weights, bias, out)
         # arrays in the graph are (n, B); the product runs on their (B, n) memory
-        rows = self.library.affine(x.T, weights, bias, None if out is None else out.T)
-        return rows.T
+        if out is None:
+            return self.library.affine(x.T, weights, bias, None).T
+        self.library.affine(x.T, weights, bias, out.T)
+        return out
+
+    def is_product(self, step: Step) -> bool:
+        """Whether a step is ``rows @ weights + bias``: of its block, weights and bias."""
+        return step.node in self._packed or step.node in self._packed_bias
 
     def _nodes(self, step: Step) -> list[int]:
         """The operands of a step that are nodes of the graph."""

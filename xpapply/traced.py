@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextvars
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from . import config, engines, extensions, namespace
+from . import config, engines, extensions, namespace, threads
 from .blocks import boxes
 from .errors import TraceError, UnsupportedError
 from .frontends.python import Models, Tracing
@@ -164,6 +162,7 @@ class Traced:
 
     # --- running ----------------------------------------------------------------------------
 
+    @threads.forkable
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
         """All slices of `arr` through `f`; the result axes stand where `axis` was."""
         found = self._by_graph(arr, axis, f) if self.fused_on(arr) else self._by_calls(arr, axis, f)
@@ -199,9 +198,9 @@ class Traced:
         pieces = self._pieces(view, slices, xp)
         first = next(pieces)
         walk(first[0], flat[first[1]], first[1].start)
-        threads = config.current().thread_count() if xp is np else 1
-        if threads > 1 and self._numbers() * slices > _WORTH_THREADS and not self._alone():
-            _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, threads)
+        count = config.current().thread_count() if xp is np else 1
+        if count > 1 and self._numbers() * slices > _WORTH_THREADS and not self._alone():
+            _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, count)
         else:
             for rows, where in pieces:
                 walk(rows, flat[where], where.start)
@@ -405,23 +404,16 @@ def _host(x: Any) -> Any:
         return np.from_dlpack(x)
 
 
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
-
-
 def _in_threads(
-    work: Callable[[Any, slice], None], pieces: Iterator[tuple[Any, slice]], threads: int
+    work: Callable[[Any, slice], None], pieces: Iterator[tuple[Any, slice]], count: int
 ) -> None:
     """Run pieces in threads, each with NumPy's error state and the options of the caller."""
-    key = (os.getpid(), threads)  # threads do not survive a fork
-    pool = _pools.get(key)
-    if pool is None:
-        pool = _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
     waiting: list[Any] = []
-    submit: Any = pool.submit
+    submit: Any = threads.pool(count).submit
     try:
         for piece in pieces:
             waiting.append(submit(contextvars.copy_context().run, work, *piece))
-            if len(waiting) > 2 * threads:  # blocks are made as they are needed
+            if len(waiting) > 2 * count:  # blocks are made as they are needed
                 waiting.pop(0).result()
     finally:
         for future in waiting:

@@ -17,21 +17,31 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from .. import config
+from .. import config, threads
 from ..blocks import boxes
 from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
 from ..memory import Limited
-from ..program import Program
+from ..program import Program, Scratch
+from ..repeated import Repeated
 
 ENGINE = "torch"
 
 _CPU_BLOCK_BYTES = 1 << 20
 _GPU_BLOCK_BYTES = 1 << 28
-_NATIVE = ("relu", "sigmoid")
+_OF_NN = "elu gelu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus".split()
+_NATIVE: dict[str, Callable[..., Any]] = {
+    "relu": lambda x, out: torch.clamp_min(x, 0, out=out),
+    "sigmoid": torch.sigmoid,
+    **{n: getattr(torch._C._nn, n) for n in _OF_NN if hasattr(torch._C._nn, n)},
+}
 """Composites that torch has as one operation with ``out=``."""
+_IDLE_BYTES = 1 << 20
+"""Buffers up to this size are kept for the next call of the kind."""
+_spare: dict[tuple[Program, int], Scratch] = {}
+"""The buffers of the last call that took several blocks: memory is slow the first time."""
 
 
 class _Torch:
@@ -57,8 +67,8 @@ class _Torch:
         return torch.empty(shape, dtype=getattr(torch, dtype), device=self._device)
 
     def elementwise(self, op: str) -> Callable[..., Any]:
-        if op == "relu":
-            return lambda x, out: torch.clamp_min(x, 0, out=out)
+        if op in _NATIVE:
+            return _NATIVE[op]
         if op in ("maximum", "minimum"):  # the only ones that take no CPU number beside the array
             function, clamp = getattr(torch, op), "min" if op == "maximum" else "max"
             return lambda x, y, out: (
@@ -247,21 +257,71 @@ class Lowered:
         with torch.inference_mode():
             return self._program(like.device).bind(consts)
 
+    def prepared(
+        self, x: torch.Tensor, at: int, bound: list[Any], out: torch.Tensor
+    ) -> Callable[[torch.Tensor, torch.Tensor], None] | None:
+        """``call(x, out)`` for tensors that lie like these; None where there is no quicker way.
+
+        For few slices: one block, whose buffers and views of them are kept.
+        """
+        program = self._program(x.device)
+        slices = math.prod(x.shape) // max(1, x.shape[at])
+        if x.device.type != "cpu" or slices > self._rows(program, x, slices):
+            return None
+        if at not in (0, x.ndim - 1) or not out.is_contiguous():
+            return None
+        length, first = x.shape[at], at == 0 < x.ndim - 1
+        result = out.shape[: out.ndim - x.ndim + 1] if first else out.shape[x.ndim - 1 :]
+        plain = x.ndim == 2 and not first and out.ndim == 2
+        idle: list[Repeated] = []
+        keep = slices * program.row_bytes <= _IDLE_BYTES
+
+        def call(x: torch.Tensor, out: torch.Tensor) -> None:
+            if config.current().block_bytes or threads.torch_is_lost:
+                self(x, at, bound, out)
+                return
+            with torch.inference_mode():
+                if plain:
+                    rows, place = x, out
+                elif first:
+                    rows = x.reshape(length, -1).T
+                    place = out.view(*result, -1).movedim(-1, 0)
+                else:
+                    rows, place = x.reshape(-1, length), out.view(-1, *result)
+                try:
+                    repeated = idle.pop()
+                except IndexError:  # the first call, or another thread is at work with it
+                    repeated = Repeated(program, bound, slices)
+                found = repeated(rows, place)
+                if found is not None:
+                    place.copy_(found.movedim(-1, 0))
+                if keep:
+                    idle.append(repeated)
+
+        return call
+
+    @staticmethod
+    def _rows(program: Program, x: torch.Tensor, slices: int) -> int:
+        """Slices per block."""
+        chosen, on_cpu = config.current().block_bytes, x.device.type == "cpu"
+        rows = (chosen or (_CPU_BLOCK_BYTES if on_cpu else _GPU_BLOCK_BYTES)) // program.row_bytes
+        if on_cpu and not chosen:
+            rows = max(1024, min(16384, rows))
+            rows = -(-slices // max(1, -(-slices // rows)))  # blocks of one size
+        return max(1, min(slices, rows))
+
+    @threads.forkable
     def __call__(
         self, x: torch.Tensor, at: int, bound: list[Any], out: torch.Tensor
     ) -> torch.Tensor:
         """All slices of `x` into `out`; both in memory order."""
         program = self._program(x.device)
         slices = math.prod(x.shape) // max(1, x.shape[at])
-        on_cpu = x.device.type == "cpu"
-        most = config.current().block_bytes or (_CPU_BLOCK_BYTES if on_cpu else _GPU_BLOCK_BYTES)
-        rows = most // program.row_bytes
-        if on_cpu and not config.current().block_bytes:
-            rows = max(1024, min(16384, rows))
-        rows = max(1, min(slices, rows))
+        rows = self._rows(program, x, slices)
         ndim = out.ndim - x.ndim + 1
         with torch.inference_mode():
-            scratch = program.scratch(rows)
+            key = (program, rows)
+            scratch = _spare.pop(key, None) or program.scratch(rows)
             for piece in boxes(x.shape, at, rows):
                 block = x[piece]
                 batch_shape = (*block.shape[:at], *block.shape[at + 1 :])
@@ -275,6 +335,9 @@ class Lowered:
                 result = program.run(columns, bound, scratch, flat)
                 if result is not flat and (flat is None or result.data_ptr() != flat.data_ptr()):
                     target.copy_(result.reshape((*result.shape[:-1], *batch_shape)))
+        if x.device.type == "cpu" and not config.current().block_bytes:
+            _spare.clear()
+            _spare[key] = scratch
         return out
 
 

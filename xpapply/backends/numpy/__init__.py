@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from ... import config
+from ... import config, threads
 from ...blocks import Layout, boxes
 from ...ir.batch import batch
 from ...ir.graph import Graph
@@ -236,11 +234,11 @@ class Lowered:
                 for piece in pieces:
                     self._block(x[piece], at, bound, scratch, out, piece, result_ndim)
 
-        threads = min(options.thread_count(), -(-slices // rows))
-        if threads == 1 or slices * self._macs < _POOL_MACS:
+        count = min(options.thread_count(), -(-slices // rows))
+        if count == 1 or slices * self._macs < _POOL_MACS:
             work(pieces)
         else:
-            in_threads(work, pieces, threads)
+            in_threads(work, pieces, count)
         return out
 
     def _block(
@@ -286,19 +284,10 @@ def lower_slices(graph: SliceGraph, layout: Layout, like: Any) -> Any:
     return slices.lower(graph, layout, like)
 
 
-_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
-_pools_lock = threading.Lock()
-
-
-def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], threads: int) -> None:
-    """Run `work` in `threads` threads, which draw from the same pieces."""
-    shared = _Shared(pieces)
-    key = (os.getpid(), threads)  # threads do not survive a fork
-    with _pools_lock:
-        if key not in _pools:
-            _pools[key] = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
-        pool = _pools[key]
-    for future in [pool.submit(work, iter(shared)) for _ in range(threads)]:
+def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
+    """Run `work` in `count` threads, which draw from the same pieces."""
+    shared, pool = _Shared(pieces), threads.pool(count)
+    for future in [pool.submit(work, iter(shared)) for _ in range(count)]:
         future.result()
 
 

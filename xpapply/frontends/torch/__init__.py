@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ... import threads
 from ...errors import InputError, TraceError, outermost
 from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
@@ -64,6 +65,7 @@ def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[]
     return Watch(everything, list(tensors.values()), held)
 
 
+@threads.forkable
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of ``f(slice, *args, **kwargs)``.
 

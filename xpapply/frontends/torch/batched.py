@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ... import config
+from ... import config, threads
 from ...errors import InputError, TraceError, UnsupportedError, warn
 from .model import modules, with_batch_of_one
 from .profile import Profile
@@ -76,6 +76,7 @@ class Batches:
 
     # --- deciding -------------------------------------------------------------------------
 
+    @threads.forkable
     def prove(self, samples: torch.Tensor, forced: str = "") -> None:
         """Find the way by running a few slices ``(k, *slice)``, alone and together.
 
@@ -185,6 +186,7 @@ class Batches:
                 most = min(_GPU_BYTES, whole // _SHARE)
         return max(1, most // max(1, self.bytes_per_slice))
 
+    @threads.forkable
     def __call__(self, rows: torch.Tensor) -> torch.Tensor:
         """The results of slices ``(B, *slice)``; of fewer at a time where memory runs out."""
         n = len(rows)

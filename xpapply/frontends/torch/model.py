@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from ... import namespace
+from ... import namespace, threads
 from ...errors import InputError, TraceError, UnsupportedError
 from .. import owner
 from .trial import HARMLESS_HOOKS
@@ -112,6 +112,7 @@ def slice_function(f: Any) -> Callable[..., Any]:
     inner = with_batch_of_one(f)
     device = device_of(f)
 
+    @threads.forkable
     def call(v: Any, *args: Any, **kwargs: Any) -> Any:
         library = namespace.library(v)
         if library == "torch":

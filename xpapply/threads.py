@@ -1,0 +1,77 @@
+"""Threads: our own, and torch's where a fork has lost them.
+
+A child process that `os.fork` makes has one thread, the one that forked. Pools of threads that
+the parent had are gone there, but look as if they were not: work that is handed to them waits
+for ever. Our own are made anew. torch's cannot be, so torch computes with one thread there.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_lock = threading.Lock()
+torch_is_lost = False
+"""Whether this process was forked from one that had loaded torch."""
+
+
+def pool(threads: int) -> ThreadPoolExecutor:
+    """The executor with so many threads, of this process."""
+    with _lock:
+        found = _pools.get(threads)
+        if found is None:
+            found = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
+            _pools[threads] = found
+        return found
+
+
+def _in_child() -> None:
+    global _lock, torch_is_lost
+    _lock = threading.Lock()  # another thread of the parent may have held it
+    _pools.clear()
+    torch_is_lost = torch_is_lost or "torch" in sys.modules
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_in_child)
+
+
+@contextmanager
+def of_torch() -> Iterator[None]:
+    """torch's calls in here wait for no thread that a fork has lost."""
+    if not torch_is_lost:
+        yield
+        return
+    torch = sys.modules["torch"]
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def forkable(f: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function that calls torch, as one that works in a forked process as well."""
+
+    @functools.wraps(f)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not torch_is_lost:
+            return f(*args, **kwargs)
+        with of_torch():
+            return f(*args, **kwargs)
+
+    return call
