@@ -210,3 +210,158 @@ def test_limits_of_the_device_are_in_the_plan(cupy):
     p = xpapply.explain(network(8, 16, 1), 1, cupy.ones((1000, 8), "f"))
     assert p.limits is not None
     assert "at least" in str(p)
+
+
+BFLOAT16 = [(16, 64, 64, 4), (8, 16, 1), (10, 24, 3), (3, 24, 2), (7, 200, 5), (32, 128, 128, 8)]
+
+
+@pytest.mark.parametrize("widths", BFLOAT16)
+@pytest.mark.parametrize("dtypes", ["both", "input", "parameters"])
+def test_bfloat16_tensors(cupy, torch, widths, dtypes):
+    """By address, for rows, columns and views; every result is written."""
+    half, nn = torch.bfloat16, torch.nn
+    torch.manual_seed(0)
+    layers = [x for m, n in itertools.pairwise(widths) for x in (nn.Linear(m, n), nn.ReLU())]
+    net = nn.Sequential(*layers[:-1]).cuda()
+    net = net if dtypes == "input" else net.to(half)
+    x = torch.randn(3, widths[0], 1001, device="cuda").to(half)
+    x = x.float() if dtypes == "parameters" else x
+    weights = [p.detach().double() for p in net.parameters()]
+    rows = x.double().movedim(1, -1).reshape(-1, widths[0])
+    for k in range(0, len(weights), 2):
+        rows = rows @ weights[k].T + weights[k + 1]
+        rows = rows.relu() if k < len(weights) - 2 else rows
+    want = rows.reshape(3, 1001, -1).movedim(-1, 1)
+    lying = x.movedim(1, -1).contiguous().movedim(-1, 1)
+    for array in (x, lying, x.flip(0)[::2], torch.cat([x, x], -1)[..., 1::2]):
+        expected = want
+        if array.shape[0] == 2:
+            expected = want.flip(0)[::2]
+        elif array.shape[-1] == 1001 and array.stride(-1) == 2:
+            expected = torch.cat([want, want], -1)[..., 1::2]
+        with torch.no_grad():
+            assert xpapply.explain(net, 1, array).engine == "cupy"
+            poison = torch.full(expected.shape, torch.nan, device="cuda")
+            del poison
+            got = xpapply.apply_along_axis(net, 1, array)
+        assert got.dtype == (torch.float32 if dtypes == "input" else half)
+        error = (got.double() - expected).abs().max() / expected.abs().max()
+        assert error < (1e-5 if dtypes == "input" else 2.0**-6)
+
+
+def test_bfloat16_ties_to_even(cupy, torch):
+    """Results are rounded as torch rounds; NaN and infinity stay."""
+    net = torch.nn.Linear(8, 8, bias=False).cuda().to(torch.bfloat16)
+    with torch.no_grad():
+        net.weight.copy_(torch.eye(8))
+        net.weight[0, 1] = 2.0**-9
+    x = torch.zeros(64, 8, device="cuda")
+    x[:, 0] = 1 + torch.arange(64, device="cuda") * 2.0**-7  # 1 + k/128, all in bfloat16
+    x[:, 1] = 2.0  # half a unit in the last place more
+    x[5, 3], x[6, 4], x[7, 5] = torch.inf, -torch.inf, torch.nan
+    x = x.to(torch.bfloat16)
+    with torch.no_grad():
+        got = xpapply.apply_along_axis(net, 1, x)
+    want = (x[:, 0].double() + 2.0**-8).to(torch.bfloat16)
+    assert torch.equal(got[:5, 0], want[:5])
+    assert torch.equal(got[8:, 0], want[8:])
+    assert got[7, 5].isnan()
+
+
+# --- modules that are no graph ----------------------------------------------------------
+
+
+def no_graph(torch, kind):
+    nn = torch.nn
+    torch.manual_seed(0)
+    if kind == "cnn":
+        layers = [nn.Unflatten(-1, (1, 6, 6)), nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2)]
+        return nn.Sequential(*layers, nn.Flatten(-3), nn.Linear(32, 10)).cuda().eval()
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(4, 8, batch_first=True)
+            self.inner = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x):
+            steps = x.reshape(-1, 9, 4)
+            if kind == "lstm":
+                return self.lstm(steps)[0][:, -1]
+            return self.inner(steps, steps, steps)[0].mean(1)
+
+    return Net().cuda().eval()
+
+
+@pytest.mark.parametrize("kind", ["cnn", "lstm", "attention"])
+def test_modules_that_are_no_graph(cupy, torch, kind):
+    """On CuPy's memory, however it lies; cut into chunks or not."""
+    net = no_graph(torch, kind)
+    x = np.random.default_rng(8).standard_normal((7, 36, 11)).astype("f")
+    with torch.no_grad():
+        rows = torch.from_numpy(x).movedim(1, -1).reshape(-1, 36).cuda()
+        want = net(rows).reshape(7, 11, -1).movedim(-1, 1).cpu().numpy()
+    base = cupy.asarray(x)
+    for array in (
+        base,
+        cupy.asfortranarray(base),
+        base[::-1][::-1],
+        cupy.repeat(base, 2, 1)[:, ::2],
+    ):
+        for block in (0, 1 << 14):
+            with xpapply.options(block_bytes=block):
+                plan = xpapply.explain(net, 1, array)
+                assert plan.engine == "torch.batch"
+                got = xpapply.apply_along_axis(net, 1, array)
+            assert type(got) is cupy.ndarray
+            assert got.device == array.device
+            got = got.get().reshape(want.shape)
+            np.testing.assert_allclose(got, want, atol=2e-3 * abs(want).max())
+    for dtype in ("uint8", "uint16", "float16", "float64", "bool"):
+        array = (abs(base) * 3).astype(dtype)
+        got = xpapply.apply_along_axis(net, 1, array)
+        with xpapply.options(engine="loop"):
+            one = xpapply.apply_along_axis(net, 1, array[:1, :, :2])
+        assert got.dtype == one.dtype
+        np.testing.assert_allclose(got[:1, ..., :2].get(), one.get(), atol=2e-3 * abs(want).max())
+
+
+def test_modules_that_are_no_graph_on_the_current_stream(cupy, torch):
+    """Nothing waits for the device, and nothing runs too early."""
+    net = no_graph(torch, "cnn")
+    x = np.random.default_rng(9).standard_normal((50_000, 36)).astype("f")
+    source, array = cupy.asarray(x), cupy.zeros(x.shape, "f")
+    xpapply.apply_along_axis(net, 1, array)
+    busy = cupy.ones((8000, 8000), "f")
+    busy @ busy
+    cupy.cuda.Device().synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        xpapply.apply_along_axis(net, 1, array)
+        stream.synchronize()
+        for _ in range(20):
+            busy @ busy
+        array[...] = source
+        got = xpapply.apply_along_axis(net, 1, array)
+        early = stream.done
+        doubled = got * 2
+        stream.synchronize()
+    assert not early
+    with torch.no_grad():
+        want = net(torch.from_numpy(x).cuda()).cpu().numpy()
+    np.testing.assert_allclose(doubled.get() / 2, want, atol=2e-3 * abs(want).max())
+
+
+def test_modules_on_another_device_than_the_array(cupy, torch):
+    """As in the loop: slices go where the module is, and results come back."""
+    net = no_graph(torch, "cnn").cpu()
+    x = np.random.default_rng(10).standard_normal((50, 36)).astype("f")
+    plan = xpapply.explain(net, 1, cupy.asarray(x))
+    assert "copied to cpu and back" in str(plan)
+    got = xpapply.apply_along_axis(net, 1, cupy.asarray(x))
+    assert type(got) is cupy.ndarray
+    with torch.no_grad():
+        want = net(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got.get(), want, atol=1e-5)
+    got = xpapply.apply_along_axis(net.cuda(), 1, x)
+    assert type(got) is np.ndarray
+    np.testing.assert_allclose(got, want, atol=2e-3 * abs(want).max())

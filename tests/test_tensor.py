@@ -211,8 +211,35 @@ def test_nvrtc_compiles(cupy, torch, name, architecture, precision, dtype, acces
     assert len(nvrtc.compile_plain(text.source, architecture)) > 1000
 
 
+def bfloat16_net(*widths):
+    import torch
+    from torch import nn
+
+    torch.manual_seed(1)
+    layers = [x for m, n in itertools.pairwise(widths) for x in (nn.Linear(m, n), nn.ReLU())]
+    return nn.Sequential(*layers[:-1]).bfloat16()
+
+
 @nvrtc_only
-@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "float64", "int64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(("architecture", "core"), [("sm_90a", "wgmma"), ("sm_80", "mma")])
+@pytest.mark.parametrize("access", [ROWS, COLUMNS, DENSE_ROWS, ALIGNED_EVEN, ALIGNED_COLUMNS])
+def test_nvrtc_compiles_bfloat16(cupy, torch, access, architecture, core, dtype):
+    """Inputs and results of tensors in bfloat16, which CuPy does not have."""
+    import nvrtc
+
+    for widths in ((16, 64, 4), (10, 24, 3), (3, 24, 2), (2, 1)):
+        graph = graph_of(bfloat16_net(*widths), widths[0], dtype)
+        assert graph.result.dtype == "bfloat16"
+        text = tensor.tensor_kernel(graph, access, target(core, "medium"))
+        kind = {"bfloat16": "bfloat16", "float32": "float"}[dtype]
+        assert f"typedef {kind} IN;" in text.source
+        assert "typedef bfloat16 OUT;" in text.source
+        assert len(nvrtc.compile_plain(text.source, architecture)) > 1000
+
+
+@nvrtc_only
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "float64", "int64", "bfloat16"])
 def test_no_vector_is_wider_than_what_rows_are_aligned_to(cupy, dtype):
     """16 bytes; from sm_100 on there are loads of 32."""
     from cupy.cuda import nvrtc
@@ -266,7 +293,7 @@ def test_refusals_say_why(torch, core):
     assert "registers" in refusal(mlp(16, 1000, 1000, 4), 16)
     assert "registers" in refusal(mlp(3000, 16, 1), 3000)
     assert "float64" in refusal(double(mlp(16, 32, 4)), 16)
-    assert "bfloat16" in refusal(nn.Linear(16, 8).bfloat16(), 16)
+    assert refusal(nn.Linear(16, 8).bfloat16(), 16) is None
     assert "product" in refusal(nn.Softmax(-1), 16)
     concatenation = testing._torch_modules()[1]
     assert "joining" in refusal(nn.Sequential(concatenation(nn.Linear(2, 9)), nn.Linear(11, 4)), 2)
@@ -535,6 +562,34 @@ def test_fewer_bits_only_where_the_weights_have_no_more(monkeypatch, torch, dtyp
     assert f"({word})" in lowered.outlook(array, graph.consts).kernels[0]
     finer = tuple(c * np.float32(1.0001) for c in graph.consts)
     assert "split" in lowered.outlook(array, finer).kernels[0]
+
+
+def test_bfloat16_of_tensors_is_for_the_kernel_on_tensor_cores(monkeypatch, torch):
+    """What else there is in CuPy takes typed arrays: elsewhere torch itself runs it."""
+    backend = pytest.importorskip("xpapply.backends.cupy")
+    monkeypatch.setattr(backend.module, "device", lambda number: H200)
+    array = SimpleNamespace(size=16 << 20, device=SimpleNamespace(id=0), dtype=np.dtype("u2"))
+    array.strides, array.itemsize = (32, 2), 2
+    graph = graph_of(bfloat16_net(16, 64, 4), 16, "bfloat16")
+    assert backend.why_not_lent(graph, array) is None
+    lowered = backend.Lowered(graph, lent=True)
+    found = lowered.outlook(array, graph.consts)
+    assert found.kernels == ("one kernel on tensor cores for all layers (bfloat16)",)
+    assert found.refused == ()
+    # on CuPy's own arrays the result is float32, and everything else is there too
+    half = graph_of(bfloat16_net(16, 64, 4), 16)
+    own = backend.Lowered(half)
+    assert own.graph.result.dtype == "float32"
+    assert len(own._all_ways(0, 1 << 20, "medium")) > 1
+    assert "registers" in backend.why_not_lent(
+        graph_of(bfloat16_net(16, 1000, 1000, 4), 16, "bfloat16"), array
+    )
+    net = bfloat16_net(16, 64, 4)
+    with torch.no_grad():
+        net[0].weight[0, 0] = torch.inf
+    assert "finite" in backend.why_not_lent(graph_of(net, 16, "bfloat16"), array)
+    monkeypatch.setattr(backend.module, "device", lambda number: replace(H200, core=""))
+    assert "compute capability" in backend.why_not_lent(graph, array)
 
 
 @pytest.mark.parametrize("name", COSTED)

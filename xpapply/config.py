@@ -137,7 +137,7 @@ class options:  # called as a function
         ``torch.set_float32_matmul_precision``: as accurate as float32 (the default), with
         factors rounded to TF32's 11 significant bits, or to bfloat16's 8. Sums, biases and
         activations stay float32. Networks of float16 parameters are multiplied as with
-        "high" at most, those of bfloat16 parameters on CuPy arrays as with "medium". Nothing
+        "high" at most, those of bfloat16 parameters as with "medium". Nothing
         else heeds the option.
 
     Raises

@@ -45,14 +45,21 @@ def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _lowered(name: str, graph: Graph, precision: str) -> Any:
+def _lowered(name: str, graph: Graph, precision: str, lent: bool) -> Any:
     """Compiled once per structure: graphs are equal when only their weights differ.
 
     Backends read `precision` from the options in force.
     """
     module = backend(name)
     assert module is not None
-    return module.lower(graph)
+    return _answer(module, "lower", lent)(graph)
+
+
+def _answer(module: ModuleType, name: str, lent: bool) -> Callable[..., Any]:
+    """A function of a backend: `name`, or ``<name>_lent`` where another library's memory may have
+    dtypes that it has not itself."""
+    found: Callable[..., Any] = getattr(module, name)
+    return getattr(module, f"{name}_lent", found) if lent else found
 
 
 class Bound:
@@ -79,13 +86,14 @@ class Engine:
 
     def __init__(self, name: str, bound: Bound, library: str) -> None:
         self.name = name
-        self.lowered = _lowered(name, bound.graph, config.current().precision)
+        lent = name not in (library, "array_api")
+        self.lowered = _lowered(name, bound.graph, config.current().precision, lent)
         self._bound = bound
         self._result = bound.graph.result
         self._own = backend(library)
         dtype = getattr(self._own, "library_dtype", str)(self._result.dtype)
         self.result = ShapeDtype(self._result.shape, dtype)
-        self._lends = name != library and name != "array_api"
+        self._lends = lent
         self.kernels: tuple[str, ...] = self.lowered.kernels
         if self._lends:
             self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
@@ -255,7 +263,7 @@ def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
             continue
         module = backend(name)
         assert module is not None
-        refusal = module.why_not(bound.graph, seen)
+        refusal = _answer(module, "why_not", name != library)(bound.graph, seen)
         if refusal is None:
             engine = Engine(name, bound, library)
             engine.look_at(seen, reasons)

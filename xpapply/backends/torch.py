@@ -141,8 +141,6 @@ def lender(x: torch.Tensor, dtype: str) -> tuple[str, Callable[[torch.Tensor], A
     """CUDA tensors go to CuPy's kernels, if CuPy is there: how it sees those laid out like `x`."""
     if x.device.type != "cuda" or not _cupy_is_installed():
         return None
-    if torch.bfloat16 in (x.dtype, getattr(torch, dtype)):  # CuPy has no bfloat16
-        return None
     return "cupy", _AsCuPy(x)
 
 
@@ -163,7 +161,9 @@ class _AsCuPy:
 
     def __init__(self, like: torch.Tensor) -> None:
         self._shape, self._device = tuple(like.shape), like.device.index
-        self._dtype = np.dtype(str(like.dtype).partition(".")[2])
+        # CuPy has no bfloat16: kernels that get an address know from the graph what lies there
+        half = like.dtype == torch.bfloat16
+        self._dtype = np.dtype("uint16" if half else str(like.dtype).partition(".")[2])
         self._strides = tuple(s * self._dtype.itemsize for s in like.stride())
         steps = zip(self._shape, self._strides, strict=True)
         self._reach = sum((n - 1) * s for n, s in steps) + self._dtype.itemsize

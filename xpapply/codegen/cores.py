@@ -16,7 +16,7 @@ by its own power of two, so that every finite input keeps its accuracy.
 
 from __future__ import annotations
 
-from .cxx import FLOAT16
+from .cxx import BFLOAT16, FLOAT16
 
 LEAST = 4.0
 """A slice whose largest scaled number is smaller would lose bits of `lo`."""
@@ -30,6 +30,7 @@ typedef unsigned long long u64;
 #define XP_WARP 0xffffffffu
 """
     + FLOAT16 % ("XP_FN", "XP_FN")
+    + BFLOAT16 % ("XP_FN", "XP_FN")
     + """template <typename E, int N> struct alignas(sizeof(E) * N) xp_vector { E a[N]; };
 
 // --- elementwise functions that are fast and as accurate as needed ---------------------

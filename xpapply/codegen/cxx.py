@@ -46,6 +46,16 @@ struct float16 {
 """
 """The class of float16 where CuPy's is not at hand; ``%`` it by what functions are declared as."""
 
+BFLOAT16 = """
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  %s bfloat16(const float x) { asm("cvt.rn.bf16.f32 %%0, %%1;" : "=h"(bits) : "f"(x)); }
+  %s operator float() const { return __uint_as_float((unsigned int)bits << 16); }
+};
+"""
+"""The class of bfloat16, likewise. CuPy has none: only kernels that get addresses can use it."""
+
 HELPERS = """
 template <typename T> __device__ __forceinline__ T xpapply_relu(const T x) {
   return x < T(0) ? T(0) : x;

@@ -106,8 +106,10 @@ class Values(Layers):
         *,
         natural: bool = False,
         streams: bool = False,
+        result: str = "",
     ) -> None:
         super().__init__(graph)
+        self.result = result or graph.result.dtype  # what results are rounded to
         self.access, self.target, self.natural = access, target, natural
         self.values: dict[int, Value] = {}
         self.packing = Packing(target.core, target.precision)
@@ -138,7 +140,7 @@ class Values(Layers):
         if not any(self._affine(i) for i in range(len(graph.nodes))):
             raise Refused("no product with a matrix of weights")
         for i, n in enumerate(graph.nodes):
-            if n.aval.dtype not in TYPES:
+            if n.aval.dtype not in TYPES and (n.op != "input" or n.aval.dtype != "bfloat16"):
                 raise Refused(f"dtype {n.aval.dtype} has no C++ type")
             kind = OPS[n.op].kind
             if not self.dependent[i]:
@@ -171,7 +173,7 @@ class Values(Layers):
 
     def _quads(self) -> bool:
         entry = self.graph.input
-        narrow = np.dtype(entry.dtype).itemsize <= 4  # four of them in 16 bytes
+        narrow = entry.itemsize <= 4  # four of them in 16 bytes
         return self.access.vector and narrow and entry.shape[0] % 16 == 0 and not self.natural
 
     # --- constants --------------------------------------------------------------------

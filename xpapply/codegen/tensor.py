@@ -22,6 +22,7 @@ import numpy as np
 
 from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
+from ..ir.rewrite import without_bfloat16
 from . import cores
 from .cxx import HELPERS, TYPES
 from .factors import Piece
@@ -31,6 +32,10 @@ from .rows import prepare
 from .spread import CARE, TRUST, Refused, Target, Value
 
 __all__ = ["Refused", "Target", "TensorKernel", "tensor_kernel", "why_not"]
+
+
+_TYPES = {**TYPES, "bfloat16": "bfloat16"}
+"""C++ types of what is read and written; in between there is float32."""
 
 
 @dataclass
@@ -95,12 +100,14 @@ def tensor_kernel(graph: Graph, access: Access, target: Target) -> TensorKernel:
     Refused
         If there is none; see `why_not`.
     """
-    graph = prepare(graph)
+    result = graph.result.dtype
+    graph = prepare(without_bfloat16(graph))
     # the fastest first: four features of the input in one load, all weights in shared memory
     for streams in (False, True):
         for natural in (False, True):
             try:
-                return _Kernel(graph, access, target, natural=natural, streams=streams).kernel()
+                how = {"natural": natural, "streams": streams}
+                return _Kernel(graph, access, target, result=result, **how).kernel()
             except Refused as error:
                 refusal = error
     raise refusal
@@ -228,7 +235,7 @@ class _Kernel(Products):
             feature, to = "8 * j + c", "ahead[r / 2][j][r % 2 * 2 + c]"
             if n % 8:
                 guard, other = f"if (8 * j + 2 * t + c < {n}) ", " = {}"
-        size = np.dtype(self.graph.input.dtype).itemsize
+        size = self.graph.input.itemsize
         vector = min(count, 16 // size)
         return [
             head,
@@ -273,7 +280,7 @@ class _Kernel(Products):
 
     def _store(self, v: Value) -> list[str]:
         """Statements that write the results of tile `now`, or what is there of them."""
-        out, n = TYPES[self.graph.result.dtype], v.size
+        out, n = _TYPES[self.result], v.size
         row, group = "row * (I)o_row", []
         if self._even:
             group = [
@@ -560,8 +567,8 @@ class _Kernel(Products):
 #define XP_STAGES {stages}
 #define XP_STAGE_BYTES {stage}
 {cores.LIBRARY}{HELPERS}{chr(10).join(core)}
-typedef {TYPES[graph.input.dtype]} IN;
-typedef {TYPES[graph.result.dtype]} OUT;
+typedef {_TYPES[graph.input.dtype]} IN;
+typedef {_TYPES[self.result]} OUT;
 typedef {"long long" if access.wide else "int"} I;
 template <int N> XP_FN xp_vector<IN, N> xp_read(const IN* const p) {{
   return *(const xp_vector<IN, N>*)p;

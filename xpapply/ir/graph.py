@@ -26,10 +26,14 @@ class ShapeDtype(NamedTuple):
     dtype: str
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of a number; NumPy does not know bfloat16."""
+        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
+
+    @property
     def nbytes(self) -> int:
-        """Bytes in memory; NumPy does not know bfloat16."""
-        itemsize = 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-        return math.prod(self.shape) * itemsize
+        """Bytes in memory."""
+        return math.prod(self.shape) * self.itemsize
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join('B' if n == BATCH else str(n) for n in self.shape)}]"

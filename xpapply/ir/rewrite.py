@@ -120,6 +120,14 @@ def fold(graph: Graph) -> Graph:
     return compact(_rebuild(graph, rule))
 
 
+def without_bfloat16(graph: Graph) -> Graph:
+    """The graph whose result stays float32 where it would be rounded to bfloat16."""
+    last = graph.nodes[graph.out]
+    if last.aval.dtype != "bfloat16" or last.op != "cast":
+        return graph
+    return prune(Graph(graph.nodes, last.args[0], graph.consts))
+
+
 def without_batch_of_one(graph: Graph) -> Graph:
     """Take a leading axis of length 1 out of everything that depends on the input.
 

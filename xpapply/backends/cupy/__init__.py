@@ -23,6 +23,7 @@ from ...codegen.rows import prepare
 from ...config import PRECISIONS, current
 from ...ir.batch import batch
 from ...ir.graph import Graph
+from ...ir.rewrite import without_bfloat16
 from ...ir.sliced import sliced
 from ...memory import Limited
 from ...program import Program
@@ -56,6 +57,17 @@ def why_not(graph: Graph, like: Any) -> str | None:
     return None
 
 
+def why_not_lent(graph: Graph, like: Any) -> str | None:
+    """The same on the memory of tensors, which may be bfloat16."""
+    lowered = Lowered(graph, lent=True)
+    if not lowered.by_address:
+        return why_not(graph, like)
+    bound = Weights(graph.consts)
+    if not bound.finite:
+        return "a weight is not finite"
+    return lowered.tensor_refusal(like.device.id, lowered.precision(bound))
+
+
 def empty(shape: tuple[int, ...], dtype: str, like: Any) -> Any:
     """Memory for results, from CuPy's pool."""
     with _on(like.device.id):
@@ -76,6 +88,11 @@ def lower(graph: Graph) -> Lowered:
     return Lowered(graph)
 
 
+def lower_lent(graph: Graph) -> Lowered:
+    """`graph` as a callable on the memory of tensors."""
+    return Lowered(graph, lent=True)
+
+
 @dataclass(frozen=True)
 class _Way:
     """One way to run a graph: what it is, what it would take, or why it cannot."""
@@ -91,14 +108,17 @@ class Lowered:
 
     engine = ENGINE
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, lent: bool = False) -> None:
         self._asked = current().precision
         self._result = graph.result.dtype
-        self.graph = _without_bfloat16(graph)
-        self._refusal = network_why_not(self.graph)
-        self._reduction = reduction_kernel(self.graph)
-        self._network = None if self._refusal else Network(self.graph)
-        found = sliced(self.graph)
+        graph = graph if lent else without_bfloat16(graph)
+        self.graph = graph
+        # CuPy has no bfloat16: only a kernel that gets addresses reads or writes it
+        self.by_address = "bfloat16" in (graph.input.dtype, graph.result.dtype)
+        self._refusal = network_why_not(graph)
+        self._reduction = None if self.by_address else reduction_kernel(graph)
+        self._network = None if self._refusal else Network(graph)
+        found = None if self.by_address else sliced(graph)
         able = found is not None and slices.why_not(found.graph, ()) is None
         self._slicewise = slices.OneFunction(found) if found is not None and able else None
         self._chosen = Limited()
@@ -122,7 +142,7 @@ class Lowered:
         """All slices of `x` into `out`; both in memory order."""
         number = x.device.id
         with _on(number):
-            precision = self._precision(bound)
+            precision = self.precision(bound)
             key = (x.shape, at, number, bound.finite, precision)
             found: list[_Way] | None = self._chosen.get(key)
             slices = x.size // max(1, x.shape[at])
@@ -147,7 +167,7 @@ class Lowered:
         length = self.graph.input.shape[0]
         slices, number = x.size // max(1, length), x.device.id
         bound = Weights(consts)
-        precision, finite = self._precision(bound), bound.finite
+        precision, finite = self.precision(bound), bound.finite
         ways = self._all_ways(number, slices, precision)
         able = self._ways(number, slices, precision, finite)
         reasons = {w.what: w.refusal for w in ways if w.refusal is not None}
@@ -159,7 +179,7 @@ class Lowered:
         least = cost.floor(self.graph, slices, device, precision)
         return cost.Outlook((able[0].what,), refused, least, max(least, able[0].seconds))
 
-    def _precision(self, bound: Weights) -> str:
+    def precision(self, bound: Weights) -> str:
         """The precision that was asked for; less where weights and result have 16 bits."""
         least = {"float16": "high", "bfloat16": "medium"}.get(self._result)
         if least is None or not bound.fit(self._result):
@@ -189,10 +209,12 @@ class Lowered:
             ways.append(_Way(what, seconds, self._failed.get((number, what)), self._slicewise))
         words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
         what = f"one kernel on tensor cores for all layers ({words[precision]})"
-        refusal = self._failed.get((number, what)) or self._tensor_refusal(number, precision)
+        refusal = self._failed.get((number, what)) or self.tensor_refusal(number, precision)
         seconds = 0.0 if refusal else cost.tensor(graph, slices, device, precision)
         run = _tensor(graph, _target(device, precision))
         ways.append(_Way(what, seconds, refusal, run))
+        if self.by_address:
+            return ways
         what = "one ElementwiseKernel for all layers, activations in registers"
         seconds = cost.scalar(graph, slices, device)
         run = self._network or self._in_blocks
@@ -205,7 +227,8 @@ class Lowered:
             ways.append(_Way(what, seconds, None, self._in_blocks))
         return sorted(ways, key=lambda w: (w.refusal is not None, w.seconds))
 
-    def _tensor_refusal(self, number: int, precision: str) -> str | None:
+    def tensor_refusal(self, number: int, precision: str) -> str | None:
+        """Why the kernel on tensor cores cannot run it on a device, or None."""
         device = module.device(number)
         if not device.core:
             return "needs a device of compute capability 8.0 or later"
@@ -272,11 +295,3 @@ def _on(number: int) -> Any:
     if cupy.cuda.runtime.getDevice() == number:
         return _NOTHING
     return cupy.cuda.Device(number)
-
-
-def _without_bfloat16(graph: Graph) -> Graph:
-    """A result that would be rounded to bfloat16 stays float32."""
-    last = graph.nodes[graph.out]
-    if last.aval.dtype != "bfloat16":
-        return graph
-    return Graph(graph.nodes, last.args[0], graph.consts)
