@@ -123,20 +123,22 @@ class Batches:
             raise TraceError(f"in a batch {first.looks}")
         _compare(got, alone)
         others, expected, more = samples.flip(0), alone[::-1], 1
-        if first.takes_nan:  # whatever mixes slices spreads it
+        if not first.might_fail:  # whatever mixes slices spreads it
             k = len(others)
             more = k + 1
             apart = torch.full((2 * k + 1, *others.shape[1:]), torch.nan).to(others)
             apart[1::2] = others
             others = apart
         elif strict:
-            raise TraceError("it might not take NaN, which would show whether slices mix")
+            raise TraceError(
+                f"{first.might_fail} might not take NaN, which shows what mixes slices"
+            )
         elif all(torch.equal(s, samples[0]) for s in samples):
             raise TraceError("its slices are equal, so that they do not show whether they mix")
         else:
             others, expected = torch.cat([others, others[:1]]), [*expected, expected[0]]
         second, got = self._profiled(self._together, others)
-        _compare(got[1::2] if first.takes_nan else got, expected)
+        _compare(got if first.might_fail else got[1::2], expected)
         self._measured(first, second, more, samples)
 
     def _prove_vmap(

@@ -41,6 +41,7 @@ _TAKE_ANYTHING = frozenset(
     "reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d roll flip tril triu "
     "_fft_r2c _fft_c2r _fft_c2c upsample_nearest1d upsample_nearest2d upsample_linear1d "
     "upsample_bilinear2d pixel_shuffle pixel_unshuffle repeat clone copy copy_ _to_copy "
+    "_trilinear _prelu_kernel prelu "
     "contiguous arange linspace zeros ones full empty eye scalar_tensor empty_strided empty_like "
     "zeros_like ones_like full_like new_zeros new_ones new_full new_empty new_empty_strided "
     "fill_ zero_ lift_fresh lift_fresh_copy _reshape_copy _reshape_alias _pack_padded_sequence "
@@ -61,8 +62,8 @@ class Profile(TorchDispatchMode):
         Bytes alive at the worst moment, of all that was made inside.
     looks : str
         How Python, or the size of a result, came to depend on the numbers; "" if nothing did.
-    takes_nan : bool
-        No operation could fail or hang on NaN.
+    might_fail : str
+        An operation that is not known to take NaN, as an index or in a decomposition; or "".
     writes : bool
         The memory of `given` was written to.
     """
@@ -71,7 +72,7 @@ class Profile(TorchDispatchMode):
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
         self.looks = ""
-        self.takes_nan = True
+        self.might_fail = ""
         self.writes = False
         self._given = given.untyped_storage().data_ptr()
         self._alive: dict[int, tuple[Any, int]] = {}
@@ -96,8 +97,9 @@ class Profile(TorchDispatchMode):
             self.looks = self.looks or f"{name} depends on the numbers"
         if torch.Tag.nondeterministic_seeded in tags and not _is_attention(name):
             self.looks = self.looks or f"{name} draws random numbers"
-        plain = torch.Tag.pointwise in tags or func.is_view or name in _TAKE_ANYTHING
-        self.takes_nan &= plain
+        a_view = func.is_view or torch.Tag.inplace_view in tags
+        if not (torch.Tag.pointwise in tags or a_view or name in _TAKE_ANYTHING):
+            self.might_fail = self.might_fail or name
         if func._schema.is_mutable:
             self.writes |= self._writes_to_given(func, args, kwargs)
         found = func(*args, **kwargs)
