@@ -104,6 +104,29 @@ def test_a_tensor_is_no_function(torch):
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("arr", "found"),
+    [
+        ({"a": 1}, "a dict of 1"),
+        ({1, 2}, "a set of 2"),
+        (3.0, "3.0"),
+        ("abc", "'abc'"),
+        (None, "None"),
+        ((x for x in (1, 2)), "an object of class generator"),
+    ],
+    ids=str,
+)
+def test_what_is_no_array(call, arr, found):
+    with pytest.raises(np.exceptions.AxisError) as numpys:
+        np.apply_along_axis(np.sum, 0, arr)
+    for f in (np.sum, net()):
+        with pytest.raises(np.exceptions.AxisError) as caught:
+            call(f, 0, arr)
+        assert str(caught.value) == str(numpys.value)
+        assert notes(caught.value) == [f"arr is no array and no list: found {found}"]
+
+
+@pytest.mark.parametrize("call", CALLS)
 def test_missing_arguments(call):
     for args, kwargs, missing in (
         ((), {}, "f, axis, arr"),
@@ -258,10 +281,9 @@ def test_what_is_no_slices_fault_has_no_note():
     with pytest.raises(Mine) as caught:
         xpapply.apply_along_axis(lambda v: float(v[0]), 0, np.ones((2, 3)).view(Unwilling))
     assert not notes(caught.value)
-    for arr in (np.ones((0, 3)), np.ones(())):
-        with pytest.raises(ValueError, match=r"iteration|bounds") as error:
-            xpapply.apply_along_axis(picky, -1, arr)
-        assert not notes(error.value)
+    with pytest.raises(ValueError, match="iteration") as error:
+        xpapply.apply_along_axis(picky, -1, np.ones((0, 3)))
+    assert not notes(error.value)
 
 
 def test_ragged_results(place):

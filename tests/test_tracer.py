@@ -1976,6 +1976,19 @@ def test_reasons_name_the_operation_and_the_line(f, words, line):
     assert f"test_tracer.py:{f.__code__.co_firstlineno + line}" in why
 
 
+@pytest.mark.parametrize(
+    ("f", "kind"),
+    [
+        (lambda v: (x for x in v), "generator"),
+        (lambda v: map(abs, v), "map"),
+        (lambda v: lambda: 1, "function"),
+        (lambda v: None, "NoneType"),
+    ],
+)
+def test_results_that_are_no_numbers(f, kind):
+    assert xpapply.explain(f, 1, array(40)).reasons == (f"it returns {kind}",)
+
+
 def test_reasons_name_the_line_in_the_helper():
     why = "; ".join(xpapply.explain(_in_helper, 1, array()).reasons)
     assert f"test_tracer.py:{_hashes.__code__.co_firstlineno + 1}" in why

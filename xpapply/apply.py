@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import frontends, loop, namespace, planner
+from .errors import add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .plan import Plan
@@ -254,15 +255,26 @@ def _dtype_name(dtype: Any) -> str:
 def _look(f: Any, axis: int, arr: Any) -> tuple[Any, int]:
     _check_order(f, axis, arr)
     if namespace.library(arr) is None or isinstance(arr, np.generic):
-        arr = np.asanyarray(arr)
+        array = np.asanyarray(arr)
+        return array, _axis_of(arr, axis, array.ndim)
     return arr, namespace.normalize_axis_index(axis, arr.ndim)
+
+
+def _axis_of(given: Any, axis: Any, ndim: int) -> int:
+    """The axis; where NumPy makes no array of what was `given`, the error says so."""
+    try:
+        return namespace.normalize_axis_index(axis, ndim)
+    except np.exceptions.AxisError as error:
+        if ndim == 0:
+            add_note(error, f"arr is no array and no list: found {_shown(given)}")
+        raise
 
 
 def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """A Python function on lists, subclasses of ndarray, or along an axis that is no int."""
     _check_order(f, axis, arr)
     array = np.asanyarray(arr)
-    axis = namespace.normalize_axis_index(axis, array.ndim)
+    axis = _axis_of(arr, axis, array.ndim)
     if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
         return planner.python_function(f, axis, array, args, kwargs)
     return loop.apply(f, axis, arr, args, kwargs)

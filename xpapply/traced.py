@@ -151,7 +151,7 @@ class Traced:
         """Compare what was written down with a real call."""
         traced, real = _host(traced), _host(real)
         a, b = np.asarray(traced), np.asanyarray(real)
-        if type(b) is not np.ndarray:
+        if type(b) is not np.ndarray or b.dtype.hasobject:
             raise TraceError(f"it returns {type(real).__name__}")
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Differs(

@@ -448,6 +448,8 @@ class Counted:
 
 
 _PYTHON = (int, float, bool, complex)
+_SEQUENCES = (list, tuple, range)
+"""With which NumPy's arrays calculate, and its numbers do all but multiply."""
 
 
 class Tracer(Traced):
@@ -604,6 +606,10 @@ class Tracer(Traced):
             return python_arithmetic(self.recorder, ufunc, python, a, b)
         if isinstance(b if a is self else a, (str, bytes, dict, set, type(None))):
             return NotImplemented
+        if isinstance(b if a is self else a, _SEQUENCES) and (
+            self.weak or (ufunc is np.multiply and isinstance(self.value, np.generic))
+        ):
+            return NotImplemented  # Python repeats the sequence, or raises
         return self.__array_ufunc__(ufunc, "__call__", a, b)
 
     __add__, __radd__ = _binary(np.add, operator.add)
