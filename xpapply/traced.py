@@ -20,22 +20,29 @@ from .ir.rewrite import compact, fold
 from .known import NoRule, in_namespace
 from .paths import (
     MOST_PATHS,
-    SECONDS_PER_CALL,
     Call,
     Differs,
     Off,
     Path,
     TooManyPaths,
     Tree,
-    Walk,
 )
+from .walk import SECONDS_PER_CALL, Walk
 from .warning_filters import silent
 
 _BLOCK_BYTES = 1 << 19
-"""Bytes of the largest value of a block: intermediate values stay in cache."""
+"""Bytes that a call reads or makes in a block, on the average: they stay in cache, and calls
+are not so many that their overhead shows."""
 _GPU_BLOCK_BYTES = 1 << 26
+_MOST_BYTES = 1 << 26
+"""Bytes that the values of all blocks at work may take together at their worst moment ..."""
+_MOST_GPU_BYTES = 1 << 30
+_LEAST_BYTES = 1 << 22
+"""... but for the blocks of many threads, which get at least so much each."""
 _WORTH_THREADS = 1 << 21
 """Numbers to compute from which waking a second thread pays."""
+_LONG_CALL = 1 << 17
+"""Bytes from which calls in two threads do not spend their time waiting for each other."""
 _PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
 _PATIENCE = 0.1
@@ -89,7 +96,8 @@ class Traced:
         self._dtype = result.dtype if self.library == "torch" else self.result.dtype
         if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
             raise TraceError(f"it returns {type(result).__name__}")
-        self.tree = Tree(path)
+        aval = ShapeDtype(tuple(map(int, slice0.shape)), namespace.dtype_name(slice0))
+        self.tree = Tree(path, max(8 * math.prod(aval.shape), aval.nbytes))
         if self.library == "cupy":
             self._check_names(path, namespace.compat(slice0))
         self.tree.catches = self._tracing.catches
@@ -97,7 +105,6 @@ class Traced:
         """Whether it keeps a large array of the user's alive."""
         self.graph: Graph | None = None
         self.no_graph = ""
-        aval = ShapeDtype(tuple(map(int, slice0.shape)), namespace.dtype_name(slice0))
         try:
             if self.library == "torch":
                 with self._tracing.scratch.kept():
@@ -177,7 +184,8 @@ class Traced:
         batch = view.shape[:-1]
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
-        walk = Walk(self.tree, xp, lambda v: self._grow(f, v, limit), self.seconds, limit)
+        grow = lambda v: self._grow(f, v, limit)  # noqa: E731
+        walk = Walk(self.tree, xp, grow, self.seconds, limit, self._room(arr))
         try:
             buffer, shape = self._run(walk, view, slices, xp, f)
         except Exception as error:
@@ -199,7 +207,9 @@ class Traced:
         first = next(pieces)
         walk(first[0], flat[first[1]], first[1].start)
         count = config.current().thread_count() if xp is np else 1
-        if count > 1 and self._numbers() * slices > _WORTH_THREADS and not self._alone():
+        numbers = self._numbers() * slices
+        long = self._rows(view) * self.tree.per_call > _LONG_CALL
+        if count > 1 and long and numbers > _WORTH_THREADS and not self._alone():
             _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, count)
         else:
             for rows, where in pieces:
@@ -297,14 +307,27 @@ class Traced:
         # matrices have threads of their own
         return any(c.quiet or c.row.name in _PRODUCTS for c in self.tree.calls())
 
+    def _room(self, arr: Any) -> int:
+        """Bytes that the values of a block may take at their worst moment."""
+        if namespace.is_asynchronous(arr):
+            return _MOST_GPU_BYTES
+        now = config.current()
+        return now.block_bytes or max(_LEAST_BYTES, _MOST_BYTES // now.thread_count())
+
+    def _rows(self, arr: Any) -> int:
+        """Slices in a block."""
+        least = _BLOCK_BYTES if self.library == "numpy" else _GPU_BLOCK_BYTES
+        if self.tree.branches or self.tree.masks:
+            least *= 4  # the slices of a block part
+        rows = self._room(arr) // self.tree.root.nbytes
+        if not config.current().block_bytes:
+            rows = min(rows, least // self.tree.per_call)
+        return max(1, rows)
+
     def _pieces(self, view: Any, slices: int, xp: Any) -> Iterator[tuple[Any, slice]]:
         """Blocks of slices ``(B, M)``, and where their results go."""
         length = view.shape[-1]
-        most = config.current().block_bytes or (_BLOCK_BYTES if xp is np else _GPU_BLOCK_BYTES)
-        if self.tree.branches or self.tree.masks:
-            most *= 4  # the slices of a block part
-        size = max(length, math.prod(self.result.shape), 1) * 8
-        rows = max(64, most // size) if xp is np else max(4096, most // size)
+        rows = self._rows(view)
         start = 0
         for box in boxes(view.shape, view.ndim - 1, rows):
             block = view[box].reshape(-1, length)

@@ -1,6 +1,6 @@
 """The reference backend: runs any graph on any array-API namespace.
 
-It is the definition of every op: slow, with full-size temporaries, and plain.
+It is the definition of every op: slow and plain.
 Every other backend is tested against it, and libraries without a backend of
 their own (JAX, array-api-strict ...) run on it.
 """
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import namespace
+from ..blocks import boxes
 from ..errors import UnsupportedError
 from ..ir.batch import LETTER, batch
 from ..ir.graph import BATCH, Graph, Node
@@ -23,6 +24,11 @@ from ..ir.rewrite import expand
 from ..ir.slicewise import Accumulator, SliceGraph, number
 
 ENGINE = "array_api"
+
+_BLOCK_BYTES = 1 << 25
+"""Bytes of all values of a block."""
+_WHOLE = ("jax", "dask")
+"""Libraries whose arrays cannot be written to, or are cut into blocks already."""
 
 
 def special_function(xp: ModuleType, name: str) -> Callable[[Any], Any] | None:
@@ -80,14 +86,17 @@ def lower(graph: Graph) -> Lowered:
 
 
 class Lowered:
-    """One namespace call per node, on all slices at once."""
+    """One namespace call per node, on a block of slices."""
 
     engine = ENGINE
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._batched = batch(expand(graph))
-        self.kernels: tuple[str, ...] = ("one array operation per node, full-size temporaries",)
+        # all values of a block are kept until its end
+        nbytes = sum(math.prod(n.aval.shape[:-1]) * 8 for n in self._batched.nodes)
+        self._rows = max(1, _BLOCK_BYTES // nbytes)
+        self.kernels: tuple[str, ...] = ("one array operation per node, in blocks of slices",)
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
         """The constants on the library and device of `like`."""
@@ -98,6 +107,21 @@ class Lowered:
     def __call__(self, x: Any, at: int, bound: tuple[Any, ...], out: Any = None) -> Any:
         """All slices of `x`; the results stand where the applied axis stood."""
         xp = namespace.compat(x)
+        slices = math.prod(x.shape[:at] + x.shape[at + 1 :])
+        if slices <= self._rows or namespace.library(x) in _WHOLE:
+            return self._run(xp, x, at, bound)
+        whole: Any = None
+        for box in boxes(x.shape, at, self._rows):
+            y = self._run(xp, x[box], at, bound)
+            n = y.ndim - x.ndim + 1
+            if whole is None:
+                shape = (*x.shape[:at], *y.shape[at : at + n], *x.shape[at + 1 :])
+                whole = xp.empty(shape, dtype=y.dtype, device=namespace.device(y))
+            whole[(*box[:at], *(slice(None),) * n, *box[at + 1 :])] = y
+        return whole
+
+    def _run(self, xp: ModuleType, x: Any, at: int, bound: tuple[Any, ...]) -> Any:
+        """One block."""
         before, behind = x.shape[:at], x.shape[at + 1 :]
         rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
         with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either

@@ -8,6 +8,7 @@ asks for a truth. Every dunder method either writes a call down or raises.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import operator
@@ -22,9 +23,9 @@ import numpy as np
 from ...errors import TraceError, located, user_line
 from ...known import Known, NoRule, Rows, basic
 from ...known.ragged import Ragged
-from ...known.rules import ufunc_row
+from ...known.rules import leaves, ufunc_row
 from ...known.scalars import LARGEST
-from ...paths import Call, Decision, Off, Path, Ref, invoke
+from ...paths import Call, Decision, Off, Path, Ref, invoke, references
 from . import native
 
 MOST_STEPS = 20_000
@@ -144,8 +145,15 @@ class Recorder:
         )
         structure = None
         if check:
-            structure = self._check(row, step, real, args, kwargs, on_device)
-        self.steps.append(step)
+            given = twice(args), twice(kwargs)
+            structure = self._check(row, step, real, given, on_device)
+            operands = zip(
+                leaves(given, (Rows, Ragged)), references((step.args, step.kwargs)), strict=True
+            )
+            view_of = next((ref.index for x, ref in operands if _is_view(structure, x)), None)
+        else:
+            view_of = next((t.ref.index for t in found if t.ref and _is_view(real, t.value)), None)
+        self.steps.append(dataclasses.replace(step, nbytes=_nbytes(real), view_of=view_of))
         return self._boxed(real, Ref(self.calls), structure, found)
 
     def _note_precision(self, real: Any) -> None:
@@ -153,10 +161,9 @@ class Recorder:
         self.eps = max(self.eps, _EPS.get(name, 0.0))
 
     def _check(
-        self, row: Known, step: Call, real: Any, args: Any, kwargs: Any, on_device: bool
+        self, row: Known, step: Call, real: Any, given: tuple[Any, Any], on_device: bool
     ) -> Any:
         """Run the batching rule on two copies of the slice: it must give what the call gave."""
-        given = twice(args), twice(kwargs)
         try:
             with np.errstate(all="ignore"):
                 if on_device:
@@ -381,6 +388,26 @@ def twice(tree: Any) -> Any:
         return Rows(t.value[None].expand(2, *t.value.shape).clone())
 
     return replaced(both, tree)
+
+
+def _nbytes(real: Any) -> int:
+    """Bytes of the result of a call, a number counted as 8 at least."""
+    if isinstance(real, (tuple, list)):
+        return sum(map(_nbytes, real))
+    item = getattr(real, "itemsize", 8)
+    return math.prod(getattr(real, "shape", ())) * max(8, item if isinstance(item, int) else 8)
+
+
+def _is_view(result: Any, operand: Any) -> bool:
+    """Whether a result lies in the memory of an operand, all of it."""
+    if isinstance(result, (tuple, list)):
+        return bool(result) and all(_is_view(x, operand) for x in result)
+    a, b = (x.array if isinstance(x, Rows) else x for x in (result, operand))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return np.may_share_memory(a, b)
+    if hasattr(a, "untyped_storage") and hasattr(b, "untyped_storage"):
+        return bool(a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr())
+    return False
 
 
 def differs(got: Any, real: Any) -> str:
