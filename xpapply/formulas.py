@@ -31,8 +31,18 @@ def _real(x: Value) -> Value:
 
 def _returned(x: Value, *like: Value) -> Value:
     """A result in the dtype that SciPy would give for inputs like these."""
-    dtype = np.result_type(*(y.dtype for y in like))
+    return _in(np.result_type(*(y.dtype for y in like)), x)
+
+
+def _in(dtype: Any, x: Value) -> Value:
     return x.astype(dtype if dtype.kind in "fc" else "float64")
+
+
+def _exponential(x: Value) -> tuple[Value, Any]:
+    """What exponentials are computed of, and the dtype that `numpy.exp` and so SciPy give them."""
+    if x.dtype.kind not in "iu" or x.dtype.itemsize > 2:
+        return _real(x), x.dtype
+    return x.astype("float32"), np.dtype("float16" if x.dtype.itemsize == 1 else "float32")
 
 
 def _accumulated(by: Callable[[str], Accumulator], x: Value) -> tuple[Value, ...]:
@@ -78,17 +88,31 @@ def _weighted_logsumexp(a: Value, b: Value) -> Value:
 
 
 def _softmax(x: Value) -> Value:
-    y = _real(x)
+    return _softmax_in(_real(x), x.dtype)
+
+
+def _softmax_as_exp(x: Value) -> Value:
+    return _softmax_in(*_exponential(x))
+
+
+def _softmax_in(y: Value, dtype: Any) -> Value:
     top, total = _accumulated(accumulators.exponential_sum, y)
     # NumPy's x - max is NaN for an infinite maximum
     scale = 1 / np.where(np.isfinite(top), total, math.nan)
-    return _returned(np.exp(y - accumulators.shift(top)) * scale, x)
+    return _in(dtype, np.exp(y - accumulators.shift(top)) * scale)
 
 
 def _log_softmax(x: Value) -> Value:
-    y = _real(x)
+    return _log_softmax_in(_real(x), x.dtype)
+
+
+def _log_softmax_as_exp(x: Value) -> Value:
+    return _log_softmax_in(*_exponential(x))
+
+
+def _log_softmax_in(y: Value, dtype: Any) -> Value:
     found = _accumulated(accumulators.exponentials, y)
-    return _returned((y - accumulators.shift(found[0])) - _total(*found), x)
+    return _in(dtype, (y - accumulators.shift(found[0])) - _total(*found))
 
 
 def _moments(x: Value) -> tuple[Value, ...]:
@@ -260,6 +284,8 @@ calls = {
         _weighted_logsumexp,
         _softmax,
         _log_softmax,
+        _softmax_as_exp,
+        _log_softmax_as_exp,
         _mean_var,
         _standardize,
         _complex_logsumexp,

@@ -123,6 +123,8 @@ class Differs(TraceError):
 
 
 MOST_PATHS = 512
+LARGEST_ANSWER = 1 << 20
+"""Larger integers that `f` asks for, and that it has not asked for before, are left to it."""
 
 
 class Tree:

@@ -125,6 +125,13 @@ def _floating(x: Any) -> Any:
     return float(x) if type(x) in (bool, int) else x
 
 
+def _as_exp(x: Any) -> str:
+    """The formulas whose results have the dtype of `numpy.exp`, for small integers of NumPy's."""
+    dtype: Any = getattr(x, "dtype", None)
+    small = getattr(dtype, "kind", "") in ("i", "u") and dtype.itemsize <= 2
+    return "_as_exp" if small and namespace.library(x) in ("numpy", "cupy") else ""
+
+
 # --- for everybody ----------------------------------------------------------------------------
 
 
@@ -209,6 +216,8 @@ def softmax(x: Any, axis: Axis = None) -> Any:
     Returns
     -------
     array (Ni..., M, Nk...)
+        Of NumPy's and CuPy's integers in the dtype of their `exp`: float16 for 8 bits, float32
+        for 16 bits.
         NaN in slices that have NaN or inf, or only -inf. Slices of no elements stay empty, as in
         torch and JAX; SciPy raises ValueError.
 
@@ -229,7 +238,7 @@ def softmax(x: Any, axis: Axis = None) -> Any:
     """
     if _is_complex(x):
         return _in_parts(formulas.calls["complex_softmax"], _parts(x), axis)
-    return formulas.calls["softmax"]((x,), axis)
+    return formulas.calls["softmax" + _as_exp(x)]((x,), axis)
 
 
 def log_softmax(x: Any, axis: Axis = None) -> Any:
@@ -245,6 +254,7 @@ def log_softmax(x: Any, axis: Axis = None) -> Any:
     Returns
     -------
     array (Ni..., M, Nk...)
+        dtypes as of `softmax`.
         Slices of no elements stay empty. Of complex numbers the imaginary part is in (-pi, pi].
 
     Raises
@@ -263,7 +273,7 @@ def log_softmax(x: Any, axis: Axis = None) -> Any:
     """
     if _is_complex(x):
         return _in_parts(formulas.calls["complex_log_softmax"], _parts(x), axis)
-    return formulas.calls["log_softmax"]((x,), axis)
+    return formulas.calls["log_softmax" + _as_exp(x)]((x,), axis)
 
 
 def mean_var(

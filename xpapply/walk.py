@@ -22,7 +22,7 @@ from .errors import TraceError
 from .known import Rows
 from .known.ragged import Ragged
 from .known.rules import leaves, mapped
-from .paths import Call, Differs, Off, Ref, Segment, TooManyPaths, Tree, invoke
+from .paths import LARGEST_ANSWER, Call, Differs, Off, Ref, Segment, TooManyPaths, Tree, invoke
 
 Values = dict[int, Any]
 """The results of calls for some of the slices of a block, by their numbers."""
@@ -341,6 +341,12 @@ class Walk:
         """Where slices with this answer go on, and how many of the first of them do not."""
         with self.tree.lock:
             many = len(part) if part is not None else len(block.rows if index is None else index)
+            if answer not in at.children and abs(answer) > LARGEST_ANSWER:
+                # it may be a size, of more than there is memory for, and the loop may never get
+                # there: f itself runs, after what comes before
+                part = self.xp.arange(many) if part is None else part
+                block.leave(part if index is None else index[part])
+                return None, many
             for k in range(many):
                 if answer in at.children:
                     return at.children[answer], k

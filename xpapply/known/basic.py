@@ -305,6 +305,12 @@ def _counts(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return bincount_rows(xp, x, weights, length)
 
 
+def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """Whether no value is NaN or infinite."""
+    array = args[0].array
+    return Rows(xp.isfinite(array.reshape(len(array), -1)).all(axis=1))
+
+
 def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A callable that takes arrays of any shape, element by element."""
     function, x = args
@@ -333,6 +339,7 @@ WHOLE_NUMBERS = _rows("arithmetic of integers", _whole_numbers, "new")
 UNIQUE_COUNT = _rows("count of unique", _unique_count, "new")
 UNIQUE = _rows("unique", _unique, "new")
 BINCOUNT = _rows("bincount", _counts, "new")
+ALL_FINITE = _rows("whether all are finite", _all_finite, "new")
 ELEMENTS = _rows("call for each element", _of_elements)
 
 __all__ = [name for name in list(globals()) if name.isupper()] + ["batch_of", "mapped"]

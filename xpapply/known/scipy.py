@@ -203,6 +203,19 @@ def flat(xp: Any, a: Any) -> Any:
     return (a.min(axis=axes) == a.max(axis=axes)) | not_finite(xp, a)
 
 
+def ambiguous(xp: Any, a: Any) -> Any:
+    """Slices with what filters of one axis and of several order in other ways.
+
+    That is NaN, two zeros of different signs, and integers that are no floats.
+    """
+    if a.dtype.kind == "f":
+        return with_nan(xp, a) | ((a == 0) & xp.signbit(a)).any(axis=_behind(a))
+    if a.dtype.kind in "iu" and a.dtype.itemsize == 8:
+        beyond = a > 2**53 if a.dtype.kind == "u" else (a > 2**53) | (a < -(2**53))
+        return beyond.any(axis=_behind(a))
+    return with_nan(xp, a)
+
+
 def extreme(xp: Any, a: Any) -> Any:
     """Slices whose squares overflow or vanish, where LAPACK and BLAS rescale."""
     if a.dtype.kind not in "fc":
@@ -315,11 +328,33 @@ def statistic(data: str, default: int | None, *, least: int = 1, odd: Any = None
     rule = axis_call(data, default, least=least, odd=odd or flat)
 
     def of_version(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-        if xp is np and older() and any(x.dtype != np.float64 for x in leaves((args, kwargs))):
+        given = [x.dtype for x in leaves((args, kwargs))]
+        if xp is np and older() and any(dtype != np.float64 for dtype in given):
+            return by_rows(xp, call, args, kwargs)
+        if any(dtype.kind == "c" for dtype in given):  # SciPy does not support it: rounding decides
             return by_rows(xp, call, args, kwargs)
         return rule(xp, call, args, kwargs)
 
     return of_version
+
+
+def trimmed(default: int | None) -> Rule:
+    """Statistics within limits, which raise for a slice that has no values there."""
+
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        limits = bound(call, args, kwargs).get("limits")
+        if limits is None or any(leaves([limits])):
+            return statistic("a", default)(xp, call, args, kwargs)
+        low, high = (
+            end if k is None else k for k, end in zip(limits, (-np.inf, np.inf), strict=True)
+        )
+
+        def outside(xp: Any, a: Any) -> Any:
+            return flat(xp, a) | ~((a > low) & (a < high)).any(axis=_behind(a))
+
+        return statistic("a", default, odd=outside)(xp, call, args, kwargs)
+
+    return rule
 
 
 def mode(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -454,7 +489,7 @@ def medfilt(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     sizes = (
         [1, *np.broadcast_to(size, x.ndim)] if np.ndim(size) == 0 else [1, *given["kernel_size"]]
     )
-    return split(xp, call, args, kwargs, lambda a: call(a, sizes), [x.array], with_nan)
+    return split(xp, call, args, kwargs, lambda a: call(a, sizes), [x.array], ambiguous)
 
 
 def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -467,18 +502,24 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     kernel = xp.asarray(kernel)
     if kernel.size > x.shape[0] or kernel.size == 0:
         return by_rows(xp, call, args, kwargs)
+    integers = {x.dtype.kind, kernel.dtype.kind} & {*"iu"}
+    odd = None
     if method == "auto":
         choose = _sibling(call, "choose_conv_method")
-        # for integers it depends on the largest value
-        size = abs(x.array).max(-1)
-        asked = {int(size.argmin()), int(size.argmax())} if x.dtype.kind in "iu" else {0}
-        methods = {choose(x.array[b], kernel, mode) for b in asked}
-        if len(methods) > 1:
+        asked = [0]
+        if integers:  # it depends on the largest value, which must be a number
+            odd = not_finite
+            fine = xp.flatnonzero(~odd(xp, x.array))
+            size = abs(x.array[fine]).max(-1)
+            asked = [int(fine[size.argmin()]), int(fine[size.argmax()])] if fine.size else []
+        methods = {choose(x.array[b], kernel, mode) for b in set(asked)}
+        if len(methods) != 1:
             return by_rows(xp, call, args, kwargs)
         (method,) = methods
+    if method == "fft" or "c" in (x.dtype.kind, kernel.dtype.kind):
+        odd = not_finite  # an FFT warns of NaN; complex infinities have products of their own
     run = functools.partial(call, in2=kernel[None], mode=mode, method=method)
-    # an FFT warns of NaN
-    return split(xp, call, args, kwargs, run, [x.array], not_finite if method == "fft" else None)
+    return split(xp, call, args, kwargs, run, [x.array], odd)
 
 
 def fft_convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -733,9 +774,10 @@ _DISTANCE, _SPECIAL = "scipy.spatial.distance", "scipy.special"
 ROWS: list[Known] = [
     # descriptive statistics
     *_rows_of(_STATS, statistic("a", 0), "zscore gzscore skew kurtosis sem "
-              "trim_mean tvar tstd tmin tmax tsem variation moment describe gstd"),
+              "trim_mean tmin tmax variation moment describe gstd"),
+    *_rows_of(_STATS, trimmed(0), "tvar tstd tsem"),
+    *_rows_of(_STATS, trimmed(None), "tmean"),
     *_rows_of(_STATS, mode, "mode"),
-    *_rows_of(_STATS, statistic("a", None), "tmean"),
     *_rows_of(_STATS, statistic("a", None, odd=with_nan), "rankdata"),
     *_rows_of(_STATS, statistic("a weights", 0), "hmean gmean pmean"),
     *_rows_of(_STATS, statistic("scores compare", 0), "zmap"),
@@ -794,7 +836,7 @@ ROWS: list[Known] = [
               "maximum_filter grey_erosion grey_dilation grey_opening grey_closing white_tophat "
               "black_tophat morphological_gradient morphological_laplace", "own"),
     *_rows_of(_NDIMAGE, filter_n("size"), "uniform_filter", "own"),
-    *_rows_of(_NDIMAGE, filter_n(odd=with_nan, footprints=False), "median_filter rank_filter "
+    *_rows_of(_NDIMAGE, filter_n(odd=ambiguous, footprints=False), "median_filter rank_filter "
               "percentile_filter", "own"),
     *_rows_of(_NDIMAGE, filter_n("structure"), "binary_erosion binary_dilation binary_opening "
               "binary_closing binary_propagation binary_fill_holes", "own"),

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...known import basic, find
+from ...known import basic, find, lapack
 from ...known.names import CUPY, mirrored, public_names, root_of
 from ...known.rules import ufunc_row
+from ...paths import LARGEST_ANSWER
 from . import ragged, scalars
 from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
 
@@ -332,6 +333,9 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     out = kwargs.pop("out", None)
     if out is not None:
         return _into(recorder, out, {}, lambda: function_call(recorder, function, args, kwargs))
+    if lapack.may_not_end(row.name, args, kwargs):
+        for x in tracers((args, kwargs)):
+            _must_be_finite(x, row.name)
     return recorder.call(row, function, args, kwargs)
 
 
@@ -341,6 +345,19 @@ def _name(function: Any) -> str:
         names = public_names(function) or (function.__name__,)
         return next((mirrored(n) for n in names if mirrored(n) in SPECIAL), mirrored(names[0]))
     return f"{function.__module__}.{function.__name__}"
+
+
+def _must_be_finite(x: Any, name: str) -> None:
+    """Leave slices to ``f`` itself where there is NaN or infinity."""
+    if not isinstance(x, Tracer) or x.ref is None or np.asarray(x.value).dtype.kind not in "fc":
+        return
+    finite = x.recorder.call(
+        basic.ALL_FINITE, lambda v: np.bool_(np.isfinite(v).all()), (x,), check=False
+    )
+    if not bool(finite):
+        why = f"{name} of NaN or infinity, which LAPACK may never return from"
+        x.recorder.raised(ValueError(why), decided=True)
+        raise TraceError(why)
 
 
 def _selected(x: Any) -> bool:
@@ -490,14 +507,17 @@ def _unique_part(**flags: bool) -> Callable[..., Any]:
 
 def _bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     x, minlength = as_array(recorder, x), int(minlength or 0)  # None in CuPy
+    moving = isinstance(x, Tracer) and x.ref is not None and x.size
+    within = moving and minlength and bool(((x >= 0) & (x < minlength)).all())
+    if moving and not within and x.dtype.kind in "iu":
+        if not bool(((x >= 0) & (x <= LARGEST_ANSWER)).all()):
+            why = "numpy.bincount of a negative or large number"  # for which memory may not do
+            recorder.raised(ValueError(why), decided=True)
+            raise TraceError(why)
     real = recorder.real(lambda: np.bincount(values(x), values(weights), minlength))
-    if isinstance(x, Tracer) and x.ref is not None and x.size:
-        if len(real) > minlength:
-            must((x >= 0).all())
-            top = function_call(recorder, np.max, (x,), {})
-            recorder.ask(top, int(top.value))
-        else:
-            must(((x >= 0) & (x < minlength)).all())
+    if moving and not within:
+        top = function_call(recorder, np.max, (x,), {})
+        recorder.ask(top, int(top.value))
     if not any(t.ref is not None for t in tracers((x, weights))):
         return recorder.call(basic.SAME, np.bincount, (x, weights, minlength))
     return recorder.call(

@@ -63,6 +63,8 @@ class _Lowering:
         if isinstance(x, Value):
             return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
         array = np.asarray(x)
+        if np.dtype(dtype).char in "gG":
+            raise UnsupportedError(f"numbers of dtype {name}")
         if array.ndim == 0:
             return self.builder.scalar(array.astype(dtype).item(), name)
         return self.builder.const(np.ascontiguousarray(array.astype(dtype)))

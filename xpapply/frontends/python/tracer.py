@@ -637,6 +637,8 @@ class Tracer(Traced):
             self.weak or (ufunc is np.multiply and isinstance(self.value, np.generic))
         ):
             return NotImplemented  # Python repeats the sequence, or raises
+        if python in _ORDERS and _complex_numbers(a, b):
+            return _complex_order(python, a, b)
         return self.__array_ufunc__(ufunc, "__call__", a, b)
 
     __add__, __radd__ = _binary(np.add, operator.add)
@@ -842,6 +844,21 @@ class Tracer(Traced):
                 check=False,
             )
             outer.value, outer.ref = new.value, new.ref
+
+
+_ORDERS = frozenset((operator.lt, operator.le, operator.gt, operator.ge))
+
+
+def _complex_numbers(a: Any, b: Any) -> bool:
+    given = values((a, b))
+    single = all(isinstance(x, (int, float, complex, np.generic)) for x in given)
+    return single and any(isinstance(x, (complex, np.complexfloating)) for x in given)
+
+
+def _complex_order(python: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """By the real part first. NumPy compares single numbers so, and arrays with NaN otherwise."""
+    level = a.real == b.real
+    return (level & python(a.imag, b.imag)) | (~level & python(a.real, b.real))
 
 
 def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: Any) -> Any:

@@ -1,0 +1,28 @@
+"""Which functions hand numbers to LAPACK's iterations, some of which never end on infinities.
+
+NumPy's loop may have stopped at an earlier slice, so that no slice is handed over that the loop
+may not have reached: those that are not finite are left to ``f``, in their order.
+"""
+
+from __future__ import annotations
+
+_ALWAYS = frozenset(
+    f"numpy.{name}"
+    for name in (
+        "linalg.svd linalg.svdvals linalg.pinv linalg.matrix_rank linalg.eigh linalg.eigvalsh "
+        "linalg.lstsq linalg.cond polyfit"
+    ).split()
+) | {"scipy.linalg.expm"}
+
+_OF_SINGULAR_VALUES = (2, -2, "nuc")
+
+
+def may_not_end(name: str, args: tuple, kwargs: dict) -> bool:
+    """Whether a call is unsafe for numbers that are not finite."""
+    if name in _ALWAYS:
+        return True
+    if name in ("numpy.linalg.norm", "numpy.linalg.matrix_norm"):
+        order = kwargs.get("ord", args[1] if len(args) > 1 else None)
+        matrix = getattr(args[0] if args else None, "ndim", 2) > 1
+        return matrix and any(order == k for k in _OF_SINGULAR_VALUES if type(order) is not bool)
+    return name.startswith("scipy.linalg.") and kwargs.get("check_finite", True) is False
