@@ -21,6 +21,7 @@ from ... import threads
 from ...errors import InputError, TraceError, outermost
 from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
+from . import script
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import vectorized as vectorized
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
@@ -35,9 +36,11 @@ _CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
 def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
     """Refuse a forward that asks for the class of a value."""
     for m in modules(f, args, kwargs):
+        if script.is_script(m):
+            continue  # its code is walked, and asks of stand-ins what it asks of tensors
         # the stand-in is no tensor by class: torch's C code would take it for one
         code = getattr(type(m).forward, "__code__", None)
-        own = not type(m).__module__.startswith("torch.nn.")
+        own = not type(m).__module__.startswith(("torch.nn.", "torch._dynamo."))
         asked = _CLASS_QUESTIONS & set(code.co_names) if code is not None and own else ()
         if code is not None and own and "print" in code.co_names:
             raise TraceError(f"forward of {type(m).__name__} prints")
@@ -52,6 +55,7 @@ def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[]
     they were found: in lists, in globals, in modules that are not registered.
     """
     everything = modules(f, args, kwargs)
+    scripted = [m for m in everything if script.is_script(m)]
     tensors = {id(t): t for m in everything for t in tensors_of(m)}
     others = [*parts(f), *args, *kwargs.values(), *sources]
     for m in everything:
@@ -62,7 +66,9 @@ def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[]
     while isinstance(inner, functools.partial):
         held += [inner.keywords, *inner.args]
         inner = inner.func
-    return Watch(everything, list(tensors.values()), held)
+    plain = [m for m in everything if m not in scripted]
+    unchanged = Watch(plain, list(tensors.values()), held)
+    return script.watched(unchanged, scripted) if scripted else unchanged
 
 
 @threads.forkable
@@ -140,7 +146,7 @@ def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: 
     x = recorder.cast(x, dtype)
     if batched:
         x = recorder.builder.op("reshape", x, shape=(1, *x.shape))
-    result = f(StandIn(recorder, x, dtype, device_of(f)), *args, **kwargs)
+    result = script.replayed(f)(StandIn(recorder, x, dtype, device_of(f)), *args, **kwargs)
     several = isinstance(result, (tuple, list))
     if batched and several:
         result = [r[0] for r in result]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.nn.modules.dropout import _DropoutNd
 from ... import namespace, threads
 from ...errors import InputError, TraceError, UnsupportedError
 from .. import owner
+from . import script
 from .trial import HARMLESS_HOOKS
 
 
@@ -56,10 +58,14 @@ def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
 def check_mode(f: Any) -> None:
     """No engine, nor the loop, has one answer in training mode."""
     root = owner(f)
+    if hasattr(root, "graph_module") and not isinstance(root, nn.Module):
+        raise InputError("an ExportedProgram cannot be called: pass its module, program.module()")
     for name, m in root.named_modules() if isinstance(root, nn.Module) else ():
         where = f"layer {name!r}, {m}," if name else f"{m}"
         dropout = isinstance(m, _DropoutNd) and m.p > 0
-        if m.training and (dropout or isinstance(m, _BatchNorm)):
+        scripted = getattr(m, "original_name", "").startswith(("Dropout", "BatchNorm"))
+        chance = dropout or scripted or isinstance(m, _BatchNorm)
+        if chance and getattr(m, "training", False):
             raise InputError(
                 f"{where} is in training mode, so its answer depends on chance or on the other "
                 f"slices. Call .eval() on the model first."
@@ -70,9 +76,13 @@ def check(f: Any, args: tuple, kwargs: dict) -> None:
     """Refuse what tracing would get wrong."""
     check_mode(f)
     for m in modules(f, args, kwargs):
+        written = script.why_not(m) if script.is_script(m) else None
+        if written:
+            raise TraceError(written)
         hooks = (*m._forward_pre_hooks.values(), *m._forward_hooks.values())
         for hook in hooks:
-            if type(hook).__module__ not in HARMLESS_HOOKS:
+            kind = hook if isinstance(hook, types.FunctionType) else type(hook)
+            if kind.__module__ not in HARMLESS_HOOKS:
                 raise TraceError(
                     f"a forward hook is registered on {type(m).__name__}, so torch itself runs it "
                     "for every slice; remove the hook to run all slices at once"
@@ -89,18 +99,22 @@ def device_of(f: Any) -> torch.device:
     return torch.device("cpu")
 
 
+_SHAPE_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, torch.jit.Error)
+"""What a forward raises for a shape that it does not take: exported ones assert theirs."""
+
+
 def with_batch_of_one(f: Any) -> Callable[..., Any]:
     """`f` on a slice; on a batch of one where a slice alone is refused (see `lift`)."""
 
     def call(v: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         try:
             return f(v, *args, **kwargs)
-        except (RuntimeError, ValueError, IndexError, TypeError) as first:
+        except _SHAPE_ERRORS as first:
             try:
                 result = f(v[None], *args, **kwargs)
                 several = isinstance(result, (tuple, list))
                 return [r[0] for r in result] if several else result[0]
-            except (RuntimeError, ValueError, IndexError, TypeError):
+            except _SHAPE_ERRORS:
                 raise first from None
 
     return call

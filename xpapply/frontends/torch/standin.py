@@ -20,6 +20,7 @@ from ...errors import InputError, TraceError, located
 from ...ir.graph import Builder, Value
 from ...ir.ops import OPS, Kind
 from ...ir.rewrite import MATVEC
+from . import aten
 
 _IR_DTYPES = {
     torch.float16: "float32",  # computed in float32, rounded once at the end
@@ -124,6 +125,8 @@ class StandIn:
         cls, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, torch._ops.OpOverload):
+            return _operation(func, args, kwargs)
         if func is torch.Tensor.where:
             return _where(*args, **kwargs)
         return _call(_first((args, tuple(kwargs.values()))), func.__name__, args, kwargs)
@@ -144,6 +147,17 @@ class StandIn:
 
     def __iter__(self) -> Any:
         return iter([_getitem(self.recorder, self, i) for i in range(len(self))])
+
+
+def _operation(func: torch._ops.OpOverload, args: tuple, kwargs: dict) -> Any:
+    """One of torch's own operations, as exported programs call them."""
+    name = func._schema.name.partition("::")[2]
+    names = [a.name for a in func._schema.arguments]
+    values = [*args, *(kwargs.pop(n, None) for n in names[len(args) :])]
+    if name in aten.WORDS:
+        return aten.WORDS[name](*values[: len(args)])
+    positional, by_name = aten.arranged(name, names, values)
+    return _call(_first((args, tuple(kwargs.values()))), name, positional, by_name)
 
 
 def _where(self: Any, condition: Any, other: Any) -> Any:

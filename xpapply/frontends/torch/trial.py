@@ -13,8 +13,12 @@ from torch import nn
 
 from ...errors import TraceError
 
-# they only recompute a weight from its parts, on parameters
-HARMLESS_HOOKS = ("torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm")
+# they only recompute a weight from its parts, on parameters, or look at shapes
+HARMLESS_HOOKS = (
+    "torch.nn.utils.weight_norm",
+    "torch.nn.utils.spectral_norm",
+    "torch.export._unlift",
+)
 
 
 @contextmanager
@@ -70,6 +74,8 @@ class _Before:
 
     def _rewritten(self) -> bool:
         """Attributes that forward wrote, apart from weights recomputed by harmless hooks."""
+        if isinstance(self.module, torch.jit.ScriptModule):
+            return False  # its attributes are in C++, see `script.why_not`
         now, before = self.module.__dict__, self._attributes
         recomputed = {
             getattr(h, "name", None)
