@@ -232,7 +232,7 @@ def test_attributes_of_functions_and_modules():
     for f in (of_function, of_module):
         plan = xpapply.explain(f, -1, A)
         assert not plan.vectorized
-        assert "sets the attribute" in plan.reasons[0]
+        assert "it sets" in plan.reasons[0]
         assert f"{f.__code__.co_firstlineno + 2}" in plan.reasons[0]
     assert not hasattr(helper, "calls")
     assert not hasattr(json, "xpapply_test")

@@ -20,6 +20,7 @@ import numpy as np
 from . import error_state
 from .errors import TraceError
 from .known import Rows
+from .known.instances import Instances
 from .known.ragged import Ragged
 from .known.rules import leaves, mapped
 from .paths import LARGEST_ANSWER, Call, Differs, Off, Ref, Segment, TooManyPaths, Tree, invoke
@@ -38,7 +39,7 @@ def _selected(values: Values, numbers: Iterable[int], part: Any) -> Values:
 def _gathered(value: Any, index: Any) -> Any:
     if isinstance(value, Rows):
         return Rows(value.array[index])
-    if isinstance(value, Ragged):
+    if isinstance(value, (Ragged, Instances)):
         return value.take(index)
     if isinstance(value, (tuple, list)):
         found = _Parts(_gathered(x, index) for x in value)
@@ -392,7 +393,9 @@ class Walk:
         out[where] = array
 
 
-def _batch(x: Rows | Ragged) -> int:
+def _batch(x: Rows | Ragged | Instances) -> int:
+    if isinstance(x, Instances):
+        return len(x)
     return len(x.array) if isinstance(x, Rows) else len(x.counts)
 
 
@@ -400,7 +403,7 @@ def _true(xp: Any, mask: Any) -> Any:
     return xp.flatnonzero(mask) if hasattr(xp, "flatnonzero") else mask.nonzero()[:, 0]
 
 
-_BATCHED = (Rows, Ragged)
+_BATCHED = (Rows, Ragged, Instances)
 
 
 def _picked(tree: Any, part: Any) -> Any:

@@ -14,7 +14,7 @@ from ...known import basic, find, lapack
 from ...known.names import CUPY, mirrored, public_names, root_of
 from ...known.rules import ufunc_row
 from ...paths import LARGEST_ANSWER
-from . import ragged, scalars
+from . import ragged, scalars, selections
 from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
 
 # --- arrays from lists ----------------------------------------------------------------------
@@ -322,10 +322,16 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         done = special(recorder, *args, **kwargs)
         if done is not NotImplemented:
             return done
+    done = selections.call(recorder, function, args, kwargs)
+    if done is not NotImplemented:
+        return done
     row = find(function)
     if row is None:
         if not any(t.ref is not None for t in tracers((args, kwargs))):
             return recorder.call(basic.SAME, function, args, kwargs)
+        name = public_name(function)
+        if any(callable(x) for x in (*args, *kwargs.values()) if not isinstance(x, Traced)):
+            raise recorder.refuse(f"{name} {CALLS_BACK}")
         raise recorder.refuse(f"{name} has no batching rule")
     if row.name not in _LISTS:
         args = tuple(_arrays(recorder, x) for x in args)
@@ -358,6 +364,15 @@ def _must_be_finite(x: Any, name: str) -> None:
         why = f"{name} of NaN or infinity, which LAPACK may never return from"
         x.recorder.raised(ValueError(why), decided=True)
         raise TraceError(why)
+
+
+CALLS_BACK = "calls a Python function again and again, for one slice after the other"
+
+
+def public_name(function: Any) -> str:
+    """The name of a library's function, without the private modules that it is written in."""
+    module = [p for p in str(function.__module__).split(".") if not p.startswith("_")]
+    return ".".join([*module, function.__name__])
 
 
 def _selected(x: Any) -> bool:
@@ -606,6 +621,8 @@ def _slice(s: slice) -> tuple[Any, Any, Any]:
 def getitem(x: Tracer, key: Any) -> Any:
     """``x[key]``."""
     recorder = x.recorder
+    if isinstance(key, ragged.Selected) and key.places and x.value.shape == key.mask.value.shape:
+        return ragged.selected(x, key.mask)
     key = _key(recorder, key)
     moving = [k for k in key if isinstance(k, Tracer)]
     if not moving:

@@ -30,12 +30,13 @@ class Flat(Tracer):
 class Selected(Tracer, Counted):
     """The values of a mask. Whoever asks for its `ref` needs to know how many there are."""
 
-    __slots__ = ("_even", "flat", "mask")
+    __slots__ = ("_even", "flat", "mask", "places")
 
     def __init__(self, flat: Flat, mask: Tracer) -> None:
         object.__setattr__(self, "flat", flat)
         object.__setattr__(self, "mask", mask)
         object.__setattr__(self, "_even", None)
+        object.__setattr__(self, "places", False)  # whether they are where the mask is true
         super().__init__(flat.recorder, flat.value, None)
 
     @property  # type: ignore[override]
@@ -81,6 +82,13 @@ def selected(x: Any, mask: Tracer) -> Selected:
     # as the mask is now: f may write into it later
     fixed = Tracer(recorder, mask.value, mask.ref)
     return Selected(Flat(recorder, step.value, step.ref), fixed)
+
+
+def positions(mask: Tracer) -> Selected:
+    """``numpy.flatnonzero(mask)``."""
+    found = selected(np.arange(len(mask.value)), mask)
+    object.__setattr__(found, "places", True)
+    return found
 
 
 def same_mask(a: Selected, b: Selected) -> bool:

@@ -9,12 +9,13 @@ no shared module is patched. What ``f`` reaches is noted in `Guards`.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import os
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ import numpy as np
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from ...known import basic, find, resolve
 from ...known.names import CUPY, mirrored, public_names, root_of
-from . import arrays, native, python, scalars, sets
+from . import arrays, instances, native, python, scalars, sets
 from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
 from .purity import catches, impure, own_names, stores
@@ -557,6 +558,11 @@ class Stage:
                 return tensors.call(self.recorder, function, args, kwargs)
             raise self.recorder.refuse(f"{name} of a tensor")
         if found:
+            made = NotImplemented
+            if any(t.ref is not None for t in found):
+                made = instances.make(self.recorder, function, args, kwargs)
+            if made is not NotImplemented:
+                return made
             if isinstance(function, type):
                 if any(t.ref is not None for t in found):
                     raise self.recorder.refuse(f"{name} of something that depends on the slice")
@@ -569,7 +575,19 @@ class Stage:
             return by_rule()
         if native.own(self.recorder, function) is not None:
             return self._fresh(native.call(self.recorder, function, args, kwargs))
-        return self._fresh(function(*args, **kwargs))
+        with self._calling_back(function, args, kwargs):
+            return self._fresh(function(*args, **kwargs))
+
+    @contextlib.contextmanager
+    def _calling_back(self, function: Any, args: tuple, kwargs: dict) -> Iterator[None]:
+        """Name the library's function if something is refused in a function that it calls."""
+        before = self.recorder.inside
+        if any(isinstance(x, types.FunctionType) for x in (*args, *kwargs.values())):
+            self.recorder.inside = f"{arrays.public_name(function)} {arrays.CALLS_BACK}"
+        try:
+            yield
+        finally:
+            self.recorder.inside = before
 
     def _fresh(self, result: Any) -> Any:
         """Something that a library made out of constants."""

@@ -29,6 +29,8 @@ from ...paths import Call, Decision, Off, Path, Ref, invoke, references
 from . import native
 
 MOST_STEPS = 20_000
+_COEFFICIENTS = 8
+"""Numbers that an interpolator keeps, or works with, for each that it is made of."""
 MOST_LOOKED_UP = 8
 """Values that a run of ``f`` looks up in a dict, or makes a text of."""
 MOST_SECONDS = 5.0
@@ -53,6 +55,8 @@ class Recorder:
         self.quiet = False
         self.stage: Any = None
         self.looked_up = 0
+        self.inside = ""
+        """What to say of whatever is refused: of a library's function that calls ``f``'s own."""
         self.eps = 0.0
         """The lowest precision that a call computed in."""
         self.views: list[tuple[np.ndarray, Tracer]] = []
@@ -63,6 +67,7 @@ class Recorder:
 
     def refuse(self, what: str) -> TraceError:
         """The error to raise; remembered, since ``f`` may catch it."""
+        what = self.inside or what
         has_line = what.endswith(")") and ".py:" in what
         error = TraceError(what if has_line else located(what, self.home))
         if self.refused is None:
@@ -127,22 +132,7 @@ class Recorder:
         check: bool,
         on_device: bool,
     ) -> Any:
-        if len(self.steps) >= MOST_STEPS or time.perf_counter() > self.until:
-            raise self.refuse(f"more than {len(self.steps):,} operations")
-        self.calls += 1
-        self._note_precision(real)
-        errstate = None if self.errstate is None else tuple(sorted(self.errstate.items()))
-        array = isinstance(real, (np.ndarray, np.generic))
-        step = Call(
-            row,
-            refs(args),
-            refs(kwargs),
-            user_line() or self.home,
-            errstate,
-            self.quiet,
-            np.shape(real) if array else (),
-            real.dtype if array else None,
-        )
+        step = self._step(row, real, args, kwargs)
         structure = None
         if check:
             given = twice(args), twice(kwargs)
@@ -155,6 +145,32 @@ class Recorder:
             view_of = next((t.ref.index for t in found if t.ref and _is_view(real, t.value)), None)
         self.steps.append(dataclasses.replace(step, nbytes=_nbytes(real), view_of=view_of))
         return self._boxed(real, Ref(self.calls), structure, found)
+
+    def record(self, row: Known, real: Any, args: tuple) -> Ref:
+        """Write down a call whose result is an object of a library."""
+        step = self._step(row, real, args, {})
+        # coefficients, and what solving for them takes
+        size = _COEFFICIENTS * sum(_nbytes(t.value) for t in tracers(args))
+        self.steps.append(dataclasses.replace(step, nbytes=size))
+        return Ref(self.calls)
+
+    def _step(self, row: Known, real: Any, args: Any, kwargs: Any) -> Call:
+        if len(self.steps) >= MOST_STEPS or time.perf_counter() > self.until:
+            raise self.refuse(f"more than {len(self.steps):,} operations")
+        self.calls += 1
+        self._note_precision(real)
+        errstate = None if self.errstate is None else tuple(sorted(self.errstate.items()))
+        array = isinstance(real, (np.ndarray, np.generic))
+        return Call(
+            row,
+            refs(args),
+            refs(kwargs),
+            user_line() or self.home,
+            errstate,
+            self.quiet,
+            np.shape(real) if array else (),
+            real.dtype if array else None,
+        )
 
     def _note_precision(self, real: Any) -> None:
         name = str(getattr(real, "dtype", "")).rpartition(".")[2]
