@@ -270,6 +270,80 @@ len(v.size * [v[0]])
 """
 
 
+LARGE = """
+v[0].item() * 2
+v[0].item() + 1
+v[0].item() - v[1].item()
+v[0].item() * v[1].item()
+-v[0].item() > 0
+abs(v[0].item()) > 5
+abs(v[0].item()) // 3
+v[0].item() // -1
+v[0].item() // -1 > 0
+v[0].item() % 7
+v[0].item() ** 2 > 0
+v[0].item() << 1
+v[0].item() << 1 > 0
+v[0].item() << (v[1].item() & 7) > 0
+v[0].item() >> 2
+~v[0].item()
+v[0].item() & 255
+v[0].item() / 3
+v[0].item() / (v[1].item() or 1)
+v[0].item() > v[1].item() / 2
+v[0].item() == float(v[0])
+v[0].item() > float(v[1])
+float(v[0].item())
+v[0].item() + 0.5
+sum(v.tolist())
+sum(v.tolist()) > 0
+max(v.tolist()) + 1 > 0
+math.prod(v.tolist())
+sum(x * x for x in v.tolist())
+sum(x * x for x in v.tolist()) > 0
+abs(min(v.tolist()))
+divmod(v[0].item(), -1)[0]
+int(v[0]) - int(v[1]) > 0
+-int(v[0]) > 0
+int(v[0]) // -1 > 0
+abs(int(v[0])) > 0
+sum(int(x) for x in v) > 0
+v[0] * 2 > 0
+-v[0] > 0
+abs(v[0]) > 0
+v[0] // -1
+int(v.sum()) > 0
+int(v.sum()) + 1
+float(v[0]) == v[0]
+v[0] > 2.0**62
+v[0] > 2**62
+v[0].item() > 2**62
+v[0] == 2**63 - 1
+v[0].item() == 2**63 - 1
+v[0].item() in (2**63 - 1, 0)
+v[0] * 1.0
+round(v[0].item(), -1)
+math.sqrt(abs(v[0].item()))
+math.log2(abs(v[0].item()) + 1)
+math.gcd(v[0].item(), 12)
+math.isqrt(abs(v[0].item()))
+v[0].item().bit_length()
+int(v[0]).bit_length()
+math.floor(v[0].item() / 2)
+int(v[0].item() / 2)
+int(float(v[0]))
+np.int64(v[0].item())
+np.float64(v[0].item())
+np.int32(v[0].item() & 1000)
+np.uint64(v[0].item() & 1000) + np.uint64(1)
+np.array([v[0].item(), 2])
+np.array([v[0].item() * 1.5, 2])
+True + v[0].item()
+(v[0].item() > 0) * v[1].item()
+"""
+"""Python's integers have no end, and are compared with floats in all digits."""
+
+
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
     for module, name, value in THRESHOLDS:
@@ -288,7 +362,8 @@ def array(r, dtype, kind):
         others = rng.choice(special, arr.shape)
     elif dtype != "?" and kind == 2:
         info = np.iinfo(dtype)
-        others = rng.choice([info.min, info.max, 0, 1, 2, info.max // 2], arr.shape)
+        special = np.array([info.min, info.max, 0, 1, 2, info.max // 2], dtype)
+        others = rng.choice(special, arr.shape)
     unlike = [k for k in range(SLICES) if k not in CHECKED]
     unlike = rng.choice(unlike, r.choice([1, 5, len(unlike)]), replace=False)
     arr[unlike] = others[unlike].astype(dtype)
@@ -347,6 +422,13 @@ def test_a_list_times_a_number_is_repeated(source):
     r = random.Random(source)
     for dtype, kind in kinds(source):
         check(source, array(r, dtype, kind))
+
+
+@pytest.mark.parametrize("source", LARGE.strip().splitlines())
+def test_the_largest_integers(source):
+    r = random.Random(source)
+    for dtype in ("i8", "u8"):
+        check(source, array(r, dtype, 2))
 
 
 @pytest.mark.parametrize("source", ["sum([3] * int(v[0]))", "len((1, 2) * int(v[0] > 0))"])

@@ -198,6 +198,8 @@ def _python(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     a, b = (x.array if isinstance(x, Rows) else x for x in (a, b))
     if name not in _OF_TRUTHS:  # True + True is 2
         a, b = (x * 1 if x.dtype == bool else x for x in (xp.asarray(a), xp.asarray(b)))
+    if dtype == "float64":  # first of all: integers would wrap around
+        a, b = (xp.asarray(x).astype(dtype) for x in (a, b))
     with np.errstate(all="ignore"):
         return Rows(getattr(xp, name)(a, b).astype(dtype))
 

@@ -781,6 +781,8 @@ def _item(x: Tracer, *args: Any) -> Any:
     if x.ref is None:
         return value
     flat = x.reshape(()) if x.ndim else x
+    if x.dtype == np.uint64:
+        must(flat <= 2**63 - 1)  # Python's integers are held as int64
     return (
         x.recorder.call(basic.SAME, lambda _: value, (flat,), check=False)
         if np.asarray(value).dtype == np.asarray(x.value).dtype

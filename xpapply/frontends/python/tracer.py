@@ -717,6 +717,8 @@ class Tracer(Traced):
                 from . import scalars
 
                 return scalars.call(self.recorder, python, (self,), {})
+            if isinstance(self.value, int) and ufunc is not np.positive:
+                must(self > -(2**63))  # which has no positive counterpart in 64 bits
             return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
         return self.__array_ufunc__(ufunc, "__call__", self)
 
@@ -896,15 +898,25 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name in ("left_shift", "right_shift") and isinstance(b, Tracer):
         must(b >= 0)
         must(b < 32)
-    if integers and name in ("add", "subtract", "multiply", "power", "left_shift"):
+    large = name in ("add", "subtract", "multiply", "power", "left_shift")
+    if integers and (large or (name == "floor_divide" and (isinstance(b, Tracer) or b == -1))):
         # Python's integers do not overflow
         if not -(2**53) <= result <= 2**53:
             recorder.raised(OverflowError("a large Python integer"))
             raise TraceError("a large Python integer")
+        factor, times = b, name
+        if name == "left_shift":
+            factor, times = python_arithmetic(recorder, np.power, operator.pow, 2.0, b), "multiply"
         big = recorder.call(
-            basic.PYTHON, lambda *_: float(result), (name, a, b, "float64"), check=False
+            basic.PYTHON, lambda *_: float(result), (times, a, factor, "float64"), check=False
         )
         must(abs(big) <= LARGEST)
+    if ufunc in _COMPARISONS and isinstance(real_a, float) != isinstance(real_b, float):
+        from .python import plain
+
+        whole = b if isinstance(real_a, float) else a
+        if isinstance(whole, Tracer):  # Python compares all digits, NumPy those of a float
+            must(abs(plain(whole, float)) <= LARGEST)
     dtype = (
         "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
     )
@@ -912,6 +924,9 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name == "power":
         must(abs(found) < math.inf)
     return found
+
+
+_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 
 
 def must(condition: Any) -> None:
