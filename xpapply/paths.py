@@ -48,6 +48,8 @@ class Call:
     shape: tuple[int, ...] = ()
     dtype: Any = None
     """Shape and dtype of the result for one slice, where it is one NumPy array."""
+    singly: bool = False
+    """Whether its rule calls the function slice by slice, as far as the trace tells."""
     nbytes: int = 0
     """Bytes of the result for one slice, a number counted as 8 at least."""
     view_of: int | None = None
@@ -141,6 +143,8 @@ class Tree:
         """Whether ``f`` catches exceptions."""
         self.harmless: set[tuple[Segment, int, type]] = set()
         """Exceptions after which ``f`` is known to do nothing but compute."""
+        self.singly: set[str] = set()
+        """Names of rows that have called their functions slice by slice while blocks ran."""
         self.add(first)
 
     def add(self, path: Path) -> None:

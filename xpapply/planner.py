@@ -247,8 +247,11 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any) -> Callable[[], bool] | 
     if key is None or traced.given_up:
         return None
 
+    singly = len(traced.tree.singly)  # which `explain` tells of
+
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.given_up
+        same = same and len(traced.tree.singly) == singly
         return same and traced.unchanged(known.function())
 
     return unchanged

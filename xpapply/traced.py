@@ -346,9 +346,15 @@ class Traced:
     def kernels(self) -> tuple[str, ...]:
         """What runs, in words."""
         names: dict[str, int] = {}
+        singly = set(self.tree.singly)
         for call in self.tree.calls():
             names[call.row.name] = names.get(call.row.name, 0) + 1
-        shown = [f"{name} ({k}x)" if k > 1 else name for name, k in list(names.items())[:8]]
+            if call.singly:
+                singly.add(call.row.name)
+        shown = []
+        for name, k in list(names.items())[:8]:
+            notes = [f"{k}x"] * (k > 1) + ["called slice by slice"] * (name in singly)
+            shown.append(f"{name} ({', '.join(notes)})" if notes else name)
         text = "in blocks of slices: " + (", ".join(shown) or "a constant")
         if len(names) > 8:
             text += f" and {len(names) - 8} more"

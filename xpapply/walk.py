@@ -19,7 +19,7 @@ import numpy as np
 
 from . import error_state
 from .errors import TraceError
-from .known import Rows
+from .known import Rows, one_by_one
 from .known.instances import Instances
 from .known.ragged import Ragged
 from .known.rules import leaves, mapped
@@ -271,6 +271,8 @@ class Walk:
         if number in at.reused:
             kwargs["in_place"] = True
         found = invoke(self.xp, call, args, kwargs)
+        if type(found) is not Rows and one_by_one(found):
+            self.tree.singly.add(call.row.name)
         if call.dtype is not None and self.xp is np and isinstance(found, Rows):
             array = found.array  # e.g. eigenvalues: complex for some matrices only
             if array.dtype != call.dtype or array.shape[1:] != call.shape:

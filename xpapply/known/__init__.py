@@ -51,6 +51,19 @@ class Rows:
         return f"Rows({self.dtype}{self.shape} of {self.array.shape[0]})"
 
 
+class OneByOne(Rows):
+    """`Rows` that a function was called for slice by slice."""
+
+    __slots__ = ()
+
+
+def one_by_one(found: Any) -> bool:
+    """Whether a rule has called its function slice by slice."""
+    if isinstance(found, (tuple, list)):
+        return any(map(one_by_one, found))
+    return type(found) is OneByOne
+
+
 class NoRule(UnsupportedError):
     """A batching rule does not cover these arguments."""
 

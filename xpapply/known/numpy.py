@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Known, NoRule, Rows
+from . import Known, NoRule, Rows, least_squares
 from . import numpy_math as maths
 from . import numpy_own as own
 from .numpy_math import bincount_rows
@@ -152,7 +152,7 @@ def _rows() -> list[Known]:
     each("own", searchsorted=maths.searchsorted, bincount=maths.bincount)
     each("own", histogram=maths.histogram, histogram_bin_edges=maths.histogram_bin_edges)
     each("own", cov=maths.cov, corrcoef=maths.corrcoef, vander=maths.vander)
-    each("own", polyfit=maths.polyfit, polyval=maths.polyval, polyder=maths.polyder)
+    each("own", polyfit=least_squares.polyfit, polyval=maths.polyval, polyder=maths.polyder)
     each("rows", roots=maths.roots)
     each("own", polyint=maths.polyint, polyadd=maths.polyadd, polysub=maths.polysub)
     each("products", dot=maths.dot, vdot=maths.vdot, inner=maths.inner, outer=maths.outer)
@@ -170,7 +170,8 @@ def _rows() -> list[Known]:
     add("axis", axis(), "linalg.vector_norm")
     add("stacked", matrices, "linalg.matrix_rank linalg.slogdet linalg.cond linalg.matrix_power")
     each("own", "linalg.", norm=maths.norm, solve=maths.solve, eig=maths.eig, eigvals=maths.eig)
-    add("rows", own.by_rows, "linalg.lstsq linalg.multi_dot")
+    each("own", "linalg.", lstsq=least_squares.lstsq)
+    add("rows", own.by_rows, "linalg.multi_dot")
 
     add("axis", axis(-1), "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", exact=True)
     add("axis", axis((-2, -1), axis_name="axes"), "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import NoRule, Rows
-from .numpy_own import Awkward, as_rows, by_rows, constant, contiguous, flat, plain, traced
+from .numpy_own import Awkward, as_rows, constant, contiguous, flat, plain, traced
 from .rules import aligned, batch_size, elementwise, leaves, mapped, results, shifted
 
 # -- sorted and counted -------------------------------------------------------------------------
@@ -527,66 +527,6 @@ def vander(xp: Any, call: Any, x: Any, N: Any = None, increasing: bool = False) 
         powers[..., 1:] = x.array[..., None]
         xp.multiply.accumulate(powers[..., 1:], out=powers[..., 1:], axis=-1)
     return Rows(found)
-
-
-def polyfit(
-    xp: Any,
-    call: Any,
-    x: Any,
-    y: Any,
-    deg: Any,
-    rcond: Any = None,
-    full: bool = False,
-    w: Any = None,
-    cov: Any = False,
-) -> Any:
-    """Places that are the same for all slices: one system with many right-hand sides."""
-    constant(deg, rcond, full, cov)
-    if full or cov or traced(w):
-        raise Awkward
-    if traced(x):
-        if w is not None or rcond is not None or xp is not np:
-            raise Awkward
-        return _fits(x, y, int(deg))
-    if y.ndim != 1 or y.shape[0] == 0:
-        raise Awkward
-    rows = y.array
-    # LAPACK scales all right-hand sides by the largest: odd ones are fitted by themselves
-    with np.errstate(all="ignore"):
-        largest = xp.abs(rows).max(axis=1)
-        odd = ~((largest < 1e100) if rows.dtype.itemsize == 8 else (largest < 1e15))
-    if not bool(odd.any()):
-        return Rows(xp.ascontiguousarray(call(x, rows.T, deg, rcond, w=w).T))
-    alone = by_rows(xp, call, (x, Rows(rows[odd]), deg, rcond), {"w": w}).array
-    found = xp.empty((len(rows), alone.shape[1]), alone.dtype)
-    found[odd] = alone
-    if not bool(odd.all()):
-        found[~odd] = call(x, rows[~odd].T, deg, rcond, w=w).T
-    return Rows(found)
-
-
-def _fits(x: Rows, y: Any, deg: int) -> Any:
-    """Places of their own for all slices: a stack of systems, solved as `numpy.polyfit` does."""
-    n = batch_size((x, y))
-    places = as_rows(np, x, n).array.astype(float)
-    values = as_rows(np, y, n).array
-    if places.ndim != 2 or values.shape != places.shape or values.dtype.kind not in "biuf":
-        raise Awkward
-    values = values.astype(float)
-    if not 0 <= deg < places.shape[1] or values.dtype != places.dtype:
-        raise Awkward
-    if not (np.abs(places) < 1e30).all() or not (np.abs(values) < 1e100).all():
-        raise Awkward  # also NaN, for which LAPACK raises
-    with np.errstate(all="ignore"):
-        system = places[:, :, None] ** np.arange(deg, -1, -1)
-        scale = np.sqrt((system * system).sum(axis=1))
-        if not (np.isfinite(scale) & (scale > 0)).all():
-            raise Awkward
-        u, s, vt = np.linalg.svd(system / scale[:, None], full_matrices=False)
-        if not (s[:, -1] > 1e3 * places.shape[1] * np.finfo(float).eps * s[:, 0]).all():
-            raise Awkward  # NumPy warns of a poor fit
-        inner = (u.transpose(0, 2, 1) @ values[:, :, None])[:, :, 0] / s
-        return Rows((vt.transpose(0, 2, 1) @ inner[:, :, None])[:, :, 0] / scale)
 
 
 def polyval(xp: Any, call: Any, p: Any, x: Any) -> Any:

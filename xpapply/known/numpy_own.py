@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import NoRule, Rows
+from . import NoRule, OneByOne, Rows
 from .rules import Rule, aligned, batch_size, elementwise, leaves, mapped, results, shifted
 
 
@@ -74,7 +74,7 @@ def _stack(xp: Any, found: list[Any]) -> Any:
     arrays = [xp.asarray(x) for x in found]
     if len({(x.shape, x.dtype) for x in arrays}) > 1:
         raise NoRule("results of different shapes or dtypes")
-    return Rows(xp.stack(arrays))
+    return OneByOne(xp.stack(arrays))
 
 
 def as_rows(xp: Any, x: Any, n: int) -> Rows:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Known, NoRule, Rows
+from . import Known, NoRule, OneByOne, Rows
 from .rules import _ndim, batch_size, bound, elementwise, leaves, mapped, shifted, signature, table
 
 Rule = Callable[..., Any]
@@ -89,6 +89,11 @@ def _stacked(*column: Any) -> Any:
     return Rows(np.stack(arrays))
 
 
+def _one_by_one(*column: Any) -> Any:
+    found = _stacked(*column)
+    return OneByOne(found.array) if isinstance(found, Rows) else found
+
+
 # ------------------------------------------------------- slice by slice, and odd slices
 
 
@@ -118,7 +123,7 @@ def by_rows(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     except (NoRule, TypeError, ValueError):
         checked(args, kwargs)
     every = range(batch_size((args, kwargs)))
-    return combined([call_on(call, args, kwargs, b) for b in every], _stacked)
+    return combined([call_on(call, args, kwargs, b) for b in every], _one_by_one)
 
 
 def split(

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError, located, user_line
-from ...known import Known, NoRule, Rows, basic
+from ...known import Known, NoRule, Rows, basic, one_by_one
 from ...known.ragged import Ragged
 from ...known.rules import leaves, ufunc_row
 from ...known.scalars import LARGEST
@@ -143,7 +143,10 @@ class Recorder:
             view_of = next((ref.index for x, ref in operands if _is_view(structure, x)), None)
         else:
             view_of = next((t.ref.index for t in found if t.ref and _is_view(real, t.value)), None)
-        self.steps.append(dataclasses.replace(step, nbytes=_nbytes(real), view_of=view_of))
+        singly = one_by_one(structure)
+        self.steps.append(
+            dataclasses.replace(step, nbytes=_nbytes(real), view_of=view_of, singly=singly)
+        )
         return self._boxed(real, Ref(self.calls), structure, found)
 
     def record(self, row: Known, real: Any, args: tuple) -> Ref:

@@ -1,0 +1,47 @@
+"""Counts of whole numbers: long slices, which are counted in pieces, and arrays without a True."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from xpapply import special
+
+counts = importlib.import_module("xpapply.backends.numpy.counts")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+def test_slices_that_are_longer_than_a_block(weighted, axes):
+    n = counts._BLOCK + 5
+    x = np.arange(2 * n, dtype=np.uint8).reshape((2, n) if axes != (0,) else (n, 2)) % 3
+    weights = np.linspace(0, 1, x.size).reshape(x.shape) if weighted else None
+    found = counts.counts(x, weights, axes, 3)
+    for k in range(3):
+        given = np.ones(x.shape) if weights is None else weights
+        wanted = np.where(x == k, given, 0).sum(axis=axes)
+        np.testing.assert_allclose(found[..., k], wanted, rtol=1e-9)
+    assert found.dtype == (np.float64 if weighted else np.int64)
+
+
+def test_long_slices_by_the_public_function():
+    x = np.zeros(counts._BLOCK + 7, np.int16)
+    x[[0, -1]] = 2
+    np.testing.assert_array_equal(special.bincount(x), [counts._BLOCK + 5, 0, 2])
+
+
+@pytest.mark.parametrize("value", [False, True])
+def test_truths_that_are_all_the_same(value):
+    x = np.full((3, 4), value)
+    found = special.bincount(x, axis=1)
+    wanted = np.apply_along_axis(np.bincount, 1, x.astype(int))
+    assert found.shape == wanted.shape == (3, 1 + value)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_blocks_of_short_slices(monkeypatch):
+    monkeypatch.setattr(counts, "_BLOCK", 64)
+    x = np.random.default_rng(0).integers(0, 5, (40, 3, 7))
+    for axes in ((0,), (2,), (0, 2), (1, 2)):
+        wanted = [(x == k).sum(axis=axes) for k in range(5)]
+        np.testing.assert_array_equal(counts.counts(x, None, axes, 5), np.stack(wanted, -1))
