@@ -65,7 +65,6 @@ def test_local_to_the_thread():
         *({"engine": x} for x in (None, False, 0, b"loop", np.sum)),
         {"speed": 11},
     ],
-    ids=str,
 )
 def test_wrong_options(wrong):
     """At the line that has them, whether or not it is a ``with``."""

@@ -114,7 +114,6 @@ def test_a_tensor_is_no_function(torch):
         (None, "None"),
         ((x for x in (1, 2)), "an object of class generator"),
     ],
-    ids=str,
 )
 def test_what_is_no_array(call, arr, found):
     with pytest.raises(np.exceptions.AxisError) as numpys:
