@@ -343,6 +343,10 @@ def same(a: Any, b: Any) -> bool:
 
 def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
     """Run a call by its batching rule, under the error state that ``f`` set."""
+    if xp is not np and "torch" in xp.__name__ and "." in call.row.name:
+        # f has made a NumPy array of a tensor
+        found = next(leaves((args, kwargs)), None)
+        xp = np if found is not None and isinstance(found.array, np.ndarray) else xp
     function = None if "." not in call.row.name else in_namespace(xp, call.row.name)
     if function is not None and xp.__name__ == "cupy":
         function = on_device(xp, function)

@@ -129,7 +129,14 @@ class Traced:
     def _tried(self, f: Any, v: Any) -> Any:
         """A call of `f` that only looks at what it does: it leaves no trace in attributes."""
         with self._tracing.scratch.kept():
-            return f(v, *self._args, **self._kwargs)
+            return self._tensor(f(v, *self._args, **self._kwargs), v)
+
+    def _tensor(self, result: Any, like: Any) -> Any:
+        """What `f` returned; numbers for a tensor are a tensor, as in the loop."""
+        numbers = (bool, int, float, complex, np.generic, np.ndarray)
+        if self.library == "torch" and isinstance(result, numbers):
+            return namespace.asarray(result, like)
+        return result
 
     def _leave(self, arr: Any, axis: int, f: Any) -> None:
         """What the loop leaves in attributes: what `f` sets for the last slice."""
@@ -233,6 +240,7 @@ class Traced:
                     result = f(view[at], *self._args, **self._kwargs)
             except Exception as error:
                 raise Users(error, tuple(map(int, at))) from None
+            result = self._tensor(result, flat)
             flat[k] = xp.asarray(result) if self.library == "cupy" else _array(result)
         return buffer, shape
 

@@ -30,6 +30,8 @@ class Ragged:
 
     def take(self, index: Any) -> Ragged:
         """Some of the slices."""
+        if hasattr(index, "cpu"):
+            index = index.cpu().numpy()
         counts, starts = self.counts[index], self.starts()[index]
         shift = np.repeat(starts - (np.cumsum(counts) - counts), counts)
         return Ragged(self.flat[shift + np.arange(int(counts.sum()))], counts)
@@ -49,7 +51,9 @@ class Ragged:
 
 
 def _host(xp: Any, x: Any) -> Any:
-    return x if xp is np else x.get()
+    if xp is np:
+        return x
+    return x.get() if hasattr(x, "get") else x.cpu().numpy()
 
 
 def _select(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

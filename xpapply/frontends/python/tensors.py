@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...known import Known, NoRule, Rows, basic
+from ...known import Known, NoRule, Rows, basic, ragged, tensor_rules
+from ...paths import Ref
 from . import arrays
 from .python import real
 from .stage import Stage
@@ -37,6 +38,10 @@ class Tensor(Traced):
 
     def as_numpy(self) -> Any:
         return to_numpy(self)
+
+    def own_call(self, function: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        """How a torch function takes this one; NotImplemented if it does as any other."""
+        return NotImplemented
 
     @classmethod
     def __torch_function__(
@@ -99,7 +104,125 @@ for _name in (
     setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
 
 
+class _Flat(Tensor):
+    """The values of a mask, as `known.ragged.Ragged`."""
+
+    __slots__ = ()
+
+
+class Selected(Tensor):
+    """The values of a mask. Whoever asks for its `ref` needs to know how many there are."""
+
+    __slots__ = ("_even", "flat", "mask")
+
+    def __init__(self, flat: _Flat, mask: Tensor) -> None:
+        self.flat, self.mask, self._even = flat, mask, None
+        self.recorder, self.value = flat.recorder, flat.value
+
+    @property  # type: ignore[override]
+    def ref(self) -> Any:  # type: ignore[override]
+        if self._even is None:
+            recorder, n = self.recorder, len(self.value)
+            found = call(recorder, _torch().Tensor.sum, (self.mask,), {})
+            recorder.ask(found, n)
+            even = recorder.call(
+                ragged.EVEN,
+                lambda v: v.clone(),
+                (self.flat,),
+                batch=((self.flat, n), {}),
+                check=False,
+            )
+            self._even = even.ref
+        return self._even
+
+    def __len__(self) -> int:
+        return len(self.value) if self.ref is not None else 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("shape", "size", "numel"):
+            self.ref  # noqa: B018
+        return super().__getattr__(name)
+
+    def own_call(self, function: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        if self._even is not None:
+            return NotImplemented
+        if name in _ELEMENTWISE and all(map(self._beside, args)):
+            if any(True for _ in tracers(kwargs)) or isinstance(kwargs.get("out"), Tensor):
+                return NotImplemented
+            given = tuple(x.flat if isinstance(x, Selected) else x for x in args)
+            step = self.recorder.call(
+                tensor_rules.ELEMENTWISE,
+                _quietly(function),
+                given,
+                kwargs,
+                batch=((function, given, kwargs), {}),
+                check=False,
+            )
+            return Selected(_Flat(step.recorder, step.value, step.ref), self.mask)
+        alone = args[0] is self and not any(True for _ in tracers((args[1:], kwargs)))
+        if name not in _REDUCTIONS or not alone:
+            return NotImplemented
+        real = self.recorder.real(lambda: _quietly(function)(self.value, *args[1:], **kwargs))
+        if not isinstance(real, _torch().Tensor) or real.ndim:
+            return NotImplemented
+        return self.recorder.call(
+            tensor_rules.REDUCE,
+            lambda *_: real,
+            (self.flat,),
+            batch=((function, self.flat, args[1:], kwargs, real.dtype), {}),
+            check=False,
+        )
+
+    def _beside(self, x: Any) -> bool:
+        """Whether this may stand beside the values, whatever their number is."""
+        if isinstance(x, Selected):
+            same = self.mask.ref is not None and x.mask.ref == self.mask.ref
+            return same and x._even is None
+        if isinstance(x, Tensor):
+            return x.value.ndim == 0
+        return not isinstance(x, (Traced, _torch().Tensor, np.ndarray, list, tuple))
+
+
+def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
+    def one(*args: Any, **kwargs: Any) -> Any:
+        with _torch().no_grad():
+            return function(*args, **kwargs)
+
+    return one
+
+
+_ELEMENTWISE = frozenset(
+    (
+        "add sub subtract mul multiply div divide true_divide floor_divide remainder pow neg "
+        "negative abs absolute exp exp2 expm1 log log2 log10 log1p sqrt rsqrt square sin cos tan "
+        "sinh cosh tanh asin acos atan sigmoid relu floor ceil round trunc sign clamp clip "
+        "reciprocal float double half long int bool isnan isinf isfinite logical_not lt le gt ge "
+        "eq ne __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ "
+        "__pow__ __rpow__ __neg__ __abs__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ "
+        "__floordiv__ __mod__ maximum minimum"
+    ).split()
+)
+_REDUCTIONS = frozenset(
+    (
+        "sum mean std var max min amax amin prod median any all argmax argmin quantile nansum "
+        "nanmean nanmedian nanquantile norm logsumexp count_nonzero"
+    ).split()
+)
+
+
 def _compressed(x: Tensor, mask: Tensor) -> Any:
+    """``x[mask]``: how many values there are is asked only if somebody needs to know."""
+    if isinstance(x, Selected) or isinstance(mask, Selected):
+        return _of_one_length(x, mask)
+    if x.value.ndim != 1 or mask.value.shape != x.value.shape:
+        return _of_one_length(x, mask)
+    recorder = mask.recorder
+    real = recorder.real(lambda: x.value[mask.value])
+    step = recorder.call(ragged.SELECT, lambda *_: real, (x, mask), check=False)
+    return Selected(_Flat(recorder, step.value, step.ref), mask)
+
+
+def _of_one_length(x: Tensor, mask: Tensor) -> Any:
     """``x[mask]``: slices with other numbers of values take other paths."""
     recorder = x.recorder
     real = recorder.real(lambda: x.value[mask.value])
@@ -153,7 +276,7 @@ def _to_numpy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
     return Rows(args[0].array.numpy())
 
 
-_NUMPY = Known("Tensor.numpy", _to_numpy)
+_NUMPY = Known("numpy array of a tensor", _to_numpy)
 
 
 def _item(x: Tensor) -> Any:
@@ -199,6 +322,13 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
     """Any torch function: torch.vmap runs it for all slices."""
     torch = _torch()
     name = getattr(function, "__name__", "a torch function")
+    for t in tracers((args, kwargs)):
+        if isinstance(t, Tensor):
+            found = t.own_call(function, name, args, kwargs)
+            if found is not NotImplemented:
+                return found
+    if name == "masked_select" and len(args) == 2 and not kwargs:
+        return args[0][args[1]]
     if any(isinstance(t, Tracer) and t.ref is not None for t in tracers((args, kwargs))):
         raise recorder.refuse(f"torch's {name} of a NumPy array that depends on the slice")
 
@@ -207,60 +337,12 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
             return function(*a, **k)
 
     return recorder.call(
-        _row(f"torch {name}"), one, args, kwargs, batch=((function, args, kwargs), {})
+        tensor_rules.vmapped(f"torch {name}"),
+        one,
+        args,
+        kwargs,
+        batch=((function, args, kwargs), {}),
     )
-
-
-@functools.cache
-def _row(name: str) -> Known:
-    return Known(name, _vmapped)
-
-
-def _vmapped(xp: Any, _: Any, given: tuple, __: dict) -> Any:
-    """The function for all slices."""
-    torch = _torch()
-    function, *rest = given
-    flat: list[Any] = []
-
-    def packed(tree: Any) -> Any:
-        if isinstance(tree, Rows):
-            flat.append(tree.array)
-            return _Place(len(flat) - 1)
-        if isinstance(tree, tuple):
-            return tuple(map(packed, tree))
-        if isinstance(tree, list):
-            return [packed(x) for x in tree]
-        if isinstance(tree, dict):
-            return {k: packed(x) for k, x in tree.items()}
-        return tree
-
-    args, kwargs = packed(tuple(rest))
-
-    def inner(*parts: Any) -> Any:
-        return function(*_filled(args, parts), **_filled(kwargs, parts))
-
-    with torch.no_grad():
-        return _rows(torch.vmap(inner, randomness="error")(*flat))
-
-
-class _Place(int):
-    """Where a batched tensor goes in the arguments."""
-
-
-def _filled(tree: Any, parts: tuple) -> Any:
-    if isinstance(tree, _Place):
-        return parts[tree]
-    if isinstance(tree, tuple):
-        return tuple(_filled(x, parts) for x in tree)
-    if isinstance(tree, list):
-        return [_filled(x, parts) for x in tree]
-    if isinstance(tree, dict):
-        return {k: _filled(x, parts) for k, x in tree.items()}
-    return tree
-
-
-def _rows(found: Any) -> Any:
-    return tuple(map(_rows, found)) if isinstance(found, (tuple, list)) else Rows(found)
 
 
 def result(recorder: Recorder, found: Any) -> Any:
@@ -268,6 +350,24 @@ def result(recorder: Recorder, found: Any) -> Any:
     if isinstance(found, (list, tuple)):
         parts = [result(recorder, x) for x in found]
         return call(recorder, _torch().stack, (parts,), {})
+    if isinstance(found, Tracer) and found.ref is not None:
+        real = _torch().asarray(found.value)
+        return recorder.call(
+            tensor_rules.NUMBERS,
+            lambda _: real,
+            (found,),
+            batch=((found, real.dtype), {}),
+            check=False,
+        )
+    if type(found) in (bool, int, float, complex):
+        number, any_slice = _torch().asarray(found), Tensor(recorder, found, Ref(0))
+        return recorder.call(
+            tensor_rules.CONSTANT,
+            lambda _: number,
+            (any_slice,),
+            batch=((any_slice, number), {}),
+            check=False,
+        )
     if not isinstance(found, Tensor):
         raise recorder.refuse(f"it returns {type(found).__name__} for a tensor")
     return found
