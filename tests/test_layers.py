@@ -17,7 +17,7 @@ LEVELS = {
     **dict.fromkeys(("paths", "walk"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("engines", "mlp"), 4),
-    **dict.fromkeys(("plan", "traced", "arguments", "calls", "slicewise"), 5),
+    **dict.fromkeys(("plan", "traced", "own_apply", "arguments", "calls", "slicewise"), 5),
     **dict.fromkeys(("planner", "counting"), 6),
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom"), 8),

@@ -111,7 +111,7 @@ def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict
     index: tuple[int, ...] = ()
     try:
         for index in itertools.product(*map(range, batch)):
-            result = _as_array(xp, f(rows[(*index, ...)], *args, **kwargs), arr)
+            result = as_array(xp, f(rows[(*index, ...)], *args, **kwargs), arr)
             if results and result.shape != results[0].shape:
                 here, first = tuple(result.shape), tuple(results[0].shape)
                 raise _other_shape(here, first)
@@ -126,10 +126,10 @@ def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict
     return xp.permute_dims(stacked, order)
 
 
-def _as_array(xp: Any, value: Any, like: Any) -> Any:
+def as_array(xp: Any, value: Any, like: Any) -> Any:
     """A result of `f` as an array beside `like`: scalars, (nested) lists and tuples included."""
     if namespace.library(value) == namespace.library(like):
         return value
     if isinstance(value, (list, tuple)):
-        return xp.stack([_as_array(xp, v, like) for v in value])
+        return xp.stack([as_array(xp, v, like) for v in value])
     return namespace.asarray(value, like)

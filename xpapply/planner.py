@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, engines, error_state, frontends, loop, masked, namespace
+from . import config, engines, error_state, frontends, loop, masked, namespace, own_apply
 from .errors import InputError, TraceError, UnsupportedError, warn
 from .frontends.python import Tracing, why_impure
 from .frontends.python.lower import to_graph
@@ -162,7 +162,18 @@ def _plan(
             ), None if args or kwargs else _still(traced, f, axis, arr)
         if forced:
             raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {traced}")
-        return in_loop(traced)
+        try:
+            own = own_apply.find(f, axis, arr, args, kwargs, python_function)
+        except TraceError as error:
+            return in_loop(traced, *([str(error)] if library in ("jax", "dask") else []))
+        return Plan(
+            engine=own.engine,
+            kernels=own.kernels,
+            reasons=(traced,),
+            result=own.result,
+            _call=own.call,
+            **common,
+        ), None
     awkward = _awkward(arr)
     if awkward:
         return in_loop(awkward)
