@@ -344,6 +344,7 @@ def test_a_closure_made_anew_is_traced_once(monkeypatch):
         for _ in range(4):
             f, *args = make()
             xpapply.apply_along_axis(f, -1, ARRAY, *args)
+            del f, args
         assert len(made) == 1, make
 
 

@@ -31,7 +31,7 @@ MISSING: Any = object()
 _MISSINGS = itertools.repeat(MISSING)
 COPIED = 1 << 26
 """Bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest."""
-_MOST_ELEMENTS = 10_000
+MOST_ELEMENTS = 10_000
 """Elements of a container up to which its contents are compared."""
 
 LIBRARIES = frozenset(
@@ -41,6 +41,13 @@ LIBRARIES = frozenset(
 
 
 # --- values -------------------------------------------------------------------------------------
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
 
 
 class _Weak(weakref.ref):  # type: ignore[type-arg]
@@ -56,14 +63,14 @@ class _Contents:
 
     def __init__(self, x: Any, above: tuple[int, ...]) -> None:
         self._kind = snapshot(type(x))
-        self._was = [snapshot(e, (*above, id(x))) for e in _elements(x)]
+        self._was = [snapshot(e, (*above, id(x))) for e in elements(x)]
         self._is_plain = not any(type(s) in (_Weak, _Contents) for s in self._was)
 
     def same(self, now: Any) -> bool:
         """Whether `now` has the same in the same order."""
         if not same(type(now), self._kind):
             return False
-        found = _elements(now)
+        found = elements(now)
         if len(found) != len(self._was):
             return False
         if self._is_plain and all(map(operator.is_, found, self._was)):
@@ -71,14 +78,14 @@ class _Contents:
         return all(map(same, found, self._was))
 
 
-_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
 
-def _elements(x: Any) -> list[Any]:
+def elements(x: Any) -> list[Any]:
     """What is in a container, however its class shows it."""
     if isinstance(x, dict):
         return [*dict.keys(x), *dict.values(x)]
-    kind: Any = next(c for c in _CONTAINERS if isinstance(x, c))
+    kind: Any = next(c for c in CONTAINERS if isinstance(x, c))
     return [*kind.__iter__(x)]
 
 
@@ -89,9 +96,9 @@ def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
     """
     if x is None or x is MISSING or type(x) in _NUMBERS:
         return x
-    if isinstance(x, _CONTAINERS):
+    if isinstance(x, CONTAINERS):
         endless = id(x) in above  # in itself: compared where it was seen first
-        return _MANY if endless or len(x) > _MOST_ELEMENTS else _Contents(x, above)
+        return _MANY if endless or len(x) > MOST_ELEMENTS else _Contents(x, above)
     if lives_on(x):
         return x
     try:
@@ -128,7 +135,7 @@ def same(now: Any, was: Any) -> bool:
     if kind is _Weak:
         return was() is now
     if kind is _Contents:
-        return isinstance(now, _CONTAINERS) and bool(was.same(now))
+        return isinstance(now, CONTAINERS) and bool(was.same(now))
     if type(now) is not kind:
         return False
     if kind in _NUMBERS:
@@ -193,17 +200,13 @@ def _entry_of_classes(cls: type, name: str, default: Any) -> Any:
     return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), default)
 
 
-def _keys(x: Any, name: str, default: Any) -> Any:
-    return tuple(vars(x))
-
-
 _LOOK: dict[str, Callable[[Any], Callable[[Any, Any], Any]]] = {
     "global": lambda f: f.__globals__.get,
     "entry": lambda x: vars(x).get,
     "attribute": lambda x: functools.partial(getattr, x),
     "cell": lambda f: functools.partial(_cell, f.__closure__ or ()),
     "of classes": lambda cls: functools.partial(_entry_of_classes, cls),
-    "names": lambda x: functools.partial(_keys, x),
+    "base": lambda cls: dict(enumerate(cls.__mro__)).get,
 }
 """Kinds of places: for a holder, what gives the value for a name."""
 
@@ -215,51 +218,43 @@ class _Places:
     is what a repeated call waits for.
     """
 
-    __slots__ = ("_contents", "_deep", "_look", "_plain", "_ref", "_refs", "_values", "_weak")
+    __slots__ = ("deep", "look", "plain", "ref", "weak")
 
     def __init__(self, ref: Callable[[], Any] | None, kind: str) -> None:
-        self._ref, self._look = ref, _LOOK[kind]
-        self._plain: list[Any] = []
-        self._values: list[Any] = []
-        self._weak: list[Any] = []
-        self._refs: list[_Weak] = []
-        self._deep: list[Any] = []
-        self._contents: list[_Contents] = []
+        self.ref, self.look = ref, _LOOK[kind]
+        # names, and what was found: values, references to values, contents of containers
+        self.plain: tuple[list[Any], list[Any]] = ([], [])
+        self.weak: tuple[list[Any], list[Any]] = ([], [])
+        self.deep: tuple[list[Any], list[Any]] = ([], [])
 
     def has(self, holder: Any) -> bool:
         """Whether these are of `holder`, not of one that had its address before."""
-        return self._ref is None or self._ref() is holder
+        return self.ref is None or self.ref() is holder
 
     def add(self, name: Any, value: Any) -> None:
         was = snapshot(value)
         kind = type(was)
         names, found = (
-            (self._weak, self._refs)
-            if kind is _Weak
-            else (self._deep, self._contents)
-            if kind is _Contents
-            else (self._plain, self._values)
+            self.weak if kind is _Weak else self.deep if kind is _Contents else self.plain
         )
         names.append(name)
-        found.append(was)  # type: ignore[attr-defined]
+        found.append(was)
 
-    def unchanged(self, root: Any) -> bool:
+    def unchanged(self, get: Callable[[Any, Any], Any]) -> bool:
         """Whether the same is found in all of them."""
-        holder = root if self._ref is None else self._ref()
-        if holder is None:
-            return False
-        get = self._look(holder)
-        if self._plain:
-            now = list(map(get, self._plain, _MISSINGS))
-            if not all(map(operator.is_, now, self._values)):
-                if not all(map(same, now, self._values)):
-                    return False
-                self._values = now
-        if self._weak:
-            now = map(get, self._weak, _MISSINGS)  # type: ignore[assignment]
-            if not all(map(operator.is_, now, map(operator.call, self._refs))):
+        names, values = self.plain
+        if names and not all(map(operator.is_, map(get, names, _MISSINGS), values)):
+            now = list(map(get, names, _MISSINGS))
+            if not all(map(same, now, values)):
                 return False
-        return not self._deep or all(map(same, map(get, self._deep, _MISSINGS), self._contents))
+            values[:] = now
+        names, values = self.weak
+        if names and not all(
+            map(operator.is_, map(get, names, _MISSINGS), map(operator.call, values))
+        ):
+            return False
+        names, values = self.deep
+        return not names or all(map(same, map(get, names, _MISSINGS), values))
 
 
 class Guards:
@@ -274,15 +269,22 @@ class Guards:
         self._places: dict[tuple[int, str], _Places] = {}
         self._seen: set[tuple[int, str, Any]] = set()
         self._all: list[_Places] = []
+        self._names: dict[int, tuple[Callable[[], Any], tuple[str, ...]]] = {}
         self._checks: list[Callable[[], bool]] = []
         self._arrays: dict[int, _Array] = {}
 
     def __call__(self, root: Any = None) -> bool:
         """Whether nothing has changed."""
         for places in self._all:
-            if not places.unchanged(root):
+            ref = places.ref
+            holder = root if ref is None else ref()
+            if holder is None or not places.unchanged(places.look(holder)):
                 return False
-        return all(check() for check in self._checks)
+        for ref, names in self._names.values():
+            holder = ref()
+            if holder is None or tuple(vars(holder)) != names:
+                return False
+        return not self._checks or all(check() for check in self._checks)
 
     def start(self, root: Any) -> None:
         """Say which function it is that `Guards` are called with."""
@@ -295,17 +297,14 @@ class Guards:
         """A further question."""
         self._checks.append(check)
 
-    def look(self, holder: Any, kind: str, name: Any = "") -> Any:
+    def look(self, holder: Any, kind: str, name: Any) -> Any:
         """Look at a place from now on; what is there now."""
         value = _LOOK[kind](holder)(name, MISSING)
         is_root = holder is self._root()
         key = (0 if is_root else id(holder), kind)
         places = self._places.get(key)
         if places is None or not places.has(holder):
-            try:
-                ref = None if is_root else weakref.ref(holder)
-            except TypeError:
-                ref = lambda: holder  # type: ignore[assignment]  # noqa: E731
+            ref = None if is_root else _reference(holder)
             places = self._places[key] = _Places(ref, kind)
             self._all.append(places)
             self._seen = {seen for seen in self._seen if seen[:2] != key}
@@ -314,12 +313,37 @@ class Guards:
             places.add(name, value)
         return value
 
+    def names(self, x: Any) -> None:
+        """Which entries there are in a class or an object: others may come."""
+        known = self._names.get(id(x))
+        if x is self._root():
+            if vars(x):
+                self.look(x, "attribute", "__dict__")
+        elif known is None:
+            self._names[id(x)] = _reference(x), tuple(vars(x))
+        elif known[0]() is not x:  # one that is gone had its address
+            self.add(lambda: False)
+
     def attribute_of_class(self, cls: type, name: str) -> None:
         """An attribute of a class, wherever it is found among its bases; also if there is none."""
-        twice = [getattr(cls, name, MISSING) for _ in range(2)]
+        if lives_on(cls):
+            return
+        found = _entry_of_classes(cls, name, MISSING)
         # a class method is made anew each time; what calls a class belongs to its own class
-        stable = twice[0] is twice[1] and not (name == "__call__" and twice[0] is type.__call__)
-        self.look(cls, "attribute" if stable else "of classes", name)
+        if found is not MISSING and getattr(cls, name, MISSING) is found:
+            self.look(cls, "attribute", name)
+            return
+        self.bases(cls)
+        for c in cls.__mro__:
+            if not lives_on(c):
+                self.names(c)
+                if name in vars(c):
+                    self.look(c, "entry", name)
+
+    def bases(self, cls: type) -> None:
+        """The bases of a class, theirs included."""
+        for k in range(1, len(cls.__mro__) + 1):
+            self.look(cls, "base", k)
 
     def function(self, f: types.FunctionType) -> None:
         """The code and the defaults of a function."""
@@ -332,7 +356,7 @@ class Guards:
         """The class of an instance, and the bases of the class."""
         self.look(x, "attribute", "__class__")
         if not lives_on(type(x)):
-            self.look(type(x), "attribute", "__mro__")
+            self.bases(type(x))
 
     def array(self, x: np.ndarray) -> None:
         """The content of an array."""

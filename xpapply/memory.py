@@ -46,7 +46,7 @@ class Memory:
 
 _by_object: dict[int, tuple[weakref.ref[Any], Memory]] = {}
 """By identity: objects that compare equal need not be the same function."""
-_by_code: weakref.WeakKeyDictionary[CodeType, tuple[list[Any], Memory]]
+_by_code: weakref.WeakKeyDictionary[CodeType, tuple[int, list[Any], Memory]]
 _by_code = weakref.WeakKeyDictionary()
 """Python functions: a lambda that is written in a loop is made anew each time, and is the same
 function as long as what it closes over is the same."""
@@ -86,11 +86,18 @@ def _forget(key: int, gone: weakref.ref[Any]) -> None:
 
 
 def _of_code(f: FunctionType) -> Memory:
-    parts = _parts(f)
+    # The globals by their address: they are looked at again before anything is used. So are the
+    # contents of containers, which are told apart by their class alone.
+    place, parts = id(f.__globals__), _parts(f)
     found = _by_code.get(f.__code__)
-    if found is None or len(found[0]) != len(parts) or not all(map(same, parts, found[0])):
-        found = _by_code[f.__code__] = [snapshot(x) for x in parts], Memory()
-    known = found[1]
+    if (
+        found is None
+        or found[0] != place
+        or len(found[1]) != len(parts)
+        or not all(map(same, parts, found[1]))
+    ):
+        found = _by_code[f.__code__] = place, [snapshot(x) for x in parts], Memory()
+    known = found[2]
     if known.function() is not f:
         known.function = weakref.ref(f)
     return known
@@ -98,11 +105,11 @@ def _of_code(f: FunctionType) -> Memory:
 
 def _parts(f: FunctionType) -> list[Any]:
     """What tells functions with the same code apart."""
-    # The globals by their address: they are looked at again before anything is used. So are the
-    # contents of containers, which are told apart by their class alone.
-    parts: list[Any] = [id(f.__globals__)]
-    for given in (f.__defaults__, f.__kwdefaults__):
-        parts += map(_part, (given.values() if isinstance(given, dict) else given) or ())
+    parts: list[Any] = []
+    if f.__defaults__:
+        parts += map(_part, f.__defaults__)
+    if f.__kwdefaults__:
+        parts += map(_part, f.__kwdefaults__.values())
     for cell in f.__closure__ or ():
         try:
             parts.append(_part(cell.cell_contents))

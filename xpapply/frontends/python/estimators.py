@@ -59,7 +59,7 @@ class Estimator(Forbidden):
             return stage.substitute(value, f"{self._xp_name}.{name}")
         for part in _parts(what):
             # fitting again sets new attributes
-            stage.watch.look(part, "names")
+            stage.watch.names(part)
             for key, found in list(vars(part).items()):
                 stage.watch.look(part, "entry", key)
                 if type(found) is np.ndarray and found.nbytes <= _COMPARED_BYTES:

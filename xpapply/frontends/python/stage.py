@@ -316,7 +316,7 @@ class Stage:
                 cell.cell_contents = self.substitute(content, name)
         if x.__defaults__:
             made.__defaults__ = tuple(self.substitute(d) for d in x.__defaults__)
-        self.watch.look(x, "names")
+        self.watch.names(x)
         for name, value in vars(x).items():
             if name != "__wrapped__":
                 self.watch.look(x, "entry", name)

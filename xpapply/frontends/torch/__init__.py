@@ -9,7 +9,6 @@ what touches the slice becomes a node. (torch.fx does not see through shape
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -61,13 +60,9 @@ def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[]
     for m in everything:
         others += m.__dict__.values()
     tensors |= {id(t): t for t in others if isinstance(t, torch.Tensor)}
-    held: list[Any] = []
-    inner = f
-    while isinstance(inner, functools.partial):
-        held += [inner.keywords, *inner.args]
-        inner = inner.func
+    held = [x for x in (*args, *kwargs.values()) if not isinstance(x, torch.Tensor)]
     plain = [m for m in everything if m not in scripted]
-    unchanged = Watch(plain, list(tensors.values()), held)
+    unchanged = Watch(f, plain, list(tensors.values()), held)
     return script.watched(unchanged, scripted) if scripted else unchanged
 
 

@@ -2,89 +2,247 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
+import zlib
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
+from ...guards import Guards, lives_on, same, snapshot
+from ...reach import reach
+
 _COMPARED_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 13
+"""Of a large tensor so many bytes are compared in each call, one block after the other ..."""
+_SAMPLED = 64
+"""... and so many numbers all over it."""
 
 
 class Watch:
-    """``unchanged()``: whether modules and tensors are as they were.
+    """``unchanged()``: whether modules, tensors and what ``forward`` reaches are as they were.
 
-    Tensors are held, so no address or identity can come to name another one.
-    Small tensors on the CPU are compared by their bytes too: ``t.data.mul_(2)``
-    and writes through a NumPy view do not count as a new version in torch.
+    Tensors are held, so no address can come to name another one; modules are not.
+    Tensors on the CPU are compared by their bytes too, large ones by samples:
+    ``t.data.mul_(2)`` and writes through a NumPy view do not count as a new version in torch.
+    What is not tensor or module, but reached by them, is looked at by `Guards`.
     """
 
     def __init__(
-        self, modules: list[nn.Module], tensors: list[torch.Tensor], others: list[Any]
+        self, f: Any, modules: list[nn.Module], tensors: list[torch.Tensor], others: list[Any]
     ) -> None:
-        self._modules = [weakref.ref(m) for m in modules]
-        self._classes = [type(m) for m in modules]
-        self._tensors = [(t, *_state(t)) for t in tensors]
-        # lists of dicts compare in C, by identity of the values first; most are empty
-        dicts = [d for m in modules for d in _dicts(m)]
-        self._empty = [d for d in dicts if not d]
-        self._dicts = [d for d in dicts if d]
-        self._contents = [dict(d) for d in self._dicts]
-        small = _small(tensors)
+        modules, found = list(modules), {id(t): t for t in tensors}
+        self._guards = _guards(f, modules, found, others)
+        tensors = self._tensors = list(found.values())
+        self._versions = list(map(_version, tensors))
+        self._addresses = list(map(torch.Tensor.data_ptr, tensors))
+        self._strides = list(map(torch.Tensor.stride, tensors))
+        self._modules = _Modules(modules)
+        # all of the torch classes, whose forward a user may have replaced
+        kinds = {c for m in modules for c in type(m).__mro__ if issubclass(c, nn.Module)}
+        self._classes: list[Any] = [c for c in kinds if lives_on(c)]
+        self._forwards = list(map(_forward, self._classes))
+        host = [t.detach() for t in tensors if t.device.type == "cpu" and t.layout == torch.strided]
+        small = [t for t in host if t.nbytes <= _COMPARED_BYTES]
         self._bytes = _together([t for t in small if t.is_contiguous()])
         self._readers = [_reader(t) for t in small if not t.is_contiguous()]
         self._read = [read() for read in self._readers]
-        inside = [v for m in modules for k, v in m.__dict__.items() if k not in _STANDARD]
-        inside += others
-        # what may change inside without being replaced
-        self._inside = [(v, _picture(v)) for v in inside if _is_mutable(v)]
+        self._large = [_Large(t) for t in host if t.nbytes > _COMPARED_BYTES]
 
     def __call__(self) -> bool:
         """Whether nothing has changed."""
-        # written out, for this is most of what a repeated call waits for
-        for t, version, address, requires_grad, shape, strides in self._tensors:
-            if (
-                t._version != version
-                or t.data_ptr() != address
-                or t.requires_grad is not requires_grad
-                or t.shape != shape
-                or t.stride() != strides
-            ):
-                return False
-        try:
-            if any(self._empty) or self._dicts != self._contents:
-                return False
-            for value, picture in self._inside:
-                if _picture(value) != picture:
-                    return False
-        except (RuntimeError, ValueError):  # another tensor or array: == is not a truth value
-            return False
-        if [type(ref()) for ref in self._modules] != self._classes:
-            return False
-        if torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        # maps, for this is most of what a repeated call waits for
+        tensors = self._tensors
+        if (
+            list(map(_version, tensors)) != self._versions
+            or list(map(torch.Tensor.data_ptr, tensors)) != self._addresses
+            or list(map(torch.Tensor.stride, tensors)) != self._strides
+            or not self._modules.unchanged()
+            or list(map(_forward, self._classes)) != self._forwards
+            or torch.nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
+            or not self._guards()
+        ):
             return False
         for memory, content in self._bytes:
             if b"".join(memory) != content:
                 return False
-        return [read() for read in self._readers] == self._read
+        for large in self._large:
+            if not large.unchanged():
+                return False
+        return not self._readers or [read() for read in self._readers] == self._read
 
 
+_forward = operator.attrgetter("forward", "__call__", "__getattr__")
+_version = operator.attrgetter("_version", "requires_grad", "shape")
 _STANDARD = frozenset(nn.Module().__dict__)
 
 
-def _state(t: torch.Tensor) -> tuple[Any, ...]:
-    return t._version, t.data_ptr(), t.requires_grad, t.shape, t.stride()
+class _Modules:
+    """The classes, attributes, parameters, buffers, children and hooks of modules.
+
+    Modules are not kept alive where they may reach the function that is remembered: where a
+    class or an attribute is the user's.
+    """
+
+    def __init__(self, modules: list[nn.Module]) -> None:
+        plain = set(_of_torch_alone(modules))
+        self._refs = [weakref.ref(m) for m in modules if m in plain]
+        self._kinds = [type(m) for m in modules if m in plain]
+        # lists of dicts compare in C, by identity of the values first; most are empty
+        dicts = [d for m in modules if m in plain for d in (vars(m), *_dicts(m))]
+        self._empty = [d for d in dicts if not d]
+        self._dicts = [d for d in dicts if d]
+        self._contents = [dict(d) for d in self._dicts]
+        self._users = [_Module(m) for m in modules if m not in plain]
+
+    def unchanged(self) -> bool:
+        """Whether they are as they were."""
+        try:
+            if any(self._empty) or self._dicts != self._contents:
+                return False
+            if [type(ref()) for ref in self._refs] != self._kinds:
+                return False
+            for m in self._users:
+                if not m.unchanged():
+                    return False
+        except (RuntimeError, KeyError):  # another tensor: == is not a truth value
+            return False
+        return True
 
 
-def _small(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Those on the CPU with few bytes, as tensors of their own on the same memory."""
-    return [
-        t.detach()
-        for t in tensors
-        if t.device.type == "cpu" and t.layout == torch.strided and t.nbytes <= _COMPARED_BYTES
-    ]
+class _Module:
+    """A module of a user's class, or with such modules in it."""
+
+    def __init__(self, m: nn.Module) -> None:
+        self._ref, self._kind, self._names = weakref.ref(m), weakref.ref(type(m)), tuple(vars(m))
+        # attributes of other kinds are among the guards
+        own = [k for k, v in vars(m).items() if k not in _STANDARD and _is_plain(v)]
+        self._get = operator.itemgetter(*own, "training", "training")
+        self._plain = self._get(vars(m))
+        self._parameters, self._buffers = dict(m._parameters), dict(m._buffers)
+        self._children = {k: c and weakref.ref(c) for k, c in m._modules.items()}
+        self._hooks = [snapshot(dict(d)) for d in (m._forward_hooks, m._forward_pre_hooks)]
+        self._hooked = any((m._forward_hooks, m._forward_pre_hooks))
+
+    def unchanged(self) -> bool:
+        m = self._ref()
+        if m is None or type(m) is not self._kind():
+            return False
+        found = vars(m)
+        if tuple(found) != self._names or not all(map(operator.is_, self._get(found), self._plain)):
+            return False
+        parameters, buffers, children, *hooks = _parts(found)
+        if parameters != self._parameters or buffers != self._buffers:
+            return False
+        if self._hooked or any(hooks):
+            return all(map(same, map(dict, hooks), self._hooks)) and self._same(children)
+        return self._same(children)
+
+    def _same(self, children: dict[str, Any]) -> bool:
+        if children.keys() != self._children.keys():
+            return False
+        for now, was in zip(children.values(), self._children.values(), strict=True):
+            if now is not (was and was()):
+                return False
+        return True
+
+
+_parts = operator.itemgetter(
+    "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks"
+)
+
+
+def _dicts(m: nn.Module) -> tuple[dict[str, Any], ...]:
+    """Where a module keeps what its forward can see, beside its attributes."""
+    return _parts(vars(m))  # type: ignore[no-any-return]
+
+
+def _of_torch_alone(modules: list[nn.Module]) -> list[nn.Module]:
+    """Those that are torch's own, with all that is in them: nothing of the user's."""
+
+    def alone(m: nn.Module) -> bool:
+        return (
+            lives_on(type(m))
+            and all(k in _STANDARD or _is_plain(v) for k, v in vars(m).items())
+            and not any((m._forward_hooks, m._forward_pre_hooks))
+        )
+
+    own = {m: alone(m) for m in modules}
+    return [m for m in modules if all(own.get(c, False) for c in m.modules())]
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether an attribute holds nothing, so that comparing its identity is all there is to do."""
+    if type(x) is tuple:
+        return all(map(_is_plain, x))
+    plain = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+    return isinstance(x, (*plain, torch.Tensor))
+
+
+def _guards(
+    f: Any, modules: list[nn.Module], tensors: dict[int, torch.Tensor], others: list[Any]
+) -> Guards:
+    """What is reached that is neither module nor tensor; those that are found are added."""
+    guards = Guards()
+    known = {id(m) for m in modules}
+
+    def inside(m: nn.Module) -> list[Any]:
+        kind: Any = type(m)
+        found = [kind.forward if lives_on(kind) else kind]
+        for name, value in vars(m).items():
+            if name not in _STANDARD and not _is_plain(value):
+                guards.look(m, "entry", name)
+                found.append(value)
+        return found
+
+    def own(x: Any) -> list[Any] | None:
+        if isinstance(x, torch.Tensor):
+            tensors[id(x)] = x
+            return []
+        if not isinstance(x, nn.Module):
+            return None
+        found = []
+        for m in x.modules():
+            if id(m) not in known and not isinstance(m, torch.jit.ScriptModule):
+                known.add(id(m))
+                modules.append(m)
+                for t in (*m._parameters.values(), *m._buffers.values()):
+                    if t is not None:
+                        tensors[id(t)] = t
+                found += inside(m)
+        return found
+
+    reach(guards, [f, *others, *(x for m in list(modules) for x in inside(m))], own)
+    return guards
+
+
+class _Large:
+    """The bytes of a tensor that is too large to compare all of them in each call.
+
+    What changes all over it is seen at once; a single number when its block has its turn.
+    """
+
+    def __init__(self, t: torch.Tensor) -> None:
+        span = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+        memory = t.as_strided((span,), (1,)).view(torch.uint8).numpy()
+        step = memory.nbytes // _SAMPLED // t.element_size() * t.element_size()
+        self._samples = memory[: step * _SAMPLED].reshape(_SAMPLED, step)[:, : t.element_size()]
+        self._sampled = self._samples.tobytes()
+        self._blocks = [
+            memory[k : k + _BLOCK_BYTES].data for k in range(0, memory.nbytes, _BLOCK_BYTES)
+        ]
+        self._sums = list(map(zlib.adler32, self._blocks))
+        self._turn = 0
+
+    def unchanged(self) -> bool:
+        """Whether the samples and the next block are as they were."""
+        turn = self._turn = (self._turn + 1) % len(self._blocks)
+        if zlib.adler32(self._blocks[turn]) != self._sums[turn]:
+            self._turn -= 1  # who asks again gets the same answer
+            return False
+        return self._samples.tobytes() == self._sampled
 
 
 def _together(tensors: list[torch.Tensor]) -> list[tuple[list[memoryview], bytes]]:
@@ -103,28 +261,3 @@ def _together(tensors: list[torch.Tensor]) -> list[tuple[list[memoryview], bytes
 def _reader(t: torch.Tensor) -> Callable[[], bytes]:
     """How to read the bytes of any tensor on the CPU."""
     return (t.view(torch.int16) if t.dtype == torch.bfloat16 else t).numpy().tobytes
-
-
-def _is_mutable(value: Any) -> bool:
-    plain = (bool, int, float, complex, str, bytes, type(None), type, torch.Tensor, nn.Module)
-    return not isinstance(value, (*plain, torch.dtype, torch.device)) and not callable(value)
-
-
-def _picture(value: Any, depth: int = 3) -> Any:
-    """A value that compares equal while nothing inside has changed."""
-    if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.str, value.tobytes()
-    if depth == 0 or not _is_mutable(value):
-        return value if isinstance(value, (int, float, complex, str, bytes)) else id(value)
-    if isinstance(value, dict):
-        return tuple((k, _picture(v, depth - 1)) for k, v in value.items())
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return type(value), tuple(_picture(v, depth - 1) for v in value)
-    inside = getattr(value, "__dict__", None)
-    return id(value), None if inside is None else _picture(inside, depth - 1)
-
-
-def _dicts(m: nn.Module) -> list[dict[str, Any]]:
-    """Where a module keeps what its forward can see."""
-    found = [m.__dict__, m._parameters, m._buffers, m._modules]
-    return [*found, m._forward_hooks, m._forward_pre_hooks]  # type: ignore[list-item]

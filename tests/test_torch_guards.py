@@ -1,0 +1,414 @@
+"""What the forward of a torch module reaches outside itself is noticed when it changes."""
+
+import functools
+import gc
+import types
+import weakref
+
+import numpy as np
+import pytest
+
+import xpapply
+from conftest import library
+
+torch = library("torch")
+nn, F = torch.nn, torch.nn.functional
+
+ARRAY = np.random.default_rng(0).standard_normal((40, 4)).astype("f")
+
+SCALE = 2.0
+TABLE = [1.0, {"k": [3.0]}]
+FLAGS = types.SimpleNamespace(on=True)
+TENSOR = torch.ones(4)
+VECTOR = np.ones(4, np.float32)
+
+
+def helper(x, k=2.0):
+    return x * k
+
+
+def other_helper(x, k=2.0):
+    return x - k
+
+
+def outer_helper(x):
+    return helper(x) + SCALE
+
+
+@functools.lru_cache
+def cached(k):
+    return k * 2.0
+
+
+class Settings:
+    level = 2.0
+
+    def __init__(self):
+        self.own = 3.0
+
+    def scaled(self, x):
+        return x * self.own
+
+    @property
+    def twice(self):
+        return self.level * 2
+
+
+SETTINGS = Settings()
+INNER = nn.Linear(4, 4).eval()
+
+
+def fresh():
+    """The globals as they were, so that each test may write to them."""
+    return {
+        "SCALE": 2.0,
+        "TABLE": [1.0, {"k": [3.0]}],
+        "FLAGS": types.SimpleNamespace(on=True),
+        "TENSOR": torch.ones(4),
+        "VECTOR": np.ones(4, np.float32),
+        "SETTINGS": Settings(),
+    }
+
+
+class Net(nn.Module):
+    """Calls a function, which a test chooses, with what it reaches."""
+
+    k = 2.0
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+
+def net(forward, **members):
+    """A network whose class has `forward` and other members of its own."""
+    torch.manual_seed(0)
+    cls = type("Made", (Net,), {"forward": forward, **members})
+    return cls().eval()
+
+
+def closed_over():
+    table, k = [2.0], 3.0
+
+    def forward(self, x):
+        return self.linear(x) * table[0] * k
+
+    def rebind():
+        nonlocal k
+        k = 7.0
+
+    return forward, table, rebind
+
+
+def default_argument():
+    def forward(self, x, k=[2.0]):  # noqa: B006
+        return self.linear(x) * k[0]
+
+    return forward
+
+
+def with_local_import(self, x):
+    import math
+
+    return self.linear(x) * math.pi
+
+
+def set_global(name, value):
+    return lambda n, patch: patch.setitem(globals(), name, value)
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args) * SCALE
+
+    return wrapper
+
+
+CASES = {
+    "global": (lambda s, x: s.linear(x) * SCALE, set_global("SCALE", 5.0)),
+    "element of a global list": (
+        lambda s, x: s.linear(x) * TABLE[0],
+        lambda n, p: TABLE.__setitem__(0, 6.0),
+    ),
+    "deep in a global list": (
+        lambda s, x: s.linear(x) * TABLE[1]["k"][0],
+        lambda n, p: TABLE[1]["k"].__setitem__(0, 6.0),
+    ),
+    "global object": (
+        lambda s, x: s.linear(x) if FLAGS.on else x,
+        lambda n, p: setattr(FLAGS, "on", False),
+    ),
+    "global tensor": (lambda s, x: s.linear(x) * TENSOR, lambda n, p: TENSOR.mul_(3)),
+    "global tensor's data": (lambda s, x: s.linear(x) * TENSOR, lambda n, p: TENSOR.data.mul_(3)),
+    "global array": (
+        lambda s, x: s.linear(x) * torch.from_numpy(VECTOR),
+        lambda n, p: VECTOR.fill(4.0),
+    ),
+    "global module": (lambda s, x: INNER(x), lambda n, p: INNER.weight.data.mul_(2)),
+    "helper": (lambda s, x: helper(s.linear(x)), set_global("helper", other_helper)),
+    "helper's code": (
+        lambda s, x: helper(s.linear(x)),
+        lambda n, p: p.setattr(helper, "__code__", other_helper.__code__),
+    ),
+    "helper's default": (
+        lambda s, x: helper(s.linear(x)),
+        lambda n, p: p.setattr(helper, "__defaults__", (9.0,)),
+    ),
+    "helper of a helper": (
+        lambda s, x: outer_helper(s.linear(x)),
+        set_global("helper", other_helper),
+    ),
+    "global of a helper": (lambda s, x: outer_helper(s.linear(x)), set_global("SCALE", 8.0)),
+    "cached helper": (
+        lambda s, x: s.linear(x) * cached(2.0),
+        set_global("cached", lambda k: k * 3.0),
+    ),
+    "decorated forward": (decorated(lambda s, x: s.linear(x)), set_global("SCALE", 8.0)),
+    "decorated by torch": (
+        torch.no_grad()(lambda s, x: s.linear(x) * SCALE),
+        set_global("SCALE", 8.0),
+    ),
+    "inner function": (
+        lambda s, x: (lambda y: y * SCALE)(s.linear(x)),
+        set_global("SCALE", 8.0),
+    ),
+    "class attribute": (
+        lambda s, x: s.linear(x) * s.k,
+        lambda n, p: setattr(type(n), "k", 4.0),
+    ),
+    "attribute of a base": (lambda s, x: s.linear(x) * s.k, lambda n, p: p.setattr(Net, "k", 4.0)),
+    "bases": (
+        lambda s, x: s.linear(x) * s.k,
+        lambda n, p: setattr(type(n), "__bases__", (type("B", (Net,), {"k": 11.0}),)),
+    ),
+    "own attribute": (lambda s, x: s.linear(x) * s.k, lambda n, p: setattr(n, "k", 4.0)),
+    "forward": (
+        lambda s, x: s.linear(x),
+        lambda n, p: setattr(type(n), "forward", lambda s, x: x * 2),
+    ),
+    "forward of the object": (
+        lambda s, x: s.linear(x),
+        lambda n, p: setattr(n, "forward", lambda x: x * 2),
+    ),
+    "forward's code": (
+        lambda s, x: s.linear(x),
+        lambda n, p: setattr(type(n).forward, "__code__", (lambda s, x: x * 2).__code__),
+    ),
+    "forward of torch's class": (
+        lambda s, x: s.linear(x),
+        lambda n, p: p.setattr(nn.Linear, "forward", lambda s, x: x * 2),
+    ),
+    "a part of another class": (
+        lambda s, x: s.linear(x),
+        lambda n, p: setattr(n, "linear", nn.Tanh()),
+    ),
+    "torch.nn.functional": (
+        lambda s, x: F.relu(s.linear(x)),
+        lambda n, p: p.setattr(F, "relu", lambda x: x * 2),
+    ),
+    "torch.nn.functional in torch's class": (
+        lambda s, x: s.linear(x),
+        lambda n, p: p.setattr(F, "linear", lambda x, w, b: x * 2),
+    ),
+    "torch": (
+        lambda s, x: torch.tanh(s.linear(x)),
+        lambda n, p: p.setattr(torch, "tanh", lambda x: x * 2),
+    ),
+    "math": (
+        with_local_import,
+        lambda n, p: p.setattr("math.pi", 7.0),
+    ),
+    "builtin": (
+        lambda s, x: s.linear(x) * max(SCALE, 1.0),
+        set_global("max", lambda *a: 9.0),
+    ),
+    "method of a global object": (
+        lambda s, x: SETTINGS.scaled(s.linear(x)),
+        lambda n, p: setattr(SETTINGS, "own", 5.0),
+    ),
+    "class of a global object": (
+        lambda s, x: SETTINGS.scaled(s.linear(x)),
+        lambda n, p: p.setattr(Settings, "scaled", lambda s, x: x - 1),
+    ),
+    "dict of a global object": (
+        lambda s, x: SETTINGS.scaled(s.linear(x)),
+        lambda n, p: setattr(SETTINGS, "__dict__", {"own": 11.0}),
+    ),
+    "property of a global object": (
+        lambda s, x: s.linear(x) * SETTINGS.twice,
+        lambda n, p: p.setattr(Settings, "level", 5.0),
+    ),
+    "by getattr": (
+        lambda s, x: s.linear(x) * getattr(SETTINGS, "own"),  # noqa: B009
+        lambda n, p: setattr(SETTINGS, "own", 5.0),
+    ),
+}
+
+
+def noticed(f, change, arr=ARRAY, **options):
+    """Results follow the loop after the change."""
+
+    def loop():
+        with xpapply.options(engine="loop"):
+            return np.asarray(xpapply.apply_along_axis(f, -1, arr))
+
+    before = loop()
+    for _ in range(3):
+        got = np.asarray(xpapply.apply_along_axis(f, -1, arr))
+        np.testing.assert_allclose(got, before, rtol=1e-4, atol=1e-4)
+    change()
+    want = loop()
+    assert not np.allclose(want, before)
+    for _ in range(2):
+        got = np.asarray(xpapply.apply_along_axis(f, -1, arr))
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+WAYS = {
+    "alone": lambda n: n,
+    "in a container": lambda n: nn.Sequential(n, nn.Identity()).eval(),
+    "method": lambda n: n.forward,
+    "partial": lambda n: functools.partial(n),
+    "in a function": lambda n: lambda v: n(torch.from_numpy(v)).detach().numpy(),
+}
+
+
+@pytest.fixture
+def patch(monkeypatch):
+    for name, value in fresh().items():
+        monkeypatch.setitem(globals(), name, value)
+    monkeypatch.setitem(globals(), "INNER", nn.Linear(4, 4).eval())
+    with monkeypatch.context() as context:
+        yield context
+
+
+@pytest.mark.filterwarnings("ignore::xpapply.errors.FallbackWarning")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CASES)
+def test_what_forward_reaches(name, way, patch):
+    forward, change = CASES[name]
+    if way == "method" and name.startswith("forward"):
+        pytest.skip("the method is another one then")
+    copied = types.FunctionType(
+        forward.__code__, globals(), "forward", forward.__defaults__, forward.__closure__
+    )
+    made = net(forward if name.startswith("decorated") else copied)
+    arr = ARRAY.repeat(40, 0) if way == "in a function" else ARRAY
+    noticed(WAYS[way](made), lambda: change(made, patch), arr)
+
+
+@pytest.mark.parametrize("way", ["alone", "in a function"])
+def test_a_closure(way):
+    for k in range(2):
+        forward, table, rebind = closed_over()
+        made = net(forward)
+        change = (lambda t=table: t.__setitem__(0, 5.0)) if k else rebind
+        noticed(WAYS[way](made), change, ARRAY.repeat(40, 0))
+
+
+def test_a_default_argument():
+    forward = default_argument()
+    noticed(net(forward), lambda: forward.__defaults__[0].__setitem__(0, 5.0))
+    noticed(net(forward), lambda: setattr(forward, "__defaults__", ([9.0],)))
+
+
+def test_a_property():
+    table = [2.0]
+    made = net(lambda s, x: s.linear(x) * s.scale, scale=property(lambda s: table[0]))
+    noticed(made, lambda: table.__setitem__(0, 5.0))
+    noticed(made, lambda: setattr(type(made), "scale", property(lambda s: 9.0)))
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        lambda n: torch.nn.modules.module.register_module_forward_hook(lambda m, i, o: o * 2),
+        lambda n: torch.nn.modules.module.register_module_forward_pre_hook(
+            lambda m, i: (i[0] * 2,)
+        ),
+        lambda n: n.register_forward_hook(lambda m, i, o: o * 2),
+        lambda n: n.register_forward_pre_hook(lambda m, i: (i[0] * 2,)),
+        lambda n: n.linear.register_forward_hook(lambda m, i, o: o * 2),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::xpapply.errors.FallbackWarning")
+@pytest.mark.parametrize("way", ["alone", "in a function"])
+def test_hooks_that_come_after_the_first_call(hook, way):
+    made, handles = net(lambda s, x: torch.tanh(s.linear(x))), []
+    arr = ARRAY.repeat(40, 0) if way == "in a function" else ARRAY
+    try:
+        noticed(WAYS[way](made), lambda: handles.append(hook(made)), arr)
+    finally:
+        for handle in handles:
+            handle.remove()
+    noticed(made, lambda: made.linear.weight.data.mul_(2))  # and when it is gone
+
+
+# --- large weights --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_large_weights_changed_behind_torch(transposed):
+    """Above 1 MiB: what changes everywhere is seen at once."""
+    made = nn.Linear(600, 500).eval()
+    if transposed:
+        made.weight = nn.Parameter(torch.randn(600, 500).t())
+    assert made.weight.nbytes > 1 << 20
+    arr = np.random.default_rng(0).standard_normal((5, 600)).astype("f")
+    noticed(made, lambda: made.weight.data.mul_(2), arr)
+    noticed(made, lambda: np.negative(view := made.weight.detach().numpy(), out=view), arr)
+
+
+def test_one_number_of_large_weights():
+    """Its block has its turn."""
+    made = nn.Linear(600, 500).eval()
+    arr = np.random.default_rng(0).standard_normal((3, 600)).astype("f")
+    before = xpapply.apply_along_axis(made, -1, arr)
+    made.weight.data[301, 77] += 100.0
+    blocks = made.weight.nbytes // 8192 + 2
+    changed = [
+        not np.allclose(xpapply.apply_along_axis(made, -1, arr), before) for _ in range(blocks)
+    ]
+    assert changed[-1]
+
+
+# --- nothing is kept alive ------------------------------------------------------------------------
+
+HEAD = """
+import torch
+K = 2.0
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.k = torch.nn.Linear(4, 4), 2.0
+    def forward(self, x):
+        return torch.tanh(self.linear(x)) * K
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block, self.me = Block(), [self]
+    def forward(self, x):
+        return self.block(x)
+marked = Net().eval()
+"""
+
+USES = {
+    "alone": "f = marked",
+    "method": "f = marked.forward",
+    "in a function": "def f(v): return marked(torch.from_numpy(v)).detach().numpy()",
+    "hook": "f = marked\nmarked.register_forward_hook(lambda m, i, o: o * marked.me[0].block.k)",
+}
+
+
+@pytest.mark.filterwarnings("ignore::xpapply.errors.FallbackWarning")
+@pytest.mark.parametrize("use", USES)
+def test_networks_of_exec_are_freed(use):
+    namespace = {"__name__": "generated"}
+    exec(HEAD + USES[use], namespace)
+    gone = weakref.ref(namespace["marked"])
+    for _ in range(3):
+        xpapply.apply_along_axis(namespace["f"], -1, ARRAY.repeat(40, 0))
+    del namespace
+    gc.collect()
+    assert gone() is None
