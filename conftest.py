@@ -61,6 +61,8 @@ def _patience(monkeypatch):
 
     monkeypatch.setattr(traced, "_AT_LEAST", 60.0)
     monkeypatch.setattr(planner, "_SLOWER", 1e9)
+    monkeypatch.setattr(traced, "_PER_RUN", 0.0)
+    monkeypatch.setattr(traced, "SECONDS_PER_CALL", 0.0)
 
 
 @pytest.fixture(scope="session")

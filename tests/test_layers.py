@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
-    **dict.fromkeys(("errors", "config", "namespace", "guards", "reach"), 0),
+    **dict.fromkeys(("streams", "errors", "config", "namespace", "guards", "reach"), 0),
     **dict.fromkeys(("ir", "known", "masked", "memory", "threads"), 1),
     **dict.fromkeys(("error_state", "warning_filters"), 1),
     **dict.fromkeys(("codegen", "program", "repeated", "blocks", "extensions"), 2),

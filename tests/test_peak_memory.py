@@ -10,7 +10,6 @@ import resource
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +21,10 @@ SETUP = """
 import math
 import numpy as np
 import xpapply
-from xpapply import planner
+from xpapply import planner, traced
 
-planner._SLOWER = 1e9  # what is measured is no matter of time
+# what is measured is no matter of time
+planner._SLOWER, traced._AT_LEAST = 1e9, 60.0
 
 def memory(what):
     for line in open("/proc/self/status"):
@@ -270,7 +270,6 @@ def test_extra_memory(name):
     setup = f"MEASURE = {MEASURE!r}\n{SETUP}\n{textwrap.dedent(WORKLOADS[name])}"
     found = subprocess.run(
         [sys.executable, "-c", f"{setup}\nexec(MEASURE)"],
-        cwd=Path(__file__).parents[1],
         capture_output=True,
         text=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30)),

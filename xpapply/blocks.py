@@ -79,6 +79,8 @@ def boxes(shape: Sequence[int], at: int, rows: int) -> Iterator[tuple[Any, ...]]
     [(slice(0, 2, None), slice(None, None, None)), (slice(2, 3, None), slice(None, None, None))]
     """
     dims = [1 if a == at else n for a, n in enumerate(shape)]
+    if 0 in dims:
+        return
     # the fastest dims that fit whole, then a piece of the next, single steps of the slower ones
     cut, inner = len(dims), 1
     while cut > 0 and inner * dims[cut - 1] <= rows:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
+from weakref import WeakSet
 
 from . import engines, namespace
 from .ir.graph import Graph, ShapeDtype
@@ -65,11 +66,22 @@ class Plan:
     _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
     _of: Any = field(default=None, repr=False)
     """The function, for `_call` to find it alive."""
+    _plans: WeakSet[Plan] | None = field(default=None, repr=False)
+    """The plans that are told when what they run is given up."""
+
+    def __post_init__(self) -> None:
+        if self._plans is not None:
+            self._plans.add(self)
 
     @property
     def vectorized(self) -> bool:
         """False only for the loop."""
         return self.engine != "loop"
+
+    def give_up(self, why: str) -> None:
+        """From now on the loop runs, for this reason."""
+        self.engine, self.kernels, self.reasons = "loop", (), (why,)
+        self.limits = self.floor = self.expected = None
 
     @property
     def slices(self) -> int | None:
@@ -108,7 +120,7 @@ class Plan:
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
             raise TypeError(f"the plan of {self.name} has no graph to pickle: {self.reasons}")
-        return self.__dict__ | {"_call": None, "_of": None}
+        return self.__dict__ | {"_call": None, "_of": None, "_plans": None}
 
     def cost(self) -> tuple[int, int] | None:
         """Fewest bytes to move and floating-point operations, for the whole array."""

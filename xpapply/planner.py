@@ -130,16 +130,22 @@ def _plan(
     own_ways = getattr(frontend, "VECTORIZED", ())
     engines.check_name(forced, own_ways)
 
-    def in_loop(*reasons: str) -> tuple[Plan, None]:
+    def in_loop(*reasons: str, **seen: Any) -> tuple[Plan, None]:
         call = f if frontend is None else frontend.slice_function(f)
         run = lambda x, a: loop.apply(call, a, x, args, kwargs)  # noqa: E731
-        return Plan(engine="loop", reasons=reasons, _call=run, **common), None
+        return Plan(engine="loop", reasons=reasons, _call=run, **seen, **common), None
 
     if forced == "loop":
         return in_loop("the loop was asked for")
     if frontend is None:
+        if 0 in shape[:axis] + shape[axis + 1 :]:
+            raise ValueError(loop.EMPTY)
         traced = trace(f, axis, arr, args, kwargs)
         if isinstance(traced, Traced):
+            why = _why_loop(traced, _slices(axis, arr), arguments(args, kwargs) is not None)
+            if why:
+                known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
+                return in_loop(why, result=known_result, graph=traced.graph)
             alive = _alive(f)
             run = lambda x, a: in_blocks(traced, alive(), a, x, args, kwargs)  # noqa: E731
             known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
@@ -150,7 +156,7 @@ def _plan(
             if traced.fused_on(arr):
                 assert traced.graph is not None
                 engine = engines.choose(engines.Bound(traced.graph), arr, refused)
-            return Plan(
+            p = Plan(
                 engine=library if engine is None else engine.name,
                 kernels=traced.kernels if engine is None else engine.kernels,
                 reasons=tuple(refused),
@@ -158,8 +164,10 @@ def _plan(
                 graph=traced.graph,
                 limits=None if engine is None else engines.limits(engine.name, arr),
                 _call=run,
+                _plans=traced.plans,
                 **common,
-            ), None if args or kwargs else _still(traced, f, axis, arr)
+            )
+            return p, None if args or kwargs else _still(traced, f, axis, arr)
         if forced:
             raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {traced}")
         try:
@@ -257,12 +265,13 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any) -> Callable[[], bool] | 
     key = _trace_key(method, axis, arr, (), {})
     if key is None or traced.given_up:
         return None
-
+    slices = _slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
 
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.given_up
         same = same and len(traced.tree.singly) == singly
+        same = same and not _why_loop(traced, slices, True)
         return same and traced.unchanged(known.function())
 
     return unchanged
@@ -405,8 +414,30 @@ def _no_slices_to_trace(arr: Any) -> str | None:
     return _awkward(arr)
 
 
+def _why_loop(found: Traced | str, slices: int, kept: bool) -> str | None:
+    """Why the loop runs a function that was traced, or could not be; None: it runs in blocks.
+
+    `kept`: whether the trace is remembered, so that later calls need not plan.
+    """
+    if isinstance(found, str):
+        return found
+    if found.refused:
+        return found.refused
+    if config.current().engine or found.library != "numpy":
+        return None
+    if slices <= _FEW:
+        return f"up to {_FEW} slices take less time in the loop"
+    seconds = slices * found.seconds
+    if seconds < (found.overhead if kept else max(found.overhead, _PLANNING)):
+        return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
+    return None
+
+
 def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """All slices at once; by the loop if that raises, for it to raise what `f` would."""
+    if traced.refused:  # since the plan was made
+        announce_loop(f, axis, arr, traced.refused)
+        return loop.apply(f, axis, arr, args, kwargs)
     error, result = _tried(traced, f, axis, arr, args, kwargs)
     # here no exception is handled, which would become the context of what f raises
     if isinstance(error, Users):
@@ -414,20 +445,19 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
         raise error.raised
     if error is None:
         return result
-    first = getattr(error, "first", None)
-    call = f if first is None else _Continued(f, first[0])
-    result = loop.apply(call, axis, arr, args, kwargs)
-    why = (
-        str(error)
-        if isinstance(error, TraceError)
-        else f"for all slices at once it raises {type(error).__name__}: {error}"
-    )
+    own = isinstance(error, TraceError)
+    why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
     # more slices leave more time to look for paths
     traced.given_up += isinstance(error, TooManyPaths)
     traced.why = why
     if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
-        _refused(f, axis, arr, args, kwargs, why)
-    announce_loop(f, axis, arr, why)
+        _refused(traced, f, axis, arr, args, kwargs, why)
+    if own and config.current().fallback == "raise":
+        announce_loop(f, axis, arr, why)
+    first = getattr(error, "first", None)
+    call = f if first is None else _Continued(f, first[0])
+    result = loop.apply(call, axis, arr, args, kwargs)
+    announce_loop(f, axis, arr, why)  # not where f raises
     return result
 
 
@@ -448,12 +478,17 @@ def _tried(
         traced.slow = traced.slow + 1 if slow else 0
         if traced.slow > 1:
             why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
-            _refused(f, axis, arr, args, kwargs, why)
+            _refused(traced, f, axis, arr, args, kwargs, why)
     return None, result
 
 
-def _refused(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str) -> None:
-    """Remember that `f` runs in the loop."""
+def _refused(
+    traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str
+) -> None:
+    """Remember that `f` runs in the loop, and have its plans say so."""
+    traced.refused = why
+    for p in traced.plans:
+        p.give_up(why)
     known, method = memory(f)
     key = _trace_key(method, axis, arr, args, kwargs)
     if key is not None:
@@ -467,49 +502,51 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
     """
     slices = arr.size // (arr.shape[axis] or 1)
     options = config.current()
-    if slices <= _FEW and not options.engine:
+    strict = options.fallback == "raise"
+    if slices <= _FEW and not options.engine and not strict:
         return loop.apply(f, axis, arr, args, kwargs)
     if options.engine:
         planned = _plan(f, axis, arr, args, kwargs)[0]
         if type(arr) is not np.memmap or not planned.vectorized:
             return planned(arr, axis)
         return _as_first(f(_first_slice(axis, arr), *args, **kwargs), planned(_plain(arr), axis))
-    if options.fallback == "raise" and slices >= _WORTH_A_WARNING:
-        trace(f, axis, arr, args, kwargs)  # before the first call of f
-    if _no_slices_to_trace(arr):
-        _announce_python(f, axis, arr, args, kwargs)
-        return loop.apply(f, axis, arr, args, kwargs)
+    why = _no_slices_to_trace(arr)
     known, method = memory(f)
-    key = _trace_key(method, axis, arr, args, kwargs)
+    key = None if why else _trace_key(method, axis, arr, args, kwargs)
     found: Traced | str | None = None if key is None else known.traced.get(key)
-    if isinstance(found, str):
-        _announce_python(f, axis, arr, args, kwargs)
-        return loop.apply(f, axis, arr, args, kwargs)
-    if found is not None and found.unchanged(f):
-        if slices * found.seconds < found.overhead:
-            return loop.apply(f, axis, arr, args, kwargs)
-        if type(arr) is not np.memmap:
-            return in_blocks(found, f, axis, arr, args, kwargs)
-        result = in_blocks(found, f, axis, _plain(arr), args, kwargs)
-        return _as_first(f(_first_slice(axis, arr), *args, **kwargs), result)
-    why = error_state.why_per_slice()
+    first: tuple[Any, float] | None = None
+    if isinstance(found, Traced) and not found.unchanged(f):
+        found = None
+    if found is None:
+        why = why or error_state.why_per_slice()
     if why:
         announce_loop(f, axis, arr, why)
         return loop.apply(f, axis, arr, args, kwargs)
-    slice0 = _first_slice(axis, arr)
-    started = time.perf_counter()
-    try:
-        result = f(slice0, *args, **kwargs)
-    except Exception as error:
-        loop.note(error, (0,) * (arr.ndim - 1), axis)
-        raise
-    seconds = time.perf_counter() - started
-    if slices * seconds > _PLANNING:
-        made = trace(f, axis, arr, args, kwargs, (_plain(result), seconds))
-        if isinstance(made, Traced):
-            return _as_first(result, in_blocks(made, f, axis, _plain(arr), args, kwargs))
-        _announce_python(f, axis, arr, args, kwargs)
-    return loop.apply(_Continued(f, result), axis, arr, args, kwargs)
+    if found is None and strict:
+        found = trace(f, axis, arr, args, kwargs)  # before the first call of f
+    elif found is None:
+        slice0 = _first_slice(axis, arr)
+        started = time.perf_counter()
+        try:
+            result = f(slice0, *args, **kwargs)
+        except Exception as error:
+            loop.note(error, (0,) * (arr.ndim - 1), axis)
+            raise
+        first = result, time.perf_counter() - started
+        if slices * first[1] <= _PLANNING:
+            return loop.apply(_Continued(f, result), axis, arr, args, kwargs)
+        found = trace(f, axis, arr, args, kwargs, (_plain(result), first[1]))
+    why = _why_loop(found, slices, key is not None)
+    if why is None:
+        assert isinstance(found, Traced)
+        result = in_blocks(found, f, axis, _plain(arr), args, kwargs)
+        if type(arr) is not np.memmap:
+            return result
+        return _as_first(first[0] if first else f(_first_slice(axis, arr), *args, **kwargs), result)
+    if isinstance(found, str):
+        announce_loop(f, axis, arr, why)
+    call = f if first is None else _Continued(f, first[0])
+    return loop.apply(call, axis, arr, args, kwargs)
 
 
 def _first_slice(axis: int, arr: Any) -> Any:
@@ -558,11 +595,6 @@ def function_graph(f: Any, aval: ShapeDtype) -> Graph:
     return to_graph(path, aval)
 
 
-def _announce_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
-    why = trace(f, axis, arr, args, kwargs)
-    announce_loop(f, axis, arr, why if isinstance(why, str) else "")
-
-
 def _models(model: Any, shape: tuple[int, ...], dtype: Any) -> tuple[Known, Callable[..., Any]]:
     """A network inside a Python function: its own plan for all slices."""
     frontend = frontends.find(model)
@@ -597,7 +629,7 @@ def _announce(f: Any, name: str, slices: int, why: str) -> None:
     how = config.current().fallback
     if how == "silent" or config.current().engine == "loop":
         return
-    plain = frontends.find(f) is None
+    plain = frontends.find(f) is None and how != "raise"
     if slices < (_WORTH_A_WARNING if plain else 2):
         return
     message = (

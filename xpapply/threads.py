@@ -14,7 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
+
+from .errors import TraceError
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -33,6 +36,31 @@ def pool(threads: int) -> ThreadPoolExecutor:
             found = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
             _pools[threads] = found
         return found
+
+
+_stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=None)
+
+
+class Stopped(TraceError):
+    """What a thread computes is not wanted any more."""
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """Work that is handed to threads in here, with its context, ends soon after the event."""
+    event = threading.Event()
+    token = _stop.set(event)
+    try:
+        yield event
+    finally:
+        _stop.reset(token)
+
+
+def check() -> None:
+    """Between two calls: go on, or raise `Stopped`."""
+    event = _stop.get()
+    if event is not None and event.is_set():
+        raise Stopped
 
 
 def _in_child() -> None:

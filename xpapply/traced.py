@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextvars
 import math
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from typing import Any
 
 import numpy as np
@@ -123,6 +125,10 @@ class Traced:
         """Calls that found too many paths ..."""
         self.why = ""
         """... and what the last of them said."""
+        self.refused = ""
+        """Why it runs in the loop from now on."""
+        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
+        """The plans that run it, which shall say so."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
 
@@ -447,13 +453,17 @@ def _in_threads(
     """Run pieces in threads, each with NumPy's error state and the options of the caller."""
     waiting: list[Any] = []
     submit: Any = threads.pool(count).submit
-    try:
-        for piece in pieces:
-            waiting.append(submit(contextvars.copy_context().run, work, *piece))
-            if len(waiting) > 2 * count:  # blocks are made as they are needed
-                waiting.pop(0).result()
-    finally:
-        for future in waiting:
-            future.exception()
-    for future in waiting:
-        future.result()
+    with threads.stoppable() as stop:
+        try:
+            for piece in pieces:
+                waiting.append(submit(contextvars.copy_context().run, work, *piece))
+                if len(waiting) > 2 * count:  # blocks are made as they are needed
+                    waiting.pop(0).result()
+            for future in waiting:
+                future.result()
+        except BaseException as error:
+            stop.set()
+            begun = [future for future in waiting if not future.cancel()]
+            if isinstance(error, Exception):  # who interrupts does not wait
+                wait(begun)
+            raise

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import error_state
+from . import error_state, threads
 from .errors import TraceError
 from .known import Rows, one_by_one
 from .known.instances import Instances
@@ -177,6 +177,7 @@ class Walk:
             for number, call in enumerate(at.calls, at.first):
                 if number in at.needless:
                     continue
+                threads.check()
                 try:
                     values[number] = self._invoke(at, number, call, values)
                 except TraceError:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import threads
 from . import NoRule, OneByOne, Rows
 from .rules import Rule, aligned, batch_size, elementwise, leaves, mapped, results, shifted
 
@@ -55,6 +56,7 @@ def by_rows(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     no_output(kwargs)
     found = []
     for b in range(batch_size((args, kwargs))):
+        threads.check()
         one = functools.partial(mapped, functools.partial(_slice, b))
         found.append(call(*one(args), **one(kwargs)))
     return _stack(xp, found)

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import threads
 from . import Known, NoRule, OneByOne, Rows
 from .rules import _ndim, batch_size, bound, elementwise, leaves, mapped, shifted, signature, table
 
@@ -122,8 +123,11 @@ def by_rows(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         checked(args, bound(call, args, kwargs))
     except (NoRule, TypeError, ValueError):
         checked(args, kwargs)
-    every = range(batch_size((args, kwargs)))
-    return combined([call_on(call, args, kwargs, b) for b in every], _one_by_one)
+    found = []
+    for b in range(batch_size((args, kwargs))):
+        threads.check()
+        found.append(call_on(call, args, kwargs, b))
+    return combined(found, _one_by_one)
 
 
 def split(

@@ -287,8 +287,13 @@ def lower_slices(graph: SliceGraph, layout: Layout, like: Any) -> Any:
 def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
     """Run `work` in `count` threads, which draw from the same pieces."""
     shared, pool = _Shared(pieces), threads.pool(count)
-    for future in [pool.submit(work, iter(shared)) for _ in range(count)]:
-        future.result()
+    futures = [pool.submit(work, iter(shared)) for _ in range(count)]
+    try:
+        for future in futures:
+            future.result()
+    except BaseException:  # the other threads end with the block that they are at
+        shared.stop()
+        raise
 
 
 class _Shared:
@@ -300,6 +305,11 @@ class _Shared:
 
     def __iter__(self) -> Iterator[Any]:
         return self
+
+    def stop(self) -> None:
+        """There is no more to draw."""
+        with self._lock:
+            self._pieces = iter(())
 
     def __next__(self) -> Any:
         with self._lock:

@@ -1,0 +1,381 @@
+"""When the loop runs what could run at once: few slices, fast functions, ways that are given up.
+
+conftest switches these limits off for all other tests. Here they are set to what makes each
+decide, so that no test depends on the time that anything takes.
+"""
+
+import itertools
+import types
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply import config, planner, traced
+
+RNG = np.random.default_rng(0)
+ARR = RNG.random((200, 6))
+
+
+class Counted:
+    """A function, and how often `apply_along_axis` calls it for a real slice."""
+
+    def __init__(self, f):
+        self.f, self.calls = f, 0
+        loop = np.apply_along_axis
+
+        def counting(g, axis, arr, *args, **kwargs):
+            self.calls += arr.size // arr.shape[axis]
+            return loop(g, axis, arr, *args, **kwargs)
+
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(np, "apply_along_axis", counting)
+
+
+@pytest.fixture
+def counted():
+    """How many slices NumPy's own loop has run."""
+    found = Counted(None)
+    yield found
+    found.patch.undo()
+
+
+NUMBERS = itertools.count()
+
+
+def spread(v, _=None):
+    return (v - v.mean()).max()
+
+
+def fresh(f=spread):
+    """A function that does the same as `f`, of which nothing is known."""
+    return types.FunctionType(f.__code__, globals(), argdefs=(next(NUMBERS),))
+
+
+def clock(monkeypatch, step):
+    """A clock for the planner that goes on by `step` seconds each time it is looked at."""
+    ticks = iter(range(10**9))
+    fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
+    monkeypatch.setattr(planner, "time", fake)
+
+
+def slow_from_now_on(monkeypatch):
+    monkeypatch.setattr(planner, "_SLOWER", 0.0)
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+
+
+# --- few slices, fast functions ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(("slices", "engine"), [(2, "loop"), (16, "loop"), (17, "numpy")])
+def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    f, arr = fresh(), ARR[:slices]
+    plan = xpapply.explain(f, -1, arr)
+    assert plan.engine == engine
+    assert plan.vectorized == (engine != "loop")
+    assert plan.out_shape == (slices,)
+    if engine == "loop":
+        assert "up to 16 slices" in str(plan)
+    xpapply.apply_along_axis(f, -1, arr)
+    assert counted.calls == (slices if engine == "loop" else 0)
+
+
+def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
+    f = fresh()
+    xpapply.explain(f, -1, ARR)
+    monkeypatch.setattr(traced, "_PER_RUN", 1e9)
+    plan = xpapply.explain(f, -1, ARR)
+    assert plan.engine == "loop"
+    assert "200 slices take less time in the loop" in plan.reasons[0]
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert counted.calls == 200
+    monkeypatch.setattr(traced, "_PER_RUN", 0.0)
+    assert xpapply.explain(f, -1, ARR).engine == "numpy"
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert counted.calls == 200
+
+
+@pytest.mark.parametrize(("seconds", "looped"), [(0.9e-5, 200), (1.1e-5, 0)])
+def test_a_plan_is_made_from_2_ms_in_the_loop_on(monkeypatch, counted, seconds, looped):
+    clock(monkeypatch, seconds)
+    xpapply.apply_along_axis(fresh(), -1, ARR)
+    assert counted.calls == looped
+
+
+def test_overhead_grows_with_the_calls(monkeypatch):
+    monkeypatch.setattr(traced, "SECONDS_PER_CALL", 1.0)
+    monkeypatch.setattr(traced, "_PER_RUN", 0.5)
+    f = fresh()
+    xpapply.explain(f, -1, ARR)
+    (found,) = planner.memory(f)[0].traced.values()
+    assert found.overhead == 0.5 + 3
+
+
+def test_explain_and_apply_decide_the_same_for_arguments_that_are_not_remembered(
+    monkeypatch, counted
+):
+    unhashable = {"weights": np.ones(6)}  # a dict is no key of the memory
+    f = lambda v, how: (v * how["weights"]).sum()  # noqa: E731
+    for limit in (1e9, 0.0):
+        counted.calls = 0
+        monkeypatch.setattr(planner, "_PLANNING", limit)
+        plan = xpapply.explain(f, -1, ARR, unhashable)
+        xpapply.apply_along_axis(f, -1, ARR, unhashable)
+        assert plan.engine == ("loop" if limit else "numpy")
+        assert counted.calls == (200 if limit else 0)
+
+
+def test_a_forced_engine_has_no_limits(counted):
+    with xpapply.options(engine="numpy"):
+        assert xpapply.explain(spread, -1, ARR[:2]).engine == "numpy"
+        xpapply.apply_along_axis(spread, -1, ARR[:2])
+    assert counted.calls == 0
+
+
+def test_no_slices():
+    for f in (spread, xpapply.MLP([np.ones((2, 6))])):
+        for call in (xpapply.explain, xpapply.apply_along_axis):
+            with pytest.raises(ValueError, match="iteration dimensions are 0"):
+                call(f, -1, np.zeros((0, 6)))
+        plan = xpapply.compile(f, (6,), "float64")
+        for engine in ("", "numpy", "array_api"):
+            with xpapply.options(engine=engine):
+                for shape in ((0, 6), (3, 0, 6)):
+                    out = plan(np.zeros(shape))
+                    assert out.shape == (*shape[:-1], *plan.result.shape)
+                    assert out.dtype == plan.result.dtype
+
+
+# --- ways that are given up -------------------------------------------------------------
+
+
+def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted):
+    f = fresh()
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    plan = xpapply.explain(f, -1, ARR)
+    want = xpapply.apply_along_axis(f, -1, ARR)
+    monkeypatch.setattr(planner, "_SLOWER", 0.0)
+    xpapply.apply_along_axis(f, -1, ARR)
+    monkeypatch.setattr(planner, "_SLOWER", 1e9)
+    xpapply.apply_along_axis(f, -1, ARR)  # one that is not slow in between
+    monkeypatch.setattr(planner, "_SLOWER", 0.0)
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert plan.engine == "numpy"
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert plan.engine == xpapply.explain(f, -1, ARR).engine == "loop"
+    assert not plan.vectorized
+    assert counted.calls == 0
+    for p in (plan, xpapply.explain(f, -1, ARR)):
+        assert p.reasons == ("all at once it takes longer than the loop (its slices go 1 ways)",)
+        assert "one call per slice" in str(p)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(f, -1, ARR), want)
+    np.testing.assert_array_equal(plan(ARR), want)
+    assert counted.calls == 400
+
+
+def test_runs_that_find_paths_are_not_called_slow(monkeypatch):
+    def f(v):
+        return v.sum() if v[0] > 0.5 else -v.max()
+
+    slow_from_now_on(monkeypatch)
+    arr = ARR.copy()
+    arr[:, 0] = 1
+    xpapply.apply_along_axis(f, -1, arr)
+    (found,) = planner.memory(f)[0].traced.values()
+    assert found.slow == 1
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert found.slow == 1
+    assert not found.refused
+
+
+def many_ways(v, _=None):
+    total = 0.0
+    for x in v:
+        if x > 0.5:
+            total += x
+    return total
+
+
+@pytest.fixture
+def few_paths(monkeypatch):
+    from xpapply import paths
+
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(traced, "MOST_PATHS", 5)
+    monkeypatch.setattr(paths, "MOST_PATHS", 5)
+
+
+def test_too_many_paths_are_tried_three_times(few_paths, counted):
+    f = fresh(many_ways)
+    plan = xpapply.explain(f, -1, ARR)
+    with xpapply.options(fallback="silent"):
+        for k in range(1, 6):
+            assert plan.engine == ("numpy" if k < 5 else "loop")
+            got = xpapply.apply_along_axis(f, -1, ARR)
+            assert counted.calls == 200 * k
+            if k < 4:
+                assert "the last call ran in the loop" in xpapply.explain(f, -1, ARR).reasons[0]
+    np.testing.assert_allclose(got, [many_ways(v) for v in ARR])
+    assert "too many ways" in plan.reasons[0]
+    assert xpapply.explain(f, -1, ARR).reasons == plan.reasons
+
+
+def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(traced, "_AT_LEAST", -1.0)
+    monkeypatch.setattr(traced, "_PATIENCE", 0.0)
+    f = fresh(many_ways)
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, -1, ARR)
+        assert counted.calls == 200
+        monkeypatch.setattr(traced, "_PATIENCE", 1e9)  # times what the loop takes
+        xpapply.apply_along_axis(f, -1, ARR)
+    assert counted.calls == 200
+
+
+def test_calls_that_raise_for_a_block_are_not_tried_again(monkeypatch, counted):
+    def f(v):
+        return np.linalg.cholesky(np.outer(v, v) + v[0] * np.eye(6))[0, 0]
+
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    arr = ARR + 0.1
+    plan = xpapply.explain(f, -1, arr)
+    arr[100] = -1
+    with pytest.raises(np.linalg.LinAlgError):
+        xpapply.apply_along_axis(f, -1, arr)
+    assert plan.engine == "loop"
+    assert "raises LinAlgError" in plan.reasons[0]
+
+
+# --- fallback="raise": before the work ----------------------------------------------------
+
+
+def untraceable(v):
+    return float(np.frompyfunc(str, 1, 1)(v)[0])
+
+
+@pytest.mark.parametrize("slices", [2, 20, 2000])
+def test_raise_where_only_the_loop_is_left(counted, slices):
+    with (
+        xpapply.options(fallback="raise"),
+        pytest.raises(xpapply.UnsupportedError, match="slice by slice"),
+    ):
+        xpapply.apply_along_axis(untraceable, -1, RNG.random((slices, 6)))
+    assert counted.calls == 0
+    with xpapply.options(fallback="raise"):
+        xpapply.apply_along_axis(untraceable, -1, ARR[0])  # one slice is one call anyway
+
+
+def test_raise_after_the_function_was_given_up(monkeypatch, few_paths, counted):
+    for f, why in ((fresh(), "takes longer"), (fresh(many_ways), "too many ways")):
+        with xpapply.options(fallback="silent"), monkeypatch.context() as patch:
+            slow_from_now_on(patch)
+            plan = xpapply.explain(f, -1, ARR)
+            for _ in range(5):
+                xpapply.apply_along_axis(f, -1, ARR)
+        before = counted.calls
+        for call in (lambda f=f: xpapply.apply_along_axis(f, -1, ARR), lambda p=plan: p(ARR)):
+            with (
+                xpapply.options(fallback="raise"),
+                pytest.raises(xpapply.UnsupportedError, match=why),
+            ):
+                call()
+        assert counted.calls == before
+
+
+def test_raise_before_the_loop_takes_over(few_paths, counted):
+    f = fresh(many_ways)
+    with (
+        xpapply.options(fallback="raise"),
+        pytest.raises(xpapply.UnsupportedError, match="too many ways"),
+    ):
+        xpapply.apply_along_axis(f, -1, ARR)
+    assert counted.calls == 0
+
+
+def test_raise_keeps_what_f_raises(few_paths):
+    def f(v):
+        return np.linalg.inv(v.reshape(2, 3)[:, :2])
+
+    arr = ARR.copy()
+    arr[150] = 0
+    with xpapply.options(fallback="raise"), pytest.raises(np.linalg.LinAlgError):
+        xpapply.apply_along_axis(f, -1, arr)
+
+
+# --- threads ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def in_threads(monkeypatch):
+    """Every block in a worker thread, but the first."""
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(traced, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(traced, "_LONG_CALL", 0)
+    with xpapply.options(threads=2, block_bytes=1000):
+        yield
+
+
+def test_worker_threads_have_the_context_of_the_caller(monkeypatch, in_threads):
+    import threading
+
+    seen = []
+    call = traced.Walk.__call__
+
+    def noted(self, rows, out, start):
+        here = threading.current_thread() is threading.main_thread()
+        seen.append((here, np.geterr()["under"], config.current().precision))
+        return call(self, rows, out, start)
+
+    monkeypatch.setattr(traced.Walk, "__call__", noted)
+    with np.errstate(under="raise"), xpapply.options(precision="medium"):
+        xpapply.apply_along_axis(fresh(), -1, ARR)
+    assert {here for here, *_ in seen} == {True, False}
+    assert {what for _, *what in map(tuple, seen) for what in [tuple(what)]} == {
+        ("raise", "medium")
+    }
+
+
+def test_errors_in_worker_threads_are_those_of_the_caller(in_threads):
+    arr = ARR.copy()
+    arr[-1] = -1
+    with np.errstate(invalid="raise"), pytest.raises(FloatingPointError):
+        xpapply.apply_along_axis(lambda v: np.sqrt(v).sum(), -1, arr)
+    with np.errstate(invalid="ignore"):
+        got = xpapply.apply_along_axis(lambda v: np.sqrt(v).sum(), -1, arr)
+    assert np.isnan(got[-1])
+
+
+def test_other_blocks_end_when_one_raises(monkeypatch, in_threads):
+    ran = []
+    call = traced.Walk.__call__
+
+    def fails(self, rows, out, start):
+        ran.append(start)
+        if len(ran) == 2:
+            raise RuntimeError("of one block")
+        return call(self, rows, out, start)
+
+    monkeypatch.setattr(traced.Walk, "__call__", fails)
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(fresh(), -1, RNG.random((3000, 6)))
+    assert len(ran) < 30
+
+
+# --- memory that two values share -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("swap", [False, True])
+def test_where_into_the_memory_of_an_operand(swap):
+    """The buffer of a value that is read for the last time takes the result."""
+
+    def f(v):
+        h = v * 2 - 1
+        if swap:
+            return np.where(h > 0, 0.25, np.exp(h))
+        return np.where(h > 0, np.exp(h), 0.25)
+
+    plan = xpapply.compile(f, (6,), "float64")
+    with xpapply.options(engine="numpy"):
+        np.testing.assert_allclose(plan(ARR), np.apply_along_axis(f, -1, ARR), rtol=1e-14)

@@ -1,0 +1,86 @@
+"""Ctrl-C: KeyboardInterrupt is there within a second, whatever runs."""
+
+import subprocess
+import sys
+
+import pytest
+
+SETUP = """
+import signal, sys, time
+import numpy as np
+import xpapply
+from xpapply import planner, traced
+
+planner._SLOWER = 1e9
+traced._AT_LEAST = 60
+arr = np.random.default_rng(0).random((200_000, 60))
+raised = []
+
+def interrupt(signum, frame):
+    raised.append(time.perf_counter())
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt)
+"""
+
+CALLS = {
+    "calls slice by slice, in threads": """
+import scipy.stats
+def f(v):
+    return scipy.stats.theilslopes(v)[0]
+call = lambda: xpapply.apply_along_axis(f, -1, arr[:, :8])
+""",
+    "calls slice by slice": """
+import scipy.stats
+def f(v):
+    return scipy.stats.theilslopes(v)[0]
+def call():
+    with xpapply.options(threads=1):
+        xpapply.apply_along_axis(f, -1, arr)
+""",
+    "blocks": """
+def f(v):
+    for k in range(40):
+        v = np.sort(np.sin(v))
+    return v[0]
+call = lambda: xpapply.apply_along_axis(f, -1, arr)
+""",
+    "a network": """
+net = xpapply.MLP([np.ones((2000, 60)), np.ones((2000, 2000)), np.ones((1, 2000))])
+call = lambda: xpapply.apply_along_axis(net, -1, arr)
+""",
+    "the loop": """
+def f(v):
+    return len(str(v))
+call = lambda: xpapply.apply_along_axis(f, -1, arr)
+""",
+}
+
+RUN = """
+import os, threading
+threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    with xpapply.options(threads=2, fallback="silent"):
+        started = time.perf_counter()
+        call()
+    print("done")
+except KeyboardInterrupt:
+    print(time.perf_counter() - started - 1.5)
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="other signals")
+@pytest.mark.parametrize("name", CALLS)
+def test_interrupt(name):
+    if "scipy" in CALLS[name]:
+        pytest.importorskip("scipy")
+    ran = subprocess.run(
+        [sys.executable, "-c", SETUP + CALLS[name] + RUN],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout != "done\n", "too fast to be interrupted"
+    assert float(ran.stdout) < 1
