@@ -366,23 +366,33 @@ LOOSE = {"scipy.stats.linregress": 8}
 """Functions whose results differ by more than a few ulp, by a multiple of the usual tolerance."""
 
 
-def check(name, args, kw, kind, n, m):
-    row = ROW[name]
+def function(name):
+    """The function of a row; None: this SciPy does not have it."""
     package, _, attribute = name.removeprefix("scipy.").rpartition(".")
-    call = getattr(MODULES[package], attribute, None)
+    return getattr(MODULES[package], attribute, None)
+
+
+def filled_in(args, kw, x, y, of):
+    """The arguments of an example for the slices `x` and `y`."""
+
+    def one(v):
+        if isinstance(v, str) and v in (X, Y):
+            return of(x if v == X else y)
+        if isinstance(v, tuple) and v and isinstance(v[0], str) and v[0] == "rows":
+            return of(x.reshape(len(x), *v[1]))
+        return v
+
+    return [one(v) for v in args], {k: one(v) for k, v in kw.items()}
+
+
+def check(name, args, kw, kind, n, m):
+    row, call = ROW[name], function(name)
     if call is None:
         pytest.skip("not in this SciPy")
     x, y = (slices(kind, n, m, seed) for seed in (1, 2))
 
     def filled(of):
-        def one(v):
-            if isinstance(v, str) and v in (X, Y):
-                return of(x if v == X else y)
-            if isinstance(v, tuple) and v and isinstance(v[0], str) and v[0] == "rows":
-                return of(x.reshape(n, *v[1]))
-            return v
-
-        return [one(v) for v in args], {k: one(v) for k, v in kw.items()}
+        return filled_in(args, kw, x, y, of)
 
     batch, more = filled(Rows)
     twice = sum(isinstance(v, str) and v == X for v in args[:2]) == 2

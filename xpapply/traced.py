@@ -395,9 +395,9 @@ def close(a: Any, b: Any, lowest: float = 0.0) -> bool:
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
     eps = max(float(np.finfo(a.dtype).eps), lowest)
-    finite = np.abs(b[np.isfinite(b)])
-    scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(all="ignore"):
+        finite = np.abs(b[np.isfinite(b)])
+        scale = float(finite.max()) if finite.size else 0.0
         return bool(np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all())
 
 

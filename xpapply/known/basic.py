@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import error_state
 from . import Known, NoRule, Rows, in_namespace
+from .numpy_own import by_rows, infinite_products
 from .rules import aligned, batch_size, mapped
 
 
@@ -212,6 +213,8 @@ def _matmul(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     b_dim -= isinstance(b, Rows)
     if a_dim == 0 or b_dim == 0:
         raise NoRule("@ of a number")
+    if infinite_products(xp, a, b):
+        return by_rows(xp, np.matmul, args, {})
     if isinstance(a, Rows) and a_dim == 1 and not isinstance(b, Rows) and b_dim <= 2:
         return Rows(xp.matmul(a.array, xp.asarray(b)))
     if isinstance(b, Rows) and b_dim == 1 and not isinstance(a, Rows) and a_dim <= 2:

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from . import NoRule, Rows
-from .numpy_own import Awkward, as_rows, constant, contiguous, flat, plain, traced
+from .numpy_own import (
+    Awkward,
+    as_rows,
+    constant,
+    contiguous,
+    flat,
+    infinite_products,
+    plain,
+    traced,
+)
 from .rules import aligned, batch_size, elementwise, leaves, mapped, results, shifted
 
 # -- sorted and counted -------------------------------------------------------------------------
@@ -538,6 +547,8 @@ def polyval(xp: Any, call: Any, p: Any, x: Any) -> Any:
     if p.ndim != 1 or isinstance(x, np.poly1d):
         raise Awkward
     x = as_rows(xp, x, batch_size(p))
+    if x.ndim == 0 and x.dtype.kind in "iu" and p.dtype.kind in "iu":
+        raise Awkward  # NumPy warns of single integers that overflow
     found = xp.zeros_like(x.array)
     for k in range(p.shape[0]):
         found = found * x.array + aligned(Rows(p.array[:, k]), x.ndim)
@@ -636,6 +647,8 @@ def tensordot(xp: Any, call: Any, a: Any, b: Any, axes: Any = 2) -> Any:
 
 def _summed(xp: Any, a: Any, b: Any, of_a: list[int], of_b: list[int]) -> Any:
     """Products of matrices whose inner axes are those of the sums."""
+    if infinite_products(xp, a, b):
+        raise Awkward
     one, rows, n = _matrix(xp, a, of_a, True)
     other, columns, m = _matrix(xp, b, of_b, False)
     if n != m:
@@ -674,7 +687,7 @@ def einsum(xp: Any, call: Any, *operands: Any, **kwargs: Any) -> Any:
     """One more letter for the slices."""
     constant(kwargs)
     first = operands[0]
-    if not isinstance(first, str) or "." in first:
+    if not isinstance(first, str) or "." in first or infinite_products(xp, *operands[1:]):
         raise Awkward
     inputs, arrow, output = first.replace(" ", "").partition("->")
     if not arrow:

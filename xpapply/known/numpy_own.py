@@ -87,6 +87,17 @@ def as_rows(xp: Any, x: Any, n: int) -> Rows:
     return Rows(xp.broadcast_to(x, (n, *x.shape)))
 
 
+def infinite_products(xp: Any, *operands: Any) -> bool:
+    """Whether there are products of complex infinities or NaN.
+
+    BLAS computes them in another way for vectors than for matrices.
+    """
+    arrays = [x.array if isinstance(x, Rows) else xp.asarray(x) for x in operands]
+    if xp is not np or all(x.dtype.kind != "c" for x in arrays):
+        return False
+    return not all(bool(np.isfinite(x).all()) for x in arrays)
+
+
 def flat(x: Rows) -> Any:
     """The values of each slice in one axis."""
     return x.array.reshape(x.array.shape[0], -1)
