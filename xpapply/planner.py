@@ -391,7 +391,8 @@ def _trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict)
     given = arguments(args, kwargs)
     if given is None:
         return None
-    dtype = namespace.dtype_name(arr)
+    foreign = not getattr(arr.dtype, "isnative", True)
+    dtype = arr.dtype.str if foreign else namespace.dtype_name(arr)
     return (method, arr.shape[axis], dtype, namespace.library(arr), given)
 
 
@@ -407,7 +408,7 @@ def _no_slices_to_trace(arr: Any) -> str | None:
     if library == "torch" and arr.requires_grad and sys.modules["torch"].is_grad_enabled():
         return "autograd records this call; under torch.no_grad() it runs at once"
     if library in ("numpy", "cupy"):
-        if arr.dtype.kind not in "biufc" or not arr.dtype.isnative:
+        if arr.dtype.kind not in "biufc":
             return f"slices of dtype {arr.dtype}"
     if 0 in arr.shape or arr.ndim < 2:
         return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
