@@ -365,3 +365,35 @@ def test_modules_on_another_device_than_the_array(cupy, torch):
     got = xpapply.apply_along_axis(net.cuda(), 1, x)
     assert type(got) is np.ndarray
     np.testing.assert_allclose(got, want, atol=2e-3 * abs(want).max())
+
+
+def test_modules_inside_functions_on_the_gpu(cupy, torch):
+    """Tensors are made of CuPy's slices, and arrays of them, where they are."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    conv = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).cuda()
+    mlp = nn.Sequential(nn.Linear(36, 8), nn.Tanh(), nn.Linear(8, 3)).cuda()
+    cnn = no_graph(torch, "cnn")
+    functions = {
+        "asarray": lambda v: cupy.asarray(mlp(torch.as_tensor(v, device="cuda"))),
+        "no device": lambda v: cupy.asarray(mlp(torch.as_tensor(v))) * 2,
+        "dlpack": lambda v: cupy.from_dlpack(mlp(torch.from_dlpack(v))),
+        "no graph": lambda v: cupy.asarray(cnn(torch.as_tensor(v, device="cuda"))),
+        "image": lambda v: cupy.asarray(
+            conv(torch.as_tensor(v, device="cuda").view(1, 1, 6, 6))[0].softmax(-1)
+        ),
+        "around": lambda v: cupy.asarray(cnn(torch.as_tensor(v - v.mean()))).max(),
+    }
+    x = cupy.asarray(np.random.default_rng(11).standard_normal((40, 36)).astype("f"))
+    failed = {}
+    for name, f in functions.items():
+        with torch.no_grad(), xpapply.options(fallback="silent"):
+            plan = xpapply.explain(f, 1, x)
+            got = xpapply.apply_along_axis(f, 1, x)
+            want = cupy.apply_along_axis(f, 1, x)
+            if plan.engine != "cupy":
+                failed[name] = plan.reasons
+        assert got.dtype == want.dtype, name
+        scale = abs(want.get()).max()
+        np.testing.assert_allclose(got.get(), want.get(), atol=2e-3 * scale, err_msg=name)
+    assert not failed

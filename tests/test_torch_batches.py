@@ -351,3 +351,97 @@ def test_changes_between_calls():
     with torch.no_grad():
         net[1].weight.mul_(2)
     same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+
+
+# --- inside functions -------------------------------------------------------------------
+
+
+def conv():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)).eval()
+
+
+def images():
+    layers = [nn.Unflatten(-1, (1, 6, 6)), nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(-3)]
+    return nn.Sequential(*layers, nn.Linear(64, 3)).eval()
+
+
+CNN, CONV, LSTM, SIGNAL = images(), conv(), BATCHED["gru of a batch"](), nn.Conv1d(1, 2, 3).eval()
+
+INSIDE = {
+    "a slice": lambda v: CNN(torch.from_numpy(v)).numpy(),
+    "an image": lambda v: CONV(torch.from_numpy(v).view(1, 1, 6, 6))[0].numpy(),
+    "a batch of one": lambda v: np.asarray(CONV(torch.as_tensor(v).reshape(1, 1, 6, 6))) * 2,
+    "a layer of channels": lambda v: SIGNAL(torch.as_tensor(v).unsqueeze(0)).mean(1).numpy(),
+    "steps": lambda v: LSTM(torch.as_tensor(v)).numpy(),
+    "work around it": lambda v: CNN(torch.from_numpy(v - v.mean())).softmax(-1).argmax().item(),
+    "on some slices": lambda v: CNN(torch.from_numpy(v)).numpy() if v[0] > 0 else v[:3],
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_modules_inside_functions_that_are_no_graph(name):
+    f = INSIDE[name]
+    arr = np.random.default_rng(12).standard_normal((2000, 36)).astype("f")
+    arr[0, 0] = 1
+    with torch.no_grad():
+        xpapply.explain(f, 1, arr)
+        _CALLS.clear()
+        got = xpapply.apply_along_axis(f, 1, arr)
+        assert len(calls()) < 20
+        plan = xpapply.explain(f, 1, arr)
+        assert plan.engine == "numpy"
+        assert "torch network in batches" in str(plan)
+        want = np.apply_along_axis(f, 1, arr)
+    same(got, want)
+
+
+def test_modules_inside_functions_of_tensors():
+    arr = torch.randn(60, 36)
+    f = lambda v: CONV(v.reshape(1, 1, 6, 6))[0] * 2  # noqa: E731
+    with torch.no_grad():
+        assert "torch network in batches" in str(xpapply.explain(f, 1, arr))
+        same(xpapply.apply_along_axis(f, 1, arr), loop(f, 1, arr))
+
+
+def test_modules_inside_functions_that_write_or_mix():
+    writes = nn.Sequential(nn.ReLU(inplace=True), images())
+    mixes = Net(
+        lambda m, x: m.c(x - (x.mean(0) if len(x) > 1 else 0)).mean((1, 2, 3)),
+        c=nn.Conv2d(1, 4, 3),
+    )
+    arr = np.random.default_rng(13).standard_normal((60, 36)).astype("f")
+    functions = (
+        lambda v: writes(torch.from_numpy(v)).numpy() + v[:3],
+        lambda v: mixes(torch.from_numpy(v).view(1, 1, 6, 6)).numpy(),
+    )
+    for f, engine in zip(functions, ("loop", "numpy"), strict=True):  # vmap mixes nothing
+        with torch.no_grad(), xpapply.options(fallback="silent"):
+            assert xpapply.explain(f, 1, arr).engine == engine
+            copy = arr.copy()
+            got = xpapply.apply_along_axis(f, 1, copy)
+            same(got, np.apply_along_axis(f, 1, arr.copy()))
+
+
+def test_changes_of_modules_inside_functions():
+    net = conv()
+    f = lambda v: net(torch.from_numpy(v).view(1, 1, 6, 6))[0].numpy()  # noqa: E731
+    arr = np.random.default_rng(14).standard_normal((60, 36)).astype("f")
+    with torch.no_grad():
+        xpapply.apply_along_axis(f, 1, arr)
+        net[0].weight.mul_(3)
+        same(xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr))
+
+
+def test_modules_inside_functions_are_freed():
+    import gc
+    import weakref
+
+    nets = [conv()]
+    f = lambda v, net=nets[0]: net(torch.from_numpy(v).view(1, 1, 6, 6))[0].numpy()  # noqa: E731
+    with torch.no_grad():
+        xpapply.apply_along_axis(f, 1, np.ones((60, 36), "f"))
+    gone = weakref.ref(nets.pop())
+    del f
+    gc.collect()
+    assert gone() is None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import config, engines, extensions, namespace, threads
+from . import config, engines, extensions, namespace, streams, threads
 from .blocks import boxes
 from .errors import TraceError, UnsupportedError
 from .frontends.python import Models, Tracing
@@ -80,7 +80,8 @@ class Traced:
         self._args, self._kwargs = args, kwargs
         self._tracing = Tracing(args, kwargs, str(self.library), models)
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
-        path, value = self._tracing(f, self._seen(sample))
+        with streams.shared(self.library):
+            path, value = self._tracing(f, self._seen(sample))
         if isinstance(path.result, Off):
             raise Raises(path.result.why)
         started_call = time.perf_counter()
@@ -203,7 +204,8 @@ class Traced:
         grow = lambda v: self._grow(f, v, limit)  # noqa: E731
         walk = Walk(self.tree, xp, grow, self.seconds, limit, self._room(arr))
         try:
-            buffer, shape = self._run(walk, view, slices, xp, f)
+            with streams.shared(self.library):
+                buffer, shape = self._run(walk, view, slices, xp, f)
         except Exception as error:
             error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
@@ -282,7 +284,8 @@ class Traced:
         if self.tree.count >= MOST_PATHS or self._spent > limit:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
         started = time.perf_counter()
-        path, value = self._tracing(f, self._seen(v))
+        with streams.shared(self.library):
+            path, value = self._tracing(f, self._seen(v))
         if not isinstance(path.result, Off):
             called = time.perf_counter()
             self._same(value, self._tried(f, v))

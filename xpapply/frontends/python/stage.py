@@ -72,6 +72,7 @@ _OFF_DEVICE = frozenset(
 """Functions of CuPy that leave the device, or make others."""
 
 
+_MAKES_ARRAYS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
 _IO = frozenset(
     (
         "save savez savez_compressed savetxt load loadtxt fromfile genfromtxt memmap seterr "
@@ -549,7 +550,8 @@ class Stage:
         found = list(tracers((args, kwargs)))
         given = args, kwargs
         args, kwargs = real_arguments(args), real_arguments(kwargs)
-        if name in ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray"):
+        of_tensor = name == "from_dlpack" and any(not isinstance(t, Tracer) for t in found)
+        if name in _MAKES_ARRAYS or of_tensor:
             return self._asarray(name, *args, **kwargs)
         if any(not isinstance(t, Tracer) for t in found):
             if self.recorder.library == "torch" and "array_api_compat" in function.__module__:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,7 +20,7 @@ from .stage import Stage
 from .substitutes import Forbidden, Function
 from .tracer import Recorder, Traced, Tracer, tracers, values
 
-_FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor"])
+_FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor", "from_dlpack"])
 _SAME = frozenset(["detach", "cpu", "contiguous", "clone", "requires_grad_", "eval"])
 _CONTEXTS = frozenset(["no_grad", "inference_mode"])
 
@@ -37,7 +38,7 @@ class Tensor(Traced):
         self.recorder, self.value, self.ref = recorder, value, ref
 
     def as_numpy(self) -> Any:
-        return to_numpy(self)
+        return to_array(self)
 
     def own_call(self, function: Any, name: str, args: tuple, kwargs: dict) -> Any:
         """How a torch function takes this one; NotImplemented if it does as any other."""
@@ -256,7 +257,7 @@ def _attribute(x: Tensor, name: str) -> Any:
         return lambda: to_numpy(x).tolist()
     if name == "numpy":
         return lambda *args, **kwargs: to_numpy(x)
-    if name in _SAME:
+    if name in _SAME and not (name == "cpu" and x.value.device.type != "cpu"):
         return lambda *args, **kwargs: x
     method = getattr(_torch().Tensor, name)  # an AttributeError is the user's
     if name.endswith("_") or not callable(method):
@@ -265,6 +266,13 @@ def _attribute(x: Tensor, name: str) -> Any:
 
 
 _getters = {name: operator.attrgetter(name) for name in ("T", "mT", "real")}
+
+
+def to_array(x: Tensor) -> Any:
+    """The array that the library of the slice makes of a tensor."""
+    if x.recorder.library != "cupy":
+        return to_numpy(x)
+    return x.recorder.call(_CUPY, lambda t: t.cpu().numpy(), (x,), check=False)
 
 
 def to_numpy(x: Tensor) -> Any:
@@ -277,6 +285,14 @@ def _to_numpy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
 
 
 _NUMPY = Known("numpy array of a tensor", _to_numpy)
+
+
+def _to_cupy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
+    tensor = args[0].array
+    return Rows(tensor.cpu().numpy() if xp is np else xp.asarray(tensor))
+
+
+_CUPY = Known("tensor to CuPy", _to_cupy)
 
 
 def _item(x: Tensor) -> Any:
@@ -294,15 +310,20 @@ def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: 
         raise recorder.refuse("a tensor is made of a Python number")
 
     def one(v: Any) -> Any:
+        # values are kept on the host while f is traced; tensors are made where the slice is
+        v = sys.modules["cupy"].asarray(v) if recorder.library == "cupy" else v
         return function(v, *args, **kwargs)
 
     if not isinstance(x, Tracer):
         return box(recorder, one(x), None)
-    return recorder.call(_TENSOR, one, (x,), batch=((function, x, args, kwargs), {}))
+    given = (function, x, args, kwargs, recorder.library)
+    return recorder.call(_TENSOR, one, (x,), batch=(given, {}))
 
 
 def _from_numpy(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
-    function, x, args, kwargs = given
+    function, x, args, kwargs, library = given
+    if library == "cupy":
+        return Rows(function(sys.modules["cupy"].asarray(x.array), *args, **kwargs))
     if xp is not np:
         raise NoRule("torch takes NumPy arrays")
     return Rows(_made(function, x.array, args, kwargs))
@@ -397,23 +418,36 @@ class Model(Forbidden):
         shape = tuple(x.value.shape)
         plain = shape if len(shape) == 1 else shape[1:]
         torch = _torch()
-        if x.ref is None or len(plain) != 1 or (len(shape) == 2 and shape[0] != 1):
+        if x.ref is None or not shape:
             raise recorder.refuse(f"{self._xp_name} of a tensor of shape {shape}")
         if x.value.dtype != frontend.parameter_dtype(module, "float32"):
             with torch.no_grad():
                 module(x.value)  # torch's own error
-        try:
-            row, _ = stage.models(module, plain, np.dtype(str(x.value.dtype).partition(".")[2]))
-        except Exception as error:
-            raise recorder.refuse(f"{self._xp_name}: {error}") from None
+        row, why = None, ""
+        if len(plain) == 1 and (len(shape) == 1 or shape[0] == 1):
+            name = str(x.value.dtype).partition(".")[2]
+            try:
+                row, _ = stage.models(module, plain, np.dtype(name))
+            except Exception as error:
+                why = f"{error}; "
 
         def one(t: Any) -> Any:
             with torch.no_grad(), frontend.untouched(frontend.modules(module)):
                 return module(t)
 
-        return recorder.call(
-            _MODEL, one, (x,), batch=((_Run(module, row), x, plain, len(shape) > 1), {})
-        )
+        if row is not None:
+            given = (_Run(module, row), x, plain, len(shape) > 1)
+            return recorder.call(_MODEL, one, (x,), batch=(given, {}))
+        found = recorder.real(lambda: one(x.value.clone()))
+        if not isinstance(found, torch.Tensor):
+            raise recorder.refuse(f"{self._xp_name} returns {type(found).__name__}")
+        started = time.perf_counter()
+        try:
+            batches = frontend.Inside(module, x.value)
+        except Exception as error:
+            raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
+        recorder.until += time.perf_counter() - started  # it has run for several slices
+        return recorder.call(_IN_BATCHES, one, (x,), batch=((_Run(module, batches), x), {}))
 
     def __getattr__(self, name: str) -> Any:
         if name in _STAY and self._stays(name):
@@ -497,9 +531,9 @@ def _device(torch: Any, device: Any) -> Any:
 
 
 class _Run:
-    """A network's own plan; equal to another one of the same network, which it does not keep."""
+    """What runs a network; equal to another one of the same network, which it does not keep."""
 
-    def __init__(self, module: Any, row: Known) -> None:
+    def __init__(self, module: Any, row: Any) -> None:
         self._module, self.row = weakref.ref(module), row
         self._hash = id(module)
 
@@ -519,6 +553,15 @@ def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
 
 
 _MODEL = Known("torch network", _run_model)
+
+
+def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+    run, x = given
+    with _torch().no_grad():
+        return Rows(run.row(x.array))
+
+
+_IN_BATCHES = Known("torch network in batches", _run_in_batches)
 
 
 def _frontend() -> Any:

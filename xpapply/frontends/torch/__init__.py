@@ -21,6 +21,7 @@ from ...errors import InputError, TraceError, outermost
 from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from . import script
+from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import vectorized as vectorized
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
 from ... import config, threads
 from ...errors import InputError, TraceError, UnsupportedError, warn
@@ -262,6 +263,65 @@ class Batches:
             raise TraceError(f"a batch gives {len(parts)} results, not {len(self._shapes)}")
         shaped = [_by_slice(p, n, s) for p, s in zip(parts, self._shapes, strict=True)]
         return torch.stack(shaped, 1) if self._several else shaped[0]
+
+
+class Inside:
+    """A module in a function, which gives it tensors like `sample`; call it with a batch of them.
+
+    An axis of length 1 in front is taken for that of batches: then the module gets the slices
+    in its place.
+    """
+
+    def __init__(self, module: nn.Module, sample: torch.Tensor) -> None:
+        samples = torch.stack([sample, sample])
+        self._slice = sample.shape
+        refused: list[str] = []
+        for way in (BATCH, VMAP):
+            for called in (_OfSlices(module, sample.ndim - 1), module):
+                if called is module or (sample.ndim > 1 and sample.shape[0] == 1):
+                    try:
+                        self._prepare(called, samples, way)
+                        return
+                    except TraceError as error:
+                        refused.append(str(error))
+        raise TraceError("; ".join(dict.fromkeys(refused)))
+
+    def _prepare(self, called: Any, samples: torch.Tensor, way: str) -> None:
+        self._called = called if isinstance(called, _OfSlices) else None  # the module is not kept
+        self._batches = Batches(called)
+        self._batches.prove(self._rows(samples), way)
+        if self._batches.writes:
+            raise TraceError("forward writes to the tensor that it gets")
+
+    def _rows(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self._called is None else x.reshape(len(x), *self._slice[1:])
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """``(B, *sample)`` to ``(B, *result)``, in chunks."""
+        rows = self._rows(x)
+        size = self._batches.rows(rows.device)
+        if len(rows) <= size:
+            return self._batches(rows)
+        parts = [self._batches(rows[k : k + size]) for k in range(0, len(rows), size)]
+        return torch.cat(parts)
+
+
+class _OfSlices:
+    """A module of batches as a function of a slice, which it gets as a batch of one."""
+
+    def __init__(self, module: nn.Module, ndim: int) -> None:
+        self._module, self._ndim = weakref.ref(module), ndim
+
+    @property
+    def __self__(self) -> nn.Module:
+        """As of a method: the object whose attributes and weights matter."""
+        module = self._module()
+        if module is None:
+            raise InputError("the network that this plan was made for is gone: keep it alive")
+        return module
+
+    def __call__(self, x: torch.Tensor) -> Any:
+        return self.__self__(x[None] if x.ndim == self._ndim else x)
 
 
 def _by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:

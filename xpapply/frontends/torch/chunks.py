@@ -7,14 +7,13 @@ writes to, is copied, a chunk at a time. CuPy's work goes on in its own current 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
 
-from ... import config, namespace
+from ... import config, namespace, streams
 from ...blocks import MemoryOrder, boxes
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
@@ -74,7 +73,7 @@ class _Chunks:
 
     def on_its_device(self, arr: Any) -> AbstractContextManager[Any]:
         """The device, and the stream, that the array's library works on."""
-        return _stream_of_cupy(arr) if self.library == "cupy" else nullcontext()
+        return streams.of_cupy(arr.device.id) if self.library == "cupy" else nullcontext()
 
     def _rows(self, block: Any, at: int) -> torch.Tensor:
         """A part of the array as rows that torch can work with."""
@@ -212,23 +211,3 @@ def _array(y: torch.Tensor, library: str) -> Any:
     import cupy
 
     return cupy.asarray(y.detach())
-
-
-@contextmanager
-def _stream_of_cupy(arr: Any) -> Iterator[None]:
-    """CuPy's current stream as torch's: nothing waits, and nothing overtakes."""
-    import cupy
-
-    number = arr.device.id
-    with cupy.cuda.Device(number):
-        pointer = cupy.cuda.get_current_stream().ptr
-        with torch.cuda.device(number):
-            if torch.cuda.current_stream().cuda_stream == pointer:
-                yield
-                return
-            external: Any = torch.cuda.ExternalStream
-            stream: Any = torch.cuda.default_stream(number)
-            if pointer > 1:  # 0 and 1 are the default stream
-                stream = external(pointer, device=number)
-            with torch.cuda.stream(stream):
-                yield

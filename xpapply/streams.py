@@ -1,0 +1,42 @@
+"""CuPy and torch on one stream of a device: neither waits for the other, nor overtakes it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+
+def shared(library: str | None) -> AbstractContextManager[Any]:
+    """CuPy's current stream for torch too, where slices are CuPy's and `f` may call torch."""
+    torch = sys.modules.get("torch")
+    if library != "cupy" or torch is None or torch.version.cuda is None:
+        return nullcontext()
+    import cupy
+
+    own = 0  # both begin with the default stream
+    if torch.cuda.is_initialized():
+        own = torch.cuda.current_stream(cupy.cuda.runtime.getDevice()).cuda_stream
+    return nullcontext() if cupy.cuda.get_current_stream().ptr == own else of_cupy()
+
+
+@contextmanager
+def of_cupy(device: int | None = None) -> Iterator[None]:
+    """CuPy's current stream as torch's: nothing waits, and nothing overtakes."""
+    import cupy
+    import torch
+
+    number = cupy.cuda.runtime.getDevice() if device is None else device
+    with cupy.cuda.Device(number):
+        pointer = cupy.cuda.get_current_stream().ptr
+        with torch.cuda.device(number):
+            if torch.cuda.current_stream().cuda_stream == pointer:
+                yield
+                return
+            external: Any = torch.cuda.ExternalStream
+            stream: Any = torch.cuda.default_stream(number)
+            if pointer > 1:  # 0 and 1 are the default stream
+                stream = external(pointer, device=number)
+            with torch.cuda.stream(stream):
+                yield
