@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import math
 import threading
 import weakref
 
@@ -195,12 +196,10 @@ def test_a_block_size_that_was_asked_for_is_kept(nets, monkeypatch):
     assert max(blocks) == 10
 
 
-@pytest.mark.parametrize("name", ["gelu", "tanh gelu", "elu", "leaky", "softplus", "mish", "clip"])
+@pytest.mark.parametrize("name", ["elu", "leaky", "softplus", "mish", "clip"])
 def test_activations_that_torch_has_run_as_one_operation(torch, name):
     nn = torch.nn
     net = {
-        "gelu": nn.GELU(),
-        "tanh gelu": nn.GELU("tanh"),
         "elu": nn.ELU(1.5),
         "leaky": nn.LeakyReLU(0.3),
         "softplus": nn.Softplus(2.0, 5.0),
@@ -215,3 +214,11 @@ def test_activations_that_torch_has_run_as_one_operation(torch, name):
         y = xpapply.apply_along_axis(net, -1, x)
     want = net(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+
+
+def test_small_results_of_gelu_keep_their_digits(torch):
+    """Which torch's own function in float32 does not: it adds 1 to erf."""
+    x = np.linspace(-13, -4, 50, dtype="f4")[:, None]
+    y = xpapply.apply_along_axis(torch.nn.GELU(), -1, x)
+    exact = [[float(v) * 0.5 * math.erfc(-float(v) / math.sqrt(2))] for v in x[:, 0]]
+    np.testing.assert_allclose(y, exact, rtol=1e-3, atol=1e-37)
