@@ -11,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from calls_of import assert_at_once, calls_of
 
 import xpapply
 from conftest import Library, library
@@ -91,8 +92,10 @@ def compare(place, f, axis=1, arr=ARR):
     x = place.array(arr)
     with xpapply.options(engine="loop"):
         want = xpapply.apply_along_axis(f, axis, x)
-    got = xpapply.apply_along_axis(f, axis, x)
+    with calls_of(f) as calls:
+        got = xpapply.apply_along_axis(f, axis, x)
     plan = xpapply.explain(f, axis, x)
+    assert plan.vectorized == (calls.number < plan.slices), calls.number
     assert type(got) is type(want)
     assert got.dtype == want.dtype
     assert got.shape == want.shape
@@ -168,9 +171,11 @@ def test_networks_inside(torch):
         lambda v: plain(v).sum(),
     ):
         want = np.apply_along_axis(f, 1, ARR)
-        got = xpapply.apply_along_axis(f, 1, ARR)
+        with calls_of(f) as calls:
+            got = xpapply.apply_along_axis(f, 1, ARR)
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        assert calls.number < ARR.size // 7
         assert xpapply.explain(f, 1, ARR).vectorized
     before = xpapply.apply_along_axis(predict, 1, ARR)
     with torch.no_grad():
@@ -196,10 +201,7 @@ def test_the_first_slice_of_each_array_fixes_the_dtype():
     b = a.copy()
     b[0, 0] = -1
     for arr in (a, b, a, b):
-        want = np.apply_along_axis(f, 1, arr)
-        got = xpapply.apply_along_axis(f, 1, arr)
-        assert got.dtype == want.dtype
-        np.testing.assert_array_equal(got, want)
+        assert_at_once(f, 1, arr)
 
 
 @pytest.mark.parametrize("rare", [1, 5, 300])
@@ -231,9 +233,7 @@ def test_slices_that_raise_are_left_to_f():
         except ZeroDivisionError:
             return np.zeros(2, int)
 
-    np.testing.assert_array_equal(
-        xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
-    )
+    assert_at_once(f, 1, arr)
     assert xpapply.explain(f, 1, arr).vectorized
 
 
@@ -251,8 +251,7 @@ def test_a_path_that_is_found_late_sees_what_was_there_before_a_write():
     other = RNG.standard_normal((60, 5))
     other[7:20, 3] = 3
     for arr in (usual, other, other):
-        want = np.apply_along_axis(f, 1, arr)
-        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+        assert_at_once(f, 1, arr)
 
 
 def test_a_selection_is_that_of_when_it_was_made():
@@ -264,8 +263,7 @@ def test_a_selection_is_that_of_when_it_was_made():
         return len(some) * 10 + mask.sum() if v[2] > 0 else mask.sum()
 
     for arr in (-np.abs(ARR[..., 0]), ARR[..., 0]):
-        want = np.apply_along_axis(f, 1, arr)
-        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, arr), want)
+        assert_at_once(f, 1, arr)
 
 
 def test_the_dtype_of_what_an_exception_gives():
@@ -279,10 +277,7 @@ def test_the_dtype_of_what_an_exception_gives():
     singular = regular.copy()
     singular[0] = 1
     for arr in (regular, singular, regular):
-        want = np.apply_along_axis(f, 1, arr)
-        got = xpapply.apply_along_axis(f, 1, arr)
-        assert got.dtype == want.dtype
-        np.testing.assert_array_equal(got, want)
+        assert_at_once(f, 1, arr)
 
 
 def test_too_many_paths_end_in_the_loop():
