@@ -95,3 +95,10 @@ def test_repr():
     assert (
         repr(xpapply.MLP([W, V[:, :1] @ np.ones((1, 5))])) == "MLP(3-5-2, relu, identity, float64)"
     )
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("which", ["activation", "output_activation"])
+def test_an_unknown_activation_is_an_error_however_many_layers(layers, which):
+    with pytest.raises(xpapply.InputError, match="unknown activation 'reluu': did you mean 'relu'"):
+        xpapply.MLP([np.ones((2, 2))] * layers, **{which: "reluu"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,13 +81,15 @@ class MLP:
                     f"layer {k} takes {w.shape[1]} values, layer {k - 1} gives "
                     f"{matrices[k - 1].shape[0]}; weights have shape (outputs, inputs)"
                 )
-        for name in self.activations:
+        # the one for hidden layers is looked at where there are none, too
+        given = (activation,) if isinstance(activation, str) else ()
+        for name in (*self.activations, *given):
             row = OPS.get(name)
             known = row is not None and (
                 row.kind is Kind.COMPOSITE or name == "tanh" or name in _ALONG_AXIS
             )
             if name != "identity" and not known:
-                raise InputError(f"unknown activation {name!r}")
+                raise InputError(f"unknown activation {name!r}{_similar(name)}")
         every = [x for x in (*matrices, *vectors) if x is not None]
         dtype = np.result_type(*every)
         self.dtype = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
@@ -141,6 +144,13 @@ class MLP:
             raise UnsupportedError(refused)
         lowered = array_api.lower(graph)
         return lowered(v, axis, lowered.bind(graph.consts, v))
+
+
+def _similar(name: str) -> str:
+    """Activations whose names are like this one."""
+    known = [n for n, row in OPS.items() if row.kind is Kind.COMPOSITE] + ["tanh", "identity"]
+    found = difflib.get_close_matches(str(name).lower(), known, 3)
+    return f": did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
 def _floating(x: Any) -> np.ndarray:
