@@ -150,3 +150,57 @@ def test_a_network_that_is_changed_stays_in_the_loop(change):
     plan = xpapply.explain(f, -1, A)
     assert not plan.vectorized
     assert "net" in plan.reasons[0]
+
+
+# --- sets of numbers, and writes at places ------------------------------------------------------
+
+WHOLE = (A * 5).astype(int)
+
+
+def written(write):
+    def f(v):
+        w = v.copy()
+        write(w, v)
+        return w
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: len(np.setdiff1d(v, [1, 2])),
+        lambda v: np.setdiff1d(v, [1, 2]).sum(),
+        lambda v: len(np.intersect1d(v[:6], v[6:])),
+        lambda v: np.intersect1d(v, np.array([1, 2, 9])).sum(),
+        lambda v: np.union1d(v[:6], v[6:]).size,
+        lambda v: np.setxor1d(v[:6], v[6:]).sum(),
+    ],
+)
+def test_sets_of_numbers(f):
+    check(f, WHOLE)
+    check(f, WHOLE / 2)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        written(lambda w, v: np.put(w, [0, 3], 0)),
+        written(lambda w, v: np.put(w, [0, 3], v[:2])),
+        written(lambda w, v: np.putmask(w, v > 2, 0)),
+        written(lambda w, v: np.putmask(w, v > 2, -v)),
+        written(lambda w, v: np.place(w, v > 2, 7)),
+        written(lambda w, v: np.put_along_axis(w, np.argsort(v)[:2], 0, 0)),
+        written(lambda w, v: np.copyto(w, 0, where=v > 2)),
+    ],
+)
+def test_writes_at_places(f):
+    check(f, WHOLE)
+    check(f, A * 5)
+
+
+def test_writes_that_are_not_known_stay_in_the_loop():
+    check(written(lambda w, v: np.place(w, v > 2, [7, 8])), WHOLE, vectorized=False)
+    check(
+        lambda v: np.intersect1d(v, [1, 2], return_indices=True)[0].sum(), WHOLE, vectorized=False
+    )

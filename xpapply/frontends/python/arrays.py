@@ -14,7 +14,7 @@ from ...known import basic, find, lapack
 from ...known.names import CUPY, mirrored, public_names, root_of
 from ...known.rules import ufunc_row
 from ...paths import LARGEST_ANSWER
-from . import ragged, scalars, selections
+from . import ragged, scalars, selections, writes
 from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
 
 # --- arrays from lists ----------------------------------------------------------------------
@@ -300,7 +300,7 @@ _LISTS = frozenset(
 ) | {"numpy.linalg.multi_dot"}
 """Functions that take lists of arrays, which must stay lists."""
 
-_WRITING = frozenset(["copyto", "put", "place", "putmask", "put_along_axis"])
+_WRITING = frozenset(["copyto", *writes.WRITES])
 
 
 def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -310,7 +310,14 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         if name == "numpy.copyto" and set(kwargs) <= {"where"} and len(args) == 2:
             _copyto(recorder, *args, **kwargs)
             return None
-        raise recorder.refuse(name)
+        write = writes.find(name, args, kwargs)
+        if write is None:
+            raise recorder.refuse(name)
+        given = [a if k == 0 else _arrays(recorder, a) for k, a in enumerate(args)]
+        recorder.real(
+            lambda: function(np.copy(values(args[0])), *values(args[1:]), **values(kwargs))
+        )
+        return write(recorder, *given, **kwargs)
     if not any(t.ref is not None for t in tracers((args, kwargs)) if not _selected(t)):
         if not any(map(_selected, tracers((args, kwargs)))) and "out" not in kwargs:
             return recorder.call(basic.SAME, function, args, kwargs)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import function_call, setitem
-from .tracer import Recorder, Tracer, values
+from .tracer import Recorder, Tracer, tracers, values
 
 
 def _unique(recorder: Recorder, x: Any) -> Any:
@@ -31,6 +31,12 @@ def _promoted(recorder: Recorder, x: Any, *others: Any) -> Any:
     return x if x.dtype == dtype else x.astype(dtype)
 
 
+def _array(x: Any) -> Any:
+    """A list of numbers as an array."""
+    listed = isinstance(x, (list, tuple)) and not any(True for _ in tracers(x))
+    return np.asarray(x) if listed else x
+
+
 def _plain(ar1: Any, ar2: Any) -> bool:
     """Whether both are arrays, and one depends on the slice."""
     return isinstance(ar1, (Tracer, np.ndarray)) and isinstance(ar2, (Tracer, np.ndarray))
@@ -38,6 +44,7 @@ def _plain(ar1: Any, ar2: Any) -> bool:
 
 def intersect1d(recorder: Recorder, ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """The values of one that are in the other, too, sorted."""
+    ar1, ar2 = _array(ar1), _array(ar2)
     if assume_unique or not _plain(ar1, ar2):
         return NotImplemented
     one = _unique(recorder, _promoted(recorder, ar1, ar2))
@@ -46,6 +53,7 @@ def intersect1d(recorder: Recorder, ar1: Any, ar2: Any, assume_unique: bool = Fa
 
 def setdiff1d(recorder: Recorder, ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """The values of one that are not in the other, sorted."""
+    ar1, ar2 = _array(ar1), _array(ar2)
     if assume_unique or not _plain(ar1, ar2):
         return NotImplemented
     one = _unique(recorder, ar1)
@@ -54,6 +62,7 @@ def setdiff1d(recorder: Recorder, ar1: Any, ar2: Any, assume_unique: bool = Fals
 
 def setxor1d(recorder: Recorder, ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     """The values that are in one of both only, sorted."""
+    ar1, ar2 = _array(ar1), _array(ar2)
     if assume_unique or not _plain(ar1, ar2):
         return NotImplemented
     one = setdiff1d(recorder, _promoted(recorder, ar1, ar2), ar2)
@@ -63,6 +72,7 @@ def setxor1d(recorder: Recorder, ar1: Any, ar2: Any, assume_unique: bool = False
 
 def union1d(recorder: Recorder, ar1: Any, ar2: Any) -> Any:
     """The values of both, sorted."""
+    ar1, ar2 = _array(ar1), _array(ar2)
     if not _plain(ar1, ar2):
         return NotImplemented
     return _unique(recorder, _joined(recorder, ar1, ar2))
