@@ -113,13 +113,42 @@ def by_count(v):
     return np.cumsum(v)[int(v[0] * 5)]
 
 
-BRANCHES = [while_loop, nested, written, by_a_mask, caught, by_count]
+def by_a_number(v):
+    total = 0.0
+    for k in range(int(v[0] * 4)):
+        total += v[k + 1]
+    return total
+
+
+def one_or_three(v):
+    return v[:3] * 2 if v[0] > 0.2 else v[:1] + 1
+
+
+def heavy(v):
+    """All slices go the way that needs much more than what comes before."""
+    if v[0] > -1:
+        return np.outer(v, v).sum() + np.outer(v, v).max()
+    return v[0]
+
+
+BRANCHES = [
+    by_a_number,
+    one_or_three,
+    heavy,
+    while_loop,
+    nested,
+    written,
+    by_a_mask,
+    caught,
+    by_count,
+]
 
 
 @pytest.mark.parametrize("f", BRANCHES)
 @pytest.mark.parametrize("block_bytes", [1, 1000, 100_000])
 def test_blocks_of_any_size_give_the_same(f, block_bytes):
     arr = RNG.random((60, 8))
+    arr[0, 0] = 0.9  # the first result is the longest
     want = np.apply_along_axis(f, 1, arr)
     with xpapply.options(block_bytes=block_bytes, fallback="silent", engine="numpy", threads=1):
         got = xpapply.apply_along_axis(f, 1, arr)
