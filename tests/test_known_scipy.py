@@ -445,7 +445,8 @@ def test_every_row_has_an_example():
     present = {
         row.name
         for row in known.ROWS
-        if hasattr(MODULES[row.name.removeprefix("scipy.").rpartition(".")[0]],
+        if row.how != "made"  # which `test_interpolators` has
+        and hasattr(MODULES[row.name.removeprefix("scipy.").rpartition(".")[0]],
                    row.name.rpartition(".")[2])
     }  # fmt: skip
     assert present == {name for name, *_ in EXAMPLES} & present

@@ -53,6 +53,10 @@ def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) 
         ndims = {x.ndim for x in leaves(given)}
         constants = any(np.ndim(x) > 0 for k, x in given.items() if own.is_data(k, x, axis_name))
         whole = given.get(axis_name, default) is None and max(ndims) > 1
+        alone = default is None and max(ndims) == 0 and given.keys() <= {"a", axis_name}
+        if alone and "cum" not in call.__name__:
+            args = mapped(lambda x: Rows(x.array[:, None]), args)  # a number is all of an axis
+            return rule(xp, call, args, kwargs)
         if len(ndims) > 1 or max(ndims) == 0 or (whole and (constants or given.get("keepdims"))):
             return own.by_rows(xp, call, args, kwargs)
         args, kwargs = mapped(own.contiguous(xp), args), mapped(own.contiguous(xp), kwargs)
@@ -66,6 +70,8 @@ def matrices(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     if args and isinstance(args[0], Rows) and args[0].ndim >= 2 and len(list(leaves(args))) == 1:
         if leaves_of := list(leaves(kwargs)):
             raise NoRule(f"{len(leaves_of)} more operands")
+        if xp is not np and not bool(xp.isfinite(args[0].array).all()):
+            raise NoRule("matrices that are not finite, of which CuPy's two ways differ")
         return stacked(xp, call, args, kwargs)
     return own.by_rows(xp, call, args, kwargs)
 

@@ -377,6 +377,8 @@ def convolve(xp: Any, call: Any, a: Any, v: Any, mode: Any = "full") -> Any:
     """A sum over the shorter operand, whose products are those of `numpy.convolve`."""
     constant(mode)
     a, v = _signals(xp, a, v)
+    if xp is not np and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
+        raise Awkward  # CuPy may go by an FFT, which spreads them
     if v.shape[1] > a.shape[1]:
         a, v = v, a
     return Rows(_windows(xp, a, v, mode, False))
@@ -386,6 +388,8 @@ def correlate(xp: Any, call: Any, a: Any, v: Any, mode: Any = "valid") -> Any:
     """As `convolve`, with the second operand reversed and conjugated."""
     constant(mode)
     a, v = _signals(xp, a, v)
+    if xp is not np and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
+        raise Awkward
     v = v[:, ::-1].conj()
     if v.shape[1] > a.shape[1]:
         return Rows(_windows(xp, v, a, mode, True))

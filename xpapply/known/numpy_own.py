@@ -173,7 +173,9 @@ def _of_numpy(call: Any) -> Any:
     if hasattr(call, "of_numpy"):
         return call.of_numpy
     name = call.__name__
-    return next(getattr(m, name) for m in (np, np.fft, np.linalg) if hasattr(m, name))
+    found = (getattr(m, name) for m in (np, np.fft, np.linalg) if hasattr(m, name))
+    # what only CuPy has, with numbers from the host and to it
+    return next(found, lambda *args, **kwargs: call(*args, **kwargs).get())
 
 
 def _size(piece: Any) -> int:
@@ -342,6 +344,8 @@ def select(xp: Any, call: Any, condlist: Any, choicelist: Any, default: Any = 0)
 def choose(xp: Any, call: Any, a: Any, choices: Any, mode: str = "raise") -> Any:
     """All operands lined up."""
     first, rest = _lined_up([a], _listed(choices))
+    if xp is not np:  # CuPy takes one array
+        rest = xp.stack(xp.broadcast_arrays(*map(xp.asarray, rest)))
     return Rows(call(first[0], rest, mode=mode))
 
 
@@ -569,7 +573,13 @@ def lexsort(xp: Any, call: Any, keys: Any, axis: int = -1) -> Any:
     listed = [as_rows(xp, k, n) for k in _listed(keys)]
     if any(k.ndim != 1 for k in listed) or axis not in (-1, 0):
         raise Awkward
-    return Rows(call([k.array for k in listed], axis=-1))
+    if xp is np:
+        return Rows(call([k.array for k in listed], axis=-1))
+    order = xp.broadcast_to(xp.arange(listed[0].shape[0]), listed[0].array.shape)
+    for key in listed:  # CuPy's has no axis; its argsort is stable
+        place = xp.argsort(xp.take_along_axis(key.array, order, axis=1), axis=1)
+        order = xp.take_along_axis(order, place, axis=1)
+    return Rows(order)
 
 
 def packbits(xp: Any, call: Any, a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from .. import threads
-from . import Known, NoRule, OneByOne, Rows
+from . import Known, NoRule, OneByOne, Rows, interpolators
+from .numpy_own import moves
 from .rules import _ndim, batch_size, bound, elementwise, leaves, mapped, shifted, signature, table
 
 Rule = Callable[..., Any]
@@ -146,12 +147,10 @@ def split(
     """
     n = arrays[0].shape[0]
     mask = None
-    if odd is not None:
+    if odd is not None and xp is np:  # CuPy's functions do not look at what the values are
         mask = functools.reduce(lambda a, b: a | b, (odd(xp, a) for a in arrays))
     if mask is None or not mask.any():
         return as_rows(run(*arrays), n, plain)
-    if xp is not np:
-        raise NoRule("odd slices, one by one, which is for NumPy")
     seen: dict[tuple[bytes, ...], int] = {}
     single: list[Any] = []
     where = np.zeros(n, np.intp)
@@ -514,7 +513,7 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     integers = {x.dtype.kind, kernel.dtype.kind} & {*"iu"}
     odd = None
     if method == "auto":
-        choose = _sibling(call, "choose_conv_method")
+        choose = sibling(call, "choose_conv_method")
         asked = [0]
         if integers:  # it depends on the largest value, which must be a number
             odd = not_finite
@@ -566,7 +565,7 @@ def filter_n(data_default: str | None = None, *, odd: Any = None, footprints: bo
         ndim = x.ndim if isinstance(x, Rows) else 0
         if ndim == 0 or any(leaves(given)) or given.get("axes") is not None:
             return by_rows(xp, call, args, kwargs)
-        if not footprints and given.get("footprint") is not None:
+        if xp is np and not footprints and given.get("footprint") is not None:
             return by_rows(xp, call, args, kwargs)
         if data_default == "size":
             given.setdefault("size", 3)
@@ -601,7 +600,7 @@ def derivative(smooth: Sequence[float]) -> Rule:
         if not isinstance(x, Rows) or any(leaves(given)) or not isinstance(mode, str):
             return by_rows(xp, call, args, kwargs)
         axis = shifted(axis, x.ndim) % (x.ndim + 1)
-        correlate1d = _sibling(call, "correlate1d")
+        correlate1d = sibling(call, "correlate1d")
         a = correlate1d(x.array, xp.asarray([-1, 0, 1]), axis, **given)
         for other in range(1, x.ndim + 1):
             if other != axis:
@@ -611,7 +610,7 @@ def derivative(smooth: Sequence[float]) -> Rule:
     return rule
 
 
-def _sibling(call: Any, name: str) -> Any:
+def sibling(call: Any, name: str) -> Any:
     """Another function of the public module of `call`."""
     module = call.__module__.rpartition("._")[0]
     return getattr(sys.modules[module], name)
@@ -628,6 +627,50 @@ def of_axes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     axes = tuple(range(x.ndim)) if axes is None else tuple(np.atleast_1d(axes).tolist())
     found = call(x.array, axes=shifted(axes, x.ndim), **given)
     return as_rows(found, x.array.shape[0])
+
+
+def label(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """All slices in one image, in which they do not touch; each is counted from 1 again."""
+    given = bound(call, args, kwargs)
+    x = given.get("input")
+    if not isinstance(x, Rows) or x.ndim == 0 or set(given) - {"input", "structure"}:
+        return by_rows(xp, call, args, kwargs)
+    if any(leaves(given.get("structure"))) or 0 in x.array.shape or x.dtype.kind == "c":
+        return by_rows(xp, call, args, kwargs)
+    structure = given.get("structure")
+    if structure is None:
+        structure = sibling(call, "generate_binary_structure")(x.ndim, 1)
+    apart = xp.zeros((3,) * (x.ndim + 1), bool)
+    apart[1] = xp.asarray(structure)
+    found, _ = call(x.array, apart)
+    # labels go up from slice to slice, and a slice without any has none
+    flat = found.reshape(len(found), -1)
+    top = flat.max(axis=1)
+    below = xp.zeros_like(top)
+    below[1:] = _running_max(xp, top)[:-1]
+    counts = xp.where(top > 0, top - below, 0)
+    numbers = xp.where(flat > 0, flat - below[:, None], 0).astype(found.dtype)
+    return Rows(numbers.reshape(found.shape)), Rows(counts.astype(np.intp))
+
+
+def _running_max(xp: Any, x: Any) -> Any:
+    """The largest value up to each place, of values that go up except for zeros."""
+    return np.maximum.accumulate(x) if xp is np else xp.asarray(np.maximum.accumulate(x.get()))
+
+
+def spline_filter(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along one axis of a slice after the other."""
+    given = bound(call, args, kwargs)
+    checked((), given)
+    x = given.pop("input")
+    if not isinstance(x, Rows) or x.ndim == 0 or given.get("order", 3) in (0, 1):
+        return by_rows(xp, call, args, kwargs)
+    if any(leaves(given)) or set(given) - {"order", "mode"}:
+        return by_rows(xp, call, args, kwargs)
+    once, array = sibling(call, "spline_filter1d"), x.array
+    for axis in range(1, array.ndim):
+        array = once(array, axis=axis, output=np.float64, **given)
+    return Rows(array)
 
 
 # ----------------------------------------------- integrals, linalg, distances, special
@@ -765,6 +808,33 @@ def _canberra(u: Any, v: Any) -> Any:
         return np.nansum(abs(u - v) / (abs(u) + abs(v)), axis=-1)
 
 
+def columns(data: str) -> Rule:
+    """A system that is the same for all slices, with their right-hand sides as columns."""
+
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        given = bound(call, args, kwargs)
+        checked((), given)
+        x = given.pop(data)
+        if not isinstance(x, Rows) or x.ndim != 1 or x.shape[0] == 0 or any(leaves(given)):
+            return by_rows(xp, call, args, kwargs)
+        return Rows(xp.ascontiguousarray(call(**given | {data: x.array.T}).T))
+
+    return rule
+
+
+def structured(data: str) -> Rule:
+    """Matrices that have each value in several places."""
+    move = moves(data)
+
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        given = list(leaves((args, kwargs)))
+        if any(x.ndim != 1 or x.dtype.kind == "c" for x in given):  # some of them conjugated
+            return by_rows(xp, call, args, kwargs)
+        return move(xp, call, args, kwargs)
+
+    return rule
+
+
 # ---------------------------------------------------------------------------- rows
 
 
@@ -853,10 +923,12 @@ ROWS: list[Known] = [
     *_rows_of(_NDIMAGE, derivative([1, 1, 1]), "prewitt", "own"),
     *_rows_of(_NDIMAGE, of_axes, "laplace gaussian_laplace", "own"),
     *_each(_NDIMAGE, "gaussian_gradient_magnitude zoom shift map_coordinates affine_transform "
-           "spline_filter label distance_transform_edt distance_transform_cdt "
+           "distance_transform_edt distance_transform_cdt "
            "distance_transform_bf center_of_mass sum sum_labels mean median variance "
            "standard_deviation minimum maximum minimum_position maximum_position extrema "
            "histogram fourier_gaussian fourier_uniform fourier_shift binary_hit_or_miss"),
+    *_rows_of(_NDIMAGE, spline_filter, "spline_filter"),
+    *_rows_of(_NDIMAGE, label, "label", "own"),
     # integrals
     *_rows_of(_INTEGRATE, axis_call("y x"), "trapezoid cumulative_trapezoid "
               "cumulative_simpson"),
@@ -865,10 +937,12 @@ ROWS: list[Known] = [
     # matrices
     *_rows_of(_LINALG, norm, "norm", "own"),
     *_rows_of(_LINALG, lstsq, "lstsq", "own"),
+    *_rows_of(_LINALG, columns("b"), "solve_triangular lu_solve cho_solve", "own"),
+    *_rows_of(_LINALG, structured("c r"), "toeplitz hankel", "moves"),
+    *_rows_of(_LINALG, structured("c"), "circulant", "moves"),
     *_each(_LINALG, "det inv solve eig eigvals eigh eigvalsh svd svdvals pinv pinvh expm logm "
-           "sqrtm toeplitz circulant hankel qr cholesky cho_solve solve_triangular "
-           "solve_toeplitz matmul_toeplitz solve_banded solveh_banded solve_circulant lu "
-           "lu_factor lu_solve polar schur"),
+           "sqrtm qr cholesky solve_toeplitz matmul_toeplitz solve_banded solveh_banded "
+           "solve_circulant lu lu_factor polar schur"),
     # distances
     *_rows_of(_DISTANCE, minkowski, "euclidean minkowski", "own"),
     *_rows_of(_DISTANCE, distance(_sqeuclidean, extreme), "sqeuclidean", "own"),
@@ -882,4 +956,5 @@ ROWS: list[Known] = [
     *_rows_of(_DISTANCE, statistic("p q", 0), "jensenshannon"),
     *_each(_DISTANCE, "jaccard dice yule rogerstanimoto russellrao sokalsneath mahalanobis "
            "seuclidean pdist cdist squareform"),
+    *interpolators.ROWS,
 ]  # fmt: skip

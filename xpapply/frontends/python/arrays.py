@@ -297,7 +297,7 @@ _LISTS = frozenset(
         "concatenate concat stack hstack vstack column_stack dstack select choose piecewise "
         "block meshgrid broadcast_arrays ix_ append"
     ).split()
-) | {"numpy.linalg.multi_dot"}
+) | {"numpy.linalg.multi_dot", "scipy.linalg.lu_solve", "scipy.linalg.cho_solve"}
 """Functions that take lists of arrays, which must stay lists."""
 
 _WRITING = frozenset(["copyto", *writes.WRITES])

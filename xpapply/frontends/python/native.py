@@ -46,8 +46,8 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
     sent: list[tuple[Any, Any]] = []
 
     def there(t: Any) -> Any:
-        if not isinstance(t.value, (np.ndarray, np.generic)):
-            return t.value
+        if not isinstance(t.value, np.ndarray if t.ref is None else (np.ndarray, np.generic)):
+            return t.value  # a number, which may have been one of NumPy's
         array = xp.asarray(t.value)
         sent.append((t, array))
         return array

@@ -5,11 +5,12 @@ They are put together of what is known: `numpy.unique`, `isin`, masks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .arrays import function_call, setitem
+from .arrays import function_call, nonzero, setitem
 from .tracer import Recorder, Tracer, tracers, values
 
 
@@ -100,14 +101,57 @@ def trim_zeros(recorder: Recorder, filt: Any, trim: str = "fb") -> Any:
 
 def fill_diagonal(recorder: Recorder, a: Any, val: Any, wrap: bool = False) -> Any:
     """A write to the places of the diagonal."""
-    if not isinstance(a, Tracer) or a.ndim != 2 or wrap or np.ndim(values(val)):
-        raise recorder.refuse("numpy.fill_diagonal with these arguments")
     places = np.arange(min(a.shape))
+    shape = np.shape(values(val))
+    if not isinstance(a, Tracer) or a.ndim != 2 or wrap or shape not in ((), places.shape):
+        raise recorder.refuse("numpy.fill_diagonal with these arguments")
     setitem(a, (places, places), val)
 
 
-SPECIAL = {
+def argrelextrema(
+    recorder: Recorder,
+    data: Any,
+    comparator: Any,
+    axis: int = 0,
+    order: int = 1,
+    mode: str = "clip",
+) -> Any:
+    """Where a value compares so with as many neighbours on both sides."""
+    if not isinstance(data, Tracer) or data.ndim != 1 or axis not in (0, -1) or mode != "clip":
+        return NotImplemented
+    if type(order) is not int or order < 1:
+        return NotImplemented
+    n = data.shape[0]
+    places = np.arange(n)
+    found: Any = True
+    for shift in range(1, order + 1):
+        for neighbour in (places + shift, places - shift):
+            other = data[np.clip(neighbour, 0, n - 1)]
+            found = comparator(data, other) & found
+    return nonzero(recorder, found)
+
+
+def argrelmax(
+    recorder: Recorder, data: Any, axis: int = 0, order: int = 1, mode: str = "clip"
+) -> Any:
+    """`argrelextrema` of larger values."""
+    return argrelextrema(recorder, data, np.greater, axis, order, mode)
+
+
+def argrelmin(
+    recorder: Recorder, data: Any, axis: int = 0, order: int = 1, mode: str = "clip"
+) -> Any:
+    """`argrelextrema` of smaller values."""
+    return argrelextrema(recorder, data, np.less, axis, order, mode)
+
+
+SPECIAL: dict[str, Callable[..., Any]] = {
     f"numpy.{f.__name__}": f
     for f in (intersect1d, setdiff1d, setxor1d, union1d, in1d, trim_zeros, fill_diagonal)
 }
-"""By the names of NumPy's functions, for `arrays.SPECIAL`."""
+SPECIAL |= {
+    "scipy.signal.argrelextrema": argrelextrema,
+    "scipy.signal.argrelmax": argrelmax,
+    "scipy.signal.argrelmin": argrelmin,
+}
+"""By the names of NumPy's and SciPy's functions, for `arrays.SPECIAL`."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from ...known import basic, find, resolve
+from ...known.interpolators import writeable
 from ...known.names import CUPY, mirrored, public_names, root_of
 from ...namespace import library
 from . import arrays, instances, native, python, scalars, sets
@@ -41,6 +42,7 @@ from .substitutes import (
     Function,
     Impure,
     LateMethod,
+    Maker,
     Namespace,
     Object,
     Random,
@@ -264,6 +266,10 @@ class Stage:
             return functools.partial(ErrState, self.recorder)
         if x in (np.finfo, np.iinfo, np.dtype) or root in ("collections", "itertools", "functools"):
             return lambda *args, **kwargs: x(*real_arguments(args), **kwargs)
+        if root == "scipy" or root in CUPY:
+            row = find(x)
+            if row is not None and row.how == "made":
+                return Maker(self, x, name)
         if root == "scipy":
             return Function(self, x, name)
         return Forbidden(self, x, name)
@@ -300,6 +306,10 @@ class Stage:
         if x.__code__.co_filename.replace("\\", "/").endswith("torch/utils/_contextlib.py"):
             # @torch.no_grad(): nothing is recorded for autograd here anyway
             return self.substitute(self.watch.look(x, "attribute", "__wrapped__"))
+        if root in (*CUPY, "scipy"):
+            row = find(x)
+            if row is not None and row.how == "made":
+                return Maker(self, x, name)
         if root in CUPY:
             return self._of_cupy(x, name)
         if root in ("numpy", "scipy", "array_api_compat"):
@@ -423,7 +433,9 @@ class Stage:
             return estimators.substitute(self, x, name)
         if "xpapply" in roots:
             return self.model(x, name)
-        if type(x).__module__.startswith("scipy.interpolate") and callable(x):
+        if type(x).__module__.removeprefix("cupyx.").startswith("scipy.interpolate") and callable(
+            x
+        ):
             return self.elements(x, name)
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
             self.watch.object(x)
@@ -494,7 +506,8 @@ class Stage:
             value = sys.modules.get(mirrored(full), value)
         own = root_of(value) in CUPY and name != "ndarray"
         if own and (isinstance(value, type) or not callable(value)):  # poly1d, r_
-            value = resolve(mirrored(full)) or value
+            of_numpy = resolve(mirrored(full))
+            value = value if of_numpy is None else of_numpy  # r_ has no length
         return self.substitute(value, full)
 
     def _of_cupy(self, x: Any, name: str) -> Any:
@@ -639,6 +652,21 @@ class Stage:
         if found.value.ndim < ndmin or (name.startswith("ascont") and not found.value.ndim):
             found = found.reshape(1)
         return found
+
+    def make_and_call(self, make: Any, args: Any, kwargs: Any, at: Any, keywords: Any) -> Any:
+        """An object of a library that is made, and called once: both are one call of its row."""
+        given = real_arguments((args, kwargs, at, keywords))
+        if not any(True for _ in tracers(given)):
+            return self._fresh(make(*args, **kwargs)(*at, **keywords))
+        row = find(make)
+        assert row is not None
+
+        def call(args: Any, kwargs: Any, at: Any, keywords: Any) -> Any:
+            args, kwargs, at, keywords = writeable((args, kwargs, at, keywords))
+            return make(*args, **kwargs)(*at, **keywords)
+
+        call.__module__ = make.__module__  # whose library it runs on
+        return self.recorder.call(row, call, given)
 
     def ufunc(self, ufunc: Any, method: str, args: tuple, kwargs: dict) -> Any:
         """A call of a ufunc."""

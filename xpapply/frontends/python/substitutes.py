@@ -65,29 +65,31 @@ class Forbidden(Substitute):
     """Something that is not known; whatever is done with it refuses."""
 
     __slots__ = ()
+    _because = "which xpapply does not know"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(
-            f"it calls {self._xp_name}, which xpapply does not know"
-        )
+        raise self._xp_stage.recorder.refuse(f"it calls {self._xp_name}, {self._because}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise self._xp_stage.recorder.refuse(
-            f"it uses {self._xp_name}.{name}, which xpapply does not know"
-        )
+        raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}.{name}, {self._because}")
 
     def _refuse(self, *args: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(
-            f"it uses {self._xp_name}, which xpapply does not know"
-        )
+        raise self._xp_stage.recorder.refuse(f"it uses {self._xp_name}, {self._because}")
 
     __getitem__ = __setitem__ = __len__ = __iter__ = __next__ = __contains__ = _refuse
     __bool__ = __enter__ = __exit__ = __add__ = __radd__ = __mul__ = __rmul__ = _refuse
     __sub__ = __rsub__ = __truediv__ = __rtruediv__ = __lt__ = __gt__ = __le__ = __ge__ = _refuse
     __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = __neg__ = _refuse
     __index__ = __float__ = __int__ = _refuse
+
+
+class Different(Forbidden):
+    """A part of a result that a batching rule has in another form, such as eigenvectors."""
+
+    __slots__ = ()
+    _because = "which for several slices differs from that of one"
 
 
 class Namespace(Substitute):
@@ -128,6 +130,29 @@ class Function(Substitute):
         return value if type(value) in PLAIN else Forbidden(self._xp_stage, value, name)
 
 
+class Maker(Forbidden):
+    """A class, or function, that makes something to be called of the values of a slice."""
+
+    __slots__ = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        stage, make = self._xp_stage, self.__xpapply_real__
+        known = not any(t.ref is not None for t in tracers((args, kwargs)))
+        if known and stage.recorder.library != "cupy":
+            return stage.library_call(make, args, kwargs)
+        return Made(stage, (make, args, kwargs), self._xp_name)
+
+
+class Made(Forbidden):
+    """What a `Maker` made: nothing happens before it is called."""
+
+    __slots__ = ()
+
+    def __call__(self, *at: Any, **keywords: Any) -> Any:
+        make, args, kwargs = self.__xpapply_real__
+        return self._xp_stage.make_and_call(make, args, kwargs, at, keywords)
+
+
 class Type(Substitute):
     """A class of numbers: ``float``, ``numpy.float32``."""
 
@@ -141,6 +166,11 @@ class Type(Substitute):
         if len(args) == 1 and not kwargs and any(True for _ in tracers(args)):
             return arrays.cast(arrays.as_array(recorder, args[0]), what)
         return what(*values(args), **values(kwargs))
+
+    @property
+    def dtype(self) -> Any:
+        """For a comparison of a dtype with it."""
+        return np.dtype(self.__xpapply_real__)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__xpapply_real__, name)

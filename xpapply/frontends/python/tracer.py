@@ -39,6 +39,10 @@ MOST_SECONDS = 5.0
 _EPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23, "complex64": 2**-23}
 
 
+_DIFFERENT = object()
+"""In the place of a part of a result that for several slices is not what it is for one."""
+
+
 class Recorder:
     """Writes down one run of ``f``."""
 
@@ -86,9 +90,9 @@ class Recorder:
             self.calls, self.refused = calls, refused
             try:
                 return second()
-            except TraceError:
-                self.refused = error
-                raise error from None
+            except TraceError as other:
+                self.refused = TraceError(f"{error}; its own code: {other}")
+                raise self.refused from None
 
     # --- writing down -------------------------------------------------------------------
 
@@ -199,6 +203,10 @@ class Recorder:
                 f"{row.name} for several slices raises {type(error).__name__}: {error}"
             ) from None
         why = differs(got, real)
+        if why and isinstance(real, tuple) and isinstance(got, (tuple, list)):
+            parts = [_DIFFERENT if differs(g, r) else g for g, r in zip(got, real, strict=False)]
+            if len(got) == len(real) and any(g is not _DIFFERENT for g in parts):
+                return parts  # it is refused if f uses those
         if why:
             raise self.refuse(f"{row.name} for several slices differs from one: {why}")
         return got
@@ -236,6 +244,10 @@ class Recorder:
         return self._boxed(real, None, None, found)
 
     def _boxed(self, real: Any, ref: Ref | None, structure: Any, found: list[Tracer]) -> Any:
+        if structure is _DIFFERENT:
+            from .substitutes import Different
+
+            return Different(self.stage, None, "a part of a result")
         if isinstance(real, (tuple, list)):
             parts = []
             for k, x in enumerate(real):
