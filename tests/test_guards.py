@@ -4,6 +4,7 @@ import builtins
 import functools
 import gc
 import math
+import random
 import statistics
 import weakref
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from conftest import Library, library
 from xpapply import guards, memory
 
 ARRAY = np.random.default_rng(0).uniform(0.5, 2.0, (1200, 4))
@@ -244,6 +246,94 @@ def test_estimators(change):
         "written in place": lambda: model[1].coef_.fill(3.0),
     }
     follows(lambda v: model.predict(v[None])[0], changes[change], ARRAY[:100])
+
+
+# --- arrays of other libraries ------------------------------------------------------------------
+
+
+def scaled(v):
+    return (v * SETTINGS["k"][0]).sum() + SETTINGS["b"]
+
+
+SETTINGS = {"k": [2.0], "b": 1.0}
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", pytest.param("cupy", marks=pytest.mark.gpu)])
+def test_changes_on_other_arrays(name, monkeypatch):
+    xp = Library(name, "")
+    library(name)
+    monkeypatch.setitem(globals(), "SETTINGS", {"k": [2.0], "b": 1.0})
+    small = ARRAY[:6].astype("f")
+    arr = xp.array(small)
+    xpapply.explain(scaled, -1, arr)
+    changes = [
+        lambda: None,
+        lambda: SETTINGS["k"].__setitem__(0, 5.0),
+        lambda: SETTINGS.update(b=7.0),
+        lambda: monkeypatch.setitem(globals(), "SETTINGS", {"k": [3.0], "b": 4.0}),
+    ]
+    for change in changes:
+        change()
+        want = np.apply_along_axis(scaled, -1, small)
+        for _ in range(3):
+            plan = xpapply.explain(scaled, -1, arr)
+            assert plan.vectorized, plan.reasons
+            for got in (xpapply.apply_along_axis(scaled, -1, arr), plan(arr)):
+                np.testing.assert_allclose(xp.numpy(got), want, rtol=1e-5)
+
+
+# --- trials -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["function", "module", "module in a function"])
+def test_random_states_are_as_before_a_trial(kind, torch):
+    """What is drawn while `f` is tried out is drawn again by the loop."""
+    draws = {
+        "python": lambda: random.random(),
+        "numpy": lambda: float(np.random.random()),
+        "torch": lambda: float(torch.rand(())),
+    }
+
+    class Noisy(torch.nn.Module):
+        def forward(self, x):
+            return x * (1.0 + draws["python"]() + draws["numpy"]() + draws["torch"]())
+
+    net = Noisy().eval()
+    functions = {
+        "function": lambda v: v * (random.random() + np.random.random()),
+        "module": net,
+        "module in a function": lambda v: net(torch.from_numpy(v)).numpy(),
+    }
+    f, arr = functions[kind], ARRAY[:50]
+
+    def seeded(run):
+        random.seed(1)
+        np.random.seed(1)
+        torch.manual_seed(1)
+        run()
+        return [draw() for draw in draws.values()]
+
+    untouched = seeded(lambda: None)
+    assert seeded(lambda: xpapply.explain(f, -1, arr)) == untouched or kind != "module"
+
+    def refused():
+        with pytest.raises(xpapply.UnsupportedError):
+            xpapply.lift(f, (4,), "float64")
+
+    assert seeded(refused) == untouched
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "bfloat16", "bool"])
+def test_dtypes_of_torch(dtype, torch):
+    """`lift` and `compile` take torch's dtypes as well as names and NumPy's."""
+    net = torch.nn.Linear(4, 2).eval()
+    graph = xpapply.lift(net, (4,), getattr(torch, dtype))
+    assert graph.input.dtype == dtype
+    assert graph == xpapply.lift(net, (4,), dtype)
+    plan = xpapply.compile(net, (4,), getattr(torch, dtype))
+    assert plan.slice.dtype == dtype
+    x = torch.ones(3, 4, dtype=getattr(torch, dtype))
+    np.testing.assert_allclose(plan(x).numpy(), net(x.float()).detach().numpy(), rtol=1e-5)
 
 
 # --- what tells functions apart -----------------------------------------------------------------

@@ -228,7 +228,7 @@ _STANDARD = os.path.dirname(os.__file__) + os.sep
 def is_installed(x: Any) -> bool:
     """Whether a function or class is of Python or of an installed package, not written by hand."""
     code = getattr(x, "__code__", None)
-    if code is not None:
+    if isinstance(code, types.CodeType):
         file = code.co_filename
     else:
         file = getattr(sys.modules.get(x.__module__), "__file__", None) or ""

@@ -119,7 +119,9 @@ class _Module:
         self._ref, self._kind, self._names = weakref.ref(m), weakref.ref(type(m)), tuple(vars(m))
         # attributes of other kinds are among the guards
         own = [k for k, v in vars(m).items() if k not in _STANDARD and _is_plain(v)]
-        self._get = operator.itemgetter(*own, "training", "training")
+        own += {"training"} & vars(m).keys()  # a compiled module asks the one it was made of
+        any_two = ("_non_persistent_buffers_set",) * 2  # a getter of one name gives no tuple
+        self._get = operator.itemgetter(*own, *any_two)
         self._plain = self._get(vars(m))
         self._parameters, self._buffers = dict(m._parameters), dict(m._buffers)
         self._children = {k: c and weakref.ref(c) for k, c in m._modules.items()}
