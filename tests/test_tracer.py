@@ -33,6 +33,7 @@ from calls_of import assert_at_once
 import xpapply
 from xpapply import planner
 from xpapply.errors import TraceError
+from xpapply.frontends.python import operations
 from xpapply.frontends.python.stage import Stage
 from xpapply.frontends.python.tracer import Recorder, Tracer
 from xpapply.guards import Guards
@@ -114,7 +115,7 @@ ARGUMENTS = ((), (2,), (0,), (1.5,), ("d",), (2, 1), (0, 1.5), ({},), (float,), 
 
 
 def tracer(made, v):
-    recorder = Recorder("numpy")
+    recorder = Recorder(operations, "numpy")
     recorder.stage = Stage(recorder, Guards(), None)
     found = made(recorder.input(v.copy()))
     assert isinstance(found, Tracer)

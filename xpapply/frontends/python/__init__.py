@@ -4,6 +4,7 @@
 - `arrays.py`, `ragged.py`: what functions do with arrays, and with the values of a mask, as calls
 - `python.py`: Python's builtins and `math`
 - `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
+- `operations.py`: all of these, as the recorder gets them
 - `stage.py`, `substitutes.py`: what stands for everything that ``f`` can reach
 - `purity.py`: what the code alone tells of side effects
 - `scratch.py`: attributes that ``f`` sets anew for each slice
@@ -29,6 +30,7 @@ from ...known import find
 from ...known.names import CUPY, root_of
 from ...paths import Off, Path, Ref
 from ...warning_filters import silent
+from . import operations
 from .purity import impure
 from .python import real
 from .scratch import Scratch
@@ -70,7 +72,7 @@ class Tracing:
         """
         started = time.perf_counter()
         states = _random_states()
-        recorder = Recorder(self._library, line_of(f))
+        recorder = Recorder(operations, self._library, line_of(f))
         self.watch.start(f)
         stage = Stage(recorder, self.watch, self._models)
         recorder.stage = stage
@@ -78,9 +80,7 @@ class Tracing:
         args = tuple(stage.argument(a) for a in self._args)
         kwargs = {k: stage.argument(a) for k, a in self._kwargs.items()}
         if self._library == "torch":
-            from . import tensors
-
-            tracer: Any = tensors.Tensor(recorder, v, Ref(0))
+            tracer: Any = operations.tensors.Tensor(recorder, v, Ref(0))
         else:
             tracer = recorder.input(v)
         self.length = math.prod(v.shape)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...known import Known, NoRule, Rows
 from . import arrays
-from .stage import Stage
 from .substitutes import Forbidden, LateMethod
 from .tracer import Tracer
+
+if TYPE_CHECKING:
+    from .stage import Stage
 
 _COMPARED_BYTES = 1 << 20
 """Bytes up to which a fitted array is compared by its content: it may be written in place."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from ...known import Known, NoRule, Rows, in_namespace, resolve
 from ...known.names import CUPY, root_of
 from ...known.ragged import Ragged
 from ...known.rules import mapped
-
-if TYPE_CHECKING:
-    from .tracer import Recorder
+from .tracer import Recorder, replaced
 
 
 def own(recorder: Recorder, function: Any, row: Known | None = None) -> Any:
@@ -40,8 +38,6 @@ def own(recorder: Recorder, function: Any, row: Known | None = None) -> Any:
 
 def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
     """The result of a call on the device, on the host."""
-    from .tracer import replaced
-
     xp = sys.modules["cupy"]
     sent: list[tuple[Any, Any]] = []
 

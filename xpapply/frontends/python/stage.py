@@ -424,13 +424,9 @@ class Stage:
         if is_indexer(x):
             return Indexer(self, x, name)
         if "torch" in roots:
-            from . import tensors
-
-            return tensors.substitute(self, x, name)
+            return self.recorder.operations.tensors.substitute(self, x, name)
         if "sklearn" in roots:
-            from . import estimators
-
-            return estimators.substitute(self, x, name)
+            return self.recorder.operations.estimators.substitute(self, x, name)
         if "xpapply" in roots:
             return self.model(x, name)
         if type(x).__module__.removeprefix("cupyx.").startswith("scipy.interpolate") and callable(
@@ -584,9 +580,7 @@ class Stage:
             return self._asarray(name, *args, **kwargs)
         if any(not isinstance(t, Tracer) for t in found):
             if self.recorder.library == "torch" and "array_api_compat" in function.__module__:
-                from . import tensors
-
-                return tensors.call(self.recorder, function, args, kwargs)
+                return self.recorder.operations.tensors.call(self.recorder, function, args, kwargs)
             raise self.recorder.refuse(f"{name} of a tensor")
         if found:
             made = NotImplemented
@@ -755,9 +749,7 @@ class Stage:
         return evaluate
 
     def _torch(self, x: Any, name: str) -> Any:
-        from . import tensors
-
-        return tensors.function(self, x, name)
+        return self.recorder.operations.tensors.function(self, x, name)
 
 
 def _is_library(x: Any) -> bool:

@@ -8,7 +8,7 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from ...known import Known, NoRule, Rows, basic, ragged, tensor_rules
 from ...paths import Ref
 from . import arrays
 from .python import real
-from .stage import Stage
 from .substitutes import Forbidden, Function
 from .tracer import Recorder, Traced, Tracer, tracers, values
+
+if TYPE_CHECKING:
+    from .stage import Stage
 
 _FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor", "from_dlpack"])
 _SAME = frozenset(["detach", "cpu", "contiguous", "clone", "requires_grad_", "eval"])

@@ -26,7 +26,6 @@ from ...known.ragged import Ragged
 from ...known.rules import leaves, ufunc_row
 from ...known.scalars import LARGEST
 from ...paths import Call, Decision, Off, Path, Ref, invoke, references
-from . import native
 
 MOST_STEPS = 20_000
 _COEFFICIENTS = 8
@@ -46,7 +45,9 @@ _DIFFERENT = object()
 class Recorder:
     """Writes down one run of ``f``."""
 
-    def __init__(self, library: str = "numpy", home: str = "") -> None:
+    def __init__(self, operations: Any, library: str = "numpy", home: str = "") -> None:
+        self.operations = operations
+        """What tracers do when they are used: `operations.py`, which knows of this file."""
         self.library = library
         self.home = home
         """Where ``f`` begins: the line of what happens after it has returned."""
@@ -112,11 +113,11 @@ class Recorder:
         """
         kwargs = kwargs or {}
         found = list(tracers((args, kwargs)))
-        device = native.own(self, function, row)
+        device = self.operations.native.own(self, function, row)
 
         def run() -> Any:
             if device is not None:
-                return native.call(self, device, args, kwargs)
+                return self.operations.native.call(self, device, args, kwargs)
             return function(*values(args), **values(kwargs))
 
         # every one is asked, since asking may write a step down (`ragged.Selected`)
@@ -190,8 +191,8 @@ class Recorder:
         try:
             with np.errstate(all="ignore"):
                 if on_device:
-                    given = native.on_device(given)
-                    got = native.on_host(invoke(sys.modules["cupy"], step, *given))
+                    given = self.operations.native.on_device(given)
+                    got = self.operations.native.on_host(invoke(sys.modules["cupy"], step, *given))
                 else:
                     got = invoke(np, step, *given)
         except NoRule as error:
@@ -266,9 +267,7 @@ class Recorder:
                 return t
         if not isinstance(real, (np.ndarray, np.generic, bool, int, float, complex)):
             if type(real).__module__.partition(".")[0] == "torch":
-                from . import tensors
-
-                return tensors.box(self, real, ref)
+                return self.operations.tensors.box(self, real, ref)
             raise self.refuse(f"a result of type {type(real).__name__}")
         if isinstance(real, np.ndarray) and type(real) is not np.ndarray:
             raise self.refuse(f"a {type(real).__name__}")
@@ -301,23 +300,19 @@ class Recorder:
 
     def path(self, result: Any) -> tuple[Path, Any]:
         """What was written down, and the real result."""
-        from .arrays import as_array
-
         if self.refused is not None:
             raise self.refused
         if self.left is not None:
             return self.off_path(), None
         if self.library == "torch":
-            from . import tensors
-
-            array = tensors.result(self, result)
+            array = self.operations.tensors.result(self, result)
             if self.refused is not None:
                 raise self.refused
             if array.ref is None:
                 raise self.refuse("its result does not depend on the slice")
             value = array.value
             return Path(tuple(self.steps), array.ref, tuple(value.shape), value.dtype), value
-        array = as_array(self, result)
+        array = self.operations.as_array(self, result)
         if self.refused is not None:
             raise self.refused
         value = array.value if isinstance(array, Tracer) else np.asanyarray(array)
@@ -537,14 +532,10 @@ class Tracer(Traced):
     # --- NumPy's protocols ----------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from .arrays import ufunc_call
-
-        return ufunc_call(self.recorder, ufunc, method, inputs, kwargs)
+        return self.recorder.operations.ufunc_call(self.recorder, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from .arrays import function_call
-
-        return function_call(self.recorder, function, args, kwargs)
+        return self.recorder.operations.function_call(self.recorder, function, args, kwargs)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if self.ref is None and not args and not kwargs:
@@ -552,9 +543,7 @@ class Tracer(Traced):
         raise self.recorder.refuse("the slice goes into something that makes a NumPy array of it")
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        from .stage import namespace_of
-
-        return namespace_of(self.recorder)
+        return self.recorder.operations.namespace_of(self.recorder)
 
     # --- questions that Python answers with a plain value -----------------------------------
 
@@ -710,11 +699,9 @@ class Tracer(Traced):
         return self._power(other, self)
 
     def _power(self, a: Any, b: Any) -> Any:
-        from .arrays import power
-
         if all(x.weak if isinstance(x, Tracer) else type(x) in _PYTHON for x in (a, b)):
             return python_arithmetic(self.recorder, np.power, operator.pow, a, b)
-        return power(self.recorder, a, b)
+        return self.recorder.operations.power(self.recorder, a, b)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -725,13 +712,9 @@ class Tracer(Traced):
     def _unary(self, ufunc: Any, python: Any) -> Any:
         if self.weak:
             if isinstance(self.value, bool):
-                from .python import plain
-
-                return plain(self, int)._unary(ufunc, python)
+                return self.recorder.operations.plain(self, int)._unary(ufunc, python)
             if isinstance(self.value, complex):
-                from . import scalars
-
-                return scalars.call(self.recorder, python, (self,), {})
+                return self.recorder.operations.scalars.call(self.recorder, python, (self,), {})
             if isinstance(self.value, int) and ufunc is not np.positive:
                 must(self > -(2**63))  # which has no positive counterpart in 64 bits
             return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
@@ -750,29 +733,21 @@ class Tracer(Traced):
         return self._unary(np.invert, operator.invert)
 
     def __round__(self, digits: int | None = None) -> Any:
-        from .python import rounded
-
-        return rounded(self, digits)
+        return self.recorder.operations.rounded(self, digits)
 
     def __trunc__(self) -> Any:
         raise self.recorder.refuse("math.trunc() of a value that depends on the slice")
 
     def __floor__(self) -> Any:
-        from .python import whole
-
-        return whole(self, np.floor, math.floor)
+        return self.recorder.operations.whole(self, np.floor, math.floor)
 
     def __ceil__(self) -> Any:
-        from .python import whole
-
-        return whole(self, np.ceil, math.ceil)
+        return self.recorder.operations.whole(self, np.ceil, math.ceil)
 
     def _in_place(self, ufunc: Any, other: Any) -> Any:
         if not isinstance(self.value, np.ndarray):  # a number: a new one, as in Python
             return NotImplemented
-        from .arrays import in_place
-
-        return in_place(self, ufunc, other)
+        return self.recorder.operations.in_place(self, ufunc, other)
 
     def __iadd__(self, other: Any) -> Any:  # type: ignore[misc]
         return self._in_place(np.add, other)
@@ -816,14 +791,10 @@ class Tracer(Traced):
     # --- elements -----------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        from .arrays import getitem
-
-        return getitem(self, key)
+        return self.recorder.operations.getitem(self, key)
 
     def __setitem__(self, key: Any, item: Any) -> None:
-        from .arrays import setitem
-
-        setitem(self, key, item)
+        self.recorder.operations.setitem(self, key, item)
 
     def __delitem__(self, key: Any) -> None:
         raise self.recorder.refuse("del of elements")
@@ -839,9 +810,7 @@ class Tracer(Traced):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # a protocol that this is no part of
             raise AttributeError(name)
-        from .arrays import attribute
-
-        return attribute(self, name)
+        return self.recorder.operations.attribute(self, name)
 
     # --- memory -------------------------------------------------------------------------------
 
@@ -896,19 +865,17 @@ def _complex_order(python: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
 
 def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
     """Python numbers: their arithmetic raises where NumPy's warns."""
-    from . import scalars
-
     name = ufunc.__name__
     real_a, real_b = values(a), values(b)
     if isinstance(real_a, complex) or isinstance(real_b, complex):
-        return scalars.call(recorder, python, (a, b), {})
+        return recorder.operations.scalars.call(recorder, python, (a, b), {})
     result = recorder.real(python, real_a, real_b)
     integers = not isinstance(real_a, float) and not isinstance(real_b, float)
     if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
         must(b != 0)
     if name == "power":
         if isinstance(b, Tracer) or not isinstance(result, float) or real_b < 0:
-            return scalars.call(recorder, python, (a, b), {})
+            return recorder.operations.scalars.call(recorder, python, (a, b), {})
         must(a >= 0) if real_b != int(real_b) else None
     if name in ("left_shift", "right_shift") and isinstance(b, Tracer):
         must(b >= 0)
@@ -927,11 +894,9 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
         )
         must(abs(big) <= LARGEST)
     if ufunc in _COMPARISONS and isinstance(real_a, float) != isinstance(real_b, float):
-        from .python import plain
-
         whole = b if isinstance(real_a, float) else a
         if isinstance(whole, Tracer):  # Python compares all digits, NumPy those of a float
-            must(abs(plain(whole, float)) <= LARGEST)
+            must(abs(recorder.operations.plain(whole, float)) <= LARGEST)
     dtype = (
         "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
     )

@@ -1,0 +1,40 @@
+"""What tracers do when they are used, for the recorder to hand to them.
+
+A tracer is made of what these modules do, and they are made of tracers. So that imports go one
+way, `tracer.py` imports none of them: it asks the recorder, which is given this module.
+"""
+
+from __future__ import annotations
+
+from . import estimators, native, scalars, tensors
+from .arrays import (
+    as_array,
+    attribute,
+    function_call,
+    getitem,
+    in_place,
+    power,
+    setitem,
+    ufunc_call,
+)
+from .python import plain, rounded, whole
+from .stage import namespace_of
+
+__all__ = [
+    "as_array",
+    "attribute",
+    "estimators",
+    "function_call",
+    "getitem",
+    "in_place",
+    "namespace_of",
+    "native",
+    "plain",
+    "power",
+    "rounded",
+    "scalars",
+    "setitem",
+    "tensors",
+    "ufunc_call",
+    "whole",
+]
