@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from .errors import TraceError
 
@@ -36,6 +36,38 @@ def pool(threads: int) -> ThreadPoolExecutor:
             found = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
             _pools[threads] = found
         return found
+
+
+def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
+    """Run `work` in `count` threads, which draw from the same pieces."""
+    shared = _Shared(pieces)
+    futures = [pool(count).submit(work, iter(shared)) for _ in range(count)]
+    try:
+        for future in futures:
+            future.result()
+    except BaseException:  # the other threads end with the block that they are at
+        shared.stop()
+        raise
+
+
+class _Shared:
+    """An iterator that several threads draw from."""
+
+    def __init__(self, pieces: Iterator[Any]) -> None:
+        self._pieces = pieces
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def stop(self) -> None:
+        """There is no more to draw."""
+        with self._lock:
+            self._pieces = iter(())
+
+    def __next__(self) -> Any:
+        with self._lock:
+            return next(self._pieces)
 
 
 _stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -238,7 +237,7 @@ class Lowered:
         if count == 1 or slices * self._macs < _POOL_MACS:
             work(pieces)
         else:
-            in_threads(work, pieces, count)
+            threads.in_threads(work, pieces, count)
         return out
 
     def _block(
@@ -282,35 +281,3 @@ def lower_slices(graph: SliceGraph, layout: Layout, like: Any) -> Any:
     from . import slices
 
     return slices.lower(graph, layout, like)
-
-
-def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
-    """Run `work` in `count` threads, which draw from the same pieces."""
-    shared, pool = _Shared(pieces), threads.pool(count)
-    futures = [pool.submit(work, iter(shared)) for _ in range(count)]
-    try:
-        for future in futures:
-            future.result()
-    except BaseException:  # the other threads end with the block that they are at
-        shared.stop()
-        raise
-
-
-class _Shared:
-    """An iterator that several threads draw from."""
-
-    def __init__(self, pieces: Iterator[Any]) -> None:
-        self._pieces = pieces
-        self._lock = threading.Lock()
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def stop(self) -> None:
-        """There is no more to draw."""
-        with self._lock:
-            self._pieces = iter(())
-
-    def __next__(self) -> Any:
-        with self._lock:
-            return next(self._pieces)

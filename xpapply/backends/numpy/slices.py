@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import config
+from ... import config, threads
 from ...blocks import Layout
 from ...ir.parts import completed, needed, part
 from ...ir.slicewise import Accumulator, SliceGraph
@@ -166,17 +166,15 @@ def _count(shape: Sequence[int], sizes: Sequence[int], dims: Sequence[int]) -> i
     return math.prod(math.ceil(shape[k] / sizes[k]) for k in dims)
 
 
-def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], threads: int) -> None:
-    from . import in_threads
-
+def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
     def quiet(pieces: Iterator[Any]) -> None:
         with np.errstate(all="ignore"):  # each thread has its own
             work(pieces)
 
-    if threads == 1:
+    if count == 1:
         work(pieces)
     else:
-        in_threads(quiet, pieces, threads)
+        threads.in_threads(quiet, pieces, count)
 
 
 def _kernel(threads: int, blocks: int, how: str) -> str:
