@@ -58,9 +58,9 @@ def library(name):
 def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
     from xpapply import planner, traced
-    from xpapply.frontends.python import tracer
+    from xpapply.frontends.python import recorder
 
-    monkeypatch.setattr(tracer, "MOST_SECONDS", 600.0)
+    monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
     monkeypatch.setattr(traced, "_AT_LEAST", 60.0)
     monkeypatch.setattr(planner, "_SLOWER", 1e9)
     monkeypatch.setattr(traced, "_PER_RUN", 0.0)

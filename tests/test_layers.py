@@ -108,6 +108,26 @@ def test_upward_arrows_are_seen(file, source):
     assert list(wrong(PACKAGE / file, source))
 
 
+def in_circles(graph):
+    """The modules of a graph of imports that import each other, directly or not."""
+    left = {name: targets - {name} for name, targets in graph.items()}
+    while ends := {name for name, targets in left.items() if not targets & left.keys()}:
+        left = {name: targets for name, targets in left.items() if name not in ends}
+    return left.keys()
+
+
+def test_no_circle_between_files():
+    graph = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        graph[parts[:-1] if parts[-1] == "__init__" else parts] = set(imported(path))
+    assert in_circles(graph) == set()
+
+
+def test_circles_are_seen():
+    assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == {"a", "b", "c"}
+
+
 def test_import_loads_nothing_else():
     heavy = ("torch", "cupy", "dask", "jax", "sklearn", "scipy", "array_api_compat", "hypothesis")
     code = (

@@ -34,8 +34,9 @@ import xpapply
 from xpapply import planner
 from xpapply.errors import TraceError
 from xpapply.frontends.python import operations
+from xpapply.frontends.python.recorder import Recorder
 from xpapply.frontends.python.stage import Stage
-from xpapply.frontends.python.tracer import Recorder, Tracer
+from xpapply.frontends.python.tracer import Tracer
 from xpapply.guards import Guards
 from xpapply.paths import Decision
 

@@ -1,6 +1,6 @@
 """Python functions: run on one real slice that writes down what happens to it.
 
-- `tracer.py`: the stand-in for the slice, and the recorder
+- `tracer.py`, `recorder.py`: the stand-in for the slice, and what is written down of it
 - `arrays.py`, `ragged.py`: what functions do with arrays, and with the values of a mask, as calls
 - `python.py`: Python's builtins and `math`
 - `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
@@ -33,9 +33,10 @@ from ...warning_filters import silent
 from . import operations
 from .purity import impure
 from .python import real
+from .recorder import Recorder
 from .scratch import Scratch
 from .stage import Stage
-from .tracer import Recorder, Tracer, values
+from .tracer import Tracer, values
 
 Models = Callable[[Any, tuple[int, ...], Any], tuple[Any, Callable[..., Any]]]
 """``models(model, slice shape, dtype) -> (row, call on one slice)``: how a network runs."""

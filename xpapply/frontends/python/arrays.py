@@ -15,7 +15,8 @@ from ...known.names import CUPY, mirrored, public_names, root_of
 from ...known.rules import ufunc_row
 from ...paths import LARGEST_ANSWER
 from . import ragged, scalars, selections, writes
-from .tracer import Recorder, Traced, Tracer, must, replaced, tracers, values
+from .recorder import Recorder
+from .tracer import Traced, Tracer, must, replaced, tracers, values
 
 # --- arrays from lists ----------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import arrays, python
-from .tracer import Counted, Recorder, Tracer, values
+from .recorder import Recorder
+from .tracer import Counted, Tracer, values
 
 
 class Distinct(Counted):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...known.instances import METHODS, call_row, is_single, make_row, maker
-from .tracer import Recorder, Traced, tracers, values
+from .recorder import Recorder
+from .tracer import Traced, tracers, values
 
 
 class Instance(Traced):

@@ -17,7 +17,8 @@ from ...known import Known, NoRule, Rows, in_namespace, resolve
 from ...known.names import CUPY, root_of
 from ...known.ragged import Ragged
 from ...known.rules import mapped
-from .tracer import Recorder, replaced
+from .recorder import Recorder
+from .tracer import replaced
 
 
 def own(recorder: Recorder, function: Any, row: Known | None = None) -> Any:

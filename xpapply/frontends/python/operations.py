@@ -19,8 +19,10 @@ from .arrays import (
 )
 from .python import plain, rounded, whole
 from .stage import namespace_of
+from .substitutes import Different
 
 __all__ = [
+    "Different",
     "as_array",
     "attribute",
     "estimators",

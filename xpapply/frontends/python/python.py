@@ -14,7 +14,8 @@ from ...known import basic
 from ...known.scalars import LARGEST
 from . import scalars
 from .arrays import as_array, cast, function_call, ufunc_call
-from .tracer import Counted, Recorder, Traced, Tracer, must, tracers, values
+from .recorder import Recorder
+from .tracer import Counted, Traced, Tracer, must, tracers, values
 
 # --- numbers ------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ import numpy as np
 from ...known import basic, find, ragged
 from ...known.rules import ufunc_row
 from . import native
-from .tracer import Counted, Recorder, Tracer, tracers
+from .recorder import Recorder
+from .tracer import Counted, Tracer, tracers
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"

@@ -11,7 +11,8 @@ import numpy as np
 
 from ...errors import TraceError
 from ...known.scalars import EACH, LARGEST
-from .tracer import Recorder, Tracer, tracers, values
+from .recorder import Recorder
+from .tracer import Tracer, tracers, values
 
 MODULES = frozenset(("math", "cmath", "statistics", "bisect"))
 """Modules whose functions of numbers are called for one slice after the other."""

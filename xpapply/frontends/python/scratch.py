@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...errors import TraceError
-from .tracer import Recorder
+from .recorder import Recorder
 
 _MISSING = object()
 _Place = tuple[weakref.ref[Any], str]

@@ -11,7 +11,8 @@ from ...known import Rows, resolve
 from ...known.rules import bound
 from ...known.selections import CLIPPED, EXTREMA, PEAKS
 from . import ragged
-from .tracer import Recorder, Tracer, tracers, values
+from .recorder import Recorder
+from .tracer import Tracer, tracers, values
 
 
 def _vector(recorder: Recorder, x: Any, name: str) -> Tracer:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from .arrays import function_call, nonzero, setitem
-from .tracer import Recorder, Tracer, tracers, values
+from .recorder import Recorder
+from .tracer import Tracer, tracers, values
 
 
 def _unique(recorder: Recorder, x: Any) -> Any:

@@ -29,6 +29,7 @@ from . import arrays, instances, native, python, scalars, sets
 from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
 from .purity import catches, impure, own_names, stores
+from .recorder import Recorder
 from .scratch import Writes
 from .substitutes import (
     PLAIN,
@@ -53,7 +54,7 @@ from .substitutes import (
     same_slot,
     simple_filter,
 )
-from .tracer import Recorder, Traced, Tracer, tracers, values
+from .tracer import Traced, Tracer, tracers, values
 
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 

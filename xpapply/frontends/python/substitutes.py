@@ -14,7 +14,8 @@ from ...known import basic
 from . import arrays
 from .distinct import CLASSES
 from .python import real
-from .tracer import Recorder, Tracer, tracers, values
+from .recorder import Recorder
+from .tracer import Tracer, tracers, values
 
 if TYPE_CHECKING:
     from .stage import Stage

@@ -16,8 +16,9 @@ from ...known import Known, NoRule, Rows, basic, ragged, tensor_rules
 from ...paths import Ref
 from . import arrays
 from .python import real
+from .recorder import Recorder
 from .substitutes import Forbidden, Function
-from .tracer import Recorder, Traced, Tracer, tracers, values
+from .tracer import Traced, Tracer, tracers, values
 
 if TYPE_CHECKING:
     from .stage import Stage

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...known.rules import signature
-from .tracer import Recorder, Tracer, values
+from .recorder import Recorder
+from .tracer import Tracer, values
 
 
 def _vector(recorder: Recorder, x: Any, name: str) -> Tracer:
