@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.known import numpy_own
-from xpapply.known import scipy as of_scipy
+from xpapply.known import numpy_own, scipy_axis, scipy_filters
 
 pytestmark = pytest.mark.gpu
 
@@ -93,7 +92,10 @@ class Calls:
 
         self._patches = [
             mock.patch.object(numpy_own, "_slice", counted(numpy_own._slice)),
-            mock.patch.object(of_scipy, "call_on", counted(of_scipy.call_on)),
+            *(
+                mock.patch.object(module, "call_on", counted(scipy_axis.call_on))
+                for module in (scipy_axis, scipy_filters)
+            ),
         ]
         for patch in self._patches:
             patch.start()

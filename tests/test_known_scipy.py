@@ -13,6 +13,7 @@ from xpapply.known import NoRule, Rows
 pytest.importorskip("scipy")
 
 from xpapply.known import scipy as known
+from xpapply.known import scipy_axis
 
 PACKAGES = [
     "stats",
@@ -413,8 +414,10 @@ def check(name, args, kw, kind, n, m):
         assert isinstance(found, (NoRule, *map(type, raised)))
         return
     if isinstance(found, NoRule):
-        shapes = {str([np.shape(v) for v in known.taken_apart(s)[0]]) for s, _ in singles}
-        dtypes = {str([np.asarray(v).dtype for v in known.taken_apart(s)[0]]) for s, _ in singles}
+        shapes = {str([np.shape(v) for v in scipy_axis.taken_apart(s)[0]]) for s, _ in singles}
+        dtypes = {
+            str([np.asarray(v).dtype for v in scipy_axis.taken_apart(s)[0]]) for s, _ in singles
+        }
         assert len(shapes) > 1 or len(dtypes) > 1, found
         return
     if isinstance(found, Exception):

@@ -13,7 +13,8 @@ import numpy as np
 from . import Known, NoRule, Rows
 from .names import mirrored
 from .rules import Rule, bound, elementwise, leaves, shifted, table
-from .scipy import checked, sibling
+from .scipy_axis import checked
+from .scipy_filters import sibling
 
 
 def elementwise_row(function: Any, names: tuple[str, ...]) -> Known | None:
