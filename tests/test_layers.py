@@ -10,14 +10,14 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
-    **dict.fromkeys(("streams", "errors", "config", "namespace", "guards"), 0),
-    **dict.fromkeys(("ir", "known", "masked", "reach", "memory", "threads"), 1),
-    **dict.fromkeys(("error_state", "warning_filters"), 1),
+    **dict.fromkeys(("streams", "errors", "config", "namespace", "guards", "reach"), 0),
+    **dict.fromkeys(("ir", "known", "masked", "memory", "threads"), 1),
+    **dict.fromkeys(("error_state", "warning_filters", "advice"), 1),
     **dict.fromkeys(("codegen", "program", "repeated", "blocks", "extensions"), 2),
     **dict.fromkeys(("paths", "walk"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
-    **dict.fromkeys(("engines", "mlp", "own_apply"), 4),
-    **dict.fromkeys(("plan", "traced", "arguments", "calls", "slicewise"), 5),
+    **dict.fromkeys(("engines", "mlp"), 4),
+    **dict.fromkeys(("plan", "traced", "own_apply", "arguments", "calls", "slicewise"), 5),
     **dict.fromkeys(("planner", "counting"), 6),
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom"), 8),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import frontends, loop, namespace, planner
+from . import advice, frontends, loop, namespace, planner
 from .errors import add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
@@ -325,7 +325,8 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}. Pass the function itself: np.{f}"
     if isinstance(f, (int, float, complex)) or namespace.library(f) is not None:
         return f"{text}. Pass the function itself, not what it returns"
-    return text
+    line = advice.for_model(f)
+    return f"{text}: {line}" if line else text
 
 
 def _shown(x: Any) -> str:

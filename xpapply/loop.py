@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import namespace
+from . import advice, namespace
 from .errors import add_note
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
@@ -49,6 +49,7 @@ def note(error: BaseException, index: tuple[int, ...], axis: int) -> None:
     """Say at which slice `error` was raised: `index` is along all axes but `axis`."""
     parts = [*map(str, index[:axis]), ":", *map(str, index[axis:])]
     add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
+    advice.note(error)
 
 
 def _note_shapes(error: BaseException, shape: Any, first: Any) -> None:

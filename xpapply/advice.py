@@ -1,0 +1,83 @@
+"""What to write instead: advice for calls of models that have no answer as they are.
+
+Libraries are recognised by the package of a class or of a line of code: none is imported.
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+from typing import Any
+
+from . import namespace
+from .errors import add_note
+
+_METHODS = ("predict", "transform", "score_samples")
+"""What an estimator may have that gives a result for each sample, the likeliest first."""
+
+_INSIDE = ("state_dict", "model_state_dict", "model")
+"""Where checkpoints keep a model's weights."""
+
+_LOAD = "load it into its module: net.load_state_dict({}); net.eval(), and pass net"
+
+
+def for_model(f: Any) -> str:
+    """The line to write for a model that is no function; "" for anything else."""
+    if callable(getattr(f, "fit", None)):
+        for name in _METHODS:
+            if hasattr(f, name):
+                return f"write lambda v: model.{name}(v.reshape(1, -1))[0]"
+    if callable(getattr(f, "run", None)) and callable(getattr(f, "get_inputs", None)):
+        return "write lambda v: session.run(None, {session.get_inputs()[0].name: v[None]})[0][0]"
+    if _is_state_dict(f):
+        return _LOAD.format("...")
+    for key in _INSIDE:
+        if isinstance(f, dict) and _is_state_dict(f.get(key)):
+            return _LOAD.format(f"f[{key!r}]")
+    return ""
+
+
+def _is_state_dict(x: Any) -> bool:
+    """Whether `x` has nothing but arrays, by name."""
+    return (
+        isinstance(x, dict)
+        and bool(x)
+        and all(isinstance(k, str) and namespace.library(v) is not None for k, v in x.items())
+    )
+
+
+def note(error: BaseException) -> None:
+    """Add to what `f` raised what to write instead, where a model got a slice as it is."""
+    text = str(error)
+    frames = list(_frames(error))
+    if isinstance(error, (TypeError, AttributeError)) and "ndarray" in text:
+        if _inside(frames, "torch") is not None:
+            module = any(
+                callable(getattr(frame.f_locals.get("self"), "state_dict", None))
+                for frame in frames
+            )
+            line = "torch.as_tensor(v, device='cuda')" if "cupy" in text else "torch.from_numpy(v)"
+            what = f"pass the net itself as f, or net({line})" if module else f"pass {line}"
+            add_note(error, f"torch takes tensors, the slice is an array: {what}")
+        elif "must be Tensor, not" in text:
+            add_note(error, "torch takes tensors, the slice is an array: pass torch.from_numpy(v)")
+    if isinstance(error, ValueError) and "got 1D array instead" in text:
+        frame = _inside(frames, "sklearn")
+        if frame is not None:
+            name = frame.f_code.co_name
+            add_note(error, f"a slice is one sample: write model.{name}(v.reshape(1, -1))[0]")
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    found, step = [], error.__traceback__
+    while step is not None:
+        found.append(step.tb_frame)
+        step = step.tb_next
+    return found
+
+
+def _inside(frames: list[FrameType], package: str) -> FrameType | None:
+    """The first of the frames that is a package's own code."""
+    for frame in frames:
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            return frame
+    return None
