@@ -234,18 +234,38 @@ def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
     assert counted.calls == 200
 
 
-def test_calls_that_raise_for_a_block_are_not_tried_again(monkeypatch, counted):
-    def f(v):
-        return np.linalg.cholesky(np.outer(v, v) + v[0] * np.eye(6))[0, 0]
+def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, counted):
+    def broken(*args):
+        raise ValueError("not for blocks")
 
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    arr = ARR + 0.1
-    plan = xpapply.explain(f, -1, arr)
-    arr[100] = -1
-    with pytest.raises(np.linalg.LinAlgError):
-        xpapply.apply_along_axis(f, -1, arr)
+    f = fresh()
+    plan = xpapply.explain(f, -1, ARR)
+    monkeypatch.setattr(traced.Traced, "__call__", broken)
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, -1, ARR)
+    np.testing.assert_array_equal(got, [f(v) for v in ARR])
     assert plan.engine == "loop"
-    assert "raises LinAlgError" in plan.reasons[0]
+    assert "raises ValueError: not for blocks" in plan.reasons[0]
+
+
+def test_what_f_raises_itself_leaves_its_plan(monkeypatch, counted):
+    """A slice that it is not made for, once, does not make the calls after it slow."""
+
+    def f(v):
+        if v[0] < 0:
+            raise ValueError(f"{v[0]} is negative")
+        return np.linalg.cholesky(np.outer(v, v) + v[1] * np.eye(6))[0, 0]
+
+    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    arr = np.abs(ARR) + 0.1
+    plan = xpapply.explain(f, -1, arr)
+    for k, error in enumerate((ValueError, np.linalg.LinAlgError)):
+        bad = arr.copy()
+        bad[100, k] = -100
+        with pytest.raises(error):
+            xpapply.apply_along_axis(f, -1, bad)
+        assert plan.engine == xpapply.explain(f, -1, arr).engine == "numpy"
 
 
 # --- fallback="raise": before the work ----------------------------------------------------

@@ -245,7 +245,7 @@ def test_a_slice_that_f_alone_runs():
 
     def f(v):
         if v[0] < 0:
-            raise Mine(str(v[1]))
+            raise Mine(v[1])
         return v.sum()
 
     arr = MANY.copy()

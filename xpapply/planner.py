@@ -448,17 +448,18 @@ def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: 
         return result
     own = isinstance(error, TraceError)
     why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
+    if own and config.current().fallback == "raise":
+        announce_loop(f, axis, arr, why)
+    first = getattr(error, "first", None)
+    call = f if first is None else _Continued(f, first[0])
+    # what f raises itself says nothing against its plan, so that is kept then
+    result = loop.apply(call, axis, arr, args, kwargs)
     # more slices leave more time to look for paths
     traced.given_up += isinstance(error, TooManyPaths)
     traced.why = why
     if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
         _refused(traced, f, axis, arr, args, kwargs, why)
-    if own and config.current().fallback == "raise":
-        announce_loop(f, axis, arr, why)
-    first = getattr(error, "first", None)
-    call = f if first is None else _Continued(f, first[0])
-    result = loop.apply(call, axis, arr, args, kwargs)
-    announce_loop(f, axis, arr, why)  # not where f raises
+    announce_loop(f, axis, arr, why)
     return result
 
 

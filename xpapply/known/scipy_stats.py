@@ -110,7 +110,10 @@ def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
             x, y = (a.astype(np.result_type(x, y)) for a in (x, y))
         xmean, ymean = x.mean(-1), y.mean(-1)
         dx, dy = (a - a.mean(-1, keepdims=True, dtype=float) for a in (x, y))
-        ssxm, ssxym, ssym = (np.vecdot(a, b) * (1 / n) for a, b in ((dx, dx), (dx, dy), (dy, dy)))
+        both = np.stack([dx, dy], -2)
+        # the product that numpy.cov takes: sums that cancel have its last digits
+        moments = both @ both.swapaxes(-1, -2) * (1 / n)
+        ssxm, ssxym, ssym = moments[:, 0, 0], moments[:, 0, 1], moments[:, 1, 1]
         r = np.clip(ssxym / np.sqrt(ssxm * ssym), -1.0, 1.0)
         slope = ssxym / ssxm
         t = r * np.sqrt((n - 2) / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
