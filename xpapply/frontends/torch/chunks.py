@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ... import config, namespace, streams
+from ... import config, namespace, streams, threads
 from ...blocks import MemoryOrder, boxes
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
@@ -96,6 +96,7 @@ class _Chunks:
 
     # --- running --------------------------------------------------------------------------
 
+    @threads.forkable  # copies of large blocks take torch's threads too
     def __call__(self, arr: Any, axis: int) -> Any:
         """All slices of `arr`; the axes of a result stand where `axis` was."""
         if isinstance(arr, torch.Tensor):
