@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.known import interpolators, resolve
+from xpapply.known import Rows, instances, resolve
+from xpapply.known.rules import mapped
 
 interpolate = pytest.importorskip("scipy.interpolate")
 
@@ -38,7 +39,7 @@ MADE = {
 
 
 def test_each_has_an_example():
-    assert {f"scipy.interpolate.{name}" for name in MADE} == {r.name for r in interpolators.ROWS}
+    assert {f"scipy.interpolate.{name}" for name in MADE} == {r.name for r in instances.ROWS}
 
 
 def equal(f, arr=ARR):
@@ -102,11 +103,46 @@ def test_made_of_constants_and_called_with_the_slice():
 
 def test_places_that_depend_on_the_slice():
     plan = equal(lambda v: interpolate.interp1d(np.cumsum(v), v)(np.cumsum(v)[3:5]))
-    assert not plan.vectorized
-    assert "interp1d" in plan.reasons[0]
+    assert plan.vectorized, plan.reasons
+    assert "interp1d, slice by slice" in " ".join(plan.kernels)
+
+
+def test_other_methods():
+    plan = equal(lambda v: interpolate.CubicSpline(T, v).integrate(0, 5))
+    assert plan.vectorized, plan.reasons
+    assert "CubicSpline" in plan.kernels[0]
 
 
 def test_other_uses_are_refused():
-    plan = equal(lambda v: interpolate.CubicSpline(T, v).integrate(0, 5))
+    plan = equal(lambda v: interpolate.CubicSpline(T, v).solve(1.0).sum())
     assert not plan.vectorized
     assert "CubicSpline" in plan.reasons[0]
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made_and_called_in_one_call_as_on_cupy(name):
+    """What CuPy's rows do, with SciPy's classes."""
+    row = next(r for r in instances.ROWS if r.name.endswith("." + name))
+    cls = resolve(row.name)
+    if cls is None:
+        pytest.skip("not in this SciPy")
+    arr = np.ascontiguousarray(ARR[:, :, 0])
+
+    def both(*made, **named):
+        rows = mapped(lambda x: Rows(x) if len(x) == len(arr) else x, (made, named), np.ndarray)
+        return lambda *at, **keywords: row.rule(np, cls, (*rows, at, keywords), {})
+
+    def sliced(c):
+        class All(np.ndarray):
+            """All slices, cut as `MADE` cuts one."""
+
+            def __getitem__(self, key):
+                return np.asarray(self)[:, key]
+
+            def reshape(self, *shape):
+                return np.asarray(self).reshape(len(self), *shape)
+
+        return MADE[name](c, arr.view(All))
+
+    want = np.stack([MADE[name](cls, v) for v in arr])
+    np.testing.assert_allclose(sliced(both).array, want, rtol=1e-8, atol=1e-9)

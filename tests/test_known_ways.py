@@ -17,7 +17,7 @@ from xpapply.known.numpy import ROWS
 
 SINGLY = """
 quantile(v,0.5,weights=k*k,method="inverted_cdf") average(m) interp(s,v,w) interp(c,k,v,period=4.5)
-interp(s,S,w,period=5) sum(s) sum(m,where=M>0) sum(m,keepdims=True) digitize(k,S)
+interp(s,S,w,period=5) sum(m,where=M>0) sum(m,keepdims=True) digitize(k,S)
 zeros_like(v,shape=(2,)) roll(m,i[0]) pad(v,2,mode="linear_ramp")
 pad(v,1,"reflect",reflect_type="odd") pad(v,{0:(1,2)}) take(v,i+3,mode="wrap")
 take(m,i[0],axis=0) take_along_axis(m,i,axis=None) searchsorted(v,s) searchsorted(v,w)

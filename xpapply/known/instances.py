@@ -1,7 +1,7 @@
-"""Objects of SciPy that ``f`` makes out of a slice: interpolators and splines.
+"""Objects of SciPy and CuPy that ``f`` makes out of a slice: interpolators and splines.
 
-Those that have an axis are made once, of all slices of a block. The others, and those of slices
-that are not finite, are made and called slice by slice.
+Those that take values with more axes are made once, of all slices of a block. The others, and
+those of slices that are not finite, are made and called slice by slice.
 """
 
 from __future__ import annotations
@@ -13,23 +13,24 @@ from typing import Any
 import numpy as np
 
 from . import Known, NoRule, Rows, resolve
-from .rules import bound, leaves, mapped
+from .rules import bound, leaves, mapped, signature
 
-_DATA = {
-    "interp1d": "y",
-    "CubicSpline": "y",
-    "PchipInterpolator": "y",
-    "Akima1DInterpolator": "y",
-    "make_interp_spline": "y",
-    "make_lsq_spline": "y",
-    "KroghInterpolator": "yi",
-    "UnivariateSpline": "",
-    "InterpolatedUnivariateSpline": "",
-    "LSQUnivariateSpline": "",
-    "make_smoothing_spline": "",
-    "CubicHermiteSpline": "",
+_WHOLE = {
+    "y": "Akima1DInterpolator CubicSpline PchipInterpolator interp1d make_interp_spline "
+    "make_lsq_spline NearestNDInterpolator",
+    "y dydx": "CubicHermiteSpline",
+    "yi": "KroghInterpolator BarycentricInterpolator",
+    "c": "BSpline PPoly BPoly NdPPoly NdBSpline",
+    "d": "RBFInterpolator",
+    "values": "LinearNDInterpolator CloughTocher2DInterpolator RegularGridInterpolator",
 }
-"""What makes them, with the parameter that may have many slices along an axis; "": none."""
+_SINGLE = """
+    UnivariateSpline InterpolatedUnivariateSpline LSQUnivariateSpline make_smoothing_spline
+"""
+
+_DATA = {name: data.split() for data, names in _WHOLE.items() for name in names.split()}
+_DATA |= {name: [] for name in _SINGLE.split()}
+"""What makes them, with the parameters that may have many slices in more axes."""
 
 METHODS = frozenset(
     "__call__ derivative antiderivative derivatives integral integrate get_residual".split()
@@ -40,8 +41,13 @@ METHODS = frozenset(
 def maker(function: Any) -> str | None:
     """The name of a class or function that makes such objects."""
     name = getattr(function, "__name__", "")
-    known = name in _DATA and resolve(f"scipy.interpolate.{name}") is function
-    return name if known else None
+    full = f"scipy.interpolate.{name}"
+    return full if name in _DATA and resolve(full) is function else None
+
+
+def writeable(tree: Any) -> Any:
+    """Arguments without arrays that are read-only, which some of these classes do not take."""
+    return mapped(lambda x: x if x.flags.writeable else x.copy(), tree, np.ndarray)
 
 
 class Instances:
@@ -84,7 +90,7 @@ class Instances:
 
 
 def _make(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    function, given, named = args
+    function, given, named = writeable(args)
     if xp is not np:
         raise NoRule(f"{function.__name__} takes NumPy arrays")
     rows = list(leaves((given, named)))
@@ -94,28 +100,42 @@ def _make(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
         one = mapped(lambda x: x.array[b], (given, named))
         return function(*one[0], **one[1])
 
-    index = np.arange(n)
-    whole, odd = None, np.zeros(n, bool)
-    data = _DATA[function.__name__]
-    arguments = bound(function, given, named) if data else {}
-    y: Any = arguments.get(data)
-    fill = list(leaves(arguments.get("fill_value")))
-    moving = isinstance(y, Rows) and y.ndim == 1 and len(rows) == 1 + len(fill)
-    if moving and "axis" not in arguments and all(x.ndim == 0 for x in fill):
-        if y.dtype.kind in "fc":
-            odd = ~np.isfinite(y.array).all(axis=1)
-        if not odd.all():
-            arguments[data] = Rows(np.where(odd[:, None], 0, y.array)) if odd.any() else y
-            whole = function(**mapped(lambda x: x.array, arguments), axis=1)
-    found = Instances(whole, each, index, odd)
-    for b in index if whole is None else np.flatnonzero(odd):
+    odd = np.zeros(n, bool)
+    single = is_single(function, given, named, lambda tree: list(leaves(tree)))
+    for x in rows:
+        if x.dtype.kind in "fc":
+            odd |= ~np.isfinite(x.array).reshape(n, -1).all(axis=1)
+    odd |= single
+    whole = None if odd.all() else _whole(xp, function, given, named, odd)
+    found = Instances(whole, each, np.arange(n), odd)
+    for b in np.flatnonzero(odd):
         found[int(b)]  # it raises here if it raises
     return found
 
 
+def _whole(xp: Any, function: Any, given: tuple, named: dict, odd: Any = None) -> Any:
+    """One object of all slices, which lie along the last axis, but for those that are `odd`."""
+    arguments = bound(function, given, named)
+    n = len(next(leaves(arguments)).array)
+    for k in _DATA[function.__name__]:
+        x = arguments.get(k)
+        if x is None:
+            continue
+        array = x.array if isinstance(x, Rows) else xp.asarray(x)
+        if not isinstance(x, Rows):
+            array = xp.broadcast_to(array, (n, *array.shape))
+        elif odd is not None and odd.any():
+            array = np.array(array)
+            array[odd] = 0
+        arguments[k] = xp.ascontiguousarray(xp.moveaxis(array, 0, -1))
+    if "axis" in signature(function).parameters:
+        arguments["axis"] = 0
+    return function(**mapped(lambda x: x.array, arguments))
+
+
 def _call(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A method, or an attribute, of the object of each slice."""
-    instances, name, method, is_object, given, named = args
+    instances, name, method, is_object, given, named = writeable(args)
     moving = any(True for _ in leaves((given, named)))
 
     def of(x: Any) -> Any:
@@ -131,7 +151,7 @@ def _call(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
         values = np.asarray(of(instances.whole))
         if name == "__call__":
             values = _at_knots(instances.whole, values, *given)
-        values = values[instances.index]
+        values = np.moveaxis(values, -1, 0)[instances.index]
         singles = np.flatnonzero(instances.odd[instances.index])  # type: ignore[assignment]
         if len(singles):
             values = np.array(values)
@@ -159,7 +179,7 @@ def _at_knots(whole: Any, values: Any, *given: Any) -> Any:
     place = np.minimum(np.searchsorted(whole.x, at), len(whole.x) - 1)
     hit = whole.x[place] == at
     values = np.array(values)
-    values[:, hit] = whole.y[:, place[hit]]
+    values[hit] = whole.y[place[hit]]
     return values
 
 
@@ -175,9 +195,53 @@ def call_row(name: str) -> Known:
     return Known(f"{name} of it", _call, exact=True)
 
 
-def is_single(function: Any, args: tuple, kwargs: dict, moves: Callable[[Any], bool]) -> bool:
-    """Whether an object is made for each slice; `moves`: whether arguments depend on it."""
+def is_single(function: Any, args: tuple, kwargs: dict, moving: Callable[[Any], list]) -> bool:
+    """Whether an object is made for each slice; `moving`: what in arguments depends on it."""
     data = _DATA[function.__name__]
-    arguments = bound(function, args, kwargs) if data else {}
-    rest = {k: x for k, x in arguments.items() if k not in (data, "fill_value")}
-    return not data or moves(rest) or "axis" in arguments
+    if not data:
+        return True
+    arguments = bound(function, args, kwargs)
+    of_data = [x for k in data for x in moving(arguments.get(k))]
+    rest = {k: x for k, x in arguments.items() if k not in data}
+    fill = moving(rest.pop("fill_value", None)) if function.__name__ == "interp1d" else []
+    if not of_data or moving(rest) or any(x.ndim for x in fill):
+        return True
+    if any(moving(arguments.get(k)) and not _is_array(arguments[k]) for k in data):
+        return True  # a list of numbers
+    axis = arguments.get("axis", 0)
+    if data == ["c"]:  # coefficients, whose first axes are not those of values
+        return bool(axis != 0)
+    with_axis = "axis" in signature(function).parameters
+    return with_axis and (axis not in (0, -1) or any(x.ndim != 1 for x in of_data))
+
+
+def _is_array(x: Any) -> bool:
+    return hasattr(x, "ndim")
+
+
+def _made_and_called(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """An object that is made, and called once: arguments of the class, then of the object."""
+    made, named, at, keywords = writeable(args)
+    name = call.__name__
+    if not any(True for _ in leaves((made, named))):  # made of constants, called with a slice
+        if len(at) != 1 or not isinstance(at[0], Rows):
+            raise NoRule(f"{name} called with several arguments")
+        return Rows(call(*made, **named)(at[0].array))
+    if is_single(call, made, named, lambda tree: list(leaves(tree))):
+        raise NoRule(f"{name} with these values that depend on the slice")
+    if any(True for _ in leaves((at, keywords))):
+        raise NoRule(f"{name}: places and values depend on the slice")
+    if name == "interp1d" and not all(
+        bool(xp.isfinite(x.array).all()) for x in leaves((made, named)) if x.dtype.kind in "fc"
+    ):
+        raise NoRule("interp1d of one axis has a way of its own with infinities")
+    found = _whole(xp, call, made, named)(*map(xp.asarray, at), **keywords)
+    return Rows(xp.moveaxis(found, -1, 0))
+
+
+ROWS = [
+    Known(f"scipy.interpolate.{name}", _made_and_called, "made")
+    for names in _WHOLE.values()
+    for name in names.split()
+]
+"""For CuPy's arrays, whose objects are made and called on the GPU, in one call."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Known, Rows, interpolators
+from . import Known, Rows, instances
 from .numpy_own import moves
 from .rules import _ndim, batch_size, bound, elementwise, leaves, shifted, table
 from .scipy_axis import (
@@ -316,5 +316,5 @@ ROWS: list[Known] = [
     *_rows_of(_DISTANCE, statistic("p q", 0), "jensenshannon"),
     *_each(_DISTANCE, "jaccard dice yule rogerstanimoto russellrao sokalsneath mahalanobis "
            "seuclidean pdist cdist squareform"),
-    *interpolators.ROWS,
+    *instances.ROWS,
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...known.instances import METHODS, call_row, is_single, make_row, maker
+from ...known.instances import METHODS, call_row, is_single, make_row, maker, writeable
 from .recorder import Recorder
 from .tracer import Traced, tracers, values
 
@@ -40,7 +40,8 @@ class Instance(Traced):
         method: Callable[..., Any] = getattr(self.value, name)
         if any(isinstance(t, Instance) for t in tracers((args, kwargs))):
             raise self.recorder.refuse(f"{self._name} of another one")
-        real = self.recorder.real(lambda: method(*values(args), **values(kwargs)))
+        at, named = writeable((values(args), values(kwargs)))
+        real = self.recorder.real(lambda: method(*at, **named))
         return self._found(name, real, True, args, kwargs)
 
     def _found(self, name: str, real: Any, method: bool, args: tuple, kwargs: dict) -> Any:
@@ -62,11 +63,14 @@ def make(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
     name = maker(function)
     if name is None or recorder.library != "numpy":
         return NotImplemented
-    real = recorder.real(lambda: function(*values(args), **values(kwargs)))
+    given, named = writeable((values(args), values(kwargs)))
+    real = recorder.real(lambda: function(*given, **named))
+    if not _depends((args, kwargs)):
+        return real
     single = is_single(function, args, kwargs, _depends)
     ref = recorder.record(make_row(name, single), real, (function, args, kwargs))
     return Instance(recorder, real, ref, name)
 
 
-def _depends(tree: Any) -> bool:
-    return any(t.ref is not None for t in tracers(tree))
+def _depends(tree: Any) -> list[Any]:
+    return [t for t in tracers(tree) if t.ref is not None]

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from ...known import basic, find, resolve
-from ...known.interpolators import writeable
+from ...known.instances import writeable
 from ...known.names import CUPY, mirrored, public_names, root_of
 from ...namespace import library
 from . import arrays, instances, native, python, scalars, sets
@@ -267,13 +267,18 @@ class Stage:
             return functools.partial(ErrState, self.recorder)
         if x in (np.finfo, np.iinfo, np.dtype) or root in ("collections", "itertools", "functools"):
             return lambda *args, **kwargs: x(*real_arguments(args), **kwargs)
-        if root == "scipy" or root in CUPY:
-            row = find(x)
-            if row is not None and row.how == "made":
-                return Maker(self, x, name)
+        if root in (*CUPY, "scipy") and self._makes(x):
+            return Maker(self, x, name)
         if root == "scipy":
             return Function(self, x, name)
         return Forbidden(self, x, name)
+
+    def _makes(self, x: Any) -> bool:
+        """Whether CuPy makes an interpolator with it (SciPy's are objects: `instances`)."""
+        if self.recorder.library != "cupy":
+            return False
+        row = find(x)
+        return row is not None and row.how == "made"
 
     def _builtin(self, x: Any, name: str) -> Any:
         owner = getattr(x, "__self__", None)
@@ -307,10 +312,8 @@ class Stage:
         if x.__code__.co_filename.replace("\\", "/").endswith("torch/utils/_contextlib.py"):
             # @torch.no_grad(): nothing is recorded for autograd here anyway
             return self.substitute(self.watch.look(x, "attribute", "__wrapped__"))
-        if root in (*CUPY, "scipy"):
-            row = find(x)
-            if row is not None and row.how == "made":
-                return Maker(self, x, name)
+        if root in (*CUPY, "scipy") and self._makes(x):
+            return Maker(self, x, name)
         if root in CUPY:
             return self._of_cupy(x, name)
         if root in ("numpy", "scipy", "array_api_compat"):
@@ -584,11 +587,9 @@ class Stage:
                 return self.recorder.operations.tensors.call(self.recorder, function, args, kwargs)
             raise self.recorder.refuse(f"{name} of a tensor")
         if found:
-            made = NotImplemented
-            if any(t.ref is not None for t in found):
-                made = instances.make(self.recorder, function, args, kwargs)
+            made = instances.make(self.recorder, function, args, kwargs)
             if made is not NotImplemented:
-                return made
+                return made if isinstance(made, instances.Instance) else self.substitute(made)
             if isinstance(function, type):
                 if any(t.ref is not None for t in found):
                     raise self.recorder.refuse(f"{name} of something that depends on the slice")

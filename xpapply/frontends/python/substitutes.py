@@ -132,16 +132,12 @@ class Function(Substitute):
 
 
 class Maker(Forbidden):
-    """A class, or function, that makes something to be called of the values of a slice."""
+    """A class, or function, of CuPy that makes an interpolator of the values of a slice."""
 
     __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        stage, make = self._xp_stage, self.__xpapply_real__
-        known = not any(t.ref is not None for t in tracers((args, kwargs)))
-        if known and stage.recorder.library != "cupy":
-            return stage.library_call(make, args, kwargs)
-        return Made(stage, (make, args, kwargs), self._xp_name)
+        return Made(self._xp_stage, (self.__xpapply_real__, args, kwargs), self._xp_name)
 
 
 class Made(Forbidden):
