@@ -2,6 +2,7 @@
 
 import re
 from collections import OrderedDict
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -148,3 +149,205 @@ def test_estimators_inside_f_that_get_a_slice(sklearn):
             xpapply.apply_along_axis(f, 1, ARR)
         line = f"a slice is one sample: write model.{name}(v.reshape(1, -1))[0]"
         assert notes(caught.value)[1:] == [line]
+
+
+def test_methods_of_estimators_given_bare(sklearn):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    model, scaler = LogisticRegression().fit(ARR, ARR[:, 0] > 0), StandardScaler().fit(ARR)
+    for method in (model.predict, model.predict_proba, scaler.transform, scaler.inverse_transform):
+        name = method.__name__
+        with pytest.raises(ValueError, match="got 1D array") as caught:
+            xpapply.apply_along_axis(method, 1, ARR)
+        line = f"model.{name}(v.reshape(1, -1))[0]"
+        assert notes(caught.value)[1:] == [f"a slice is one sample: write {line}"]
+        written = eval(f"lambda v: {line}", {"model": method.__self__})
+        np.testing.assert_allclose(xpapply.apply_along_axis(written, 1, ARR), method(ARR), 1e-5)
+
+
+# --- networks that return more than one tensor ----------------------------------------
+
+
+@dataclass
+class Out:
+    logits: object
+
+
+def heads(torch, returns, sizes=(3, 2), batches_only=False):
+    class Heads(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = torch.nn.ModuleList(torch.nn.Linear(4, n) for n in sizes)
+
+        def forward(self, x):
+            if batches_only and x.ndim != 2:
+                raise ValueError("a batch")
+            return returns([p(x) for p in self.parts])
+
+    class First(torch.nn.Module):
+        def __init__(self, net, take):
+            super().__init__()
+            self.net, self.take = net, take
+
+        def forward(self, x):
+            return self.take(self.net(x))
+
+    torch.manual_seed(0)
+    net = Heads().eval()
+    return net, First
+
+
+@pytest.mark.parametrize("batches_only", [False, True])
+@pytest.mark.parametrize("returns", [tuple, list])
+def test_networks_of_several_outputs(torch, returns, batches_only):
+    net, first = heads(torch, returns, batches_only=batches_only)
+    net.requires_grad_(False)
+    says = "forward returns 2 outputs: (3,) and (2,); f must return one array: "
+    says += "pass a module whose forward returns net(x)[0]"
+    for arr in (ARR, torch.from_numpy(ARR)):
+        with (
+            xpapply.options(fallback="silent"),
+            pytest.raises(ValueError, match=re.escape(says)),
+        ):
+            xpapply.apply_along_axis(net, 1, arr)
+        picked = first(net, lambda x: x[0])
+        got = xpapply.apply_along_axis(picked, 1, arr)
+        assert xpapply.explain(picked, 1, arr).vectorized
+        np.testing.assert_allclose(got, net(torch.from_numpy(ARR))[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("returns", [tuple, list])
+def test_outputs_of_one_shape_are_stacked(torch, returns):
+    net, _ = heads(torch, returns, (3, 3))
+    net.requires_grad_(False)
+    want = np.stack([x.numpy() for x in net(torch.from_numpy(ARR))], 1)
+    for arr in (ARR, torch.from_numpy(ARR)):
+        got = xpapply.apply_along_axis(net, 1, arr)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        with xpapply.options(engine="loop"):
+            np.testing.assert_allclose(xpapply.apply_along_axis(net, 1, arr), want, rtol=1e-5)
+
+
+OBJECTS = {
+    "dict": (lambda x: {"a": x[0], "b": x[1]}, "dict of 'a': (3,), 'b': (2,)", "net(x)['a']"),
+    "dataclass": (lambda x: Out(x[0]), "Out, not a tensor", "net(x).logits"),
+}
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_networks_that_return_objects(torch, kind):
+    returns, what, take = OBJECTS[kind]
+    line = re.escape(f"forward returns {what}; f must return one array: ") + ".*"
+    line += re.escape(f"forward returns {take}")
+    net, _ = heads(torch, returns)
+    with pytest.raises(ValueError, match=line), xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(net, 1, torch.from_numpy(ARR))
+    with pytest.warns(xpapply.FallbackWarning, match=line):  # NumPy's loop has an answer
+        got = xpapply.apply_along_axis(net, 1, ARR)
+    assert got.shape == (60,)
+    assert got.dtype == object
+    only, _ = heads(torch, returns, batches_only=True)
+    for arr in (ARR, torch.from_numpy(ARR)):
+        with xpapply.options(fallback="silent"), pytest.raises(ValueError, match=re.escape(take)):
+            xpapply.apply_along_axis(only, 1, arr)
+
+
+def test_networks_of_several_outputs_inside_f(torch):
+    for returns, says in (
+        (tuple, "net returns 2 outputs: (3,) and (2,); a module whose forward returns net(x)[0]"),
+        (OBJECTS["dict"][0], "net(x)['a'] runs for all slices at once"),
+    ):
+        net, _ = heads(torch, returns)
+        net.requires_grad_(False)
+        key = 0 if returns is tuple else "a"
+        p = xpapply.explain(lambda v, n=net, k=key: n(torch.from_numpy(v))[k].numpy(), 1, ARR)
+        assert p.engine == "loop"
+        assert says.removeprefix("net ") in p.reasons[0]
+
+
+# --- networks that run slice by slice -------------------------------------------------
+
+
+def test_recurrent_networks_that_take_no_batch(torch):
+    class Recurrent(torch.nn.Module):
+        def __init__(self, batched):
+            super().__init__()
+            self.lstm, self.last = torch.nn.LSTM(1, 5, batch_first=True), torch.nn.Linear(5, 1)
+            self.batched = batched
+
+        def forward(self, x):
+            if self.batched:
+                return self.last(self.lstm(x[..., None])[0][..., -1, :])
+            return self.last(self.lstm(x.reshape(-1, 1))[0][-1])
+
+    net = Recurrent(False).eval().requires_grad_(False)
+    way_out = r"lstm.*no batching rule for lstm.*takes a batch of slices, \(B, M\)"
+    for f in (net, lambda v: net(torch.from_numpy(v)).numpy()):
+        p = xpapply.explain(f, 1, ARR)
+        assert p.engine == "loop"
+        assert re.search(way_out, "; ".join(p.reasons))
+        assert "file us an issue" not in str(p)
+        assert "generate a fallback" not in str(p)
+    mended = Recurrent(True).eval().requires_grad_(False)
+    mended.load_state_dict(net.state_dict())
+    assert xpapply.explain(mended, 1, ARR).engine == "torch.batch"
+    with pytest.warns(xpapply.FallbackWarning, match=way_out):
+        want = xpapply.apply_along_axis(net, 1, ARR)
+    got = xpapply.apply_along_axis(mended, 1, ARR)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+
+
+# --- compiled functions ---------------------------------------------------------------
+
+
+def test_functions_that_a_compiler_has_made():
+    class Dispatcher:
+        """As numba's: a function that is no Python function."""
+
+        def __init__(self, f):
+            self.py_func, self.__name__ = f, f.__name__
+
+        def __call__(self, *args):
+            return self.py_func(*args)
+
+    Dispatcher.__module__ = "numba.core.registry"
+
+    def double(v):
+        return v.sum() * 2
+
+    check_compiled(Dispatcher(double), "double.py_func")
+
+
+def test_numba():
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def double(v):
+        return v.sum() * 2
+
+    check_compiled(double, "double.py_func")
+
+    @numba.vectorize
+    def twice(x):
+        return x * 2
+
+    @numba.guvectorize(["(float32[:],float32[:])"], "(n)->(n)")
+    def copied(x, out):
+        for i in range(len(x)):
+            out[i] = x[i]
+
+    for f in (twice, copied):
+        check_compiled(f, "numba functions are called slice by slice")
+
+
+def check_compiled(f, says):
+    for g in (f, lambda v: f(v) + 1):
+        p = xpapply.explain(g, 1, ARR)
+        assert p.engine == "loop"
+        assert "numba functions are called slice by slice" in p.reasons[0]
+        assert says in p.reasons[0]
+        want = np.apply_along_axis(g, 1, ARR)
+        np.testing.assert_array_equal(xpapply.apply_along_axis(g, 1, ARR), want)
+    if hasattr(f, "py_func"):
+        assert xpapply.explain(f.py_func, 1, np.tile(ARR, (500, 1))).vectorized

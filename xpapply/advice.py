@@ -14,6 +14,11 @@ from .errors import add_note
 _METHODS = ("predict", "transform", "score_samples")
 """What an estimator may have that gives a result for each sample, the likeliest first."""
 
+_OF_SAMPLES = frozenset(
+    (*_METHODS, "predict_proba", "predict_log_proba", "decision_function", "inverse_transform")
+)
+"""Methods that take one sample per row."""
+
 _INSIDE = ("state_dict", "model_state_dict", "model")
 """Where checkpoints keep a model's weights."""
 
@@ -50,7 +55,7 @@ def note(error: BaseException) -> None:
     text = str(error)
     frames = list(_frames(error))
     if isinstance(error, (TypeError, AttributeError)) and "ndarray" in text:
-        if _inside(frames, "torch") is not None:
+        if any(_package(frame) == "torch" for frame in frames):
             module = any(
                 callable(getattr(frame.f_locals.get("self"), "state_dict", None))
                 for frame in frames
@@ -61,10 +66,10 @@ def note(error: BaseException) -> None:
         elif "must be Tensor, not" in text:
             add_note(error, "torch takes tensors, the slice is an array: pass torch.from_numpy(v)")
     if isinstance(error, ValueError) and "got 1D array instead" in text:
-        frame = _inside(frames, "sklearn")
-        if frame is not None:
-            name = frame.f_code.co_name
-            add_note(error, f"a slice is one sample: write model.{name}(v.reshape(1, -1))[0]")
+        for name in (frame.f_code.co_name for frame in frames if _package(frame) == "sklearn"):
+            if name in _OF_SAMPLES:  # others wrap it
+                add_note(error, f"a slice is one sample: write model.{name}(v.reshape(1, -1))[0]")
+                return
 
 
 def _frames(error: BaseException) -> list[FrameType]:
@@ -75,9 +80,5 @@ def _frames(error: BaseException) -> list[FrameType]:
     return found
 
 
-def _inside(frames: list[FrameType], package: str) -> FrameType | None:
-    """The first of the frames that is a package's own code."""
-    for frame in frames:
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-            return frame
-    return None
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__")).partition(".")[0]

@@ -219,7 +219,8 @@ def _plan(
         try:
             found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
         except TraceError as error:
-            reasons.append(str(error))
+            if f"no graph: {error}" not in reasons:
+                reasons.append(str(error))
         else:
             p = Plan(
                 engine=found.engine,

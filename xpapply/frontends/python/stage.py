@@ -42,6 +42,7 @@ from .substitutes import (
     FrozenSet,
     Function,
     Impure,
+    Jitted,
     LateMethod,
     Maker,
     Namespace,
@@ -431,6 +432,8 @@ class Stage:
             return self.recorder.operations.tensors.substitute(self, x, name)
         if "sklearn" in roots:
             return self.recorder.operations.estimators.substitute(self, x, name)
+        if "numba" in roots and callable(x):
+            return Jitted(self, x, getattr(x, "__name__", name))
         if "xpapply" in roots:
             return self.model(x, name)
         if type(x).__module__.removeprefix("cupyx.").startswith("scipy.interpolate") and callable(

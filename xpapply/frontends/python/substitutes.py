@@ -408,3 +408,15 @@ def real_arguments(tree: Any) -> Any:
     if type(tree) is Object:
         raise tree._xp_stage.recorder.refuse(f"{tree._xp_name} goes into a library's function")
     return tree.__xpapply_real__ if isinstance(tree, Substitute) else tree
+
+
+class Jitted(Forbidden):
+    """A function that numba has compiled: what it does cannot be seen."""
+
+    __slots__ = ()
+
+    @property
+    def _because(self) -> str:  # type: ignore[override]
+        x, name = self.__xpapply_real__, self._xp_name
+        text = "and numba functions are called slice by slice; write it in Python and NumPy"
+        return f"{text}, or pass {name}.py_func" if hasattr(x, "py_func") else text

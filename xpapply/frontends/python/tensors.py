@@ -443,7 +443,9 @@ class Model(Forbidden):
             return recorder.call(_MODEL, one, (x,), batch=(given, {}))
         found = recorder.real(lambda: one(x.value.clone()))
         if not isinstance(found, torch.Tensor):
-            raise recorder.refuse(f"{self._xp_name} returns {type(found).__name__}")
+            what, taken = frontend.described(found)
+            hint = f"a module whose forward returns {taken} runs for all slices at once"
+            raise recorder.refuse(f"{self._xp_name} returns {what}; {hint}")
         started = time.perf_counter()
         try:
             batches = frontend.Inside(module, x.value)

@@ -26,6 +26,7 @@ from .chunks import VECTORIZED as VECTORIZED
 from .chunks import vectorized as vectorized
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
+from .outputs import described as described
 from .standin import Recorder, StandIn
 from .trial import untouched
 from .watch import Watch

@@ -7,6 +7,7 @@ alone, whatever lies beside them, and nothing in it looks at the numbers. Else t
 from __future__ import annotations
 
 import math
+import re
 import types
 import warnings
 import weakref
@@ -19,6 +20,7 @@ from torch import nn
 from ... import config, threads
 from ...errors import InputError, TraceError, UnsupportedError, warn
 from .model import modules, with_batch_of_one
+from .outputs import not_one_array
 from .profile import Profile
 from .trial import untouched
 
@@ -29,6 +31,7 @@ _CPU_BYTES, _GPU_BYTES = 1 << 26, 1 << 30
 """Bytes that a chunk of slices may have alive at its worst moment ..."""
 _SHARE = 8
 """... and the part of a GPU's memory that it may take."""
+_WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
 _TF32 = 2.0**-8
 """How far float32 results of one network may be apart where its products are rounded to TF32."""
 
@@ -109,11 +112,12 @@ class Batches:
                 except (TraceError, InputError) as error:
                     refused[way] = str(error)
                 except Exception as error:
-                    refused[way] = _first_line(error)
+                    refused[way] = _without_rule(error) or _first_line(error)
                 else:
                     self.way = way
                     return
-        raise TraceError("; ".join(f"{way}: {why}" for way, why in refused.items()))
+        why = "; ".join(f"{way}: {why}" for way, why in refused.items())
+        raise TraceError(why if forced else f"{why}; {_WAY_OUT}")
 
     def _prove_batch(
         self, samples: torch.Tensor, alone: list[torch.Tensor], *, strict: bool
@@ -237,8 +241,9 @@ class Batches:
         found = with_batch_of_one(self.function)(v, *self._args, **self._kwargs)
         self._several = isinstance(found, (tuple, list))
         parts = list(found) if self._several else [found]
-        if not all(isinstance(p, torch.Tensor) for p in parts):
-            raise TraceError(f"it returns {type(found).__name__}")
+        tensors = all(isinstance(p, torch.Tensor) for p in parts)
+        if not tensors or len({p.shape for p in parts}) > 1:
+            raise TraceError(not_one_array(found))
         self._shapes = [tuple(p.shape) for p in parts]
         return torch.stack(parts) if self._several else parts[0]
 
@@ -284,7 +289,7 @@ class Inside:
                         return
                     except TraceError as error:
                         refused.append(str(error))
-        raise TraceError("; ".join(dict.fromkeys(refused)))
+        raise TraceError("; ".join(dict.fromkeys([*refused, _WAY_OUT])))
 
     def _prepare(self, called: Any, samples: torch.Tensor, way: str) -> None:
         self._called = called if isinstance(called, _OfSlices) else None  # the module is not kept
@@ -322,6 +327,12 @@ class _OfSlices:
 
     def __call__(self, x: torch.Tensor) -> Any:
         return self.__self__(x[None] if x.ndim == self._ndim else x)
+
+
+def _without_rule(error: Exception) -> str:
+    """What to say where torch.vmap does not know an operation; "" for other errors."""
+    found = re.search(r"Batching rule not implemented for aten::(\w+)", str(error))
+    return f"torch has no batching rule for {found[1]}" if found else ""
 
 
 def _by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:

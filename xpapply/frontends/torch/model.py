@@ -17,6 +17,7 @@ from ... import namespace, threads
 from ...errors import InputError, TraceError, UnsupportedError
 from .. import owner
 from . import script
+from .outputs import not_one_array, one_array
 from .trial import HARMLESS_HOOKS
 
 
@@ -113,7 +114,12 @@ def with_batch_of_one(f: Any) -> Callable[..., Any]:
             try:
                 result = f(v[None], *args, **kwargs)
                 several = isinstance(result, (tuple, list))
+                parts = result if several else [result]
+                if not all(isinstance(r, torch.Tensor) for r in parts):
+                    raise InputError(not_one_array(result))
                 return [r[0] for r in result] if several else result[0]
+            except InputError:
+                raise
             except _SHAPE_ERRORS:
                 raise first from None
 
@@ -130,7 +136,8 @@ def slice_function(f: Any) -> Callable[..., Any]:
     def call(v: Any, *args: Any, **kwargs: Any) -> Any:
         library = namespace.library(v)
         if library == "torch":
-            return inner(v.to(parameter_dtype(f, str(v.dtype).partition(".")[2])), *args, **kwargs)
+            dtype = parameter_dtype(f, str(v.dtype).partition(".")[2])
+            return one_array(inner(v.to(dtype), *args, **kwargs), any_object=False)
         if library == "cupy":
             import cupy
 
@@ -151,7 +158,7 @@ def slice_function(f: Any) -> Callable[..., Any]:
             native = native.astype(np.float64)  # torch cannot compute with these, or has them not
         with torch.no_grad():
             result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
-        return _to_numpy(result)
+        return _to_numpy(one_array(result, any_object=True))
 
     return call
 

@@ -21,6 +21,7 @@ from ...ir.graph import Builder, Value
 from ...ir.ops import OPS, Kind
 from ...ir.rewrite import MATVEC
 from . import aten
+from .outputs import not_one_array
 
 _IR_DTYPES = {
     torch.float16: "float32",  # computed in float32, rounded once at the end
@@ -82,12 +83,14 @@ class Recorder:
             dtypes = {y.dtype for y in x if isinstance(y, (StandIn, torch.Tensor))}
             if torch.int64 in dtypes and len(dtypes) > 1:  # NumPy and torch promote differently
                 raise TraceError("forward returns indices beside other values")
+            if len({getattr(y, "shape", None) for y in x}) > 1:
+                raise TraceError(not_one_array(x))
             x = torch.stack(list(x)) if any(isinstance(y, StandIn) for y in x) else x
         if isinstance(x, StandIn):
             return x.value, x.dtype
         if isinstance(x, torch.Tensor):
             return self.value(x), x.dtype
-        raise TraceError(f"forward returns {type(x).__name__}, not a tensor")
+        raise TraceError(not_one_array(x))
 
 
 class StandIn:

@@ -1,0 +1,51 @@
+"""What a forward returns that is not one tensor: what it is, and what to write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import InputError
+
+
+def described(x: Any) -> tuple[str, str]:
+    """What was returned, as "2 outputs: (3,) and (2,)", and how to take one tensor of it."""
+    if isinstance(x, (tuple, list)) and x:
+        return f"{len(x)} outputs: {' and '.join(map(_shown, x))}", "net(x)[0]"
+    if isinstance(x, dict) and x:
+        shown = ", ".join(f"{k!r}: {_shown(y)}" for k, y in x.items())
+        return f"{type(x).__name__} of {shown}", f"net(x)[{next(iter(x))!r}]"
+    names = [k for k, y in getattr(x, "__dict__", {}).items() if hasattr(y, "shape")]
+    taken = f"net(x).{names[0]}" if names else "one tensor"
+    return f"{type(x).__name__}, not a tensor", taken
+
+
+def not_one_array(x: Any) -> str:
+    """The message for a network that is `f` itself."""
+    what, taken = described(x)
+    return (
+        f"forward returns {what}; f must return one array: "
+        f"pass a module whose forward returns {taken}"
+    )
+
+
+def one_array(x: Any, *, any_object: bool) -> Any:
+    """What forward returned, if the loop can make one array of it."""
+    if _shape(x, any_object=any_object) is None:
+        raise InputError(not_one_array(x))
+    return x
+
+
+def _shape(x: Any, *, any_object: bool) -> tuple[int, ...] | None:
+    """Shape of (nested) outputs as one array; None where they are none."""
+    if isinstance(x, (tuple, list)):
+        shapes = {_shape(y, any_object=any_object) for y in x}
+        if len(shapes) > 1 or None in shapes:
+            return None
+        return (len(x), *(shapes.pop() or () if shapes else ()))
+    if isinstance(x, (int, float, complex)) or hasattr(x, "shape"):
+        return tuple(getattr(x, "shape", ()))
+    return () if any_object else None  # objects are elements of NumPy's arrays
+
+
+def _shown(x: Any) -> str:
+    return str(tuple(x.shape)) if hasattr(x, "shape") else f"a {type(x).__name__}"
