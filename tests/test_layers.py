@@ -142,3 +142,28 @@ def test_import_loads_nothing_else():
     )
     assert ran.stderr == ""
     assert ran.stdout.strip() == "[]"
+
+
+def recursive_closures(tree):
+    """Functions inside a function that call themselves: they keep alive what they close over."""
+    for outer in ast.walk(tree):
+        if not isinstance(outer, (ast.FunctionDef, ast.Lambda)):
+            continue
+        for inner in ast.walk(outer):
+            if inner is outer or not isinstance(inner, ast.FunctionDef):
+                continue
+            names = [x for x in ast.walk(inner) if isinstance(x, ast.Name) and x.id == inner.name]
+            if names and all(isinstance(x.ctx, ast.Load) for x in names):
+                yield inner.name, inner.lineno
+
+
+@pytest.mark.parametrize("path", list(modules()))
+def test_no_function_inside_a_function_calls_itself(path):
+    # it is in a reference cycle with what it closes over, e.g. the arrays of a block: they stay
+    # until the garbage collector runs, and it counts objects, not bytes
+    assert not list(recursive_closures(ast.parse(path.read_text())))
+
+
+def test_a_recursive_closure_is_found():
+    source = "def f(x):\n    found = []\n    def g(y):\n        found.append(g(y))\n    g(x)"
+    assert list(recursive_closures(ast.parse(source))) == [("g", 3)]

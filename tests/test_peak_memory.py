@@ -6,7 +6,6 @@ call may raise the most memory that the process has had by the input, the output
 """
 
 import os
-import resource
 import subprocess
 import sys
 import textwrap
@@ -19,12 +18,15 @@ EXTRA = 160 * MB
 
 SETUP = """
 import math
+import resource
 import numpy as np
 import xpapply
 from xpapply import planner, traced
 
 # what is measured is no matter of time
 planner._SLOWER, traced._AT_LEAST = 1e9, 60.0
+
+resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
 
 def memory(what):
     for line in open("/proc/self/status"):
@@ -272,7 +274,6 @@ def test_extra_memory(name):
         [sys.executable, "-c", f"{setup}\nexec(MEASURE)"],
         capture_output=True,
         text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30)),
     )
     assert found.returncode == 0, found.stderr
     extra, *engine = found.stdout.split()

@@ -138,17 +138,9 @@ def moves(data: str, names: str | None = None) -> Rule:
         here = call if xp is np else _of_numpy(call)
         pieces: list[Any] = []
 
-        def number(x: Any) -> Any:
-            if isinstance(x, (list, tuple)) and traced(x):
-                return type(x)([number(y) for y in x])
-            piece = x if isinstance(x, Rows) else np.asarray(x)
-            start = 1 + sum(_size(p) for p in pieces)
-            pieces.append(piece)
-            return np.arange(start, start + _size(piece)).reshape(piece.shape)
-
         def taken(name: str, x: Any) -> Any:
             if name in moved or name == "*":
-                return number(x)
+                return _numbered(x, pieces)
             constant(x)
             return x
 
@@ -167,6 +159,16 @@ def moves(data: str, names: str | None = None) -> Rule:
         return _moved(xp, index, example, pieces, batch_size((args, kwargs)))
 
     return rule
+
+
+def _numbered(x: Any, pieces: list[Any]) -> Any:
+    """The numbers of the elements of `x`, after those of `pieces`, which it is added to."""
+    if isinstance(x, (list, tuple)) and traced(x):
+        return type(x)([_numbered(y, pieces) for y in x])
+    piece = x if isinstance(x, Rows) else np.asarray(x)
+    start = 1 + sum(_size(p) for p in pieces)
+    pieces.append(piece)
+    return np.arange(start, start + _size(piece)).reshape(piece.shape)
 
 
 def _of_numpy(call: Any) -> Any:

@@ -30,20 +30,7 @@ def _vmapped(xp: Any, _: Any, given: tuple, __: dict) -> Any:
     if getattr(function, "__name__", "") in _QUANTILES and (found := _quantile(function, *rest)):
         return found
     flat: list[Any] = []
-
-    def packed(tree: Any) -> Any:
-        if isinstance(tree, Rows):
-            flat.append(tree.array)
-            return _Place(len(flat) - 1)
-        if isinstance(tree, tuple):
-            return tuple(map(packed, tree))
-        if isinstance(tree, list):
-            return [packed(x) for x in tree]
-        if isinstance(tree, dict):
-            return {k: packed(x) for k, x in tree.items()}
-        return tree
-
-    args, kwargs = packed(tuple(rest))
+    args, kwargs = _packed(tuple(rest), flat)
 
     def inner(*parts: Any) -> Any:
         return function(*_filled(args, parts), **_filled(kwargs, parts))
@@ -54,6 +41,20 @@ def _vmapped(xp: Any, _: Any, given: tuple, __: dict) -> Any:
 
 class _Place(int):
     """Where a batched tensor goes in the arguments."""
+
+
+def _packed(tree: Any, flat: list[Any]) -> Any:
+    """Arguments with a place in `flat` for each batched tensor."""
+    if isinstance(tree, Rows):
+        flat.append(tree.array)
+        return _Place(len(flat) - 1)
+    if isinstance(tree, tuple):
+        return tuple(_packed(x, flat) for x in tree)
+    if isinstance(tree, list):
+        return [_packed(x, flat) for x in tree]
+    if isinstance(tree, dict):
+        return {k: _packed(x, flat) for k, x in tree.items()}
+    return tree
 
 
 def _filled(tree: Any, parts: tuple) -> Any:

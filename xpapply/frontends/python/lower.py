@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -338,19 +338,19 @@ def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
 def _stacked(lowering: _Lowering, tree: Any, shape: tuple[int, ...], dtype: Any) -> Value:
     if np.dtype(dtype).name not in _FLOATS:
         raise UnsupportedError(f"a list of {dtype}")
-    leaves: list[Value] = []
-
-    def collect(x: Any) -> None:
-        if isinstance(x, (list, tuple)):
-            for y in x:
-                collect(y)
-            return
-        v = lowering.operand(x, dtype)
-        leaves.append(lowering.shaped(v, (int(np.prod(v.shape)),)))
-
-    collect(tree)
+    leaves = list(_flattened(lowering, tree, dtype))
     flat = leaves[0] if len(leaves) == 1 else lowering.op("concat", *leaves, axis=0)
     return lowering.shaped(flat, tuple(shape))
+
+
+def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
+    """What lists in lists hold, each with one axis."""
+    if isinstance(tree, (list, tuple)):
+        for x in tree:
+            yield from _flattened(lowering, x, dtype)
+        return
+    v = lowering.operand(tree, dtype)
+    yield lowering.shaped(v, (int(np.prod(v.shape)),))
 
 
 def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:

@@ -319,8 +319,6 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
     def function(*args: Any) -> Any:
         if not any(map(_moving, args)):
             return python(*map(_plain, args))
-        if name == "log" and len(args) == 2:
-            return function(args[0]) / function(args[1])
         if len(args) != (2 if name in ("atan2", "hypot", "copysign", "fmod") else 1):
             return each(*args)
         recorder.real(python, *map(_plain, args))
@@ -340,7 +338,15 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
                 must(_finite(found))
         return found
 
-    return function
+    if name != "log":
+        return function
+
+    def log(*args: Any) -> Any:
+        if len(args) != 2 or not any(map(_moving, args)):
+            return function(*args)
+        return function(args[0]) / function(args[1])
+
+    return log
 
 
 def _all_finite(numbers: tuple) -> bool:
