@@ -139,6 +139,16 @@ def test_nets_that_are_called_on_numpy_slices(torch):
     assert notes(caught.value) == ["raised at the slice arr[0, :]"]
 
 
+def test_nets_that_are_called_on_slices_of_cupy(torch):
+    class ndarray:  # torch's error has the name alone
+        pass
+
+    net = torch.nn.Linear(4, 3)
+    with pytest.raises(TypeError) as caught:
+        xpapply.apply_along_axis(lambda v: net(ndarray()), 1, ARR)
+    assert notes(caught.value)[1].endswith("net(torch.as_tensor(v, device='cuda'))")
+
+
 def test_estimators_inside_f_that_get_a_slice(sklearn):
     from sklearn.linear_model import LogisticRegression
 

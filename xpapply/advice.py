@@ -55,16 +55,17 @@ def note(error: BaseException) -> None:
     text = str(error)
     frames = list(_frames(error))
     if isinstance(error, (TypeError, AttributeError)) and "ndarray" in text:
+        numpys = "numpy.ndarray" in text  # CuPy's class is written in Python: "ndarray"
+        line = "torch.from_numpy(v)" if numpys else "torch.as_tensor(v, device='cuda')"
         if any(_package(frame) == "torch" for frame in frames):
             module = any(
                 callable(getattr(frame.f_locals.get("self"), "state_dict", None))
                 for frame in frames
             )
-            line = "torch.as_tensor(v, device='cuda')" if "cupy" in text else "torch.from_numpy(v)"
             what = f"pass the net itself as f, or net({line})" if module else f"pass {line}"
             add_note(error, f"torch takes tensors, the slice is an array: {what}")
         elif "must be Tensor, not" in text:
-            add_note(error, "torch takes tensors, the slice is an array: pass torch.from_numpy(v)")
+            add_note(error, f"torch takes tensors, the slice is an array: pass {line}")
     if isinstance(error, ValueError) and "got 1D array instead" in text:
         for name in (frame.f_code.co_name for frame in frames if _package(frame) == "sklearn"):
             if name in _OF_SAMPLES:  # others wrap it
