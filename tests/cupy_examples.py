@@ -7,6 +7,7 @@ is public must stand in `CALLS` or, with the reason, in `EXCLUDED`: a test asks.
 
 import importlib
 import types
+import warnings
 
 import numpy as np
 
@@ -385,7 +386,9 @@ def examples():
 
 def function(module, name, call, env):
     """The `f` of an example."""
-    home = importlib.import_module(module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some of these modules are experimental, and say so once
+        home = importlib.import_module(module)
     if not call:
         return getattr(home, name)
     part = ""
