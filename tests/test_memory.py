@@ -1,6 +1,7 @@
 """What xpapply remembers does not keep anything alive, and does not grow with the array."""
 
 import gc
+import math
 import tracemalloc
 import weakref
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply.memory import memory
 
 
 @pytest.mark.parametrize("kind", ["fused", "batch"])
@@ -41,3 +43,10 @@ def test_extra_memory_is_a_fixed_block():
             tracemalloc.stop()
     assert max(extra) < 12 << 20  # the hidden layer alone would take 102 MB
     assert extra[1] < extra[0] * 1.5
+
+
+@pytest.mark.parametrize("f", [np.linalg.norm, np.argmax, np.median, np.exp, math.fsum, len])
+def test_functions_of_libraries_are_remembered(f):
+    """They live for ever, though not all of them can be referenced weakly."""
+    known, _ = memory(f)
+    assert memory(f)[0] is known

@@ -65,7 +65,7 @@ def memory(f: Any) -> tuple[Memory, Hashable]:
     try:
         ref = weakref.ref(anchor, lambda gone: _forget(key, gone))
     except TypeError:
-        builtin = isinstance(anchor, (BuiltinFunctionType, np.ufunc))
+        builtin = isinstance(anchor, (BuiltinFunctionType, np.ufunc, type(np.sum)))
         if not builtin and not type(anchor).__module__.startswith("cupy."):
             return made, method  # cannot be referenced weakly: remember nothing
         ref = lambda: anchor  # type: ignore[assignment]  # noqa: E731  # it lives for ever
