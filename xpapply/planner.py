@@ -142,13 +142,12 @@ def _plan(
             raise ValueError(loop.EMPTY)
         traced = trace(f, axis, arr, args, kwargs)
         if isinstance(traced, Traced):
+            known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
             why = _why_loop(traced, _slices(axis, arr), arguments(args, kwargs) is not None)
             if why:
-                known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
                 return in_loop(why, result=known_result, graph=traced.graph)
             alive = _alive(f)
             run = lambda x, a: in_blocks(traced, alive(), a, x, args, kwargs)  # noqa: E731
-            known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
             refused: list[str] = []
             if traced.given_up:
                 refused.append(f"the last call ran in the loop: {traced.why}")

@@ -225,9 +225,9 @@ class Traced:
         first = next(pieces)
         walk(first[0], flat[first[1]], first[1].start)
         count = config.current().thread_count() if xp is np else 1
-        numbers = self._numbers() * slices
-        long = self._rows(view) * self.tree.per_call > _LONG_CALL
-        if count > 1 and long and numbers > _WORTH_THREADS and not self._alone():
+        worth = count > 1 and self._numbers() * slices > _WORTH_THREADS
+        long = worth and self._rows(view) * self.tree.per_call > _LONG_CALL
+        if long and not self._alone():
             _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, count)
         else:
             for rows, where in pieces:
