@@ -6,6 +6,7 @@ Equal values alone do not say that: the loop, to which everything falls back, ha
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -59,3 +60,13 @@ def assert_at_once(f: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> np
     assert (got.shape, got.dtype) == (want.shape, want.dtype)
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-300)
     return got
+
+
+def outcome(call: Any) -> Any:
+    """What a call returns or raises, with warnings ignored."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call()
+        except Exception as error:
+            return error

@@ -355,7 +355,9 @@ EXCLUDED = {
 
 def public(name):
     """Names of a module's functions (of interpolate also its classes, which are called)."""
-    module = importlib.import_module(name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what CuPy says of its own while it is imported
+        module = importlib.import_module(name)
     kinds = (types.ModuleType,) if name.endswith("interpolate") else (types.ModuleType, type)
     return {
         n

@@ -1,10 +1,13 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import xpapply
 from xpapply import testing
+from xpapply.backends import array_api
 from xpapply.blocks import MemoryOrder, boxes
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
@@ -63,3 +66,14 @@ def test_memory_order(data):
 
 def test_no_strides_means_c_order():
     assert MemoryOrder.of(None, 3, 1) == MemoryOrder((0, 1, 2), 1)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_blocks_of_array_operations(axis, monkeypatch):
+    """Results stand where the axis stood in each of the blocks, for all libraries."""
+    monkeypatch.setattr(array_api, "_BLOCK_BYTES", 4096)
+    x = np.random.default_rng(0).random((9, 10, 11))
+    f = lambda v: np.stack([v.sum(), v.max()])  # noqa: E731
+    with xpapply.options(engine="array_api"):
+        got = xpapply.compile(f, (x.shape[axis],), "float64")(x, axis)
+    np.testing.assert_allclose(got, np.apply_along_axis(f, axis, x), rtol=1e-14)

@@ -5,6 +5,7 @@ import importlib
 import numpy as np
 import pytest
 
+import xpapply
 from xpapply import special
 
 counts = importlib.import_module("xpapply.backends.numpy.counts")
@@ -45,3 +46,45 @@ def test_blocks_of_short_slices(monkeypatch):
     for axes in ((0,), (2,), (0, 2), (1, 2)):
         wanted = [(x == k).sum(axis=axes) for k in range(5)]
         np.testing.assert_array_equal(counts.counts(x, None, axes, 5), np.stack(wanted, -1))
+
+
+GROUPS = np.arange(24) % 5
+SUMS = {
+    "labels": lambda v: np.bincount(GROUPS, v),
+    "keyword": lambda v: np.bincount(GROUPS[::-1], weights=v, minlength=9),
+    "list": lambda v: np.bincount([0, 3] * 12, v * 2),
+    "booleans": lambda v: np.bincount(GROUPS, v > 0),
+    "means": lambda v: np.bincount(GROUPS, v) / np.bincount(GROUPS),
+    "both": lambda v: np.bincount((v > 0).astype(int), v, 2),
+}
+WRONG = {
+    "too many": lambda v: np.bincount(GROUPS, v[1:]),
+    "complex": lambda v: np.bincount(GROUPS, v * 1j),
+    "negative": lambda v: np.bincount(GROUPS - 1, v),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_by_group(name):
+    """Weights of each slice, in groups that are the same for all: what the loop gives, exactly."""
+    f = SUMS[name]
+    x = np.random.default_rng(3).standard_normal((300, 24, 3))
+    x[5, 3], x[7, 4], x[9], x[11, 2] = np.nan, np.inf, -0.0, -np.inf
+    want = np.apply_along_axis(f, 1, x)
+    plan = xpapply.explain(f, 1, x)
+    assert plan.vectorized, plan.reasons
+    got = xpapply.apply_along_axis(f, 1, x)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_sums_by_group_that_raise(name):
+    x = np.random.default_rng(3).standard_normal((300, 24, 3))
+    errors = []
+    for call in (np.apply_along_axis, xpapply.apply_along_axis):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            call(WRONG[name], 1, x)
+        errors.append((raised.type, str(raised.value)))
+    assert errors[0] == errors[1]

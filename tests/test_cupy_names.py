@@ -3,6 +3,8 @@
 `test_cupy_functions` runs CuPy itself.
 """
 
+import sys
+import types
 import warnings
 from unittest import mock
 
@@ -13,7 +15,7 @@ import standin_cupy
 
 import xpapply
 from xpapply.errors import UnsupportedError
-from xpapply.known import find, names
+from xpapply.known import find, names, resolve
 
 ARR = np.random.default_rng(0).gamma(2.0, size=(9, 24, 7))
 
@@ -80,6 +82,8 @@ def test_functions_in_f(cp):
     compare(cp, lambda v: cp.linspace(0, 1, 24) * v)
     compare(cp, lambda v: cp.sort(v) if isinstance(v, cp.ndarray) else v)
     compare(cp, lambda v: cp.bincount((v * 4).astype(int) % 5, minlength=5))
+    compare(cp, lambda v: signal.argrelmax(v, order=2)[0].sum())
+    compare(cp, lambda v: v[signal.argrelmin(v, mode="wrap")[0]].max())
 
 
 def test_the_namespace_of_an_array(cp):
@@ -171,3 +175,35 @@ def test_everything_public_has_an_example():
         left_out = cupy_examples.excluded(module)
         assert cupy_examples.public(module) <= known | left_out
         assert not known & left_out
+
+
+def test_looking_a_name_up_imports_nothing(monkeypatch):
+    """Without CUDA's libraries, what CuPy imports when it is asked ends in an ImportError."""
+
+    def imports(name):
+        raise ImportError(f"no library for {name}")
+
+    lazy = types.ModuleType("cupyx.scipy")
+    lazy.__getattr__ = imports
+    monkeypatch.setitem(sys.modules, "cupyx.scipy", lazy)
+    monkeypatch.delitem(sys.modules, "cupyx.scipy.signal", raising=False)
+    assert resolve("cupyx.scipy.signal.convolve") is None
+    assert resolve("numpy.ndarray.mean") is np.ndarray.mean
+
+
+def test_images_of_signals(cp):
+    """Filters of two axes, one after the other; two structures at once."""
+    from cupyx.scipy import ndimage, signal
+    from scipy.ndimage import correlate1d
+
+    row, column = cp.asarray([0.25, 0.5, 0.125]), cp.asarray([0.1, 0.2, 0.4, 0.2, 0.3])
+
+    def sepfir2d(input, hrow, hcol):  # SciPy's own has other edges
+        once = correlate1d(input, hcol[::-1], 0, mode="reflect")
+        return correlate1d(once, hrow[::-1], 1, mode="reflect")
+
+    signal.sepfir2d = standin_cupy.of(sepfir2d, "cupyx.scipy.signal")
+    named = compare(cp, lambda v: signal.sepfir2d(v.reshape(4, 6), row, column))
+    assert "sepfir2d" in named
+    hit = compare(cp, lambda v: ndimage.binary_hit_or_miss(v.reshape(4, 6) > 2))
+    assert "binary_hit_or_miss" in hit

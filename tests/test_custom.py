@@ -825,11 +825,6 @@ def test_what_is_no_number(f, x):
         f(x)
 
 
-def test_masked_arrays():
-    with pytest.raises(TypeError, match="MaskedArray"):
-        elementwise(np.exp)(np.ma.array([1.0]))
-
-
 def test_shapes_that_do_not_broadcast(any_lib):
     with pytest.raises(InputError) as caught:
         run(any_lib, squared_diff, np.ones((2, 3)), np.ones(4))

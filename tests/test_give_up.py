@@ -112,6 +112,20 @@ def test_overhead_grows_with_the_calls(monkeypatch):
     assert found.overhead == 0.5 + 3
 
 
+@pytest.mark.parametrize(("overhead", "engine"), [(0.39, "numpy"), (0.41, "loop")])
+def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine):
+    f = fresh()
+    xpapply.explain(f, -1, ARR)
+    (found,) = planner.memory(f)[0].traced.values()
+    found.seconds = 0.002
+    monkeypatch.setattr(traced, "_PER_RUN", overhead)
+    plan = xpapply.explain(f, -1, ARR)
+    assert plan.engine == engine
+    assert ("200 slices take less time in the loop, about 4e+02 ms" in str(plan)) == (
+        engine == "loop"
+    )
+
+
 def test_explain_and_apply_decide_the_same_for_arguments_that_are_not_remembered(
     monkeypatch, counted
 ):

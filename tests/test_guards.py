@@ -6,10 +6,12 @@ import gc
 import math
 import random
 import statistics
+import tracemalloc
 import weakref
 
 import numpy as np
 import pytest
+from calls_of import calls_of
 
 import xpapply
 from conftest import Library, library
@@ -141,6 +143,52 @@ def test_operators_of_an_object(special):
     follows(f, lambda: setattr(Derived, special, other))
 
 
+def itself(v):
+    return v.sum() * getattr(itself, "k", 1.0)
+
+
+def helper(v):
+    return v.sum()
+
+
+def of_a_helper(v):
+    return helper(v) * getattr(helper, "k", 1.0)
+
+
+@pytest.mark.parametrize("before", [{}, {"other": 1.0}, {"k": 2.0}])
+@pytest.mark.parametrize(("f", "owner"), [(itself, itself), (of_a_helper, helper)])
+def test_attributes_of_functions(f, owner, before, monkeypatch):
+    """Also those that come later."""
+    for name, value in before.items():
+        monkeypatch.setattr(owner, name, value, raising=False)
+    follows(f, lambda: monkeypatch.setattr(owner, "k", 3.0, raising=False))
+
+
+@pytest.mark.parametrize("member", [{}, {"k": property(lambda self: 0.5)}])
+def test_bases_that_have_it_otherwise(member):
+    derived = type("Derived", (type("Middle", (type("First", (), member),), {}),), {})
+    x = derived()
+    follows(
+        lambda v: v.sum() * getattr(x, "k", 1.0), lambda: setattr(derived, "__bases__", (Other,))
+    )
+
+
+SAME_CONTENT = {"list": ([1, 2], (1, 2)), "set": ({1}, frozenset({1})), "tuple": ((1,), [1])}
+
+
+@pytest.mark.parametrize("name", SAME_CONTENT)
+def test_the_class_of_a_container(name):
+    was, now = SAME_CONTENT[name]
+    kind = type(was)
+    x = Base()
+    x.items = was
+
+    def f(v):
+        return v.sum() if isinstance(x.items, kind) else v.max()
+
+    follows(f, lambda: setattr(x, "items", now))
+
+
 def test_the_dict_of_an_object_replaced():
     x = Base()
     x.k, x.other = 3.0, [1.0]
@@ -152,6 +200,39 @@ def test_the_dict_of_an_object_replaced():
         return v.sum() * settings.a + settings.deep["b"][0]
 
     follows(f, lambda: setattr(settings, "__dict__", {"a": 2.0, "deep": {"b": [5.0]}}))
+
+
+@pytest.mark.parametrize("called", [True, False])
+def test_the_class_of_an_object_replaced(called):
+    x = Base()
+    follows(x if called else lambda v: v.sum() * x.k, lambda: setattr(x, "__class__", Other))
+
+
+SAME = {
+    "a number": lambda x: setattr(x, "k", float("2.5")),
+    "a NumPy number": lambda x: setattr(x, "scale", np.float64("1.5")),
+    "a list of numbers": lambda x: setattr(x, "items", [float("0.5"), [float("1.5")]]),
+    "an array": lambda x: x.array.__setitem__(0, float("0.5")),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_equal_needs_no_new_trace(name):
+    x = Base()
+    x.k, x.scale, x.items, x.array = 2.5, np.float64(1.5), [0.5, [1.5]], np.full(3, 0.5)
+
+    def f(v):
+        return v.sum() * x.k * x.scale + x.items[0] + x.items[1][0] + x.array[0]
+
+    for change in (lambda x: None, SAME[name], SAME[name]):
+        change(x)
+        with calls_of(f) as calls, xpapply.options(fallback="raise"):
+            xpapply.apply_along_axis(f, -1, ARRAY)
+        assert (calls.number > 0) == (change is not SAME[name])
+    x.k = 3.5
+    with calls_of(f) as calls:
+        xpapply.apply_along_axis(f, -1, ARRAY)
+    assert calls.number > 0
 
 
 def grow(p):
@@ -559,6 +640,24 @@ def test_arrays_of_closures_are_freed(copied, monkeypatch):
     del f, w
     gc.collect()
     assert gone() is None
+
+
+def test_large_arrays_are_not_copied(monkeypatch):
+    from xpapply.frontends.python import stage
+
+    monkeypatch.setattr(stage, "COPIED", 1 << 20)
+    monkeypatch.setattr(guards, "COPIED", 1 << 20)
+    for size in (1 << 20, (1 << 20) + 8):
+        w = np.arange(size / 8)
+        f = eval("lambda v: v.sum() * w[7]", {"w": w})
+        xpapply.apply_along_axis(f, -1, ARRAY)
+        tracemalloc.start()
+        try:
+            follows(f, functools.partial(w.fill, 3.0))
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (kept > 1 << 20) == (size <= 1 << 20)
 
 
 def test_a_plan_that_was_asked_for_keeps_its_function(torch):

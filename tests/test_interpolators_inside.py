@@ -1,5 +1,7 @@
 """Interpolators and splines that a function makes out of its slice."""
 
+import functools
+
 import numpy as np
 import pytest
 import scipy.interpolate as si
@@ -88,6 +90,7 @@ def test_one_object_serves_a_block(monkeypatch):
     made = []
     real = si.CubicSpline.__init__
 
+    @functools.wraps(real)
     def counting(self, *args, **kwargs):
         made.append(1)
         return real(self, *args, **kwargs)

@@ -7,10 +7,12 @@ import warnings
 from typing import Any
 
 import numpy as np
+import numpy.fft  # NumPy loads it late, and `resolve` looks at what is loaded
 import pytest
 
 from xpapply.known import NoRule, Rows, resolve
-from xpapply.known.numpy import ROWS, bincount_rows
+from xpapply.known.numpy import ROWS
+from xpapply.known.numpy_statistics import bincount_rows
 from xpapply.known.rules import batch_size, mapped
 
 BY_NAME = {row.name.removeprefix("numpy."): row for row in ROWS}

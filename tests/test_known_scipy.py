@@ -251,6 +251,10 @@ def examples():
         s, "binary_dilation", X, iterations=-1, mask=other > -0.5, kinds=("bool",), m=(40,)
     )
     yield from e(s, "binary_dilation", X, iterations=2, border_value=1, origin=1, kinds=("bool",))
+    hit = "binary_hit_or_miss"
+    yield from e(s, hit, plane, kinds=("bool",), m=(40,))
+    yield from e(s, hit, X, [0, 1, 1], [1, 0, 0], origin1=1, origin2=None, kinds=("bool", "nan"))
+    yield from e(s, hit, plane, np.eye(3), origin2=(0, -1), kinds=("bool", "int"), m=(40,))
     yield from e(s, "binary_hit_or_miss label distance_transform_edt distance_transform_cdt "
                  "distance_transform_bf", X, kinds=("bool",))  # fmt: skip
     yield from e(s, "zoom shift", X, 1.5, kinds=("f8",))

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "namespace", "guards", "reach"), 0),
     **dict.fromkeys(("ir", "known", "masked", "memory", "threads"), 1),
-    **dict.fromkeys(("error_state", "warning_filters", "advice"), 1),
+    **dict.fromkeys(("error_state", "warning_filters", "advice", "batch_of_one", "samples"), 1),
     **dict.fromkeys(("codegen", "program", "repeated", "blocks", "extensions"), 2),
     **dict.fromkeys(("paths", "walk"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),

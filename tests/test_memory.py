@@ -2,6 +2,7 @@
 
 import gc
 import math
+import sys
 import tracemalloc
 import weakref
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply import frontends
+from xpapply import memory as memory_module
 from xpapply.memory import memory
 
 
@@ -50,3 +53,26 @@ def test_functions_of_libraries_are_remembered(f):
     """They live for ever, though not all of them can be referenced weakly."""
     known, _ = memory(f)
     assert memory(f)[0] is known
+
+
+def test_what_outlives_the_module_ends_silently(monkeypatch):
+    """When Python ends, the globals of modules are gone before some objects are."""
+
+    class Double:
+        def __call__(self, v):
+            return v * 2
+
+    f = Double()
+    memory(f)
+    frontends.find(f)
+    said = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    for module, name in (
+        (memory_module, "_by_object"),
+        (memory_module, "_forget"),
+        (frontends, "_known"),
+    ):
+        monkeypatch.setattr(module, name, None)
+    del f, Double
+    gc.collect()
+    assert not said

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -70,6 +73,116 @@ def test_the_weights_are_copies_that_cannot_change():
     np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, ARR), before)
     with pytest.raises(ValueError, match="read-only"):
         net.weights[0][0] = 1
+
+
+ATTRIBUTES = {
+    "weights": (W,),
+    "biases": (np.ones(5),),
+    "activations": ("tanh",),
+    "dtype": np.dtype("f4"),
+    "result_dtype": np.dtype("f4"),
+}
+
+
+def copies(net):
+    return [net, copy.copy(net), copy.deepcopy(net), pickle.loads(pickle.dumps(net))]
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+def test_attributes_cannot_be_set(name):
+    """Plans are remembered: one that was set afterwards had no effect."""
+    for net in copies(xpapply.MLP([W], [np.ones(5)])):
+        before = xpapply.apply_along_axis(net, 1, ARR)
+        says = f"{name} of an MLP cannot be changed. Make another one: MLP"
+        with pytest.raises(AttributeError, match=says):
+            setattr(net, name, ATTRIBUTES[name])
+        with pytest.raises(AttributeError, match=says):
+            delattr(net, name)
+        vars(net)[name] = ATTRIBUTES[name]
+        assert getattr(net, name) is not ATTRIBUTES[name]
+        np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, ARR), before)
+        np.testing.assert_allclose(net(ARR[0, :, 0]), before[0, :, 0])
+
+
+def test_arrays_stay_read_only():
+    for net in copies(xpapply.MLP([W, W.T], [np.ones(5), None])):
+        before = xpapply.apply_along_axis(net, 1, ARR)
+        for x in (*net.weights, net.biases[0]):
+            with pytest.raises(ValueError, match="WRITEABLE"):
+                x.flags.writeable = True
+            with pytest.raises(ValueError, match="read-only"):
+                x[...] = 0
+        np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, ARR), before)
+
+
+FACTOR = 1.0
+
+
+class Scaled(xpapply.MLP):
+    """With a graph of its own, of attributes that change."""
+
+    scale = 2.0
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.offset = np.zeros(5)
+
+    def lift(self, aval):
+        offset = self.offset[:, None] * np.eye(1)[0]
+        weights = [self.weights[0] * self.scale * FACTOR]
+        return xpapply.MLP(weights, [offset[:, 0]]).lift(aval)
+
+
+class Called(xpapply.MLP):
+    factor = 3.0
+
+    def __call__(self, v):
+        return super().__call__(v) * self.factor
+
+
+def test_subclasses_with_attributes_that_change(monkeypatch):
+    net = Scaled([W])
+    inside = lambda v: net(v) + 1.0  # noqa: E731
+
+    def check(want):
+        np.testing.assert_allclose(xpapply.apply_along_axis(net, 1, ARR), want)
+        np.testing.assert_allclose(xpapply.apply_along_axis(inside, 1, ARR), want + 1.0)
+        with xpapply.options(engine="loop"):
+            np.testing.assert_allclose(xpapply.apply_along_axis(net, 1, ARR), want)
+
+    plain = xpapply.apply_along_axis(xpapply.MLP([W]), 1, ARR)
+    check(2 * plain)
+    net.scale = 4.0
+    check(4 * plain)
+    net.offset[:] = 1.0
+    check(4 * plain + 1.0)
+    net.offset = np.zeros(5)
+    check(4 * plain)
+    del net.scale
+    monkeypatch.setattr(Scaled, "scale", 0.5)
+    check(0.5 * plain)
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    check(1.5 * plain)
+    assert xpapply.explain(net, 1, ARR).vectorized
+
+
+def test_subclasses_with_a_call_of_their_own():
+    """The graph of the class that they inherit from is another function."""
+    net = Called([W])
+    plain = xpapply.apply_along_axis(xpapply.MLP([W]), 1, ARR)
+    for factor in (3.0, 5.0):
+        net.factor = factor
+        with xpapply.options(fallback="silent"):
+            for f in (net, lambda v: net(v)):
+                np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, ARR), factor * plain)
+    assert "Called has a __call__ of its own" in xpapply.explain(net, 1, ARR).reasons[0]
+
+
+def test_functions_of_elements_cannot_be_set():
+    f = xpapply.elementwise(lambda x: x + 1)
+    with pytest.raises(AttributeError):
+        f.fn = np.sin
+    assert f.fn(1) == 2
 
 
 def test_wrong_slices():

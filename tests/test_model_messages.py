@@ -161,21 +161,6 @@ def test_estimators_inside_f_that_get_a_slice(sklearn):
         assert notes(caught.value)[1:] == [line]
 
 
-def test_methods_of_estimators_given_bare(sklearn):
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
-
-    model, scaler = LogisticRegression().fit(ARR, ARR[:, 0] > 0), StandardScaler().fit(ARR)
-    for method in (model.predict, model.predict_proba, scaler.transform, scaler.inverse_transform):
-        name = method.__name__
-        with pytest.raises(ValueError, match="got 1D array") as caught:
-            xpapply.apply_along_axis(method, 1, ARR)
-        line = f"model.{name}(v.reshape(1, -1))[0]"
-        assert notes(caught.value)[1:] == [f"a slice is one sample: write {line}"]
-        written = eval(f"lambda v: {line}", {"model": method.__self__})
-        np.testing.assert_allclose(xpapply.apply_along_axis(written, 1, ARR), method(ARR), 1e-5)
-
-
 # --- networks that return more than one tensor ----------------------------------------
 
 
@@ -263,17 +248,13 @@ def test_networks_that_return_objects(torch, kind):
             xpapply.apply_along_axis(only, 1, arr)
 
 
-def test_networks_of_several_outputs_inside_f(torch):
-    for returns, says in (
-        (tuple, "net returns 2 outputs: (3,) and (2,); a module whose forward returns net(x)[0]"),
-        (OBJECTS["dict"][0], "net(x)['a'] runs for all slices at once"),
-    ):
-        net, _ = heads(torch, returns)
-        net.requires_grad_(False)
-        key = 0 if returns is tuple else "a"
-        p = xpapply.explain(lambda v, n=net, k=key: n(torch.from_numpy(v))[k].numpy(), 1, ARR)
-        assert p.engine == "loop"
-        assert says.removeprefix("net ") in p.reasons[0]
+def test_networks_that_return_objects_inside_f(torch):
+    net, _ = heads(torch, OBJECTS["dataclass"][0])
+    net.requires_grad_(False)
+    p = xpapply.explain(lambda v: net(torch.from_numpy(v)).logits.numpy(), 1, ARR)
+    assert p.engine == "loop"
+    says = "net returns Out, not a tensor; a module whose forward returns net(x).logits runs"
+    assert says in p.reasons[0]
 
 
 # --- networks that run slice by slice -------------------------------------------------

@@ -163,7 +163,7 @@ WORKLOADS = {
             return np.percentile(v, [5, 50, 95])
     """,
     "long slices": """
-        arr = slices(12, 2_000_000)
+        arr = slices(20, 1_200_000)
         def f(v):
             return ((v - v.mean()) / v.std()).max()
     """,

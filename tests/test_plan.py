@@ -3,6 +3,7 @@ import json
 import pickle
 import warnings
 import weakref
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -241,3 +242,21 @@ def test_functions_are_not_kept_alive(torch):
     del net
     gc.collect()
     assert dead() is None
+
+
+@pytest.mark.parametrize("args", [(), (2.0,)])
+def test_repeated_calls_of_functions_choose_no_engine(torch, monkeypatch, args):
+    """Also with arguments of `f`, whose plan is made anew: what the trace tells stays."""
+    f = lambda v, a=1.0: torch.relu(v * a) + v.mean()  # noqa: E731
+    x = torch.randn(20, 8)
+    want = torch.stack([f(v, *args) for v in x])
+    torch.testing.assert_close(xpapply.apply_along_axis(f, 1, x, *args), want)
+    chosen = mock.Mock(side_effect=AssertionError("chosen again"))
+    monkeypatch.setattr("xpapply.engines.choose", chosen)
+    monkeypatch.setattr("xpapply.frontends.python.impure", chosen)
+    for _ in range(2):
+        torch.testing.assert_close(xpapply.apply_along_axis(f, 1, x, *args), want)
+    monkeypatch.undo()
+    with xpapply.options(engine="array_api"):
+        assert xpapply.explain(f, 1, x, *args).engine == "array_api"
+    assert xpapply.explain(f, 1, x, *args).engine == "torch"

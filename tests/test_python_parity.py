@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from conftest import Library, library
-from xpapply import get_array_module, planner, traced
+from xpapply import get_array_module, planner
 
 PLACES = [Library(name, "") for name in ("numpy", "torch", "jax", "array_api_strict")]
 EXAMPLES = settings().max_examples // 8
@@ -28,8 +28,6 @@ def place(request):
 def _always_plan(monkeypatch):
     monkeypatch.setattr(planner, "_FEW", 0)
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    monkeypatch.setattr(traced, "_PER_RUN", 0.0)
-    monkeypatch.setattr(traced, "SECONDS_PER_CALL", 0.0)
 
 
 ELEMENTWISE = [
@@ -278,12 +276,15 @@ TROUBLED = {
     "overflow": lambda v: v * v,
     "both": lambda v: (v - v) / (v - v),
     "of numbers": lambda v: v[0] / (v[2] * v[1]),
-    "quiet inside": lambda v: _quiet(v),
+    "ignored inside": lambda v: _inside(v, "ignore"),
+    "warned inside": lambda v: _inside(v, "warn"),
+    "raised inside": lambda v: _inside(v, "raise"),
+    "in and outside": lambda v: _inside(v, "warn") + np.sqrt(v),
 }
 
 
-def _quiet(v):
-    with np.errstate(all="ignore"):
+def _inside(v, how):
+    with np.errstate(divide=how, over=how):
         return 1 / v
 
 

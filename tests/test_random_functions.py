@@ -20,7 +20,6 @@ CONTRADICTIONS = (
     "traced it gives",
     "takes another path alone",
     "for all slices at once it raises",
-    "results have different shapes",
 )
 """Refusals after which the loop saved what a rule or the tracer had got wrong."""
 

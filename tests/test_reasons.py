@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 
 import xpapply
 from conftest import library
@@ -93,3 +93,22 @@ def test_the_line_is_in_the_module():
     assert f"{FILE}:{first + 1}" in reasons
     lstm = xpapply.explain(torch.nn.LSTMCell(12, 3).eval(), -1, A.astype(np.float32))
     assert FILE not in "; ".join(lstm.reasons)
+
+
+def test_why_an_engine_was_refused():
+    """A graph that torch has no operation for, on arrays that it could have taken."""
+    library("torch")
+    plan = xpapply.compile(lambda v: v[::-1] * 2, (12,), "float64")
+    said = pytest.raises(xpapply.UnsupportedError, match="torch has no slices with negative")
+    with xpapply.options(engine="torch"), said:
+        plan(A, -1)
+    np.testing.assert_array_equal(plan(A, -1), A[:, ::-1] * 2)
+
+
+def test_distributions_with_parameters_of_the_slice():
+    f = lambda v: stats.norm.cdf(v, v.mean()).sum()  # noqa: E731
+    plan = xpapply.explain(f, -1, A)
+    assert "cdf with traced parameters" in plan.reasons[0]
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, -1, A)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, A))

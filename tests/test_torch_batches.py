@@ -1,6 +1,7 @@
 """torch modules that are no graph: called on batches where that is proved, else by vmap."""
 
 import itertools
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import xpapply
 from conftest import library
 
 torch = library("torch")
+chunks = pytest.importorskip("xpapply.frontends.torch.chunks")
 nn = torch.nn
 
 
@@ -343,6 +345,60 @@ def test_models_with_16_bits():
     got, want = xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr)
     assert got.dtype == want.dtype == np.float32
     np.testing.assert_allclose(got, want, atol=0.05)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_what_follows_from_the_layout_is_decided_once(monkeypatch, library):
+    """A repeated call looks at the array's strides once, when it looks up the plan."""
+    net = BATCHED["cnn"]()
+    arr = np.random.default_rng(12).standard_normal((4, 36, 5)).astype("f")
+    want = loop(net, 1, arr)
+    arr = torch.from_numpy(arr) if library == "torch" else arr
+    with torch.no_grad():
+        xpapply.apply_along_axis(net, 1, arr)
+        order = mock.Mock(side_effect=AssertionError("decided again"))
+        monkeypatch.setattr(chunks.MemoryOrder, "of", order)
+        for _ in range(3):
+            same(np.asarray(xpapply.apply_along_axis(net, 1, arr)), want)
+
+
+def test_repeated_calls_have_results_of_their_own():
+    """Also of a module that gives out what it keeps; and for arrays of which one is read-only."""
+
+    def kept(m, x):
+        m.conv(x.reshape(-1, 1, 36))
+        return m.kept.expand((*x.shape[:-1], 3))
+
+    net = Net(kept, conv=nn.Conv1d(1, 1, 3))
+    net.register_buffer("kept", torch.tensor([1.0, 2.0, 3.0]))
+    arr = np.random.default_rng(13).standard_normal((1, 36)).astype("f")
+    assert xpapply.explain(net, 1, arr).engine == "torch.batch"
+    for _ in range(3):
+        got = xpapply.apply_along_axis(net, 1, arr)
+        np.testing.assert_array_equal(got, [[1, 2, 3]])
+        got[...] = 0
+    cnn = BATCHED["cnn"]()
+    results = []
+    for k in range(3):
+        arr = np.random.default_rng(k).standard_normal((20, 36)).astype("f")
+        arr.flags.writeable = k != 1
+        results.append((xpapply.apply_along_axis(cnn, 1, arr), loop(cnn, 1, arr)))
+    for got, want in results:
+        same(got, want)
+
+
+def test_blocks_that_are_asked_for_between_calls():
+    """The size of a chunk is no part of what is remembered."""
+    cnn = BATCHED["cnn"]()
+    arr = np.random.default_rng(14).standard_normal((40, 36)).astype("f")
+    want = loop(cnn, 1, arr)
+    same(xpapply.apply_along_axis(cnn, 1, arr), want)
+    with mock.patch.object(chunks, "boxes", wraps=chunks.boxes) as cut:
+        same(xpapply.apply_along_axis(cnn, 1, arr), want)
+        assert not cut.called
+        with xpapply.options(block_bytes=1 << 14):
+            same(xpapply.apply_along_axis(cnn, 1, arr), want)
+        assert cut.called
 
 
 def test_changes_between_calls():

@@ -516,6 +516,33 @@ def test_refused(name):
     assert_unlifted(Of(REFUSED[name]), "no graph")
 
 
+class Remembers(nn.Module):
+    """Sets a new attribute, takes one away, or writes none; one of its buffers is None."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.conv, self.what, self.old = nn.Conv1d(1, 1, 3), what, 1
+        self.register_buffer("nothing", None)
+
+    def forward(self, x):
+        if self.what == "new":
+            self.seen = len(x)
+        elif self.what == "gone" and hasattr(self, "old"):
+            del self.old
+        return self.conv(x[None])[0]
+
+
+@pytest.mark.parametrize("what", ["new", "gone", ""])
+def test_attributes_that_forward_adds_or_takes_away(what):
+    net = Remembers(what).eval()
+    before = dict(vars(net))
+    arr = np.random.default_rng(0).standard_normal((60, 8)).astype("f")
+    plan = xpapply.explain(net, -1, arr)
+    assert plan.vectorized == (not what)
+    assert ("writes to attributes of Remembers" in "".join(plan.reasons)) == bool(what)
+    assert vars(net).keys() == before.keys()
+
+
 def test_writes_into_the_slice():
     def forward(self, x):
         y = x[:3]

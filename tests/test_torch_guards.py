@@ -10,6 +10,8 @@ import pytest
 
 import xpapply
 from conftest import library
+from xpapply import reach
+from xpapply.frontends import find
 
 torch = library("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -35,6 +37,13 @@ def outer_helper(x):
     return helper(x) + SCALE
 
 
+def defaults():
+    def with_defaults(x, s=Settings(), f=outer_helper, *, named=Settings(), k=2.0):  # noqa: B008
+        return f(x) * s.own + named.own * k
+
+    return with_defaults
+
+
 @functools.lru_cache
 def cached(k):
     return k * 2.0
@@ -54,8 +63,18 @@ class Settings:
         return self.level * 2
 
 
+KEPT = []
 SETTINGS = Settings()
 INNER = nn.Linear(4, 4).eval()
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.settings = Settings()
+
+    def forward(self, x):
+        return self.settings.scaled(x) * SCALE
 
 
 def fresh():
@@ -67,7 +86,13 @@ def fresh():
         "TENSOR": torch.ones(4),
         "VECTOR": np.ones(4, np.float32),
         "SETTINGS": Settings(),
+        "HELD": ({"s": Settings()}, outer_helper, Settings),
+        "OUTER": nn.Sequential(nn.Tanh(), Inner()).eval(),
+        "with_defaults": defaults(),
     }
+
+
+HELD, OUTER, with_defaults = (fresh()[name] for name in ("HELD", "OUTER", "with_defaults"))
 
 
 class Net(nn.Module):
@@ -203,6 +228,14 @@ CASES = {
         lambda s, x: s.linear(x),
         lambda n, p: setattr(n, "linear", nn.Tanh()),
     ),
+    "a part, which others still hold": (
+        lambda s, x: s.linear(x),
+        lambda n, p: KEPT.append((n.linear, setattr(n, "linear", nn.Linear(4, 4)))),
+    ),
+    "a part is gone": (
+        lambda s, x: s.linear(x),
+        lambda n, p: KEPT.append((n.linear, setattr(n, "linear", nn.Identity()))),
+    ),
     "torch.nn.functional": (
         lambda s, x: F.relu(s.linear(x)),
         lambda n, p: p.setattr(F, "relu", lambda x: x * 2),
@@ -242,6 +275,42 @@ CASES = {
     "by getattr": (
         lambda s, x: s.linear(x) * getattr(SETTINGS, "own"),  # noqa: B009
         lambda n, p: setattr(SETTINGS, "own", 5.0),
+    ),
+    "object in a container": (
+        lambda s, x: s.linear(x) * HELD[0]["s"].own,
+        lambda n, p: setattr(HELD[0]["s"], "own", 5.0),
+    ),
+    "function in a container": (
+        lambda s, x: HELD[1](s.linear(x)),
+        set_global("SCALE", 8.0),
+    ),
+    "class in a container": (
+        lambda s, x: s.linear(x) * HELD[2].level,
+        lambda n, p: p.setattr(Settings, "level", 5.0),
+    ),
+    "object as a default": (
+        lambda s, x: with_defaults(s.linear(x)),
+        lambda n, p: setattr(with_defaults.__defaults__[0], "own", 5.0),
+    ),
+    "function as a default": (
+        lambda s, x: with_defaults(s.linear(x)),
+        set_global("SCALE", 8.0),
+    ),
+    "object as a default by name": (
+        lambda s, x: with_defaults(s.linear(x)),
+        lambda n, p: setattr(with_defaults.__kwdefaults__["named"], "own", 5.0),
+    ),
+    "default by name": (
+        lambda s, x: with_defaults(s.linear(x)),
+        lambda n, p: with_defaults.__kwdefaults__.update(k=9.0),
+    ),
+    "module in a global module": (
+        lambda s, x: OUTER(x),
+        set_global("SCALE", 8.0),
+    ),
+    "attribute of a module in a global module": (
+        lambda s, x: OUTER(x),
+        lambda n, p: setattr(OUTER[1].settings, "own", 5.0),
     ),
 }
 
@@ -360,6 +429,18 @@ def test_large_weights_changed_behind_torch(transposed):
     noticed(made, lambda: np.negative(view := made.weight.detach().numpy(), out=view), arr)
 
 
+@pytest.mark.parametrize("size", [4, 600])
+def test_what_has_not_changed_is_not_lifted_again(size, monkeypatch):
+    frontend = find(nn.Linear(1, 1))
+    lifted, lift = [], frontend.lift
+    monkeypatch.setattr(frontend, "lift", lambda *args: lifted.append(1) or lift(*args))
+    made = nn.Sequential(nn.Linear(size, 500), nn.Unflatten(1, (20, 25)), nn.Flatten()).eval()
+    arr = np.random.default_rng(0).standard_normal((5, size)).astype("f")
+    for _ in range(200):  # each block of large weights has its turn
+        xpapply.apply_along_axis(made, -1, arr)
+    assert len(lifted) == 1
+
+
 def test_one_number_of_large_weights():
     """Its block has its turn."""
     made = nn.Linear(600, 500).eval()
@@ -412,3 +493,21 @@ def test_networks_of_exec_are_freed(use):
     del namespace
     gc.collect()
     assert gone() is None
+
+
+def test_more_objects_than_are_followed(monkeypatch):
+    """What is not looked at may have changed: nothing is remembered then."""
+    monkeypatch.setattr(reach, "_MOST", 3)
+    parts = [types.SimpleNamespace(inner=types.SimpleNamespace(k=float(k))) for k in range(1, 9)]
+
+    class Net(nn.Module):
+        def forward(self, x):
+            for part in parts:
+                x = x * part.inner.k
+            return x
+
+    net = Net().eval()
+    for k in (1.0, 2.0, 3.0):
+        parts[-1].inner.k = k
+        want = ARRAY * np.prod([part.inner.k for part in parts])
+        np.testing.assert_allclose(xpapply.apply_along_axis(net, -1, ARRAY), want, rtol=1e-5)

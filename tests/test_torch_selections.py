@@ -1,5 +1,6 @@
 """Masks, order and numbers of torch tensors inside a function: torch's results, without a loop."""
 
+import numpy as np
 import pytest
 
 import xpapply
@@ -100,6 +101,12 @@ def test_dtypes_of_masks(f, dtype):
     check(f, LEVELS.to(getattr(torch, dtype)))
 
 
+def written(v):
+    x = np.sort(v.numpy())
+    x[0], x[x > 0.9] = x[1], 0.0
+    return x
+
+
 @pytest.mark.parametrize(
     "f",
     [
@@ -107,6 +114,10 @@ def test_dtypes_of_masks(f, dtype):
         lambda v: v.argmax().item(),
         lambda v: v.numpy().mean(),
         lambda v: v.numpy().copy(),
+        lambda v: np.sort(v.numpy())[0],
+        lambda v: np.sort(v.numpy())[np.argmax(v.numpy())],
+        lambda v: v.numpy()[v.numpy() > 0.99].sum(),
+        written,
         lambda v: 1 if v[0] > 0.5 else 2,
         lambda v: [v[0], v[1]],
     ],

@@ -209,3 +209,41 @@ def test_a_module_exported_for_one_batch_size_does_not_take_slices(torch, net):
     model = torch.export.export(net, (torch.zeros(3, 6),)).module()
     with xpapply.options(fallback="silent"), pytest.raises(AssertionError, match="Guard failed"):
         xpapply.apply_along_axis(model, -1, X)
+
+
+def test_a_script_that_raises_says_what(torch):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            if x.shape[-1] != 6:
+                raise ValueError("six features")
+            return x * 2
+
+    model = torch.jit.script(Net())
+    np.testing.assert_allclose(xpapply.apply_along_axis(model, -1, X), X * 2)
+    five = X[:, :5].copy()
+    with xpapply.options(fallback="silent"), pytest.raises(torch.jit.Error, match="six features"):
+        xpapply.apply_along_axis(model, -1, five)
+    with pytest.raises(xpapply.TraceError, match=r"forward raises.*six features"):
+        xpapply.lift(model, (5,), "float32")
+
+
+@pytest.mark.parametrize("length", [3, 4, 6, 7, 12])
+def test_scripts_that_compute_with_sizes(torch, length):
+    """torch.ops would take two integers for booleans: 5 != 6 was false."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[-1]
+        if n == 6:
+            return x * 2
+        if n != 7 and n < 5:
+            return x + n
+        if n >= 12 or not n > 5:
+            x = x - n // 5
+        half = n % 4 + max(n - 9, 1) * 2
+        return x * half / (n + 0.5) - float(n) ** 0.5
+
+    data = np.random.default_rng(0).random((30, length)).astype("f4")
+    want = np.stack([f(torch.from_numpy(row)).numpy() for row in data])
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(torch.jit.script(f), -1, data)
+    np.testing.assert_allclose(got, want, rtol=1e-5)

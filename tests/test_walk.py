@@ -1,15 +1,19 @@
 """Values are freed after their last use, and blocks are cut by what is alive at once."""
 
+import functools
+
 import numpy as np
 import pytest
+from calls_of import assert_at_once
 
 import xpapply
 from xpapply import planner, traced
-from xpapply.known import ragged, rules
+from xpapply.known import Known, basic, ragged, rules
 from xpapply.paths import Call, Decision, Path, Ref, Tree
 
 RNG = np.random.default_rng(0)
 ADD, SINE = rules.ufunc_row(np.add), rules.ufunc_row(np.sin)
+INDEX, BOTH = basic.INDEX, Known("both", None)
 
 
 def call(row, *args, nbytes=80, view_of=None, shape=(10,)):
@@ -54,6 +58,37 @@ def test_what_another_path_needs_is_kept_up_to_where_they_part():
     assert tree.root.children[True].needs == {0}
 
 
+def test_what_need_not_run_takes_no_bytes():
+    mask = call(SINE, Ref(0), nbytes=8)
+    few = Call(ragged.SELECT, (Ref(0), Ref(1)), {}, "f.py:1", nbytes=8000)
+    tree = Tree(Path((mask, few, call(SINE, Ref(0))), Ref(3)), 80)
+    assert tree.root.needless == {2}
+    assert tree.root.nbytes == 2 * 80
+    assert tree.root.frees == [[1], [], [0]]
+
+
+def test_bytes_that_a_call_moves():
+    """What it reads or makes, whichever is more; a view moves none."""
+    copied, part = call(SINE, Ref(0)), call(SINE, Ref(1), nbytes=8, view_of=1)
+    total = call(ADD, Ref(2), Ref(0), nbytes=8, shape=())
+    tree = Tree(Path((copied, part, total), Ref(3)), 80)
+    assert tree.per_call == 3 * 80 // 4
+
+
+def test_writes_in_place():
+    """Into what a write has made; of the first array, the caller may have kept something."""
+    write = functools.partial(call, basic.SET)
+    one, two = write(Ref(0), 0, 1.0), write(Ref(1), 1, 2.0)
+    assert Tree(Path((one, two, write(Ref(2), 2, 3.0)), Ref(3))).root.reused == {2, 3}
+    number = Call(INDEX, (Ref(1), 0), {}, "f.py:1", dtype=np.dtype(float))
+    assert Tree(Path((one, number, two), Ref(3))).root.reused == {3}
+    for kept in (call(INDEX, Ref(1), shape=(2,), view_of=1), call(BOTH, Ref(1), 3)):
+        two = write(Ref(1), 1, 2.0)
+        assert not Tree(Path((one, kept, two), Ref(3))).root.reused
+    assert not Tree(Path((one, write(Ref(1), 1, Ref(1))), Ref(2))).root.reused
+    assert not Tree(Path((one, write(Ref(0), 1, 2.0)), Ref(2))).root.reused
+
+
 def test_bytes_of_traced_calls():
     """A view lies in the memory of another value, and several results take all their parts."""
 
@@ -65,7 +100,7 @@ def test_bytes_of_traced_calls():
     xpapply.explain(f, -1, RNG.random((50, 64)))
     known, _ = planner.memory(f)
     (found,) = known.traced.values()
-    sizes = {c.row.name: (c.nbytes, c.view_of) for c in found.tree.calls()}
+    sizes = {c.row.name: (c.nbytes, c.view_of) for c in found.tree.calls}
     assert sizes["numpy.reshape"] == (8 * 64, 0)
     assert sizes["numpy.add"] == (8 * 64, None)
     assert sizes["numpy.linalg.eigh"] == (8 * 72, None)
@@ -156,6 +191,51 @@ def test_blocks_of_any_size_give_the_same(f, block_bytes):
         np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, arr), want, rtol=1e-12)
 
 
+def shapes(v):
+    if v[0] < 0.3:
+        return v[:3]
+    return v[:3].reshape(1, 3) if v[0] < 0.6 else v[0]
+
+
+def test_shapes_that_fit_the_first_result():
+    """Leading axes of length 1 go, and numbers are repeated, as in NumPy's assignment."""
+    arr = RNG.random((200, 8))
+    for first in (0.1, 0.5):
+        arr[0, 0] = first
+        with xpapply.options(engine="numpy"):
+            assert_at_once(shapes, 1, arr)
+
+
+def test_shapes_that_do_not_fit():
+    arr = RNG.random((200, 8))
+    arr[0, 0], arr[1:, 0], arr[150, 0] = 0.1, 0.2, 0.9
+    f = lambda v: v[:3] if v[0] < 0.6 else v[:6].reshape(2, 3)  # noqa: E731
+    for apply in (np.apply_along_axis, xpapply.apply_along_axis):
+        with xpapply.options(fallback="silent"), pytest.raises(ValueError, match="shape"):
+            apply(f, 1, arr)
+
+
+def test_results_that_have_only_a_name():
+    x = np.arange(8.0)
+    stats = pytest.importorskip("scipy.stats")
+
+    def f(v):
+        found = stats.linregress(x, v)
+        return found.intercept_stderr + found.slope
+
+    with xpapply.options(engine="numpy"):
+        assert_at_once(f, 1, RNG.random((200, 8)))
+
+    def parts(v):
+        found = stats.linregress(x, v)
+        if v[0] < 0.5:  # some of the slices of a block go on with it
+            return found.intercept_stderr
+        return found.stderr
+
+    with xpapply.options(engine="numpy"):
+        assert_at_once(parts, 1, RNG.random((200, 8)))
+
+
 def test_paths_that_need_what_was_free_already():
     """A path found within a block may use what the paths known by then did not."""
 
@@ -197,6 +277,44 @@ def _noted(method, seen):
         return method(self, rows, out, start)
 
     return noted
+
+
+def branching(v):
+    return v.max() if v[0] > 0.5 else v.min()
+
+
+def straight(v):
+    return (v * 2.0 + v).max()
+
+
+@pytest.mark.parametrize(("f", "times"), [(straight, 1), (branching, 4)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
+    """Fewer bytes in each call than that is too many calls, more is slow memory."""
+    seen = []
+    monkeypatch.setattr(traced, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(traced.Walk, "__call__", _noted(traced.Walk.__call__, seen))
+    arr = RNG.random((3000, 8)) if axis else RNG.random((8, 3000))
+    with xpapply.options(engine="numpy", threads=1):
+        got = xpapply.apply_along_axis(f, axis, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, axis, arr))
+    (found,) = planner.memory(f)[0].traced.values()
+    rows = times * (1 << 14) // found.tree.per_call
+    assert 50 < rows < 3000
+    assert sum(seen) == 3000
+    assert rows / 2 < max(seen) <= rows
+
+
+def test_blocks_of_tensors_are_larger(monkeypatch, torch):
+    """A call of torch's takes longer to begin; on a GPU calls must not be many."""
+    seen = []
+    monkeypatch.setattr(traced, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(traced.Walk, "__call__", _noted(traced.Walk.__call__, seen))
+    arr = torch.rand((3000, 8))
+    with xpapply.options(fallback="raise"):
+        got = xpapply.apply_along_axis(lambda v: v.max() if v[0] > 0.5 else v.min(), 1, arr)
+    np.testing.assert_array_equal(got, [v.max() if v[0] > 0.5 else v.min() for v in arr])
+    assert seen == [3000]
 
 
 def test_a_branch_that_needs_much_is_cut_further(monkeypatch):

@@ -1,13 +1,15 @@
 """What the loop warns of is shown, in its words, once; handlers of errors are called as often."""
 
 import operator
+import pickle
+import threading
 import warnings
 
 import numpy as np
 import pytest
 
 import xpapply
-from xpapply import error_state
+from xpapply import error_state, errors
 from xpapply.known import Rows, basic
 
 RNG = np.random.default_rng(0)
@@ -90,16 +92,21 @@ def test_a_first_call_shows_them_once():
     assert shown(xpapply.apply_along_axis, f, arr)[1] == of_loop
 
 
+def same_as_errors(f, arr):
+    """Where warnings are errors, both raise the same."""
+    said = []
+    for apply in (np.apply_along_axis, xpapply.apply_along_axis):
+        with pytest.raises(RuntimeWarning) as raised:
+            shown(apply, f, arr, "error")
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+
+
 def test_warnings_as_errors_are_raised_as_in_the_loop():
     for name in ("scalar divide", "unsigned"):
         f, data = FUNCTIONS[name]
         arr = data()
-        said = []
-        for apply in (np.apply_along_axis, xpapply.apply_along_axis):
-            with pytest.raises(RuntimeWarning) as raised:
-                shown(apply, f, arr, "error")
-            said.append(str(raised.value))
-        assert said[0] == said[1]
+        same_as_errors(f, arr)
 
 
 @pytest.mark.parametrize("how", ["call", "log"])
@@ -179,9 +186,148 @@ def test_overflow_of_integers_is_seen_exactly(dtype, name):
 
 def test_one_slice_with_an_error_is_found():
     x = np.arange(1.0, 101.0)
+    y = x.copy()
+    inverse = lambda part: 1 / y[part]  # noqa: E731
+    noted = set()
+    with error_state.noting(noted.add, error_state.IGNORED | {"divide": "call"}):
+        1 / np.zeros(3)
+        y[3] = 0
+        inverse(np.arange(100))
+    y[3] = x[3]
+    elsewhere, place = sorted(noted, key=lambda found: found[1] is inverse.__code__)
+    assert place[0] == elsewhere[0] == "divide by zero"
     for k in (0, 1, 50, 98, 99):
-        y = x.copy()
+        y[:] = x
         y[k] = 0
-        assert error_state.first_with("divide by zero", lambda part, y=y: 1 / y[part], 100) == k
-    assert error_state.first_with("divide by zero", lambda part: 1 / x[part], 100) is None
-    assert error_state.first_with("overflow", lambda part: 1 / (x[part] * 0), 100) is None
+        assert error_state.first_with(place, inverse, 100) == k
+        assert error_state.first_with(elsewhere, inverse, 100) is None
+    y[:] = x
+    assert error_state.first_with(place, inverse, 100) is None
+    assert error_state.first_with(("overflow", *place[1:]), inverse, 100) is None
+
+
+# --- warnings of library code ---------------------------------------------------------------------
+
+
+def with_ends():
+    x = floats()
+    x[100], x[50] = 1.0, np.nan
+    return x
+
+
+K = np.arange(8.0)
+LIBRARY = {
+    "nanmean": lambda v: np.nanmean(v),
+    "nanmax": lambda v: np.nanmax(v),
+    "nanmedian": lambda v: np.nanmedian(v),
+    "mean of a mask": lambda v: v[v > 0.9].mean(),
+    "cov": lambda v: np.cov(v[:1]),
+    "two texts": lambda v: np.corrcoef(v, K)[0, 1],
+}
+
+
+def scipys():
+    stats = pytest.importorskip("scipy.stats")
+    signal = pytest.importorskip("scipy.signal")
+    return {
+        "pearsonr": lambda v: stats.pearsonr(v, K)[0],
+        "spearmanr": lambda v: stats.spearmanr(v, K)[0],
+        "skew": lambda v: stats.skew(v),
+        "kurtosis": lambda v: stats.kurtosis(v),
+        "zscore": lambda v: stats.zscore(v),
+        "gmean": lambda v: stats.gmean(v),
+        "welch": lambda v: signal.welch(v)[1],
+        "medfilt": lambda v: signal.medfilt(v, 11),
+        "wiener": lambda v: signal.wiener(v, 3),
+    }
+
+
+SCIPYS = "pearsonr spearmanr skew kurtosis zscore gmean welch medfilt wiener".split()
+
+
+def of_library(name):
+    return LIBRARY.get(name) or scipys()[name]
+
+
+@pytest.mark.parametrize("name", [*LIBRARY, *SCIPYS])
+def test_warnings_of_libraries_are_those_of_the_loop(name):
+    f, arr = of_library(name), with_ends()
+    wanted, of_loop = shown(np.apply_along_axis, f, arr)
+    with xpapply.options(engine="numpy", fallback="raise"):
+        for _ in range(2):
+            found, caught = shown(xpapply.apply_along_axis, f, arr)
+            np.testing.assert_allclose(found, wanted, rtol=1e-12)
+            assert sorted(set(caught)) == sorted(of_loop)
+    assert of_loop or name == "gmean"
+
+
+@pytest.mark.parametrize("block_bytes", [0, 1 << 12])
+def test_a_warning_of_one_slice_in_the_last_block(block_bytes):
+    f, arr = (lambda v: np.nanmax(v) + np.cov(v[:4])), RNG.normal(size=(5000, 8))
+    with xpapply.options(block_bytes=block_bytes, engine="numpy"):
+        assert shown(xpapply.apply_along_axis, f, arr)[1] == []
+        arr[-1] = np.nan
+        _, of_loop = shown(np.apply_along_axis, f, arr)
+        assert shown(xpapply.apply_along_axis, f, arr)[1] == of_loop != []
+
+
+@pytest.mark.parametrize("name", ["nanmax", "pearsonr"])
+def test_filters_of_the_user_hold(name):
+    f, arr = of_library(name), with_ends()
+    with xpapply.options(engine="numpy"):
+        for _ in range(2):
+            assert shown(xpapply.apply_along_axis, f, arr, "ignore")[1] == []
+            same_as_errors(f, arr)
+    before = list(warnings.filters)
+    shown(xpapply.apply_along_axis, f, arr)
+    assert warnings.filters == before
+
+
+def test_ignored_warnings_cost_no_further_calls(monkeypatch):
+    calls = []
+    f, arr = LIBRARY["nanmax"], with_ends()
+    with xpapply.options(engine="numpy"):
+        shown(xpapply.apply_along_axis, f, arr)
+        monkeypatch.setattr(error_state, "first_with", lambda *given: calls.append(given))
+        assert shown(xpapply.apply_along_axis, f, arr, "ignore")[1] == []
+        assert calls == []
+        shown(xpapply.apply_along_axis, f, arr)
+        assert calls
+
+
+def test_warnings_of_other_threads_are_shown():
+    """The filter for what is noted is there for all threads, and matches in one."""
+    found = []
+
+    def elsewhere():
+        warnings.warn("from another thread", UserWarning, stacklevel=1)
+
+    def run(part):
+        warnings.warn(f"noted {len(part)}", UserWarning, stacklevel=1)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with error_state.noting(found.append, error_state.IGNORED):
+            run(range(300))
+            errors.warn("one of ours")
+        run(range(2))
+    assert [place[0] for place in found] == ["noted 0"]
+    said = [str(w.message) for w in caught]
+    assert said == ["from another thread", "one of ours", "noted 2", "from another thread"]
+
+
+def test_filters_that_are_made_anew_from_ours():
+    """As scikit-learn does for its workers: by the pattern, which is sent to other processes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with error_state.noting(set().add, error_state.IGNORED):
+            (action, message, category, module, line), *_ = pickle.loads(
+                pickle.dumps(warnings.filters)
+            )
+            assert (module, line) == (None, 0)
+        warnings.filterwarnings(action, message.pattern, category)
+        warnings.warn("shown", UserWarning, stacklevel=1)
+    assert [str(w.message) for w in caught] == ["shown"]

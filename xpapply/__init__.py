@@ -6,14 +6,8 @@
 (64, 64, 1)
 """
 
-from . import special
-from .apply import apply_along_axis, compile, explain, lift
-from .config import options
-from .custom import elementwise, reduction
-from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
-from .mlp import MLP
-from .namespace import get_array_module
-from .plan import Plan
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -35,3 +29,39 @@ __all__ = [
     "reduction",
     "special",
 ]
+
+_FILES = {
+    "apply": ("apply_along_axis", "compile", "explain", "lift"),
+    "config": ("options",),
+    "custom": ("elementwise", "reduction"),
+    "errors": ("FallbackWarning", "InputError", "TraceError", "UnsupportedError", "XpapplyError"),
+    "mlp": ("MLP",),
+    "namespace": ("get_array_module",),
+    "plan": ("Plan",),
+    "special": ("special",),
+}
+"""Where the public names are, each loaded when it is first asked for."""
+
+if TYPE_CHECKING:
+    from . import special
+    from .apply import apply_along_axis, compile, explain, lift
+    from .config import options
+    from .custom import elementwise, reduction
+    from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
+    from .mlp import MLP
+    from .namespace import get_array_module
+    from .plan import Plan
+else:  # type checkers would take any name from it
+
+    def __getattr__(name):
+        for file, names in _FILES.items():
+            if name in names:
+                module = import_module(f"{__name__}.{file}")
+                found = module if name == file else getattr(module, name)
+                globals()[name] = found
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,13 +6,12 @@ Nothing but xpapply, and with it NumPy, is imported.
 from __future__ import annotations
 
 import os
-import pkgutil
 import platform
 from dataclasses import fields
 from importlib import metadata
 from importlib.util import find_spec
 
-from . import __version__, config, frontends
+from . import __version__, config, extensions, frontends
 from .engines import names as engine_names
 from .errors import InputError
 
@@ -64,8 +63,7 @@ def report() -> str:
         *versions().items(),
     ]
     lines += [(f"engine {name}", text) for name, text in engines().items()]
-    served = (m.name for m in pkgutil.iter_modules(frontends.__path__))
-    lines.append(("frontends", ", ".join(name for name in served if not name.startswith("_"))))
+    lines.append(("frontends", ", ".join(extensions.names("frontends"))))
     try:
         current = config.current()
     except InputError as error:  # of the environment, which a report should show

@@ -86,10 +86,12 @@ def boxes(shape: Sequence[int], at: int, rows: int) -> Iterator[tuple[Any, ...]]
     while cut > 0 and inner * dims[cut - 1] <= rows:
         cut -= 1
         inner *= dims[cut]
+    if cut == 0:  # all of it
+        yield tuple([slice(None) if a == at else slice(0, n) for a, n in enumerate(dims)])
+        return
     steps = [1] * len(dims)
     steps[cut:] = dims[cut:]
-    if cut > 0:
-        steps[cut - 1] = max(1, rows // inner)
+    steps[cut - 1] = max(1, rows // inner)
     counts = [math.ceil(n / s) for n, s in zip(dims, steps, strict=True)]
     for flat in range(math.prod(counts)):
         index: list[Any] = [slice(None)] * len(dims)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import namespace
+from . import masked, namespace
 from .errors import InputError, TraceError
 from .ir import accumulators
 from .ir.slicewise import Accumulator, Expression, SliceBuilder, SliceGraph, expressions
@@ -31,6 +31,8 @@ def _stacked(result: Any, axis: int) -> Any:
     """Several results of a slice as one array of them, as NumPy makes of a tuple."""
     if not isinstance(result, tuple):
         return result
+    if masked.given(result):
+        return np.ma.stack(result, axis=axis)
     return namespace.compat(result[0]).stack(result, axis=axis)
 
 
@@ -62,6 +64,7 @@ class elementwise:
     -----
     Call it with arrays of one library (they broadcast) and numbers, and ``out=`` for the result.
     dtypes are those that NumPy gives the expression; Python's numbers take that of the arrays.
+    Of masked arrays the result is masked where one of them is.
 
     Raises
     ------
@@ -90,20 +93,32 @@ class elementwise:
     def __init__(self, fn: Callable[..., Any]) -> None:
         if not callable(fn):
             raise TypeError(f"elementwise of {type(fn).__name__}: give a function of elements")
-        self.fn = fn
+        self._fn = fn
         functools.update_wrapper(self, fn, updated=())  # its attributes stay its own
         self._call = Slicewise(_name(fn), self._written)
 
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function of elements. It cannot be set: what was written of it is remembered."""
+        return self._fn
+
     def _written(self, *given: Expression) -> Any:
-        return self.fn(*given)
+        return self._fn(*given)
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """The function of all elements, in `out` if that is given."""
         try:
             return self._call(arrays, (), False, out)
         except TypeError:
+            if masked.given(arrays):
+                return self._on_masked(arrays, out)
             _check_count(_name(self.fn), self.fn, arrays)
             raise
+
+    def _on_masked(self, arrays: Sequence[Any], out: Any) -> Any:
+        found = self(*masked.data(arrays))
+        found = masked.dressed(found, masked.union(arrays), arrays)
+        return found if out is None else masked.assigned(_name(self.fn), found, out)
 
     def along(self, axis: int, *arrays: Any) -> Any:
         """What the loop over slices would give: it does not matter which."""
@@ -146,6 +161,9 @@ class reduction:
     tuple, or None for all), ``keepdims`` and ``out``. dtypes are those that NumPy gives the
     expressions: a sum of int8 is int8 unless `map` casts (``x.astype(int)``). Expressions are
     written once per combination of dtypes: what they capture stays as it is then.
+
+    Masked elements are left out, as by `numpy.ma.sum`: the result is a masked array, without axes
+    for ``axis=None``, in which slices are masked that have no other elements.
 
     Raises
     ------
@@ -192,6 +210,7 @@ class reduction:
         self._identity = identity
         nothing = "" if identity is not None else "there is no identity; give reduction(identity=)"
         self._call = Slicewise("reduction", self._written, nothing)
+        self._call_masked = Slicewise("reduction", self._written_masked, nothing)
 
     def __call__(
         self, *arrays: Any, axis: Any = None, keepdims: bool = False, out: Any = None
@@ -200,8 +219,20 @@ class reduction:
         try:
             return self._call(arrays, axis, keepdims, out)
         except TypeError:
+            if masked.given(arrays):
+                return self._on_masked(arrays, axis, keepdims, out)
             _check_count("reduction", self._map, arrays)
             raise
+
+    def _on_masked(self, arrays: Sequence[Any], axis: Any, keepdims: bool, out: Any) -> Any:
+        mask, data = masked.union(arrays), masked.data(arrays)
+        if mask is np.ma.nomask:
+            found = self(*data, axis=axis, keepdims=keepdims)
+        else:
+            *found, some = self._call_masked((mask, *data), axis, keepdims)
+            mask, found = ~some, tuple(found) if len(found) > 1 else found[0]
+        found = masked.dressed(found, mask, arrays)
+        return found if out is None else masked.assigned("reduction", found, out)
 
     def along(self, axis: int, *arrays: Any) -> Any:
         """What the loop over slices along `axis` would give."""
@@ -211,11 +242,20 @@ class reduction:
         return reduction, self._given
 
     def _written(self, *given: Expression) -> Any:
+        return self._of(given, None)
+
+    def _written_masked(self, mask: Expression, *given: Expression) -> Any:
+        return self._of(given, ~mask)
+
+    def _of(self, given: Sequence[Expression], kept: Expression | None) -> Any:
+        """The result; and whether there was an element, if only some are `kept`."""
         builder = given[0].builder
         mapped = self._map(*given)
         several = isinstance(mapped, tuple)
         states = expressions(builder, mapped)
-        by = self._accumulator(states, several)
+        by = self._accumulator(states, several, some=kept is not None)
+        if kept is not None:
+            states = [*states, kept]
         vector = next(x for x in given if x.aval.shape)
         states = [builder.cast(s, d) for s, d in zip(states, by.dtypes, strict=True)]
         # a mapped number that is the same for all elements
@@ -223,17 +263,23 @@ class reduction:
             s if s.aval.shape else builder.op("where", vector == vector, s, s) for s in states
         ]
         found = builder.accumulate(by, *states)
-        return self._post(found if several else found[0])
+        if kept is None:
+            return self._post(found if several else found[0])
+        result = self._post(found[:-1] if several else found[0])
+        return (*(result if isinstance(result, tuple) else (result,)), found[-1])
 
-    def _accumulator(self, states: Sequence[Expression], several: bool) -> Accumulator:
-        """How mapped elements of these dtypes are combined."""
-        dtypes = [s.aval.dtype for s in states]
+    def _accumulator(
+        self, states: Sequence[Expression], several: bool, *, some: bool = False
+    ) -> Accumulator:
+        """How mapped elements of these dtypes are combined; `some`: those that are kept."""
+        dtypes = [s.aval.dtype for s in states] + ["bool"] * some
         for _ in range(3):  # until what is combined has the dtype of what it is combined of
-            pair = self._pair(dtypes, several)
+            pair = self._pair(dtypes, several, some)
             found = [pair.nodes[o].aval.dtype for o in pair.outs]
             if len(found) != len(dtypes):
                 raise TraceError(
-                    f"reduce takes {len(dtypes)} numbers and returns {len(found)}: it must return "
+                    f"reduce takes {len(dtypes) - some} numbers and returns "
+                    f"{len(found) - some}: it must return "
                     "what it takes"
                 )
             if found == dtypes:
@@ -244,19 +290,39 @@ class reduction:
         identity = self._identity
         if identity is not None:
             identity = identity if isinstance(identity, tuple) else (identity,)
-            if len(identity) != len(dtypes):
-                raise InputError(f"identity={self._identity!r}: {len(dtypes)} numbers are combined")
-            identity = tuple(map(_as_identity, identity, dtypes))
+            if len(identity) != len(dtypes) - some:
+                raise InputError(
+                    f"identity={self._identity!r}: {len(dtypes) - some} numbers are combined"
+                )
+            identity = tuple(map(_as_identity, (*identity, *[False] * some), dtypes))
         simple = _simple(pair, dtypes)
         if simple is not None and (identity is None or identity == simple.identity):
             return simple
         return Accumulator("reduce", None, pair, identity)
 
-    def _pair(self, dtypes: Sequence[str], several: bool) -> SliceGraph:
+    def _pair(self, dtypes: Sequence[str], several: bool, some: bool) -> SliceGraph:
         builder = SliceBuilder()
         a, b = (tuple(builder.input(d, ()) for d in dtypes) for _ in range(2))
-        result = self._reduce(a, b) if several else self._reduce(a[0], b[0])
-        return builder.graph(*expressions(builder, result))
+        if not some:
+            result = self._reduce(a, b) if several else self._reduce(a[0], b[0])
+            return builder.graph(*expressions(builder, result))
+        *a_parts, in_a = a
+        *b_parts, in_b = b
+        where: Any = np.where
+        both: Any = np.logical_and(in_a, in_b)  # type: ignore[call-overload]
+        either: Any = np.logical_or(in_a, in_b)  # type: ignore[call-overload]
+        result = (
+            self._reduce(tuple(a_parts), tuple(b_parts))
+            if several
+            else self._reduce(a_parts[0], b_parts[0])
+        )
+        found = expressions(builder, result)
+        if len(found) == len(a_parts):
+            found = [
+                where(both, r, where(in_a, x, y))
+                for r, x, y in zip(found, a_parts, b_parts, strict=True)
+            ]
+        return builder.graph(*found, either)
 
 
 def _as_identity(value: Any, dtype: str) -> Any:

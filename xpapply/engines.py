@@ -7,8 +7,6 @@ tensors to CuPy's kernels, NumPy arrays to torch's products.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
-import pkgutil
 from collections.abc import Callable
 from contextlib import nullcontext
 from types import ModuleType
@@ -16,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import backends, config, extensions, frontends, masked, namespace
+from . import config, extensions, frontends, masked, namespace
 from .blocks import MemoryOrder
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
@@ -31,10 +29,8 @@ def backend(library: str) -> ModuleType | None:
 @functools.cache
 def names() -> tuple[str, ...]:
     """The engines that there are, here and by entry points, whether or not they are installed."""
-    found = ["loop", "array_api"]
-    found += [m.name for m in pkgutil.iter_modules(backends.__path__) if m.name[0] != "_"]
-    found += [e.name for e in importlib.metadata.entry_points(group="xpapply.backends")]
-    return (*dict.fromkeys(found), *frontends.OWN_WAYS)
+    found = dict.fromkeys(("loop", "array_api", *extensions.names("backends")))
+    return (*found, *frontends.OWN_WAYS)
 
 
 def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
@@ -101,6 +97,9 @@ class Engine:
         self._known = Limited()
         self.floor: float | None = None
         self.expected: float | None = None
+        self.slower_than_half = False
+        """What runs computes in float32, and the library's own operations in 16 bits would take
+        less time, if the parameters are of 16 bits."""
 
     def look_at(self, seen: Any, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
@@ -109,6 +108,8 @@ class Engine:
             self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
             self.floor, self.expected = found.floor, found.expected
             reasons += found.refused
+        if hasattr(self.lowered, "slower_than_half"):
+            self.slower_than_half = self.lowered.slower_than_half(seen, self._bound.graph.consts)
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices."""

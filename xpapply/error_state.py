@@ -1,17 +1,21 @@
 """NumPy's floating-point error state (`numpy.errstate`) while slices run all at once.
 
-What NumPy would warn of is only noted then. ``f`` itself is called for one of the slices
-afterwards, and gives the warning: with its text, at its line, and as often as the filters let it.
+What NumPy would warn of is only noted then, and so are the warnings of library code. ``f`` itself
+is called for one of the slices afterwards, and gives the warning: with its text, at its line, and
+as often as the filters let it.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .errors import TraceError
+from .warning_filters import NOTED, Place, here
 
 KINDS = {
     "divide by zero": "divide",
@@ -36,7 +40,7 @@ def why_per_slice() -> str | None:
     return f"np.errstate says {found[0]!r}, which is done once per slice and error"
 
 
-def noted() -> dict[str, str]:
+def for_slices() -> dict[str, str]:
     """The error state, with "call" in the place of "warn".
 
     Raises
@@ -63,27 +67,69 @@ def report_overflow() -> None:
     np.add(_HUGE, _HUGE)
 
 
-def first_with(kind: str, run: Callable[[Any], Any], n: int) -> int | None:
-    """One of `n` slices for which ``run(numbers of slices)`` reports an error; None: no single one.
+class noting:
+    """What NumPy reports and Python warns of inside is only noted: ``add(place)``.
 
     Parameters
     ----------
-    kind : str
-        As NumPy reports it, "overflow".
+    add : callable or None
+        Gets a `Place`, whose text is the kind of error where NumPy reports it. None: nothing is
+        noted, and warnings are shown as ever.
+    state : dict
+        The error state: what is noted has "call".
+    """
+
+    __slots__ = ("_add", "_before", "_filters", "_state")
+
+    def __init__(self, add: Callable[[Place], object] | None, state: dict[str, str]) -> None:
+        self._add = add
+        self._state: Any = np.errstate(**state, call=self._reported)  # type: ignore[arg-type]
+
+    def _reported(self, kind: str, _: int) -> None:
+        frame = sys._getframe(1)  # of the code that called NumPy
+        if self._add is not None:
+            self._add((kind, frame.f_code, frame.f_lasti))
+
+    def __enter__(self) -> None:
+        self._before, here.add = here.add, self._add
+        filters: Any = warnings.filters
+        filters.insert(0, NOTED)  # no lock: it is for this thread alone
+        self._filters = filters
+        self._state.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._state.__exit__(*error)
+        self._filters.remove(NOTED)
+        here.add = self._before
+
+
+IGNORED = dict.fromkeys(KINDS.values(), "ignore")
+
+
+def first_with(place: Place, run: Callable[[Any], Any], n: int) -> int | None:
+    """One of `n` slices for which ``run(numbers of slices)`` warns at a place; None: no single one.
+
+    Parameters
+    ----------
+    place : Place
+        As it was noted for all of them.
     run : callable (array of int) -> anything
         Runs some of the slices.
     n : int
         The number of slices.
     """
+    kind = KINDS.get(place[0])
+    state = IGNORED if kind is None else IGNORED | {kind: "call"}
 
     def reports(part: Any) -> bool:
-        found: set[str] = set()
-        quiet = dict.fromkeys(KINDS.values(), "ignore") | {KINDS[kind]: "call"}
-        with np.errstate(**quiet, call=lambda name, _: found.add(name)):  # type: ignore[arg-type]
+        found: set[Place] = set()
+        with noting(found.add, state):
             run(part)
-        return kind in found
+        return place in found
 
     part = np.arange(n)
+    if reports(part[:1]):  # as a rule all do, or few
+        return 0
     while len(part) > 1:
         left, right = np.array_split(part, 2)
         part = left if reports(left) else right

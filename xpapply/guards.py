@@ -313,11 +313,15 @@ class Guards:
             places.add(name, value)
         return value
 
-    def names(self, x: Any) -> None:
-        """Which entries there are in a class or an object: others may come."""
+    def names(self, x: Any, inside: bool = False) -> None:
+        """Which entries there are in a class or an object: others may come.
+
+        `inside`: whether the function that runs reaches `x`. Unless it reaches itself, nothing
+        asks it for attributes.
+        """
         known = self._names.get(id(x))
         if x is self._root():
-            if vars(x):
+            if inside:
                 self.look(x, "attribute", "__dict__")
         elif known is None:
             self._names[id(x)] = _reference(x), tuple(vars(x))

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import advice, namespace
+from . import advice, namespace, samples
 from .errors import add_note
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
@@ -26,6 +26,19 @@ EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
 
 def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """``f(slice, *args, **kwargs)`` for every slice of `arr` along `axis`."""
+    batched = None
+    try:
+        return _loop(f, axis, arr, args, kwargs)
+    except Exception as error:
+        if _was_first(error, axis, arr):
+            batched = samples.wanted(f, error, axis, arr, args, kwargs)
+        if batched is None:
+            raise
+    return _loop(batched, axis, arr, args, kwargs)
+
+
+def _loop(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """The loop of the array's own library, or one like it."""
     library = namespace.library(arr)
     if library is None or library == "numpy":
         its_own: Any = np.apply_along_axis
@@ -47,9 +60,19 @@ _OTHER_SHAPE = r"could not broadcast input array from shape (\(.*\)) into shape 
 
 def note(error: BaseException, index: tuple[int, ...], axis: int) -> None:
     """Say at which slice `error` was raised: `index` is along all axes but `axis`."""
-    parts = [*map(str, index[:axis]), ":", *map(str, index[axis:])]
-    add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
+    add_note(error, _place(index, axis))
     advice.note(error)
+
+
+def _place(index: tuple[int, ...], axis: int) -> str:
+    parts = [*map(str, index[:axis]), ":", *map(str, index[axis:])]
+    return f"raised at the slice arr[{', '.join(parts)}]"
+
+
+def _was_first(error: BaseException, axis: int, arr: Any) -> bool:
+    """Whether the loop was at the first slice."""
+    ndim = arr.ndim if hasattr(arr, "ndim") else np.ndim(arr)
+    return _place((0,) * (ndim - 1), axis % ndim) in getattr(error, "__notes__", ())
 
 
 def _note_shapes(error: BaseException, shape: Any, first: Any) -> None:

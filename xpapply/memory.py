@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Hashable
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .batch_of_one import BatchOfOne
 from .guards import exact, same, snapshot
 
 _REMEMBERED = 64
@@ -39,6 +41,8 @@ class Memory:
         self.lifted = Limited()
         self.plans = Limited()
         self.traced = Limited()
+        self.batched = Limited()
+        """The kinds of slices that it takes in batches alone."""
         self.warned: set[Hashable] = set()
         self.function: Callable[[], Any] = _gone
         """The function that was asked about last, while there is one."""
@@ -56,6 +60,9 @@ def memory(f: Any) -> tuple[Memory, Hashable]:
     """The memory of `f`, and what tells the methods of one object apart."""
     if type(f) is FunctionType:
         return _of_code(f), None
+    if type(f) is BatchOfOne:  # made anew for each call
+        known, method = memory(f.func)
+        return known, (BatchOfOne.says, method)
     anchor, method = (f.__self__, _weakly(f.__func__)) if type(f) is MethodType else (f, None)
     key = id(anchor)
     found = _by_object.get(key)
@@ -63,7 +70,7 @@ def memory(f: Any) -> tuple[Memory, Hashable]:
         return found[1], method
     made = Memory()
     try:
-        ref = weakref.ref(anchor, lambda gone: _forget(key, gone))
+        ref = weakref.ref(anchor, functools.partial(_forget, key))
     except TypeError:
         builtin = isinstance(anchor, (BuiltinFunctionType, np.ufunc, type(np.sum)))
         if not builtin and not type(anchor).__module__.startswith("cupy."):
@@ -79,10 +86,15 @@ def _weakly(x: Any) -> Hashable:
     return weakref.ref(x) if type(x) is FunctionType or isinstance(x, type) else x
 
 
-def _forget(key: int, gone: weakref.ref[Any]) -> None:
-    """Drop what is known of an object that is gone, unless another one has its identity now."""
-    if key in _by_object and _by_object[key][0] is gone:
-        del _by_object[key]
+def _forget(
+    key: int, gone: weakref.ref[Any], known: dict[int, tuple[weakref.ref[Any], Memory]] = _by_object
+) -> None:
+    """Drop what is known of an object that is gone, unless another one has its identity now.
+
+    It asks for no global: objects may outlive those of this module when Python ends.
+    """
+    if key in known and known[key][0] is gone:
+        del known[key]
 
 
 def _of_code(f: FunctionType) -> Memory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,18 @@ from .ir.ops import OPS, Kind
 from .ir.rewrite import MATVEC, compact
 
 _ALONG_AXIS = ("softmax", "log_softmax")
+
+
+def _fixed(name: str, doc: str) -> Any:
+    """An attribute that is read: plans are made once and look at nothing again."""
+
+    def refuse(self: MLP, value: Any = None) -> None:
+        raise AttributeError(
+            f"{name} of an MLP cannot be changed. Make another one: "
+            "MLP(weights, biases, activation, output_activation)"
+        )
+
+    return property(operator.attrgetter(f"_{name}"), refuse, refuse, doc)
 
 
 class MLP:
@@ -42,6 +55,11 @@ class MLP:
     InputError
         For shapes that do not fit each other, or an unknown activation.
 
+    Notes
+    -----
+    It does not change once it is made: its attributes cannot be set, and its arrays, which are
+    copies, cannot be written to.
+
     Examples
     --------
     >>> import numpy as np, xpapply
@@ -51,6 +69,12 @@ class MLP:
     array([[4.5, 6.5],
            [0.5, 0.5]])
     """
+
+    weights = _fixed("weights", "One matrix per layer, (outputs, inputs).")
+    biases = _fixed("biases", "One vector per layer, or None.")
+    activations = _fixed("activations", "The name of one per layer, the last one's included.")
+    dtype = _fixed("dtype", "What it computes in.")
+    result_dtype = _fixed("result_dtype", "What it returns.")
 
     def __init__(
         self,
@@ -67,7 +91,7 @@ class MLP:
         if len(vectors) != len(matrices):
             raise InputError(f"{len(matrices)} weights but {len(vectors)} biases")
         hidden = [activation] * (len(matrices) - 1) if isinstance(activation, str) else activation
-        self.activations = (*hidden, output_activation)
+        self._activations = (*hidden, output_activation)
         if len(self.activations) != len(matrices):
             raise InputError(
                 f"{len(self.activations) - 1} activations for {len(matrices) - 1} hidden layers"
@@ -92,13 +116,18 @@ class MLP:
                 raise InputError(f"unknown activation {name!r}{_similar(name)}")
         every = [x for x in (*matrices, *vectors) if x is not None]
         dtype = np.result_type(*every)
-        self.dtype = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
-        self.result_dtype = dtype
-        self.weights = tuple(w.astype(self.dtype) for w in matrices)
-        self.biases = tuple(None if b is None else b.astype(self.dtype) for b in vectors)
-        for x in (*self.weights, *self.biases):
-            if x is not None:
-                x.flags.writeable = False  # plans are made once: nothing may change
+        self._dtype = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
+        self._result_dtype = dtype
+        self._weights = tuple(_constant(w.astype(self.dtype)) for w in matrices)
+        self._biases = tuple(
+            None if b is None else _constant(b.astype(self.dtype)) for b in vectors
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of a copy, or of one from another process: its arrays are constants again."""
+        vars(self).update(state)
+        self._weights = tuple(map(_constant, self._weights))
+        self._biases = tuple(None if b is None else _constant(b) for b in self._biases)
 
     def __repr__(self) -> str:
         widths = [self.weights[0].shape[1], *(w.shape[0] for w in self.weights)]
@@ -144,6 +173,11 @@ class MLP:
             raise UnsupportedError(refused)
         lowered = array_api.lower(graph)
         return lowered(v, axis, lowered.bind(graph.consts, v))
+
+
+def _constant(x: np.ndarray) -> np.ndarray:
+    """A copy in memory that nobody can write to: its flag cannot be set back."""
+    return np.ndarray(x.shape, x.dtype, x.tobytes())
 
 
 def _similar(name: str) -> str:

@@ -187,6 +187,30 @@ def permute(x: Any, axes: tuple[int, ...]) -> Any:
     return x.permute(axes) if name == "torch" else compat(x).permute_dims(x, axes)
 
 
+def on_host(x: Any) -> Any:
+    """An array of any library as NumPy's, which has no bfloat16: that becomes float32."""
+    name = library(x)
+    if name == "numpy":
+        return x
+    if name == "cupy":
+        return x.get()
+    if name == "torch":
+        x = x.detach()
+        return (x.float() if dtype_name(x) == "bfloat16" else x).cpu().numpy()
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError, RuntimeError):
+        return np.from_dlpack(x)
+
+
 def dtype_name(x: Any) -> str:
     """The name of the dtype of `x`: "float32", "bfloat16" ..."""
-    return getattr(x.dtype, "name", None) or str(x.dtype).rpartition(".")[2]
+    dtype = x.dtype
+    if isinstance(dtype, np.dtype):
+        return _name_of(dtype)
+    return getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
+
+
+@functools.lru_cache(maxsize=256)  # NumPy puts it together each time
+def _name_of(dtype: Any) -> str:
+    return str(dtype.name)

@@ -19,7 +19,7 @@ import numpy as np
 
 from . import error_state
 from .errors import TraceError
-from .known import Known, in_namespace, ragged
+from .known import Known, Rows, in_namespace, ragged
 from .known.rules import leaves, on_device
 from .warning_filters import silent
 
@@ -143,8 +143,14 @@ class Tree:
         """Whether ``f`` catches exceptions."""
         self.harmless: set[tuple[Segment, int, type]] = set()
         """Exceptions after which ``f`` is known to do nothing but compute."""
+        self.results: set[Any] = set()
+        """Shapes and dtypes of the results at the ends of paths; None: the path is `Off`."""
         self.singly: set[str] = set()
         """Names of rows that have called their functions slice by slice while blocks ran."""
+        self.calls: list[Call] = []
+        """All calls."""
+        self.masks = False
+        """Whether values are taken by a mask."""
         self.add(first)
 
     def add(self, path: Path) -> None:
@@ -159,6 +165,8 @@ class Tree:
                     number = at.first + position
                     if fresh:
                         at.calls.append(step)
+                        self.calls.append(step)
+                        self.masks |= step.row.how in _LAZY
                         at.reused |= reusing & {number}
                         at.needless |= unused & {number}
                     elif position >= len(at.calls) or not same(at.calls[position], step):
@@ -181,6 +189,7 @@ class Tree:
             if not fresh:
                 raise Differs("a slice takes another path alone than among the others")
             at.result, at.shape, at.dtype = path.result, path.shape, path.dtype
+            self.results.add(None if isinstance(path.result, Off) else (path.shape, path.dtype))
             at.longest = max(at.longest, total - at.first + 1)
             self.count += 1
             self._look_ahead(along)
@@ -205,16 +214,6 @@ class Tree:
             found = todo.pop()
             yield found
             todo += found.children.values()
-
-    def calls(self) -> Iterator[Call]:
-        """All calls."""
-        for s in self.segments():
-            yield from s.calls
-
-    @property
-    def masks(self) -> bool:
-        """Whether values are taken by a mask."""
-        return any(c.row.how in _LAZY for c in self.calls())
 
     @property
     def branches(self) -> bool:
@@ -343,10 +342,10 @@ def same(a: Any, b: Any) -> bool:
 
 def invoke(xp: Any, call: Call, args: tuple, kwargs: dict) -> Any:
     """Run a call by its batching rule, under the error state that ``f`` set."""
-    if xp is not np and "torch" in xp.__name__ and "." in call.row.name:
-        # f has made a NumPy array of a tensor
-        found = next(leaves((args, kwargs)), None)
-        xp = np if found is not None and isinstance(found.array, np.ndarray) else xp
+    if xp is not np and "torch" in xp.__name__:  # f may have made a NumPy array of a tensor
+        found = next(leaves((args, kwargs), (Rows, ragged.Ragged)), None)
+        values = getattr(found, "array" if isinstance(found, Rows) else "flat", None)
+        xp = np if isinstance(values, np.ndarray) else xp
     function = None if "." not in call.row.name else in_namespace(xp, call.row.name)
     if function is not None and xp.__name__ == "cupy":
         function = on_device(xp, function)

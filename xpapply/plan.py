@@ -112,10 +112,9 @@ class Plan:
 
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
         """The plan for arrays like `arr` alone, with all that follows from that decided."""
-        call = self._call
-        if isinstance(call, engines.Engine):
-            return call.prepared(arr, axis)
-        return lambda x: self(x, axis)
+        prepare: Callable[[Any, int], Callable[[Any], Any]] | None
+        prepare = getattr(self._call, "prepared", None)
+        return (lambda x: self(x, axis)) if prepare is None else prepare(arr, axis)
 
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:

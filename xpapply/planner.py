@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from . import config, engines, error_state, frontends, loop, masked, namespace, own_apply
+from . import config, engines, error_state, frontends, loop, masked, namespace, own_apply, samples
+from .batch_of_one import BatchOfOne
 from .errors import InputError, TraceError, UnsupportedError, warn
 from .frontends.python import Tracing, why_impure
 from .frontends.python.lower import to_graph
@@ -133,7 +134,10 @@ def _plan(
     def in_loop(*reasons: str, **seen: Any) -> tuple[Plan, None]:
         call = f if frontend is None else frontend.slice_function(f)
         run = lambda x, a: loop.apply(call, a, x, args, kwargs)  # noqa: E731
-        return Plan(engine="loop", reasons=reasons, _call=run, **seen, **common), None
+        kernels = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
+        return Plan(
+            engine="loop", kernels=kernels, reasons=reasons, _call=run, **seen, **common
+        ), None
 
     if forced == "loop":
         return in_loop("the loop was asked for")
@@ -141,8 +145,13 @@ def _plan(
         if 0 in shape[:axis] + shape[axis + 1 :]:
             raise ValueError(loop.EMPTY)
         traced = trace(f, axis, arr, args, kwargs)
+        if isinstance(traced, str):
+            batched = samples.wanted_for(f, traced, axis, arr, args, kwargs)
+            if batched is not None:
+                # not remembered: whether f takes a slice is asked anew
+                return _plan(batched, axis, arr, args, kwargs)[0], None
         if isinstance(traced, Traced):
-            known_result = ShapeDtype(traced.result.shape, traced.result.dtype.name)
+            known_result = traced.result_aval
             why = _why_loop(traced, _slices(axis, arr), arguments(args, kwargs) is not None)
             if why:
                 return in_loop(why, result=known_result, graph=traced.graph)
@@ -152,12 +161,15 @@ def _plan(
             if traced.given_up:
                 refused.append(f"the last call ran in the loop: {traced.why}")
             engine = None
+            also = (f.says,) if type(f) is BatchOfOne else ()
             if traced.fused_on(arr):
-                assert traced.graph is not None
-                engine = engines.choose(engines.Bound(traced.graph), arr, refused)
+                engine, why_not = traced.engine_for(arr)
+                refused += why_not
+            elif (slower := traced.slower_than_half(arr)) is not None:
+                refused.append(_in_float32(slower, aval.dtype))
             p = Plan(
                 engine=library if engine is None else engine.name,
-                kernels=traced.kernels if engine is None else engine.kernels,
+                kernels=(*(traced.kernels if engine is None else engine.kernels), *also),
                 reasons=tuple(refused),
                 result=known_result,
                 graph=traced.graph,
@@ -182,7 +194,7 @@ def _plan(
             **common,
         ), None
     awkward = _awkward(arr)
-    if awkward:
+    if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):
         return in_loop(awkward)
     if 0 in shape[:axis] + shape[axis + 1 :]:
         raise ValueError(loop.EMPTY)
@@ -194,43 +206,50 @@ def _plan(
     differentiable = _differentiable(frontend, f, arr, args, kwargs)
     result = None if lifted.bound is None else lifted.bound.graph.result
     graph = None if lifted.bound is None else lifted.bound.graph
+    engine, half = None, ""
     if lifted.bound is None:
         reasons.append(f"no graph: {lifted.reason}")
     elif differentiable:
         reasons.append("autograd records this call; under torch.no_grad() it runs fused")
     else:
         engine = engines.choose(lifted.bound, arr, reasons)
-        if engine is not None:
-            p = Plan(
-                engine=engine.name,
-                kernels=engine.kernels,
-                reasons=tuple(reasons),
-                graph=graph,
-                result=engine.result,
-                limits=engines.limits(engine.name, arr),
-                floor=engine.floor,
-                expected=engine.expected,
-                _call=engine,
-                **common,
-            )
-            return p, lifted.unchanged
-    if own_ways and (not forced or forced in own_ways or "slicewise" in own_ways):
+    if engine is not None and engine.slower_than_half and not forced:
+        half = _half_dtype(frontend, f, arr, args, kwargs)
+    may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
+    if may and (engine is None or half):
+        trusted = graph is not None and not half
         try:
-            found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=graph is not None)
+            found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted)
         except TraceError as error:
             if f"no graph: {error}" not in reasons:
                 reasons.append(str(error))
         else:
+            if engine is not None:
+                reasons.append(_in_float32(engine, half))
             p = Plan(
                 engine=found.engine,
                 kernels=found.kernels,
                 reasons=tuple(reasons),
                 graph=graph,
-                result=result or found.result,
+                result=found.result or result,
                 _call=found.call,
                 **common,
             )
             return p, lifted.unchanged
+    if engine is not None:
+        p = Plan(
+            engine=engine.name,
+            kernels=engine.kernels,
+            reasons=tuple(reasons),
+            graph=graph,
+            result=engine.result,
+            limits=engines.limits(engine.name, arr),
+            floor=engine.floor,
+            expected=engine.expected,
+            _call=engine,
+            **common,
+        )
+        return p, lifted.unchanged
     if forced:
         why = "; ".join(reasons) or "it is no engine for this array"
         raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
@@ -239,6 +258,9 @@ def _plan(
 
 def _alive(f: Any) -> Callable[[], Any]:
     """How a plan that is remembered finds the function that it is for, without keeping it."""
+    if type(f) is BatchOfOne:
+        method = _alive(f.func)
+        return lambda: BatchOfOne(method())
     if type(f) is FunctionType:
         known = memory(f)[0]
         find: Callable[[], Any] = lambda: known.function()  # noqa: E731  # or one made anew
@@ -305,8 +327,21 @@ def _differentiable(frontend: ModuleType, f: Any, arr: Any, args: tuple, kwargs:
     return ask is not None and ask(f, arr, args, kwargs)
 
 
+def _in_float32(engine: engines.Engine, half: str) -> str:
+    """Why an engine does not run what could run in 16 bits."""
+    what = "; ".join(engine.kernels)
+    return f"{engine.name} ({what}): in float32, which is slower here than {half}"
+
+
+def _half_dtype(frontend: ModuleType, f: Any, arr: Any, args: tuple, kwargs: dict) -> str:
+    """The dtype of 16 bits that the library of `f` itself would compute in; "" for none."""
+    ask: Callable[..., str] | None = getattr(frontend, "half_dtype", None)
+    return "" if ask is None else ask(f, arr, args, kwargs)
+
+
 def name_of(f: Any) -> str:
     """What `f` is, in one word."""
+    f = f.func if type(f) is BatchOfOne else f
     return str(getattr(f, "__qualname__", None) or type(frontends.owner(f)).__qualname__)
 
 
@@ -361,6 +396,8 @@ def trace(
         made: Traced | str = _traced(f, axis, arr, args, kwargs, first)
     except TraceError as error:
         made = str(error)
+        if first is None and samples.asks_for_rows(f, made):  # which is asked anew each time
+            return made
     except Exception as error:
         made = f"it raises {type(error).__name__}: {error}"
         if first is None:  # what it does for a real slice is not known
@@ -526,6 +563,9 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
         return loop.apply(f, axis, arr, args, kwargs)
     if found is None and strict:
         found = trace(f, axis, arr, args, kwargs)  # before the first call of f
+    batched = None
+    if isinstance(found, str):
+        batched = samples.wanted_for(f, found, axis, arr, args, kwargs)
     elif found is None:
         slice0 = _first_slice(axis, arr)
         started = time.perf_counter()
@@ -533,7 +573,12 @@ def python_function(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> A
             result = f(slice0, *args, **kwargs)
         except Exception as error:
             loop.note(error, (0,) * (arr.ndim - 1), axis)
-            raise
+            batched = samples.wanted(f, error, axis, arr, args, kwargs)
+            if batched is None:
+                raise
+    if batched is not None:
+        return python_function(batched, axis, arr, args, kwargs)
+    if found is None:
         first = result, time.perf_counter() - started
         if slices * first[1] <= _PLANNING:
             return loop.apply(_Continued(f, result), axis, arr, args, kwargs)

@@ -21,13 +21,26 @@ def shared(library: str | None) -> AbstractContextManager[Any]:
     return nullcontext() if cupy.cuda.get_current_stream().ptr == own else of_cupy()
 
 
-@contextmanager
-def of_cupy(device: int | None = None) -> Iterator[None]:
+def of_cupy(device: int | None = None) -> AbstractContextManager[Any]:
     """CuPy's current stream as torch's: nothing waits, and nothing overtakes."""
     import cupy
     import torch
 
-    number = cupy.cuda.runtime.getDevice() if device is None else device
+    current = cupy.cuda.runtime.getDevice()
+    number = current if device is None else device
+    cuda: Any = torch.cuda
+    if current == number and cuda.is_initialized() and cuda.current_device() == number:
+        # most often there is nothing to switch
+        if cuda.current_stream(number).cuda_stream == cupy.cuda.get_current_stream().ptr:
+            return nullcontext()
+    return _switched(number)
+
+
+@contextmanager
+def _switched(number: int) -> Iterator[None]:
+    import cupy
+    import torch
+
     with cupy.cuda.Device(number):
         pointer = cupy.cuda.get_current_stream().ptr
         with torch.cuda.device(number):

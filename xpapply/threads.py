@@ -7,12 +7,13 @@ for ever. Our own are made anew. torch's cannot be, so torch computes with one t
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
@@ -39,14 +40,40 @@ def pool(threads: int) -> ThreadPoolExecutor:
 
 
 def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
-    """Run `work` in `count` threads, which draw from the same pieces."""
-    shared = _Shared(pieces)
-    futures = [pool(count).submit(work, iter(shared)) for _ in range(count)]
-    try:
-        for future in futures:
-            future.result()
-    except BaseException:  # the other threads end with the block that they are at
+    """Run `work` in `count` threads, which draw from the same pieces.
+
+    They have the caller's context: the options, NumPy's error state. What already runs in such
+    a thread stays in it, as the other threads may all be waiting for it.
+    """
+    if count == 1 or _stop.get() is not None:
+        return work(pieces)
+    shared, stop = _Shared(pieces), threading.Event()
+    token = _stop.set(stop)
+    contexts = [contextvars.copy_context() for _ in range(count)]
+    _stop.reset(token)
+    futures: list[Future[None]] = []
+
+    def run() -> None:
+        try:
+            work(iter(shared))
+        except BaseException:  # at once: the caller may take a while to hear of it
+            end()
+            raise
+
+    def end() -> None:
+        """The others end with the call, or the block, that they are at."""
+        stop.set()
         shared.stop()
+
+    try:
+        for context in contexts:
+            futures.append(pool(count).submit(context.run, run))
+        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+            future.result()
+    except BaseException as error:
+        end()
+        if isinstance(error, Exception):  # who interrupts does not wait
+            wait(futures)
         raise
 
 
@@ -71,25 +98,15 @@ class _Shared:
 
 
 _stop: ContextVar[threading.Event | None] = ContextVar("xpapply_stop", default=None)
+"""In a thread of ours: what says that its work is not wanted any more."""
 
 
 class Stopped(TraceError):
     """What a thread computes is not wanted any more."""
 
 
-@contextmanager
-def stoppable() -> Iterator[threading.Event]:
-    """Work that is handed to threads in here, with its context, ends soon after the event."""
-    event = threading.Event()
-    token = _stop.set(event)
-    try:
-        yield event
-    finally:
-        _stop.reset(token)
-
-
 def check() -> None:
-    """Between two calls: go on, or raise `Stopped`."""
+    """Between two calls of a thread's work: go on, or raise `Stopped`."""
     event = _stop.get()
     if event is not None and event.is_set():
         raise Stopped

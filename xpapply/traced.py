@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextvars
+import functools
 import math
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import wait
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from .frontends.python.lower import to_graph
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .known import NoRule, in_namespace
+from .memory import Limited
 from .paths import (
     MOST_PATHS,
     Call,
@@ -51,6 +51,8 @@ _PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
 _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
+_MOST_ROUNDING = 0.1
+"""Beyond this part of the largest number results of 16 bits are not the same."""
 
 
 class Traced:
@@ -97,8 +99,10 @@ class Traced:
             raise TraceError("autograd records this call; under torch.no_grad() it runs at once")
         self.result = np.asanyarray(_host(result))
         self._dtype = result.dtype if self.library == "torch" else self.result.dtype
+        dtype = namespace.dtype_name(result if self.library == "torch" else self.result)
         if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
             raise TraceError(f"it returns {type(result).__name__}")
+        self.result_aval = ShapeDtype(self.result.shape, dtype)
         aval = ShapeDtype(tuple(map(int, slice0.shape)), namespace.dtype_name(slice0))
         self.tree = Tree(path, max(8 * math.prod(aval.shape), aval.nbytes))
         if self.library == "cupy":
@@ -119,7 +123,11 @@ class Traced:
         self._fused = None if self.graph is None else engines.AnyLibrary(self.graph)
         if self.library not in ("numpy", "cupy", "torch") and self._fused is None:
             raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
+        self._is_half = self._fused is not None and self.library == "torch"
+        self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
+        self._engines = Limited()
         self._checked = False
+        self._first_differs = False
         self._spent = 0.0
         self.looped = 0
         self.given_up = 0
@@ -173,6 +181,9 @@ class Traced:
 
     def _same(self, traced: Any, real: Any) -> None:
         """Compare what was written down with a real call."""
+        tensors = namespace.library(traced) == namespace.library(real) == "torch"
+        if tensors and traced.dtype != real.dtype:  # also those that NumPy does not have
+            raise Differs(f"traced it gives {traced.dtype}, a real call gives {real.dtype}")
         traced, real = _host(traced), _host(real)
         a, b = np.asarray(traced), np.asanyarray(real)
         if type(b) is not np.ndarray or b.dtype.hasobject:
@@ -202,10 +213,13 @@ class Traced:
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
         grow = lambda v: self._grow(f, v, limit)  # noqa: E731
-        walk = Walk(self.tree, xp, grow, self.seconds, limit, self._room(arr))
+        count = config.current().thread_count()
+        room = self._room(arr, count)
+        walk = Walk(self.tree, xp, grow, self.seconds, limit, room)
+        count = count if xp is np else 1
         try:
             with streams.shared(self.library):
-                buffer, shape = self._run(walk, view, slices, xp, f)
+                buffer, shape = self._run(walk, view, slices, xp, f, self._rows(room), count)
         except Exception as error:
             error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
@@ -213,25 +227,16 @@ class Traced:
         return namespace.permute(buffer, order)
 
     def _run(
-        self, walk: Walk, view: Any, slices: int, xp: Any, f: Any
+        self, walk: Walk, view: Any, slices: int, xp: Any, f: Any, rows: int, count: int
     ) -> tuple[Any, tuple[int, ...]]:
-        """The results of all slices, and the shape of one."""
+        """The results of all slices, and the shape of one: `rows` at once, in `count` threads."""
         batch = view.shape[:-1]
-        shape, dtype = self._shape_dtype(walk, f, view)
-        like = {"device": view.device} if self.library == "torch" else {}
-        buffer = xp.empty((*batch, *shape), dtype=dtype, **like)
+        fill = functools.partial(self._filled, walk, view, xp, rows, count)
+        buffer = None if xp is np else self._on_known_paths(walk, fill)
+        if buffer is None:
+            buffer = fill(*self._shape_dtype(walk, f, view))
+        shape = tuple(buffer.shape[len(batch) :])
         flat = buffer.reshape(slices, *shape)
-        pieces = self._pieces(view, slices, xp)
-        first = next(pieces)
-        walk(first[0], flat[first[1]], first[1].start)
-        count = config.current().thread_count() if xp is np else 1
-        worth = count > 1 and self._numbers() * slices > _WORTH_THREADS
-        long = worth and self._rows(view) * self.tree.per_call > _LONG_CALL
-        if long and not self._alone():
-            _in_threads(lambda rows, where: walk(rows, flat[where], where.start), pieces, count)
-        else:
-            for rows, where in pieces:
-                walk(rows, flat[where], where.start)
         self.looped = len(walk.off)
         for k in sorted(walk.warning - set(walk.off)):  # f itself gives NumPy's warnings
             f(view[np.unravel_index(k, batch)], *self._args, **self._kwargs)
@@ -255,6 +260,55 @@ class Traced:
             flat[k] = xp.asarray(result) if self.library == "cupy" else _array(result)
         return buffer, shape
 
+    def _filled(
+        self,
+        walk: Walk,
+        view: Any,
+        xp: Any,
+        rows: int,
+        count: int,
+        shape: tuple[int, ...],
+        dtype: Any,
+    ) -> Any:
+        """The results of all slices that are on a path, each of a shape and dtype."""
+        like = {"device": view.device} if self.library == "torch" else {}
+        buffer = xp.empty((*view.shape[:-1], *shape), dtype=dtype, **like)
+        slices = math.prod(view.shape[:-1])
+        flat = buffer.reshape(slices, *shape)
+        pieces = self._pieces(view, rows, xp)
+        first = next(pieces)
+        walk(first[0], flat[first[1]], first[1].start)
+        worth = count > 1 and self._numbers() * slices > _WORTH_THREADS
+        long = worth and rows * self.tree.per_call > _LONG_CALL
+
+        def work(pieces: Iterator[tuple[Any, slice]]) -> None:
+            for block, where in pieces:
+                walk(block, flat[where], where.start)
+
+        threads.in_threads(work, pieces, count if long and not self._alone() else 1)
+        return buffer
+
+    def _on_known_paths(self, walk: Walk, fill: Callable[..., Any]) -> Any:
+        """The results of all slices, where all paths end alike: a device need not be asked which
+        one the first slice takes. None where that matters after all."""
+        if self._first_differs or not self.tree.branches or self.tree.catches:
+            return None
+        ends = set(self.tree.results)
+        one = ends.pop()
+        if ends or one is None:
+            return None
+        try:
+            buffer = fill(*one)
+        except Differs:
+            if self.tree.results == {one}:
+                raise
+        else:
+            if self.tree.results == {one} and 0 not in walk.off:
+                return buffer
+        self._first_differs = True
+        walk.off.clear()
+        return None
+
     def fused_on(self, arr: Any) -> bool:
         """Whether the graph's own engine runs, not call after call."""
         forced = config.current().engine
@@ -262,7 +316,29 @@ class Traced:
             if forced not in ("", self.library):
                 raise UnsupportedError(f"engine {forced!r} cannot run it: {self.no_graph}")
             return False
+        if self._is_half and self.slower_than_half(arr) is not None:
+            return False
         return self.library != "numpy" or forced not in ("", "numpy")
+
+    def slower_than_half(self, arr: Any) -> engines.Engine | None:
+        """The graph's engine, if it would compute in float32 what `f` computes in 16 bits, and
+        take longer than its calls."""
+        if not self._is_half or config.current().engine:
+            return None
+        engine, _ = self.engine_for(arr)
+        return engine if engine is not None and engine.slower_than_half else None
+
+    def engine_for(self, arr: Any) -> tuple[engines.Engine | None, tuple[str, ...]]:
+        """What the graph runs on for arrays like this one, and why not on others."""
+        assert self.graph is not None
+        now = config.current()
+        key = (now.engine, now.precision, *namespace.signature(arr))
+        found: tuple[engines.Engine | None, tuple[str, ...]] | None = self._engines.get(key)
+        if found is None:
+            refused: list[str] = []
+            engine = engines.choose(engines.Bound(self.graph), arr, refused)
+            found = self._engines[key] = engine, tuple(refused)
+        return found
 
     def _by_graph(self, arr: Any, axis: int, f: Any) -> Any:
         """By the graph, checked against real calls on the first and the last slice once."""
@@ -312,6 +388,8 @@ class Traced:
             walk.first = (f(slice0, *self._args, **self._kwargs),)
         except Exception as error:
             raise Users(error, index) from None
+        if namespace.library(walk.first[0]) == "torch":
+            return tuple(walk.first[0].shape), walk.first[0].dtype
         found = np.asanyarray(_host(walk.first[0]))
         if type(found) is not np.ndarray or found.dtype.kind not in "biufc":
             raise TraceError(f"it returns {found.dtype} for the first slice")
@@ -319,36 +397,33 @@ class Traced:
 
     def _numbers(self) -> int:
         """Numbers that one slice computes, roughly."""
-        calls = sum(1 for _ in self.tree.calls())
-        return calls * max(1, self._tracing.length)
+        return len(self.tree.calls) * max(1, self._tracing.length)
 
     def _alone(self) -> bool:
         """Whether blocks must not run beside each other."""
         # warning filters belong to the process: no other thread may run under them; products of
         # matrices have threads of their own
-        return any(c.quiet or c.row.name in _PRODUCTS for c in self.tree.calls())
+        return any(c.quiet or c.row.name in _PRODUCTS for c in self.tree.calls)
 
-    def _room(self, arr: Any) -> int:
+    def _room(self, arr: Any, threads: int) -> int:
         """Bytes that the values of a block may take at their worst moment."""
         if namespace.is_asynchronous(arr):
             return _MOST_GPU_BYTES
-        now = config.current()
-        return now.block_bytes or max(_LEAST_BYTES, _MOST_BYTES // now.thread_count())
+        return config.current().block_bytes or max(_LEAST_BYTES, _MOST_BYTES // threads)
 
-    def _rows(self, arr: Any) -> int:
+    def _rows(self, room: int) -> int:
         """Slices in a block."""
         least = _BLOCK_BYTES if self.library == "numpy" else _GPU_BLOCK_BYTES
         if self.tree.branches or self.tree.masks:
             least *= 4  # the slices of a block part
-        rows = self._room(arr) // self.tree.root.nbytes
+        rows = room // self.tree.root.nbytes
         if not config.current().block_bytes:
             rows = min(rows, least // self.tree.per_call)
         return max(1, rows)
 
-    def _pieces(self, view: Any, slices: int, xp: Any) -> Iterator[tuple[Any, slice]]:
-        """Blocks of slices ``(B, M)``, and where their results go."""
+    def _pieces(self, view: Any, rows: int, xp: Any) -> Iterator[tuple[Any, slice]]:
+        """Blocks of `rows` slices ``(B, M)``, and where their results go."""
         length = view.shape[-1]
-        rows = self._rows(view)
         start = 0
         for box in boxes(view.shape, view.ndim - 1, rows):
             block = view[box].reshape(-1, length)
@@ -361,7 +436,7 @@ class Traced:
     @property
     def overhead(self) -> float:
         """Seconds that a call takes, however few slices there are."""
-        return _PER_RUN + SECONDS_PER_CALL * sum(1 for _ in self.tree.calls())
+        return _PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
 
     # --- explaining ---------------------------------------------------------------------------
 
@@ -370,7 +445,7 @@ class Traced:
         """What runs, in words."""
         names: dict[str, int] = {}
         singly = set(self.tree.singly)
-        for call in self.tree.calls():
+        for call in self.tree.calls:
             names[call.row.name] = names.get(call.row.name, 0) + 1
             if call.singly:
                 singly.add(call.row.name)
@@ -409,10 +484,11 @@ def close(a: Any, b: Any, lowest: float = 0.0) -> bool:
     if a.dtype.kind not in "fc":
         return bool(np.array_equal(a, b))
     eps = max(float(np.finfo(a.dtype).eps), lowest)
+    tolerance = min(4e3 * eps, _MOST_ROUNDING)
     with np.errstate(all="ignore"):
         finite = np.abs(b[np.isfinite(b)])
         scale = float(finite.max()) if finite.size else 0.0
-        return bool(np.isclose(a, b, rtol=4e3 * eps, atol=4e3 * eps * scale, equal_nan=True).all())
+        return bool(np.isclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
 
 
 _PRODUCTS = frozenset(
@@ -448,36 +524,6 @@ def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
 
 def _host(x: Any) -> Any:
     """An array of any library on the CPU, as NumPy's; anything else as it is."""
-    library = namespace.library(x)
-    if library in (None, "numpy"):
+    if namespace.library(x) is None:
         return [_host(y) for y in x] if isinstance(x, (list, tuple)) else x
-    if library == "cupy":
-        return x.get()
-    if library == "torch":
-        return x.detach().cpu().numpy()
-    try:
-        return np.asarray(x)
-    except (TypeError, ValueError, RuntimeError):
-        return np.from_dlpack(x)
-
-
-def _in_threads(
-    work: Callable[[Any, slice], None], pieces: Iterator[tuple[Any, slice]], count: int
-) -> None:
-    """Run pieces in threads, each with NumPy's error state and the options of the caller."""
-    waiting: list[Any] = []
-    submit: Any = threads.pool(count).submit
-    with threads.stoppable() as stop:
-        try:
-            for piece in pieces:
-                waiting.append(submit(contextvars.copy_context().run, work, *piece))
-                if len(waiting) > 2 * count:  # blocks are made as they are needed
-                    waiting.pop(0).result()
-            for future in waiting:
-                future.result()
-        except BaseException as error:
-            stop.set()
-            begun = [future for future in waiting if not future.cancel()]
-            if isinstance(error, Exception):  # who interrupts does not wait
-                wait(begun)
-            raise
+    return namespace.on_host(x)

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from . import error_state, threads
+from . import error_state, namespace, threads
 from .errors import TraceError
 from .known import Rows, one_by_one
 from .known.instances import Instances
 from .known.ragged import Ragged
 from .known.rules import leaves, mapped
 from .paths import LARGEST_ANSWER, Call, Differs, Off, Ref, Segment, TooManyPaths, Tree, invoke
+from .warning_filters import Place
 
 Values = dict[int, Any]
 """The results of calls for some of the slices of a block, by their numbers."""
@@ -62,6 +63,8 @@ def filled(tree: Any, values: Any) -> Any:
             value = vars(value)[k] if isinstance(k, str) else value[k]
         return value
 
+    if type(tree) is tuple:  # most often of `Ref` and numbers
+        return tuple([found(x) if type(x) is Ref else mapped(found, x, Ref) for x in tree])
     return mapped(found, tree, Ref)
 
 
@@ -82,15 +85,15 @@ class _Block:
     """When the loop would be done with these slices."""
     end: Segment | None = None
     """Where the last path ended."""
-    errors: set[str] = field(default_factory=set)
-    """The floating-point errors that NumPy has reported since they were last looked at."""
-
-    def note(self, kind: str, _: int) -> None:
-        self.errors.add(kind)
+    warned: set[Place] = field(default_factory=set)
+    """What NumPy and Python have warned of since that was last looked at."""
 
     def leave(self, index: Any) -> None:
         self.off += range(len(self.rows)) if index is None else index.tolist()
 
+
+_FEW_ANSWERS = 1 << 14
+"""Numbers that are copied from a device in the time of one question."""
 
 SECONDS_PER_CALL = 8e-6
 """What a call takes, however few slices there are."""
@@ -119,7 +122,7 @@ class Walk:
     off : list of int
         The slices off all paths, which ``f`` has to be called for, one by one.
     warning : set of int
-        Slices for which NumPy has warnings: one for each call and kind.
+        Slices for which there are warnings: one for each call and place that warns.
     """
 
     def __init__(
@@ -136,15 +139,16 @@ class Walk:
         self._nbytes = nbytes
         self.off: list[int] = []
         self.warning: set[int] = set()
-        self._warned: set[tuple[Segment, int, str]] = set()
-        self._errstate = error_state.noted() if xp is np else None
+        self._warned: set[tuple[Segment, int, Place]] = set()
+        self._errstate = error_state.for_slices() if xp is np else None
         self.first: tuple[Any] | None = None
         """The result of ``f`` for the first slice, if that was asked for."""
 
     def end(self, rows: Any) -> Segment | None:
         """Where the path of one slice ends; None: off all paths."""
         block = _Block(rows, None, [])
-        with np.errstate(all="ignore"):  # the slice runs once more, with the others
+        # the slice runs once more, with the others
+        with error_state.noting(lambda place: None, error_state.IGNORED):
             self._down(self.tree.root, {0: Rows(rows)}, None, block)
         return block.end
 
@@ -164,7 +168,7 @@ class Walk:
         """NumPy's error state while a block runs."""
         if self._errstate is None:
             return contextlib.nullcontext()
-        return np.errstate(**self._errstate, call=block.note)  # type: ignore[arg-type]
+        return error_state.noting(block.warned.add, self._errstate)
 
     def _down(self, at: Segment, values: Values, index: Any, block: _Block) -> None:
         """Through a segment and on; `index`: which of the rows these are (None: all of them)."""
@@ -196,7 +200,7 @@ class Walk:
                     good = np.flatnonzero(~bad)
                     values, index = _selected(values, values, good), whole[good]
                     values[number] = self._invoke(at, number, call, values)
-                if block.errors:
+                if block.warned:
                     self._reported(at, number, call, values, index, block)
                 for n in frees[number - at.first]:
                     values.pop(n, None)
@@ -257,13 +261,19 @@ class Walk:
     def _parts(self, asked: Any) -> list[tuple[Any, Any]]:
         """The answers, and which slices gave them; None: all."""
         xp = self.xp
-        if (asked == asked[0]).all():
-            return [(asked[0].item(), None)]
-        if asked.dtype == bool or str(asked.dtype) == "torch.bool":
-            no = ~asked
-            return [(False, _true(xp, no)), (True, _true(xp, asked))]
-        if xp is not np:
-            asked = np.asarray(asked.get() if hasattr(asked, "get") else asked.cpu())
+        truths = asked.dtype == bool or str(asked.dtype) == "torch.bool"
+        if truths and xp is not np:  # a device is asked once
+            yes = int(xp.count_nonzero(asked))
+            if yes in (0, len(asked)):
+                return [(yes > 0, None)]
+        else:
+            if len(asked) <= _FEW_ANSWERS:
+                asked = namespace.on_host(asked)
+            if (asked == asked[0]).all():
+                return [(asked[0].item(), None)]
+        if truths:
+            return [(False, _true(xp, ~asked)), (True, _true(xp, asked))]
+        asked = namespace.on_host(asked)
         answers = np.unique(asked)
         return [(a.item(), np.flatnonzero(asked == a)) for a in answers]
 
@@ -283,20 +293,28 @@ class Walk:
     def _reported(
         self, at: Segment, number: int, call: Call, values: Values, index: Any, block: _Block
     ) -> None:
-        """Find a slice for each error that NumPy reported of a call, once."""
-        errors, block.errors = block.errors, set()
-        for kind in errors:
-            if (at, number, kind) in self._warned:
+        """Find a slice for each place in a call that warned, once."""
+        places = [*block.warned]
+        block.warned.clear()
+        for place in places:
+            if (at, number, place) in self._warned:
                 continue
-            self._warned.add((at, number, kind))
+            self._warned.add((at, number, place))
             args, kwargs = filled(call.args, values), filled(call.kwargs, values)
 
             def run(part: Any, args: Any = args, kwargs: Any = kwargs) -> Any:
                 return invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
 
-            k = error_state.first_with(kind, run, _batch(next(leaves((args, kwargs), _BATCHED))))
+            k = error_state.first_with(place, run, _batch(next(leaves((args, kwargs), _BATCHED))))
             if k is not None:
                 self.warning.add(block.start + (k if index is None else int(index[k])))
+
+    def _traced(self, v: Any) -> Off | None:
+        """Trace ``f`` on a slice, which gives the warnings of it."""
+        if self._errstate is None:
+            return self._grow(v)
+        with error_state.noting(None, self._errstate):  # NumPy's come when it runs with others
+            return self._grow(v)
 
     def _raising(self, call: Call, values: Values) -> list[type | None]:
         """What a call raises for each slice."""
@@ -332,7 +350,7 @@ class Walk:
                 if key in self.tree.harmless:
                     continue
                 for k in [k for k, e in enumerate(raised) if e is kind]:
-                    off = self._grow(rows[int(whole[k])])
+                    off = self._traced(rows[int(whole[k])])
                     if off is None:
                         raise Differs("a call raises for several slices, not for one")
                     if not off.more:
@@ -356,7 +374,7 @@ class Walk:
                     return at.children[answer], k
                 row = k if part is None else int(part[k])
                 row = row if index is None else int(index[row])
-                if self._grow(block.rows[row]) is None:
+                if self._traced(block.rows[row]) is None:
                     if answer not in at.children:
                         raise Differs("a slice takes another path alone than among the others")
                     return at.children[answer], k
@@ -390,10 +408,7 @@ class Walk:
         while missing < 0 and array.shape[1] == 1:
             # as NumPy's assignment does, leading axes of length 1 go
             array, missing = array[:, 0], missing + 1
-        if array.shape[1:] != out.shape[1:]:
-            if np.broadcast_shapes(array.shape[1:], out.shape[1:]) != out.shape[1:]:
-                raise Differs("results have different shapes")
-        out[where] = array
+        out[where] = array  # raises where the shapes differ, as the loop does
 
 
 def _batch(x: Rows | Ragged | Instances) -> int:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+from .errors import warn
+
+Place = tuple[str, CodeType | None, int]
+"""What is warned of: a text; or a kind of floating-point error with the code, and where in it."""
 
 FILTERS = threading.RLock()
 """Held while warning filters are changed."""
@@ -29,3 +38,44 @@ def silent() -> Iterator[None]:
             yield
         finally:
             filters.remove(mine)  # type: ignore[attr-defined]
+
+
+# --- warnings of library code, noted by the thread that runs it ---------------------------------
+
+
+class _Here(threading.local):
+    add: Callable[[Place], object] | None = None
+
+
+here = _Here()
+"""Who notes what is warned of in this thread, where `NOTED` is a filter; None: it is shown."""
+
+_NUMBERS = re.compile(r"\d+")
+
+
+class _Noted:
+    """Stands for the pattern of texts in a filter: it matches what is noted.
+
+    Libraries that make filters of another thread's anew (scikit-learn) do so by its `pattern`.
+    """
+
+    pattern = "(?!)"  # matches nothing
+
+    @staticmethod
+    def match(text: str) -> bool:
+        add = here.add
+        if add is None:
+            return False
+        if sys._getframe(1).f_code is warn.__code__:  # one of ours, which is meant to be shown
+            return False
+        filters = warnings.filters
+        if len(filters) < 2 or filters[1] != _EVERYTHING:
+            # of some slices a text may have other numbers, and come from other code, than of all
+            add((_NUMBERS.sub("0", text), None, 0))
+        return True
+
+
+NOTED: Any = ("ignore", _Noted(), Warning, None, 0)
+"""A filter that shows nothing of what is noted, and does nothing in other threads."""
+_EVERYTHING = ("ignore", None, Warning, None, 0)
+"""The filter of ``simplefilter("ignore")``."""

@@ -109,6 +109,19 @@ def library(graph: Graph, slices: int, device: Device) -> float:
     return calls * LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
 
 
+def half(graph: Graph, slices: int, device: Device) -> float:
+    """Seconds of an array library's own operations in 16 bits, one after the other."""
+    if not device.core:  # float16 and bfloat16 may be emulated there
+        return math.inf
+    nodes = graph.nodes
+    work = [n for n in nodes if OPS[n.op].kind not in (Kind.LEAF, Kind.LAYOUT)]
+    weights = {k for k, n in enumerate(nodes) if n.op in ("const", "scalar")}
+    read = sum(math.prod(nodes[a].aval.shape) for n in work for a in n.args if a not in weights)
+    moved = 2 * slices * (read + sum(math.prod(n.aval.shape) for n in work))
+    matrix = slices * _products(graph) / (0.5 * device.products)
+    return len(work) * LAUNCH + moved / device.bandwidth + matrix
+
+
 def _shapes(graph: Graph) -> list[tuple[int, int]]:
     """Outputs and inputs of each product with a matrix of weights."""
     found = []

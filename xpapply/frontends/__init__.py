@@ -15,7 +15,7 @@ A frontend module has three functions:
 ``slice_function(f) -> callable``
     `f` for one slice of any library, as the plain loop calls it.
 
-and may have two more:
+and may have three more:
 
 ``differentiable(f, arr, args, kwargs) -> bool``
     whether the library of `f` records this call for its autograd;
@@ -23,6 +23,9 @@ and may have two more:
     the library's own way to run all slices at once; raises `TraceError`. `trusted` says that
     `f` has a graph, so that it is known to be a pure function. The module's `VECTORIZED` has
     the names of its ways, by which they can be forced.
+``half_dtype(f, arr, args, kwargs) -> str``
+    the dtype of 16 bits that the library of `f` itself would compute in for `arr`, where `arr`
+    is; "" if it would not, or not there.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from .. import extensions
+from ..batch_of_one import BatchOfOne
 from ..ir.graph import ShapeDtype
 
 
@@ -73,12 +77,12 @@ def find(f: Any) -> ModuleType | None:
     return found  # type: ignore[return-value]
 
 
-_known: dict[weakref.ref[Any], Any] = {}
+_known: dict[weakref.ref[Any], Any] = {weakref.ref(BatchOfOne): None}
 """By class, which may be one that is written in a function: it is not kept alive."""
 
 
-def _forget(gone: weakref.ref[Any]) -> None:
-    _known.pop(gone, None)
+def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known) -> None:
+    known.pop(gone, None)  # no global: classes may outlive those of this module
 
 
 def is_network(f: Any) -> bool:

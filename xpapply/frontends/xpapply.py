@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError
+from ..guards import Guards, lives_on
 from ..ir.graph import Graph, ShapeDtype
+from ..reach import reach
 from . import AllAtOnce
 
 VECTORIZED = ("slicewise",)
@@ -22,6 +24,11 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph that `f` writes."""
     if not hasattr(f, "lift"):
         raise TraceError(f"{type(f).__name__} runs on all slices by itself")
+    for cls in type(f).__mro__:  # what a subclass computes of a slice, its graph has to say as well
+        if "lift" in vars(cls):
+            break
+        if not {"__call__", "_on_slice"}.isdisjoint(vars(cls)):
+            raise TraceError(f"{cls.__name__} has a __call__ of its own, and no lift")
     if args or kwargs:
         raise TypeError(f"{type(f).__name__} takes the slice and nothing else")
     graph: Graph = f.lift(aval)
@@ -29,13 +36,24 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
 
 
 def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-    """They cannot change."""
-    return lambda: True
+    """They cannot change; subclasses of them may have attributes that do."""
+    if lives_on(type(f)):
+        return lambda: True
+    guards = Guards()
+    reach(guards, [f, getattr(f, "lift", None)], lambda x: None)
+    return guards
 
 
 def slice_function(f: Any) -> Callable[..., Any]:
     """They take slices of any library."""
-    return f  # type: ignore[no-any-return]
+
+    def call(v: Any, *args: Any, **kwargs: Any) -> Any:
+        found = f(v, *args, **kwargs)
+        # NumPy's loop would make a plain array of a tuple
+        several = isinstance(found, tuple) and isinstance(found[0], np.ma.MaskedArray)
+        return np.ma.stack(found) if several else found
+
+    return call if hasattr(f, "along") else f
 
 
 def vectorized(
@@ -44,8 +62,6 @@ def vectorized(
     """`elementwise` and `reduction`, which take all slices along an axis."""
     if not hasattr(f, "along"):
         raise TraceError(f"{type(f).__name__} takes one slice")
-    if isinstance(arr, np.ma.MaskedArray):
-        raise TraceError("a MaskedArray is a subclass of ndarray with a meaning of its own")
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):
         raise TraceError("with further arguments that are no numbers")
     run = lambda x, axis: f.along(axis, x, *args)  # noqa: E731

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..errors import TraceError
 from .graph import Node, ShapeDtype, infer
+from .numpy_ufuncs import COMPARISONS, LOGICAL, known, op_or_definition
 from .ops import OPS, Kind
 
 LENGTH = -2
@@ -248,57 +249,6 @@ def _clip(x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: An
     return x if high is None else np.minimum(x, high)
 
 
-def _hypot(x: Any, y: Any) -> Any:
-    """Without the squares of what is large or small; inf where either is, as C has it."""
-    x, y = np.absolute(x), np.absolute(y)
-    large, small = np.maximum(x, y), np.minimum(x, y)
-    usual = np.isfinite(large) & (large != 0)
-    ratio = small / np.where(usual, large, 1)
-    size = np.where(usual, large * np.sqrt(1 + ratio * ratio), large)
-    return np.where((x == math.inf) | (y == math.inf), math.inf, size)
-
-
-def _sign(x: Any) -> Any:
-    below = 0 if x.dtype.kind == "u" else -1
-    return np.where(x > 0, 1, np.where(x < 0, below, np.where(x == 0, 0, x)))
-
-
-def _reciprocal(x: Any) -> Any:
-    if x.dtype.kind != "f":
-        raise TraceError(f"numpy.reciprocal of {x.dtype} is 0 nearly everywhere: write 1 / x")
-    return 1 / x
-
-
-def _conjugate(x: Any) -> Any:
-    if x.dtype.kind == "c":
-        raise TraceError("numpy.conjugate of a complex element is no op of the table")
-    return x
-
-
-_DEFINED: dict[Any, Callable[..., Any]] = {
-    np.square: lambda x: x * x,
-    np.positive: lambda x: x,
-    np.isnan: lambda x: x != x,
-    np.isinf: lambda x: (x == x) & ~np.isfinite(x),
-    np.reciprocal: _reciprocal,
-    np.sign: _sign,
-    np.fabs: lambda x: np.absolute(x),
-    np.exp2: lambda x: np.power(2, x),
-    np.conjugate: _conjugate,
-    np.hypot: _hypot,
-}
-"""ufuncs that are written with others, of operands of the dtype that NumPy computes in."""
-
-_OP_OF: dict[Any, str] = {
-    getattr(np, row.name): row.name
-    for row in OPS.values()
-    if row.kind is Kind.ELEMENTWISE and isinstance(getattr(np, row.name, None), np.ufunc)
-}
-_LOGICAL = {
-    np.bitwise_and: np.logical_and,
-    np.bitwise_or: np.logical_or,
-    np.invert: np.logical_not,
-}
 _OF_TRUTHS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,
     "multiply": np.logical_and,
@@ -315,7 +265,6 @@ _OF_COMPLEX = frozenset(
     "add subtract multiply divide negative abs sqrt exp expm1 log log1p log2 log10 sin cos tan "
     "sinh cosh tanh atan pow isfinite equal not_equal".split()
 )
-_COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 
 class SliceBuilder:
@@ -376,28 +325,30 @@ class SliceBuilder:
                     f"numpy.{ufunc.__name__} of an element and {type(x).__name__}: expressions "
                     "take numbers; give arrays as further arguments"
                 )
-        if ufunc in _LOGICAL:
+        if ufunc in LOGICAL:
             if any(_kind(x) not in (np.dtype(bool), bool) for x in operands):
                 raise TraceError(f"numpy.{ufunc.__name__} of numbers: it takes truths (x > 0)")
-            ufunc = _LOGICAL[ufunc]
-        name = _OP_OF.get(ufunc)
-        if name is None and ufunc not in _DEFINED:
-            known = ", ".join(sorted(f.__name__ for f in (*_OP_OF, *_DEFINED)))
-            raise TraceError(f"numpy.{ufunc.__name__} is no op of the table. There are {known}")
+            ufunc = LOGICAL[ufunc]
+        name, define = op_or_definition(ufunc)
+        if name is None and define is None:
+            there = ", ".join(known())
+            raise TraceError(f"numpy.{ufunc.__name__} is no op of the table. There are {there}")
         kinds = [_kind(x) for x in operands]
-        if ufunc in _COMPARISONS and (known_truth := _out_of_range(ufunc, operands)) is not None:
+        if ufunc in COMPARISONS and (known_truth := _out_of_range(ufunc, operands)) is not None:
             return self.scalar(known_truth, "bool")
         try:
             loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
         except TypeError as error:
             raise TraceError(f"numpy.{ufunc.__name__}: {error}") from None
-        truths = name is not None and name.startswith("logical")
+        truths = ufunc.__name__.startswith("logical")
         given = [
             self.operand(x, bool if truths else d) for x, d in zip(operands, loop, strict=False)
         ]
-        if name is None:
-            result: Expression = _DEFINED[ufunc](*given)
-            return result
+        if define is not None:
+            return define(*given)  # type: ignore[no-any-return]
+        assert name is not None
+        if OPS[name].kind is Kind.COMPOSITE:
+            return self.op(name, *given)
         if loop[0].kind == "b" and name in _OF_TRUTHS:
             return _OF_TRUTHS[name](*given)  # type: ignore[no-any-return]
         if name in ("floor", "ceil") and loop[0].kind != "f":

@@ -118,7 +118,8 @@ def resolve(name: str) -> Any:
     module = sys.modules.get(module_name)
     if module is None:  # a class: numpy.ufunc.reduce is none of ours, numpy.ndarray.mean is
         parent, _, cls = module_name.rpartition(".")
-        module = getattr(sys.modules.get(parent), cls, None)
+        # what is there, not what the module would import when it is asked: cupyx.scipy.signal
+        module = getattr(sys.modules.get(parent), "__dict__", {}).get(cls)
     return getattr(module, attribute, None)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from .. import error_state
 from . import Known, NoRule, Rows, in_namespace
-from .numpy_own import by_rows, infinite_products
+from .function_rules import by_rows, infinite_products
+from .numpy_statistics import bincount_rows
 from .rules import aligned, batch_size, mapped
 
 
@@ -304,10 +305,8 @@ def _stable_order(xp: Any, flat: Any) -> Any:
 
 def _counts(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """`numpy.bincount` for slices whose result has the same length."""
-    from .numpy import bincount_rows
-
-    x, weights, length = args
-    return bincount_rows(xp, x, weights, length)
+    x, weights, length = args  # f has decided that no number is outside
+    return bincount_rows(xp, x, weights, length, within=xp is not np)
 
 
 def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

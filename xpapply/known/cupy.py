@@ -6,6 +6,7 @@ a rule here does not cover the arguments, the code of CuPy's function is traced.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,23 @@ def convolve_planes(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     return Rows(direct(x.array, xp.asarray(kernel)[None], mode, "direct"))
 
 
+def separable(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Two axes, one after the other, with kernels that are the same for all slices."""
+    given = bound(call, args, kwargs)
+    x, row, column = (given[k] for k in ("input", "hrow", "hcol"))
+    usual = isinstance(x, Rows) and x.ndim == 2 and x.dtype.name in ("float32", "float64")
+    if not usual or any(leaves((row, column))):
+        raise NoRule("these arguments")
+    kernels = [xp.asarray(k).astype(x.dtype, copy=False) for k in (column, row)]
+    if any(k.ndim != 1 or k.size % 2 == 0 for k in kernels):
+        raise NoRule("kernels that have no centre")
+    correlate = sys.modules[_NDIMAGE].correlate1d
+    array = x.array
+    for axis, kernel in enumerate(kernels, 1):
+        array = correlate(array, kernel[::-1], axis, mode="reflect")
+    return Rows(array)
+
+
 def lstsq(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """A matrix that is the same for all slices, with their right-hand sides as columns."""
     given = bound(call, args, kwargs)
@@ -194,4 +212,5 @@ ROWS: list[Known] = [
     *table(_NDIMAGE, "own", gradient_magnitude, "gaussian_gradient_magnitude"),
     *table(_NDIMAGE, "own", resampled, "shift zoom map_coordinates affine_transform"),
     *table(_SIGNAL, "own", convolve_planes, "convolve2d correlate2d"),
+    *table(_SIGNAL, "own", separable, "sepfir2d"),
 ]

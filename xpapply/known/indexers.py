@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import Known
-from .numpy_own import moves
+from .numpy_moves import moves
 
 
 class _Joiner:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import NoRule, Rows
-from .numpy_own import Awkward, as_rows, by_rows, constant, traced
+from .function_rules import Awkward, as_rows, by_rows, constant, traced
 from .rules import batch_size, mapped
 
 _WELL_CONDITIONED = 1e5

@@ -3,24 +3,35 @@
 Functions that only move values around share the rule `moves`: it runs the function once, on the
 *numbers* of the elements, and then moves the data of all slices by what came out. Most others
 run as they are along an axis of the batch (`axis`), or take stacks of matrices by themselves.
-What is left has a function of its own here or in `numpy_own`, with the parameters of the NumPy
-function behind `xp` and `call`. Such a function raises `Awkward` for arguments that are not
-worth a batched way; then the rule calls the function once per slice.
+What is left has a function of its own in the file of its topic, with the parameters of the NumPy
+function behind `xp` and `call`. Such a function raises `Awkward` for arguments that are not worth
+a batched way; then the rule calls the function once per slice.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from . import Known, NoRule, Rows, least_squares
-from . import numpy_math as maths
-from . import numpy_own as own
-from .numpy_math import bincount_rows
+from . import (
+    Known,
+    NoRule,
+    Rows,
+    least_squares,
+    numpy_axis,
+    numpy_convolve,
+    numpy_elementwise,
+    numpy_linalg,
+    numpy_moves,
+    numpy_polynomials,
+    numpy_search,
+    numpy_statistics,
+)
+from .function_rules import by_rows, constant, contiguous, is_data, no_output, rule
+from .numpy_moves import moves
 from .rules import Rule, along, bound, elementwise, leaves, mapped, shifted, stacked, table
-
-__all__ = ["ROWS", "bincount_rows"]
 
 
 def checked(rule: Rule) -> Rule:
@@ -31,10 +42,10 @@ def checked(rule: Rule) -> Rule:
 
     def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         given = bound(call, args, kwargs)
-        own.no_output(given)
+        no_output(given)
         if given.get("copy", True) is not True:
             raise NoRule("copy=")
-        args, kwargs = mapped(own.contiguous(xp), args), mapped(own.contiguous(xp), kwargs)
+        args, kwargs = mapped(contiguous(xp), args), mapped(contiguous(xp), kwargs)
         return rule(xp, call, args, kwargs)
 
     return call_rule
@@ -46,20 +57,20 @@ def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) 
 
     def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         given = bound(call, args, kwargs)
-        own.no_output(given)
-        own.constant(given.get("n"), given.get("s"), given.get(axis_name))
+        no_output(given)
+        constant(given.get("n"), given.get("s"), given.get(axis_name))
         if given.get("overwrite_input"):
             raise NoRule("overwrite_input")
         ndims = {x.ndim for x in leaves(given)}
-        constants = any(np.ndim(x) > 0 for k, x in given.items() if own.is_data(k, x, axis_name))
+        constants = any(np.ndim(x) > 0 for k, x in given.items() if is_data(k, x, axis_name))
         whole = given.get(axis_name, default) is None and max(ndims) > 1
         alone = default is None and max(ndims) == 0 and given.keys() <= {"a", axis_name}
         if alone and "cum" not in call.__name__:
             args = mapped(lambda x: Rows(x.array[:, None]), args)  # a number is all of an axis
             return rule(xp, call, args, kwargs)
         if len(ndims) > 1 or max(ndims) == 0 or (whole and (constants or given.get("keepdims"))):
-            return own.by_rows(xp, call, args, kwargs)
-        args, kwargs = mapped(own.contiguous(xp), args), mapped(own.contiguous(xp), kwargs)
+            return by_rows(xp, call, args, kwargs)
+        args, kwargs = mapped(contiguous(xp), args), mapped(contiguous(xp), kwargs)
         return rule(xp, call, args, kwargs)
 
     return call_rule
@@ -73,7 +84,7 @@ def matrices(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         if xp is not np and not bool(xp.isfinite(args[0].array).all()):
             raise NoRule("matrices that are not finite, of which CuPy's two ways differ")
         return stacked(xp, call, args, kwargs)
-    return own.by_rows(xp, call, args, kwargs)
+    return by_rows(xp, call, args, kwargs)
 
 
 def shape_only(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
@@ -83,7 +94,7 @@ def shape_only(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 def windows(xp: Any, call: Any, x: Any, window_shape: Any, axis: Any = None, **kwargs: Any) -> Any:
     """Windows that slide along axes of the slices."""
-    own.constant(window_shape, axis)
+    constant(window_shape, axis)
     axis = tuple(range(x.ndim)) if axis is None else axis
     return Rows(call(x.array, window_shape, axis=shifted(axis, x.ndim), **kwargs))
 
@@ -109,39 +120,36 @@ def _rows() -> list[Known]:
     def add(how: str, rule: Rule, names: str, *, exact: bool = False) -> None:
         rows.extend(table("numpy", how, rule, names, exact=exact))
 
-    def each(how: str, prefix: str = "", **rules: Any) -> None:
-        for name, function in rules.items():
-            add(how, own.rule(function), prefix + name)
+    def each(how: str, file: ModuleType, names: str, prefix: str = "") -> None:
+        """The rules in `file` for the functions of these names, or ``function=name_of_rule``."""
+        for name in names.split():
+            function, _, other = name.partition("=")
+            add(how, rule(getattr(file, other or function)), prefix + function)
 
     add("elementwise", checked(elementwise), ELEMENTWISE, exact=True)
-    each("elementwise", where=own.where, select=own.select, choose=own.choose)
-    each("elementwise", piecewise=own.piecewise, isin=own.isin, digitize=own.digitize)
-    each("elementwise", zeros_like=own.like, ones_like=own.like, empty_like=own.like)
-    each("elementwise", full_like=own.full_like, copy=own.copy, asfortranarray=own.copy)
-    each("elementwise", array=own.array, asarray=own.array, asanyarray=own.array)
-    each("elementwise", astype=own.astype)
-    each("elementwise", ravel_multi_index=own.ravel_multi_index)
-    each("elementwise", unravel_index=own.unravel_index)
-    each("elementwise", array_equal=own.array_equal, allclose=own.allclose)
-    each("elementwise", array_equiv=own.array_equiv)
+    each("elementwise", numpy_elementwise, "where select choose piecewise isin digitize")
+    each("elementwise", numpy_elementwise, "zeros_like=like ones_like=like empty_like=like")
+    each("elementwise", numpy_elementwise, "full_like")
+    each("elementwise", numpy_moves, "copy asfortranarray=copy")
+    each("elementwise", numpy_moves, "array asarray=array asanyarray=array astype")
+    each("elementwise", numpy_elementwise, "ravel_multi_index unravel_index")
+    each("elementwise", numpy_elementwise, "array_equal allclose array_equiv")
 
     add("axis", axis(), REDUCTIONS, exact=True)
     add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
     add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")
-    each("axis", diff=own.diff, ediff1d=own.ediff1d, gradient=own.gradient, trace=own.trace)
-    each("axis", trapezoid=own.trapezoid, average=own.average, lexsort=own.lexsort)
-    each("axis", packbits=own.packbits, unpackbits=own.packbits)
-    each("axis", "lib.stride_tricks.", sliding_window_view=windows)
-    each("axis", percentile=own.quantile, quantile=own.quantile)
-    each("own", nanpercentile=own.nanquantile, nanquantile=own.nanquantile)
-    each("own", nanmedian=own.nanmedian)
+    each("axis", numpy_axis, "diff ediff1d gradient trace trapezoid average lexsort")
+    each("axis", numpy_axis, "packbits unpackbits=packbits")
+    add("axis", rule(windows), "lib.stride_tricks.sliding_window_view")
+    each("axis", numpy_axis, "percentile=quantile quantile")
+    each("own", numpy_axis, "nanpercentile=nanquantile nanquantile nanmedian")
 
     for data, names in MOVES.items():
-        add("moves", own.moves(data), names)
-    add("moves", own.moves("ary"), "split array_split hsplit vsplit dsplit")
-    add("moves", own.moves("arrays"), "concatenate concat stack block")
-    add("moves", own.moves("tup"), "hstack vstack column_stack dstack")
-    add("moves", own.moves("*"), "atleast_1d atleast_2d atleast_3d broadcast_arrays meshgrid")
+        add("moves", moves(data), names)
+    add("moves", moves("ary"), "split array_split hsplit vsplit dsplit")
+    add("moves", moves("arrays"), "concatenate concat stack block")
+    add("moves", moves("tup"), "hstack vstack column_stack dstack")
+    add("moves", moves("*"), "atleast_1d atleast_2d atleast_3d broadcast_arrays meshgrid")
     for names, signature, data in (
         ("append", "arr values axis", "arr values"),
         ("insert", "arr obj values axis", "arr values"),
@@ -151,39 +159,32 @@ def _rows() -> list[Known]:
         ("broadcast_to", "array shape", "array"),
         ("ascontiguousarray", "a", "a"),
     ):
-        add("moves", own.moves(data, signature), names)
-    each("moves", pad=own.pad, roll=own.roll, take=own.take, take_along_axis=own.take_along_axis)
+        add("moves", moves(data, signature), names)
+    each("moves", numpy_moves, "pad roll take take_along_axis")
 
-    each("own", convolve=maths.convolve, correlate=maths.correlate, interp=maths.interp)
-    each("own", searchsorted=maths.searchsorted, bincount=maths.bincount)
-    each("own", histogram=maths.histogram, histogram_bin_edges=maths.histogram_bin_edges)
-    each("own", cov=maths.cov, corrcoef=maths.corrcoef, vander=maths.vander)
-    each("own", polyfit=least_squares.polyfit, polyval=maths.polyval, polyder=maths.polyder)
-    each("rows", roots=maths.roots)
-    each("own", polyint=maths.polyint, polyadd=maths.polyadd, polysub=maths.polysub)
-    each("products", dot=maths.dot, vdot=maths.vdot, inner=maths.inner, outer=maths.outer)
-    each(
-        "products",
-        tensordot=maths.tensordot,
-        einsum=maths.einsum,
-        kron=maths.kron,
-        cross=maths.cross,
-    )
+    each("own", numpy_convolve, "convolve correlate")
+    each("own", numpy_search, "interp searchsorted")
+    each("own", numpy_statistics, "bincount histogram histogram_bin_edges cov corrcoef")
+    each("own", numpy_polynomials, "vander")
+    each("own", least_squares, "polyfit")
+    each("own", numpy_polynomials, "polyval polyder")
+    each("rows", numpy_polynomials, "roots")
+    each("own", numpy_polynomials, "polyint polyadd polysub")
+    each("products", numpy_linalg, "dot vdot inner outer tensordot einsum kron cross")
 
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")
     add("stacked", matrices, "linalg.svd linalg.svdvals linalg.cholesky linalg.pinv")
     add("stacked", matrices, "linalg.matrix_norm")
     add("axis", axis(), "linalg.vector_norm")
     add("stacked", matrices, "linalg.matrix_rank linalg.slogdet linalg.cond linalg.matrix_power")
-    each("own", "linalg.", norm=maths.norm, solve=maths.solve, eig=maths.eig, eigvals=maths.eig)
-    each("own", "linalg.", lstsq=least_squares.lstsq)
-    add("rows", own.by_rows, "linalg.multi_dot")
+    each("own", numpy_linalg, "norm solve eig eigvals=eig", "linalg.")
+    each("own", least_squares, "lstsq", "linalg.")
+    add("rows", by_rows, "linalg.multi_dot")
 
     add("axis", axis(-1), "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", exact=True)
     add("axis", axis((-2, -1), axis_name="axes"), "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2")
-    each("axis", "fft.", fftn=own.all_axes, ifftn=own.all_axes, rfftn=own.all_axes)
-    each("axis", "fft.", irfftn=own.all_axes)
-    add("moves", own.moves("x"), "fft.fftshift fft.ifftshift")
+    each("axis", numpy_axis, "fftn=all_axes ifftn=all_axes rfftn=all_axes irfftn=all_axes", "fft.")
+    add("moves", moves("x"), "fft.fftshift fft.ifftshift")
 
     add("shape", shape_only, "shape size ndim iscomplexobj isrealobj result_type")
     add("shape", shape_only, "isscalar promote_types")

@@ -31,12 +31,12 @@ def mapped(function: Callable[[Any], Any], tree: Any, kind: Any = Rows) -> Any:
     """Arguments with everything of a class replaced."""
     if isinstance(tree, kind):
         return function(tree)
+    if type(tree) is tuple or isinstance(tree, list):
+        found = [mapped(function, x, kind) for x in tree]
+        return tuple(found) if type(tree) is tuple else found
     if isinstance(tree, tuple):
-        if hasattr(tree, "_fields"):
-            return type(tree)(*(mapped(function, x, kind) for x in tree))
-        return tuple(mapped(function, x, kind) for x in tree)
-    if isinstance(tree, list):
-        return [mapped(function, x, kind) for x in tree]
+        parts = [mapped(function, x, kind) for x in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
     if isinstance(tree, dict):
         return {k: mapped(function, x, kind) for k, x in tree.items()}
     return tree
@@ -64,7 +64,12 @@ def aligned(x: Rows, ndim: int) -> Any:
 
 
 def _ndim(x: Any) -> int:
+    if type(x) in _SCALARS:
+        return 0
     return x.ndim if isinstance(x, (Rows, np.ndarray)) else np.ndim(x) if not _text(x) else 0
+
+
+_SCALARS = frozenset((int, float, bool, complex))
 
 
 def _text(x: Any) -> bool:
@@ -73,10 +78,9 @@ def _text(x: Any) -> bool:
 
 def elementwise(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """The function itself, with the operands' axes lined up behind the batch axis."""
-    operands = [*args, *kwargs.values()]
-    ndim = max((_ndim(x) for x in operands), default=0)
+    ndim = max(map(_ndim, (*args, *kwargs.values())), default=0)
     line_up = functools.partial(aligned, ndim=ndim)
-    given, named = mapped(line_up, args), mapped(line_up, kwargs)
+    given, named = mapped(line_up, args), mapped(line_up, kwargs) if kwargs else kwargs
     if xp is not np:
         given = tuple(_moved(xp, x) for x in given)
         named = {k: _moved(xp, x) for k, x in named.items()}
@@ -118,17 +122,27 @@ on_device = functools.lru_cache(maxsize=1024)(OnDevice)
 
 def bound(call: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
     """Arguments by parameter name, without defaults."""
+    names = _bound_names(call, len(args), tuple(kwargs))
+    return {name: args[at] if isinstance(at, int) else kwargs[at] for name, at in names}
+
+
+@functools.lru_cache(maxsize=4096)
+def _bound_names(
+    call: Any, count: int, keywords: tuple[str, ...]
+) -> tuple[tuple[str, int | str], ...]:
+    """Which parameters so many positional arguments and such keywords are for."""
+    named = dict(zip(keywords, keywords, strict=True))
     try:
-        given = signature(call).bind(*args, **kwargs)
+        given = signature(call).bind(*range(count), **named)
     except ValueError:  # a ufunc of CuPy has none
-        return {f"*{k}": x for k, x in enumerate(args)} | kwargs
+        return (*((f"*{k}", k) for k in range(count)), *named.items())
     found = dict(given.arguments)
     for name, p in signature(call).parameters.items():
         if p.kind is p.VAR_KEYWORD:
             found |= found.pop(name, {})
         elif p.kind is p.VAR_POSITIONAL and name in found:
             raise NoRule(f"{call.__name__} with several positional arguments")
-    return found
+    return tuple(found.items())
 
 
 def shifted(axis: Any, ndim: int) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import Known, Rows, instances
-from .numpy_own import moves
+from .numpy_moves import moves
 from .rules import _ndim, batch_size, bound, elementwise, leaves, shifted, table
 from .scipy_axis import (
     Rule,
@@ -33,6 +33,7 @@ from .scipy_filters import (
     derivative,
     fft_convolve,
     filter_n,
+    hit_or_miss,
     istft,
     label,
     medfilt,
@@ -279,6 +280,7 @@ ROWS: list[Known] = [
               "percentile_filter", "own"),
     *_rows_of(_NDIMAGE, filter_n("structure"), "binary_erosion binary_dilation binary_opening "
               "binary_closing binary_propagation binary_fill_holes", "own"),
+    *_rows_of(_NDIMAGE, hit_or_miss, "binary_hit_or_miss", "own"),
     *_rows_of(_NDIMAGE, derivative([1, 2, 1]), "sobel", "own"),
     *_rows_of(_NDIMAGE, derivative([1, 1, 1]), "prewitt", "own"),
     *_rows_of(_NDIMAGE, of_axes, "laplace gaussian_laplace", "own"),
@@ -286,7 +288,7 @@ ROWS: list[Known] = [
            "distance_transform_edt distance_transform_cdt "
            "distance_transform_bf center_of_mass sum sum_labels mean median variance "
            "standard_deviation minimum maximum minimum_position maximum_position extrema "
-           "histogram fourier_gaussian fourier_uniform fourier_shift binary_hit_or_miss"),
+           "histogram fourier_gaussian fourier_uniform fourier_shift"),
     *_rows_of(_NDIMAGE, spline_filter, "spline_filter"),
     *_rows_of(_NDIMAGE, label, "label", "own"),
     # integrals

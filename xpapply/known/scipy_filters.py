@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Rows
+from . import Rows, in_namespace
 from .rules import _ndim, batch_size, bound, leaves, shifted, signature
 from .scipy_axis import (
     Rule,
@@ -130,7 +130,7 @@ def filter_n(data_default: str | None = None, *, odd: Any = None, footprints: bo
         if data_default == "size":
             given.setdefault("size", 3)
         if data_default == "structure" and given.get("structure") is None:
-            generate = sys.modules["scipy.ndimage"].generate_binary_structure
+            generate = in_namespace(xp, "scipy.ndimage.generate_binary_structure")
             given["structure"] = generate(ndim, 1)
         for name, first in (PREFIX | {"size": 1}).items():
             value = given.get(name)
@@ -147,6 +147,27 @@ def filter_n(data_default: str | None = None, *, odd: Any = None, footprints: bo
         return split(xp, call, args, kwargs, lambda a: call(a, **given), [x.array], odd)
 
     return rule
+
+
+def hit_or_miss(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Two structures with a window of one slice."""
+    given = bound(call, args, kwargs)
+    checked((), given)
+    x = given.pop("input")
+    ndim = x.ndim if isinstance(x, Rows) else 0
+    parameters = {"structure1", "structure2", "origin1", "origin2"}
+    if ndim == 0 or any(leaves(given)) or given.keys() - parameters:
+        return by_rows(xp, call, args, kwargs)
+    if given.get("structure1") is None:
+        given["structure1"] = sibling(call, "generate_binary_structure")(ndim, 1)
+    for name, value in given.items():
+        if value is None:
+            continue
+        if name.startswith("structure"):
+            given[name] = xp.asarray(value)[None]
+        else:
+            given[name] = [0, *([value] * ndim if np.ndim(value) == 0 else value)]
+    return Rows(call(x.array, **given))
 
 
 def derivative(smooth: Sequence[float]) -> Rule:

@@ -107,10 +107,11 @@ def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     def run(x: Any, y: Any) -> Any:
         n = x.shape[1]
         if x.dtype != y.dtype:
-            x, y = (a.astype(np.result_type(x, y)) for a in (x, y))
+            x, y = (a.astype(np.result_type(x, y), copy=False) for a in (x, y))
         xmean, ymean = x.mean(-1), y.mean(-1)
-        dx, dy = (a - a.mean(-1, keepdims=True, dtype=float) for a in (x, y))
-        both = np.stack([dx, dy], -2)
+        both = np.empty((len(x), 2, n), np.result_type(x, float))
+        for k, a in enumerate((x, y)):
+            np.subtract(a, a.mean(-1, keepdims=True, dtype=float), out=both[:, k])
         # the product that numpy.cov takes: sums that cancel have its last digits
         moments = both @ both.swapaxes(-1, -2) * (1 / n)
         ssxm, ssxym, ssym = moments[:, 0, 0], moments[:, 0, 1], moments[:, 1, 1]

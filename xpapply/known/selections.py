@@ -118,19 +118,3 @@ def _clipped(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 CLIPPED = Known("scipy.stats.sigmaclip", _clipped, "new", exact=True)
-
-
-def _extrema(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
-    """`scipy.signal.argrelextrema`: where the values are that are more extreme than others."""
-    x, comparator, order, mode = args
-    array, length = x.array, x.shape[0]
-    found = xp.ones(array.shape, bool)
-    places = np.arange(length)
-    for shift in range(1, order + 1):
-        for there in (places + shift, places - shift):
-            index = there % length if mode == "wrap" else np.clip(there, 0, length - 1)
-            found &= comparator(array, array[:, index])
-    return Rows(found)
-
-
-EXTREMA = Known("scipy.signal.argrelextrema", _extrema, "new", exact=True)

@@ -179,6 +179,18 @@ class Lowered:
         least = cost.floor(self.graph, slices, device, precision)
         return cost.Outlook((able[0].what,), refused, least, max(least, able[0].seconds))
 
+    def slower_than_half(self, x: Any, consts: tuple[Any, ...]) -> bool:
+        """Whether torch's own operations in 16 bits should take less time than what runs here.
+
+        That is where cuBLAS makes the products: of float32, whatever the parameters are.
+        """
+        slices, number = x.size // max(1, self.graph.input.shape[0]), x.device.id
+        bound = Weights(consts)
+        first = self._ways(number, slices, self.precision(bound), bound.finite)[0]
+        if first.run != self._in_blocks:
+            return False
+        return first.seconds > cost.half(self.graph, slices, module.device(number))
+
     def precision(self, bound: Weights) -> str:
         """The precision that was asked for; less where weights and result have 16 bits."""
         least = {"float16": "high", "bfloat16": "medium"}.get(self._result)

@@ -234,10 +234,7 @@ class Lowered:
                     self._block(x[piece], at, bound, scratch, out, piece, result_ndim)
 
         count = min(options.thread_count(), -(-slices // rows))
-        if count == 1 or slices * self._macs < _POOL_MACS:
-            work(pieces)
-        else:
-            threads.in_threads(work, pieces, count)
+        threads.in_threads(work, pieces, 1 if slices * self._macs < _POOL_MACS else count)
         return out
 
     def _block(

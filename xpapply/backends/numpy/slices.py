@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -166,17 +166,6 @@ def _count(shape: Sequence[int], sizes: Sequence[int], dims: Sequence[int]) -> i
     return math.prod(math.ceil(shape[k] / sizes[k]) for k in dims)
 
 
-def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
-    def quiet(pieces: Iterator[Any]) -> None:
-        with np.errstate(all="ignore"):  # each thread has its own
-            work(pieces)
-
-    if count == 1:
-        work(pieces)
-    else:
-        threads.in_threads(quiet, pieces, count)
-
-
 def _kernel(threads: int, blocks: int, how: str) -> str:
     if blocks == 1:
         return "fused in one block that stays in cache"
@@ -215,7 +204,7 @@ class _Whole:
         if not self._single:
             boxes = _boxes(self._shape, self._sizes, self._batch)
             work = functools.partial(self._blocks, arrays, outs)
-            return _in_threads(work, boxes, self._threads)
+            return threads.in_threads(work, boxes, self._threads)
         try:
             scratch = self._kept.pop()  # no other thread has it now
         except IndexError:
@@ -316,7 +305,7 @@ class _Pieces:
             numbers, targets = [known[i] for i in self._given], [outs[k] for k in self._mapped]
             boxes = _boxes(self._seen.shape, self._sizes, self._seen.memory)
             work = functools.partial(self._results, arrays, numbers, targets)
-            _in_threads(work, boxes, self._threads)
+            threads.in_threads(work, boxes, self._threads)
 
     def _accumulate(self, level: _Level, arrays: Sequence[Any], known: dict[int, Any]) -> None:
         """Make the numbers of a level known."""
@@ -325,7 +314,7 @@ class _Pieces:
         work = functools.partial(
             self._in_runs, level, arrays, [known[i] for i in level.given], runs
         )
-        _in_threads(work, self._tasks(), self._threads)
+        threads.in_threads(work, self._tasks(), self._threads)
         nodes = [i for _, nodes in level.groups for i in nodes]
         known |= zip(nodes, _folded(level.folds(), runs), strict=True)
         if level.follow:

@@ -1,7 +1,8 @@
 """Python functions: run on one real slice that writes down what happens to it.
 
 - `tracer.py`, `recorder.py`: the stand-in for the slice, and what is written down of it
-- `arrays.py`, `ragged.py`: what functions do with arrays, and with the values of a mask, as calls
+- `ufuncs.py`, `functions.py`, `indexing.py`, `attributes.py`: what functions do with arrays, as
+  calls; `data_dependent.py`, `ragged.py`: with results and masks whose lengths depend on the data
 - `python.py`: Python's builtins and `math`
 - `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
 - `operations.py`: all of these, as the recorder gets them
@@ -19,6 +20,7 @@ import random
 import sys
 import time
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -152,10 +154,22 @@ def why_impure(f: Any) -> str | None:
     """Why a function cannot be tried out, by its own code: it writes to something outside."""
     while isinstance(f, functools.partial):
         f = f.func
+    if operations.estimators.is_method(f):
+        return None
     f = getattr(f, "__func__", f)
     if not isinstance(f, types.FunctionType) or root_of(f) in CUPY or find(f) is not None:
         return None  # of what is known the code does not matter
-    return impure(f.__code__)
+    code = f.__code__
+    if code in _harmless:
+        return None
+    why = impure(code)
+    if why is None:
+        _harmless.add(code)
+    return why
+
+
+_harmless: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+"""Code that has been looked at; reasons name the file, in which equal code may differ."""
 
 
 __all__ = ["Models", "Tracer", "Tracing", "values", "why_impure"]

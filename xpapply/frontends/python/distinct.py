@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, python
+from . import arrays, data_dependent, functions, python
 from .recorder import Recorder
 from .tracer import Counted, Tracer, values
 
@@ -20,13 +20,13 @@ class Distinct(Counted):
 
     def length(self) -> Any:
         """``len(x)`` as a Python number that depends on the slice."""
-        return python.plain(arrays.distinct(self.vector), int)
+        return python.plain(data_dependent.distinct(self.vector), int)
 
     def ordered(self) -> list[Any] | None:
         """``sorted(x)``; None if values can be equal and not the same."""
         if self.vector.dtype.kind == "f":
             return None
-        found = arrays.function_call(self.vector.recorder, np.unique, (self.vector,), {})
+        found = functions.function_call(self.vector.recorder, np.unique, (self.vector,), {})
         return found.tolist() if isinstance(self.values, list) else list(found)
 
     def real(self) -> set[Any]:

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ...errors import UnsupportedError
 from ...ir.graph import Builder, Graph, ShapeDtype, Value
+from ...ir.numpy_ufuncs import op_or_definition
 from ...known import resolve
 from ...known.rules import bound
 from ...paths import Call, Decision, Path, Ref
 
 _FLOATS = ("float16", "float32", "float64")
-
-_OPS = {
-    "true_divide": "divide",
-    "absolute": "abs",
-    "fabs": "abs",
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "invert": "logical_not",
-    "bitwise_not": "logical_not",
-    "expit": "sigmoid",
-} | {
-    name: name
-    for name in (
-        "add subtract multiply divide negative abs sqrt maximum minimum exp expm1 log log1p "
-        "tanh sin cos erf erfc greater greater_equal less less_equal equal not_equal "
-        "logical_and logical_or logical_not square"
-    ).split()
-}
-"""The op of a ufunc."""
 
 
 class _Lowering:
@@ -144,19 +128,38 @@ def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Va
     if any(d is not None and d.kind == "c" for d in loop[: len(operands)]):
         raise UnsupportedError(f"{name} of complex numbers")
     given = [lowering.operand(x, d) for x, d in zip(operands, loop, strict=False)]
-    dtypes = {v.dtype for v in given}
-    if name in ("isnan", "positive"):
-        return lowering.op("not_equal", given[0], given[0]) if name == "isnan" else given[0]
+    op, define = op_or_definition(ufunc)
+    if define is not None:
+        composed: _Operand = define(*(_Operand(lowering, v) for v in given))
+        return composed.value
     if name == "power" and not np.ndim(exponent := operands[1]) and exponent in (2, 3):
         square = lowering.op("multiply", given[0], given[0])
         return square if operands[1] == 2 else lowering.op("multiply", square, given[0])
-    op = _OPS.get(name)
     if op is None:
         raise UnsupportedError(f"{name} is no op of the table")
+    dtypes = {v.dtype for v in given}
     wanted = ("bool",) if op.startswith("logical") else _FLOATS
     if not dtypes <= set(wanted):
         raise UnsupportedError(f"{name} of {', '.join(sorted(dtypes))}")
     return lowering.op(op, *given)
+
+
+class _Operand(NDArrayOperatorsMixin):
+    """A value that ufuncs and operators write into the graph."""
+
+    def __init__(self, lowering: _Lowering, value: Value) -> None:
+        self.lowering, self.value, self.dtype = lowering, value, np.dtype(value.dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any) -> _Operand:
+        return self._written(functools.partial(_ufunc, self.lowering, ufunc), operands)
+
+    def __array_function__(self, function: Any, _: Any, operands: tuple, kwargs: dict) -> _Operand:
+        assert function is np.where
+        return self._written(functools.partial(_where, self.lowering), operands)
+
+    def _written(self, write: Callable[..., Value], operands: tuple[Any, ...]) -> _Operand:
+        found = [x.value if isinstance(x, _Operand) else x for x in operands]
+        return _Operand(self.lowering, write(*found))
 
 
 # --- functions ------------------------------------------------------------------------------

@@ -7,19 +7,14 @@ way, `tracer.py` imports none of them: it asks the recorder, which is given this
 from __future__ import annotations
 
 from . import estimators, native, scalars, tensors
-from .arrays import (
-    as_array,
-    attribute,
-    function_call,
-    getitem,
-    in_place,
-    power,
-    setitem,
-    ufunc_call,
-)
+from .arrays import as_array
+from .attributes import attribute
+from .functions import function_call
+from .indexing import getitem, setitem
 from .python import plain, rounded, whole
 from .stage import namespace_of
 from .substitutes import Different
+from .ufuncs import in_place, power, ufunc_call
 
 __all__ = [
     "Different",

@@ -13,9 +13,11 @@ from ...errors import TraceError
 from ...known import basic
 from ...known.scalars import LARGEST
 from . import scalars
-from .arrays import as_array, cast, function_call, ufunc_call
+from .arrays import as_array, cast
+from .functions import function_call
 from .recorder import Recorder
 from .tracer import Counted, Traced, Tracer, must, tracers, values
+from .ufuncs import ufunc_call
 
 # --- numbers ------------------------------------------------------------------------------
 

@@ -36,7 +36,6 @@ class Selected(Tracer, Counted):
     def __init__(self, flat: Flat, mask: Tracer) -> None:
         object.__setattr__(self, "flat", flat)
         object.__setattr__(self, "mask", mask)
-        object.__setattr__(self, "_even", None)
         object.__setattr__(self, "places", False)  # whether they are where the mask is true
         super().__init__(flat.recorder, flat.value, None)
 

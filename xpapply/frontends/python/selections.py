@@ -9,7 +9,7 @@ import numpy as np
 
 from ...known import Rows, resolve
 from ...known.rules import bound
-from ...known.selections import CLIPPED, EXTREMA, PEAKS
+from ...known.selections import CLIPPED, PEAKS
 from . import ragged
 from .recorder import Recorder
 from .tracer import Tracer, tracers, values
@@ -58,29 +58,8 @@ def _sigmaclip(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> 
     return type(real)(ragged.selected(x, mask), lower, upper)
 
 
-def _extrema(comparator: Any) -> Callable[..., Any]:
-    def extrema(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
-        given = {"axis": 0, "order": 1, "mode": "clip"} | bound(function, args, kwargs)
-        x = _vector(recorder, given["data"], function.__name__)
-        order, mode = given["order"], given["mode"]
-        compare = given.get("comparator", comparator)
-        usual = type(order) is int and order > 0 and mode in ("clip", "wrap")
-        if given["axis"] not in (0, -1) or not usual or not isinstance(compare, np.ufunc):
-            raise recorder.refuse(f"{function.__name__} with these arguments")
-        places = recorder.real(lambda: function(*values(args), **values(kwargs)))
-        real = np.zeros(x.value.shape, bool)
-        real[places] = True
-        mask = recorder.call(EXTREMA, lambda *_: real, (x,), batch=((x, compare, order, mode), {}))
-        return (ragged.positions(mask),)
-
-    return extrema
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "scipy.signal.find_peaks": _find_peaks,
-    "scipy.signal.argrelextrema": _extrema(None),
-    "scipy.signal.argrelmax": _extrema(np.greater),
-    "scipy.signal.argrelmin": _extrema(np.less),
     "scipy.stats.sigmaclip": _sigmaclip,
 }
 

@@ -5,12 +5,16 @@ They are put together of what is known: `numpy.unique`, `isin`, masks.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .arrays import function_call, nonzero, setitem
+from . import ragged
+from .functions import function_call
+from .indexing import setitem
 from .recorder import Recorder
 from .tracer import Tracer, tracers, values
 
@@ -118,18 +122,18 @@ def argrelextrema(
     mode: str = "clip",
 ) -> Any:
     """Where a value compares so with as many neighbours on both sides."""
-    if not isinstance(data, Tracer) or data.ndim != 1 or axis not in (0, -1) or mode != "clip":
+    if not isinstance(data, Tracer) or data.ndim != 1 or axis not in (0, -1):
         return NotImplemented
-    if type(order) is not int or order < 1:
+    if type(order) is not int or order < 1 or mode not in ("clip", "wrap"):
         return NotImplemented
     n = data.shape[0]
     places = np.arange(n)
-    found: Any = True
+    found = []
     for shift in range(1, order + 1):
         for neighbour in (places + shift, places - shift):
-            other = data[np.clip(neighbour, 0, n - 1)]
-            found = comparator(data, other) & found
-    return nonzero(recorder, found)
+            other = data[neighbour % n if mode == "wrap" else np.clip(neighbour, 0, n - 1)]
+            found.append(comparator(data, other))
+    return (ragged.positions(functools.reduce(operator.and_, found)),)
 
 
 def argrelmax(
@@ -151,8 +155,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     for f in (intersect1d, setdiff1d, setxor1d, union1d, in1d, trim_zeros, fill_diagonal)
 }
 SPECIAL |= {
-    "scipy.signal.argrelextrema": argrelextrema,
-    "scipy.signal.argrelmax": argrelmax,
-    "scipy.signal.argrelmin": argrelmin,
+    f"scipy.signal.{module}{f.__name__}": f
+    for f in (argrelextrema, argrelmax, argrelmin)
+    for module in ("", "_peak_finding.")  # SciPy's name for it, and where SciPy has it
 }
-"""By the names of NumPy's and SciPy's functions, for `arrays.SPECIAL`."""
+"""By the names of NumPy's and SciPy's functions, for `functions.SPECIAL`."""

@@ -20,12 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from ...batch_of_one import BatchOfOne
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from ...known import basic, find, resolve
 from ...known.instances import writeable
 from ...known.names import CUPY, mirrored, public_names, root_of
 from ...namespace import library
-from . import arrays, instances, native, python, scalars, sets
+from .. import find as frontend_of
+from . import arrays, data_dependent, functions, instances, native, python, scalars, sets, ufuncs
 from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
 from .purity import catches, impure, own_names, stores
@@ -69,7 +71,7 @@ HARMLESS_MODULES = frozenset(
 )
 """Modules of the standard library whose functions only compute."""
 
-arrays.SPECIAL.update(sets.SPECIAL)
+functions.SPECIAL.update(data_dependent.SPECIAL | sets.SPECIAL)
 
 _OFF_DEVICE = frozenset(
     "asnumpy fuse memoize ElementwiseKernel ReductionKernel RawKernel RawModule".split()
@@ -78,6 +80,8 @@ _OFF_DEVICE = frozenset(
 
 
 _MAKES_ARRAYS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
+_LAZY_ROOTS = ("numpy", "scipy", "torch", "xpapply")
+"""Packages that load some of their modules when these are asked for, and do nothing else."""
 _IO = frozenset(
     (
         "save savez savez_compressed savetxt load loadtxt fromfile genfromtxt memmap seterr "
@@ -148,6 +152,8 @@ class Stage:
             return x
         known = self._made.get(id(x))
         if known is not None:
+            if type(x) is types.FunctionType and type(known[1]) is types.FunctionType:
+                self.watch.names(x, inside=True)
             return known[1]
         made = self._substitute(x, name or getattr(x, "__qualname__", type(x).__name__))
         self._made[id(x)] = (x, made)
@@ -187,6 +193,8 @@ class Stage:
             if isinstance(owner, Object):
                 return types.MethodType(self.substitute(x.__func__), owner)
             return getattr(owner, x.__name__)
+        if type(x) is BatchOfOne:
+            return BatchOfOne(self.substitute(x.func))
         if isinstance(x, functools.partial):
             for part in ("func", "args", "keywords"):
                 self.watch.look(x, "attribute", part)
@@ -430,7 +438,7 @@ class Stage:
             return Indexer(self, x, name)
         if "torch" in roots:
             return self.recorder.operations.tensors.substitute(self, x, name)
-        if "sklearn" in roots:
+        if not roots.isdisjoint(self.recorder.operations.estimators.PACKAGES):
             return self.recorder.operations.estimators.substitute(self, x, name)
         if "numba" in roots and callable(x):
             return Jitted(self, x, getattr(x, "__name__", name))
@@ -481,7 +489,7 @@ class Stage:
         if root in CUPY:
             return self._cupy(module, name)
         if name not in vars(module):
-            if "__getattr__" in vars(module) and root not in ("numpy", "scipy", "torch"):
+            if "__getattr__" in vars(module) and root not in _LAZY_ROOTS:
                 raise self.recorder.refuse(f"{full}, which its module makes when asked")
             value = getattr(module, name)  # lazy submodules; an AttributeError is the user's
         else:
@@ -597,7 +605,9 @@ class Stage:
                 if any(t.ref is not None for t in found):
                     raise self.recorder.refuse(f"{name} of something that depends on the slice")
                 return self.substitute(function(*values(args), **values(kwargs)))
-            by_rule = functools.partial(arrays.function_call, self.recorder, function, args, kwargs)
+            by_rule = functools.partial(
+                functions.function_call, self.recorder, function, args, kwargs
+            )
             if root_of(function) in CUPY and isinstance(function, types.FunctionType):
                 # its own code, as that of a helper
                 by_code = lambda: self.function(function)(*given[0], **given[1])  # noqa: E731
@@ -613,7 +623,7 @@ class Stage:
         """Name the library's function if something is refused in a function that it calls."""
         before = self.recorder.inside
         if any(isinstance(x, types.FunctionType) for x in (*args, *kwargs.values())):
-            self.recorder.inside = f"{arrays.public_name(function)} {arrays.CALLS_BACK}"
+            self.recorder.inside = f"{functions.public_name(function)} {functions.CALLS_BACK}"
         try:
             yield
         finally:
@@ -674,7 +684,7 @@ class Stage:
             out = args[ufunc.nin :] if method == "__call__" else ()
             if out:
                 args, kwargs = args[: ufunc.nin], kwargs | {"out": out}
-            return arrays.ufunc_call(self.recorder, ufunc, method, args, kwargs)
+            return ufuncs.ufunc_call(self.recorder, ufunc, method, args, kwargs)
         call = ufunc if method == "__call__" else getattr(ufunc, method)
         return self._fresh(call(*args, **kwargs))
 
@@ -702,6 +712,7 @@ class Stage:
             if not isinstance(v, Tracer) or v.ndim != 1:
                 raise self.recorder.refuse(f"{name} of something that is no slice")
             row, function = self.models(x, v.value.shape, v.dtype)
+            self.watch.add(frontend_of(x).watch(x, (), {}))  # type: ignore[union-attr]
             return self.recorder.call(row, function, (v,))
 
         return call
@@ -723,7 +734,7 @@ class Stage:
             if np.prod(shape) > 4096:
                 raise self.recorder.refuse("numpy.vectorize of more than 4096 elements")
             wide = [
-                arrays.function_call(self.recorder, np.broadcast_to, (a, shape), {})
+                functions.function_call(self.recorder, np.broadcast_to, (a, shape), {})
                 if isinstance(a, Tracer)
                 else self.recorder.constant(np.broadcast_to(a, shape))
                 for a in found
@@ -746,7 +757,7 @@ class Stage:
     def _poly1d(self, coefficients: Any) -> Any:
         def evaluate(x: Any) -> Any:
             return (
-                arrays.function_call(self.recorder, np.polyval, (coefficients, x), {})
+                functions.function_call(self.recorder, np.polyval, (coefficients, x), {})
                 if any(True for _ in tracers((coefficients, x)))
                 else self._fresh(np.polyval(coefficients, x))
             )

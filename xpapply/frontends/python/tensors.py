@@ -438,21 +438,26 @@ class Model(Forbidden):
             with torch.no_grad(), frontend.untouched(frontend.modules(module)):
                 return module(t)
 
-        if row is not None:
-            given = (_Run(module, row), x, plain, len(shape) > 1)
-            return recorder.call(_MODEL, one, (x,), batch=(given, {}))
         found = recorder.real(lambda: one(x.value.clone()))
-        if not isinstance(found, torch.Tensor):
+        if row is not None and isinstance(found, torch.Tensor):
+            given = (_Run(module, row), x, plain, len(shape) > 1)
+            return recorder.call(_MODEL, lambda _: found, (x,), batch=(given, {}))
+        structure = frontend.Structure(found)
+        if not structure.known:
             what, taken = frontend.described(found)
             hint = f"a module whose forward returns {taken} runs for all slices at once"
             raise recorder.refuse(f"{self._xp_name} returns {what}; {hint}")
         started = time.perf_counter()
         try:
-            batches = frontend.Inside(module, x.value)
+            batches = frontend.Inside(module, x.value, structure)
         except Exception as error:
             raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
         recorder.until += time.perf_counter() - started  # it has run for several slices
-        return recorder.call(_IN_BATCHES, one, (x,), batch=((_Run(module, batches), x), {}))
+        parts = tuple(structure.parts(found))
+        many = recorder.call(
+            _IN_BATCHES, lambda _: parts, (x,), batch=((_Run(module, batches), x), {})
+        )
+        return structure.filled(many)
 
     def __getattr__(self, name: str) -> Any:
         if name in _STAY and self._stays(name):
@@ -560,10 +565,10 @@ def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
 _MODEL = Known("torch network", _run_model)
 
 
-def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> tuple[Rows, ...]:
     run, x = given
     with _torch().no_grad():
-        return Rows(run.row(x.array))
+        return tuple(map(Rows, run.row(x.array)))
 
 
 _IN_BATCHES = Known("torch network in batches", _run_in_batches)

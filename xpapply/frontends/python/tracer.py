@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import TraceError
+from ...ir.numpy_ufuncs import COMPARISONS
 from ...known import basic
 from ...known.rules import ufunc_row
 from ...known.scalars import LARGEST
@@ -530,7 +531,7 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
             basic.PYTHON, lambda *_: float(result), (times, a, factor, "float64"), check=False
         )
         must(abs(big) <= LARGEST)
-    if ufunc in _COMPARISONS and isinstance(real_a, float) != isinstance(real_b, float):
+    if ufunc in COMPARISONS and isinstance(real_a, float) != isinstance(real_b, float):
         whole = b if isinstance(real_a, float) else a
         if isinstance(whole, Tracer):  # Python compares all digits, NumPy those of a float
             must(abs(recorder.operations.plain(whole, float)) <= LARGEST)
@@ -541,9 +542,6 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name == "power":
         must(abs(found) < math.inf)
     return found
-
-
-_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
 
 
 def must(condition: Any) -> None:

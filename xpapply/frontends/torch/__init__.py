@@ -23,10 +23,12 @@ from ...ir.rewrite import without_batch_of_one
 from . import script
 from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
+from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
 from .outputs import described as described
+from .results import Structure as Structure
 from .standin import Recorder, StandIn
 from .trial import untouched
 from .watch import Watch

@@ -6,12 +6,12 @@ alone, whatever lies beside them, and nothing in it looks at the numbers. Else t
 
 from __future__ import annotations
 
-import math
+import functools
 import re
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +22,7 @@ from ...errors import InputError, TraceError, UnsupportedError, warn
 from .model import modules, with_batch_of_one
 from .outputs import not_one_array
 from .profile import Profile
+from .results import Parts, Structure, by_slice, compare
 from .trial import untouched
 
 BATCH, VMAP = "torch.batch", "torch.vmap"
@@ -32,8 +33,14 @@ _CPU_BYTES, _GPU_BYTES = 1 << 26, 1 << 30
 _SHARE = 8
 """... and the part of a GPU's memory that it may take."""
 _WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
-_TF32 = 2.0**-8
-"""How far float32 results of one network may be apart where its products are rounded to TF32."""
+
+
+@functools.cache
+def _most_bytes(device: torch.device) -> int:
+    """Bytes that a chunk may have alive on a device."""
+    if device.type != "cuda":
+        return _CPU_BYTES
+    return min(_GPU_BYTES, torch.cuda.get_device_properties(device).total_memory // _SHARE)
 
 
 class Batches:
@@ -98,7 +105,8 @@ class Batches:
                 raise
             except Exception as error:
                 raise TraceError(_first_line(error)) from None
-            self.result = tuple(alone[0].shape), alone[0].dtype
+            first = self._as_one(alone[0], 0)
+            self.result = tuple(first.shape), first.dtype
             # surest first; what runs slice by slice inside torch comes last
             tries = [(BATCH, True), (VMAP, True), (BATCH, False), (VMAP, False)]
             refused: dict[str, str] = {}
@@ -119,14 +127,12 @@ class Batches:
         why = "; ".join(f"{way}: {why}" for way, why in refused.items())
         raise TraceError(why if forced else f"{why}; {_WAY_OUT}")
 
-    def _prove_batch(
-        self, samples: torch.Tensor, alone: list[torch.Tensor], *, strict: bool
-    ) -> None:
+    def _prove_batch(self, samples: torch.Tensor, alone: list[Parts], *, strict: bool) -> None:
         """Whether a batch gives what its slices do, in any order and beside any others."""
         first, got = self._profiled(self._together, samples)
         if first.looks:
             raise TraceError(f"in a batch {first.looks}")
-        _compare(got, alone)
+        compare(got, alone)
         others, expected, more = samples.flip(0), alone[::-1], 1
         if not first.might_fail:  # whatever mixes slices spreads it
             k = len(others)
@@ -143,12 +149,10 @@ class Batches:
         else:
             others, expected = torch.cat([others, others[:1]]), [*expected, expected[0]]
         second, got = self._profiled(self._together, others)
-        _compare(got if first.might_fail else got[1::2], expected)
+        compare(got if first.might_fail else got.map(lambda p: p[1::2]), expected)
         self._measured(first, second, more, samples)
 
-    def _prove_vmap(
-        self, samples: torch.Tensor, alone: list[torch.Tensor], *, strict: bool
-    ) -> None:
+    def _prove_vmap(self, samples: torch.Tensor, alone: list[Parts], *, strict: bool) -> None:
         """Whether torch.vmap gives what slices do, and can do it at once."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -156,7 +160,7 @@ class Batches:
             second, _ = self._profiled(self._vmapped, torch.cat([samples, samples]))
         if strict and any("performance drop" in str(w.message) for w in said):
             raise TraceError("torch.vmap runs it slice by slice")
-        _compare(got, alone)
+        compare(got, alone)
         self._measured(first, second, len(samples), samples)
 
     def measure(self, samples: torch.Tensor) -> None:
@@ -168,12 +172,12 @@ class Batches:
         self._measured(first, second, len(samples), samples)
 
     def _profiled(
-        self, run: Callable[[torch.Tensor], torch.Tensor], samples: torch.Tensor
-    ) -> tuple[Profile, torch.Tensor]:
+        self, run: Callable[[torch.Tensor], Parts], samples: torch.Tensor
+    ) -> tuple[Profile, Parts]:
         given = samples.clone()
         with Profile(given) as found:
             result = run(given)
-        return found, result.clone()
+        return found, result.map(torch.clone)
 
     def _measured(self, one: Profile, two: Profile, more: int, samples: torch.Tensor) -> None:
         """What more slices took more; what each call takes by itself is no matter of slices."""
@@ -185,18 +189,16 @@ class Batches:
 
     def rows(self, device: torch.device) -> int:
         """Slices of a chunk: as many as have no more alive than a fixed number of bytes."""
-        most = config.current().block_bytes
-        if not most:
-            most = _CPU_BYTES
-            if device.type == "cuda":
-                whole = torch.cuda.get_device_properties(device).total_memory
-                most = min(_GPU_BYTES, whole // _SHARE)
+        most = config.current().block_bytes or _most_bytes(device)
         return max(1, most // max(1, self.bytes_per_slice))
 
     @threads.forkable
-    def __call__(self, rows: torch.Tensor) -> torch.Tensor:
+    def __call__(self, rows: torch.Tensor) -> Any:
         """The results of slices ``(B, *slice)``; of fewer at a time where memory runs out."""
-        n = len(rows)
+        return self._as_one(self._in_memory(rows), 1)
+
+    def _in_memory(self, rows: torch.Tensor) -> Parts:
+        n = rows.shape[0]
         if self._most is None or n <= self._most:
             try:
                 return self._run(rows)
@@ -205,18 +207,19 @@ class Batches:
                     raise
             self._most = n // 2
         half = self._most
-        return torch.cat([self(rows[k : k + half]) for k in range(0, n, half)])
+        pieces = [self._in_memory(rows[k : k + half]) for k in range(0, n, half)]
+        return Parts.joined(pieces, torch.cat)
 
-    def _run(self, rows: torch.Tensor) -> torch.Tensor:
+    def _run(self, rows: torch.Tensor) -> Parts:
         if self.way == VMAP:
             return self._vmapped(rows)
         if self.way != BATCH:
-            return torch.stack([self._alone(v) for v in rows])
-        if len(rows) in self._compared:
+            return Parts.joined(map(self._alone, rows), torch.stack)
+        if rows.shape[0] in self._compared:
             return self._together(rows)
         return self._first_of_its_size(rows)
 
-    def _first_of_its_size(self, rows: torch.Tensor) -> torch.Tensor:
+    def _first_of_its_size(self, rows: torch.Tensor) -> Parts:
         """A batch of another size could take another path: some of its slices are run alone."""
         n = len(rows)
         places = sorted({0, n // 2, n - 1})
@@ -224,7 +227,8 @@ class Batches:
         try:
             result = self._together(rows)
             with torch.no_grad():
-                _compare(result.detach()[places], [self._alone(v) for v in samples])
+                some = result.map(lambda p: p.detach()[places])
+                compare(some, [self._alone(v) for v in samples])
         except TraceError as error:
             self.way = ""
             why = f"in a batch of {n:,} slices, {error}"
@@ -236,8 +240,8 @@ class Batches:
         self._compared.add(n)
         return result
 
-    def _alone(self, v: torch.Tensor) -> torch.Tensor:
-        """The result for one slice, as the loop has it."""
+    def _alone(self, v: torch.Tensor) -> Parts:
+        """The results for one slice, as the loop has them."""
         found = with_batch_of_one(self.function)(v, *self._args, **self._kwargs)
         self._several = isinstance(found, (tuple, list))
         parts = list(found) if self._several else [found]
@@ -245,41 +249,70 @@ class Batches:
         if not tensors or len({p.shape for p in parts}) > 1:
             raise TraceError(not_one_array(found))
         self._shapes = [tuple(p.shape) for p in parts]
-        return torch.stack(parts) if self._several else parts[0]
+        return Parts(parts)
 
-    def _vmapped(self, rows: torch.Tensor) -> torch.Tensor:
+    def _vmapped(self, rows: torch.Tensor) -> Parts:
         """By torch.vmap, which keeps the meaning of one call per slice."""
         f = with_batch_of_one(self.function)
 
-        def one(v: torch.Tensor) -> torch.Tensor:
+        def one(v: torch.Tensor) -> Any:
             found = f(v, *self._args, **self._kwargs)
-            return torch.stack(list(found)) if isinstance(found, (tuple, list)) else found
+            return tuple(found) if isinstance(found, (tuple, list)) else found
 
-        return torch.vmap(one)(rows)  # type: ignore[no-any-return]
+        found = torch.vmap(one)(rows)
+        self._several = isinstance(found, tuple)
+        return Parts(found if self._several else [found])
 
-    def _together(self, rows: torch.Tensor) -> torch.Tensor:
+    def _together(self, rows: torch.Tensor) -> Parts:
         """By one call; what it returns in the shapes that slices give alone."""
-        n = len(rows)
+        n = rows.shape[0]
         found = self.function(rows, *self._args, **self._kwargs)
         if isinstance(found, (tuple, list)) != self._several:
             raise TraceError(f"a batch gives {type(found).__name__}")
         parts = list(found) if self._several else [found]
         if len(parts) != len(self._shapes):
             raise TraceError(f"a batch gives {len(parts)} results, not {len(self._shapes)}")
-        shaped = [_by_slice(p, n, s) for p, s in zip(parts, self._shapes, strict=True)]
-        return torch.stack(shaped, 1) if self._several else shaped[0]
+        return Parts(by_slice(p, n, s) for p, s in zip(parts, self._shapes, strict=True))
+
+    def _as_one(self, parts: Parts, axis: int) -> Any:
+        """Several results as one, stacked behind the axis of the slices, as NumPy would."""
+        return torch.stack(list(parts), axis) if self._several else parts[0]
+
+
+class _Structured(Batches):
+    """`Batches` whose results are all tensors that a module returns, however they lie in it."""
+
+    def __init__(self, f: Any, structure: Structure) -> None:
+        super().__init__(f)
+        self._structure = structure
+
+    def _alone(self, v: torch.Tensor) -> Parts:
+        parts = self._structure.parts(self.function(v))
+        self._shapes = [tuple(p.shape) for p in parts]
+        return parts
+
+    def _vmapped(self, rows: torch.Tensor) -> Parts:
+        return Parts(torch.vmap(lambda v: tuple(self._structure.parts(self.function(v))))(rows))
+
+    def _together(self, rows: torch.Tensor) -> Parts:
+        parts = self._structure.parts(self.function(rows))
+        return Parts(by_slice(p, len(rows), s) for p, s in zip(parts, self._shapes, strict=True))
+
+    def _as_one(self, parts: Parts, axis: int) -> Any:
+        return parts if axis else parts[0]  # the first one is what is known of it before
 
 
 class Inside:
     """A module in a function, which gives it tensors like `sample`; call it with a batch of them.
 
     An axis of length 1 in front is taken for that of batches: then the module gets the slices
-    in its place.
+    in its place. What it returned for `sample` has the `structure`.
     """
 
-    def __init__(self, module: nn.Module, sample: torch.Tensor) -> None:
+    def __init__(self, module: nn.Module, sample: torch.Tensor, structure: Structure) -> None:
         samples = torch.stack([sample, sample])
         self._slice = sample.shape
+        self._structure = structure
         refused: list[str] = []
         for way in (BATCH, VMAP):
             for called in (_OfSlices(module, sample.ndim - 1), module):
@@ -293,7 +326,7 @@ class Inside:
 
     def _prepare(self, called: Any, samples: torch.Tensor, way: str) -> None:
         self._called = called if isinstance(called, _OfSlices) else None  # the module is not kept
-        self._batches = Batches(called)
+        self._batches = _Structured(called, self._structure)
         self._batches.prove(self._rows(samples), way)
         if self._batches.writes:
             raise TraceError("forward writes to the tensor that it gets")
@@ -301,14 +334,12 @@ class Inside:
     def _rows(self, x: torch.Tensor) -> torch.Tensor:
         return x if self._called is None else x.reshape(len(x), *self._slice[1:])
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """``(B, *sample)`` to ``(B, *result)``, in chunks."""
+    def __call__(self, x: torch.Tensor) -> Parts:
+        """``(B, *sample)`` to the tensors of the structure, each ``(B, *result)``, in chunks."""
         rows = self._rows(x)
         size = self._batches.rows(rows.device)
-        if len(rows) <= size:
-            return self._batches(rows)
-        parts = [self._batches(rows[k : k + size]) for k in range(0, len(rows), size)]
-        return torch.cat(parts)
+        pieces = [self._batches(rows[k : k + size]) for k in range(0, len(rows), size)]
+        return pieces[0] if len(pieces) == 1 else Parts.joined(pieces, torch.cat)
 
 
 class _OfSlices:
@@ -333,34 +364,6 @@ def _without_rule(error: Exception) -> str:
     """What to say where torch.vmap does not know an operation; "" for other errors."""
     found = re.search(r"Batching rule not implemented for aten::(\w+)", str(error))
     return f"torch has no batching rule for {found[1]}" if found else ""
-
-
-def _by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:
-    if not isinstance(x, torch.Tensor):
-        raise TraceError(f"a batch gives {type(x).__name__}")
-    if x.numel() != n * math.prod(shape):
-        raise TraceError(f"a batch of {n} gives shape {tuple(x.shape)}, a slice alone {shape}")
-    return x.reshape(n, *shape)
-
-
-def _compare(got: torch.Tensor, alone: Sequence[torch.Tensor]) -> None:
-    """Raise where results are further apart than rounding explains."""
-    for g, w in zip(got, alone, strict=True):
-        if g.shape != w.shape or g.dtype != w.dtype or not _close(g, w):
-            raise TraceError("many slices at once and one slice alone give different results")
-
-
-def _close(g: torch.Tensor, w: torch.Tensor) -> bool:
-    if not w.is_floating_point():
-        return torch.equal(g, w)
-    tolerance = torch.finfo(w.dtype).eps ** 0.5
-    if w.device.type == "cuda" and w.dtype == torch.float32:
-        rounded = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
-        tolerance = _TF32 if rounded else tolerance
-    g, w = g.double(), w.double()
-    finite = w[torch.isfinite(w)].abs()
-    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
-    return torch.allclose(g, w, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
 def _first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ writes to, is copied, a chunk at a time. CuPy's work goes on in its own current 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -55,6 +56,17 @@ def vectorized(
     return AllAtOnce(batches.way, (run.what(arr, axis),), run, result)
 
 
+def half_dtype(f: Any, arr: Any, args: tuple, kwargs: dict) -> str:
+    """The 16-bit dtype of all floating-point parameters and buffers, if they are where `arr` is."""
+    tensors = [t for m in modules(f, args, kwargs) for t in tensors_of(m)]
+    kinds = {t.dtype for t in tensors if t.is_floating_point()}
+    if len(kinds) != 1 or not kinds <= {torch.float16, torch.bfloat16}:
+        return ""
+    place = _place(arr)
+    here = all(t.device == place for t in tensors)
+    return str(kinds.pop()).partition(".")[2] if here else ""
+
+
 class _Chunks:
     """`Batches` for the slices of an array: ``run(arr, axis)``, the axis not negative."""
 
@@ -77,9 +89,12 @@ class _Chunks:
 
     def _rows(self, block: Any, at: int) -> torch.Tensor:
         """A part of the array as rows that torch can work with."""
-        x = _tensor(block)
-        rows = x.movedim(at, -1).reshape(-1, x.shape[at])
-        made = rows.to(self._device, self._dtype)
+        x = made = _tensor(block)
+        if at != x.ndim - 1:
+            made = made.movedim(at, -1)
+        if x.ndim != 2:
+            made = made.reshape(-1, x.shape[at])
+        made = made.to(self._device, self._dtype)
         if self._batches.writes and _shares(made, x):
             return made.clone()
         return made
@@ -96,59 +111,69 @@ class _Chunks:
 
     # --- running --------------------------------------------------------------------------
 
-    @threads.forkable  # copies of large blocks take torch's threads too
     def __call__(self, arr: Any, axis: int) -> Any:
         """All slices of `arr`; the axes of a result stand where `axis` was."""
-        if isinstance(arr, torch.Tensor):
-            return self._run(arr, axis)
+        return self._call(arr, _Layout(arr, axis))
+
+    def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
+        """``call(arr)`` for arrays that lie like this one."""
+        layout = _Layout(arr, axis)
+        return lambda x: self._call(x, layout)
+
+    @threads.forkable  # copies of large blocks take torch's threads too
+    def _call(self, arr: Any, layout: _Layout) -> Any:
+        if self.library == "torch":
+            return self._run(arr, layout)
         with self.on_its_device(arr), torch.no_grad():
-            y = _array(self._run(arr, axis), self.library)
-        if isinstance(arr, np.ndarray) and type(arr) is not np.ndarray:
+            y = _array(self._run(arr, layout), self.library)
+        if type(arr) is not np.ndarray and isinstance(arr, np.ndarray):
             return arr.__array_wrap__(y, None, False)  # what NumPy's own loop does
         return y
 
-    def _run(self, arr: Any, axis: int) -> torch.Tensor:
-        order = MemoryOrder.of(namespace.strides(arr), arr.ndim, axis)
-        x, at = namespace.permute(arr, order.axes), order.at
-        batch = x.shape[:at] + x.shape[at + 1 :]
-        n = math.prod(batch)
-        size = self._size(arr, axis, n)
-        pieces = list(boxes(x.shape, at, size)) if size < n else [(slice(None),) * x.ndim]
+    def _run(self, arr: Any, layout: _Layout) -> torch.Tensor:
+        n, at = layout.slices, layout.at
+        x = arr if layout.inward is None else namespace.permute(arr, layout.inward)
+        size = self._size(arr, layout)
         out: torch.Tensor | None = None
+        if size >= n:
+            rows, y = self._results(x, at)
+            if self._device != layout.place:
+                y = y.to(layout.place)
+            elif not (y.requires_grad or _may_be_given(y, rows)):
+                y = y.clone(memory_format=torch.contiguous_format)
+            if len(layout.batch) != 1:
+                y = y.reshape(*layout.batch, *y.shape[1:])
+            return layout.outward(y)
         recorded: list[torch.Tensor] = []
-        for piece in pieces:
-            block = x[piece]
-            rows = self._rows(block, at)
-            y = self._batches(rows)
-            if self.library != "torch":
-                y = numpy_dtype(y)
+        for piece in boxes(x.shape, at, size):
+            _, y = self._results(x[piece], at)
             if y.requires_grad:
                 recorded.append(y)
                 continue
-            shaped = (*block.shape[:at], *block.shape[at + 1 :], *y.shape[1:])
-            if len(pieces) == 1 and _may_be_given(y, rows):
-                out = y.reshape(shaped).to(_place(arr))
-                continue
             if out is None:
-                out = torch.empty((*batch, *y.shape[1:]), dtype=y.dtype, device=_place(arr))
-            out[(*piece[:at], *piece[at + 1 :])].copy_(y.reshape(shaped))
+                shape = (*layout.batch, *y.shape[1:])
+                out = torch.empty(shape, dtype=y.dtype, device=layout.place)
+            part = out[(*piece[:at], *piece[at + 1 :])]
+            part.copy_(y.reshape(part.shape))
         if recorded:  # boxes are in C order
-            out = recorded[0] if len(recorded) == 1 else torch.cat(recorded)
-            out = out.reshape(*batch, *out.shape[1:])
+            out = torch.cat(recorded)
+            out = out.reshape(*layout.batch, *out.shape[1:])
         assert out is not None
-        inner = [a for a in order.axes if a != axis]
-        where = {a: k for k, a in enumerate(inner)}
-        behind = range(axis + 1, arr.ndim)
-        result = range(len(inner), out.ndim)
-        return out.permute(*(where[a] for a in range(axis)), *result, *(where[a] for a in behind))
+        return layout.outward(out)
 
-    def _size(self, arr: Any, axis: int, n: int) -> int:
+    def _results(self, block: Any, at: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The rows of a block, and their results."""
+        rows = self._rows(block, at)
+        y = self._batches(rows)
+        return rows, y if self.library == "torch" else numpy_dtype(y)
+
+    def _size(self, arr: Any, layout: _Layout) -> int:
         """Slices of a chunk."""
-        if isinstance(arr, torch.Tensor) and torch.is_grad_enabled():
+        if self.library == "torch" and torch.is_grad_enabled():
             if self._records or arr.requires_grad:
-                return n  # autograd keeps everything anyway
+                return layout.slices  # autograd keeps everything anyway
         if not self._batches.bytes_per_slice:
-            self._batches.measure(self.samples(arr, axis))
+            self._batches.measure(self.samples(arr, layout.axis))
         return self._batches.rows(self._device)
 
     def what(self, arr: Any, axis: int) -> str:
@@ -166,14 +191,43 @@ class _Chunks:
         return f"{text}, on zero-copy views of the {name} array"
 
 
+class _Layout:
+    """What follows from how an array lies: the way to rows of slices, and from their results."""
+
+    def __init__(self, arr: Any, axis: int) -> None:
+        order = MemoryOrder.of(namespace.strides(arr), arr.ndim, axis)
+        self.axis, self.at = axis, order.at
+        self.inward = None if order.axes == tuple(range(arr.ndim)) else order.axes
+        before, behind = order.batch(arr.shape)
+        self.batch = (*before, *behind)
+        self.slices = math.prod(self.batch)
+        self.place = _place(arr)
+        self._batch_axes = [a for a in order.axes if a != axis]
+        self._outward: dict[int, tuple[int, ...] | None] = {}
+
+    def outward(self, out: torch.Tensor) -> torch.Tensor:
+        """Results ``(*batch, *result)`` with their axes in the place of the applied one."""
+        ndim = out.ndim
+        if ndim not in self._outward:
+            where = {a: k for k, a in enumerate(self._batch_axes)}
+            before = (where[a] for a in range(self.axis))
+            behind = (where[a] for a in range(self.axis + 1, len(where) + 1))
+            axes = (*before, *range(len(where), ndim), *behind)
+            self._outward[ndim] = None if axes == tuple(range(ndim)) else axes
+        axes_ = self._outward[ndim]
+        return out if axes_ is None else out.permute(axes_)
+
+
 def _shares(x: torch.Tensor, y: torch.Tensor) -> bool:
     return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
 def _may_be_given(y: torch.Tensor, rows: torch.Tensor) -> bool:
     """Whether a result has memory of its own, and enough of it to save a copy."""
-    own = y.untyped_storage().nbytes() == y.numel() * y.element_size() >= _WORTH_GIVING
-    return own and not _shares(y, rows)
+    nbytes = y.nbytes
+    if nbytes < _WORTH_GIVING:
+        return False
+    return y.untyped_storage().nbytes() == nbytes and not _shares(y, rows)
 
 
 # --- libraries --------------------------------------------------------------------------
@@ -207,8 +261,9 @@ def _tensor(block: Any) -> torch.Tensor:
 
 def _array(y: torch.Tensor, library: str) -> Any:
     """A result as an array of the library, on the same memory."""
+    y = y.detach() if y.requires_grad else y
     if library == "numpy":
-        return y.detach().numpy()
+        return y.numpy()
     import cupy
 
     return cupy.asarray(y.detach())

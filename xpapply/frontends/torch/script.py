@@ -91,7 +91,12 @@ def _result(node: Any, known: dict[str, Any]) -> Any:
     if namespace != "aten":
         raise TraceError(f"{kind} in TorchScript code")
     if not any(isinstance(x, StandIn) for x in _flat(args)):
-        return getattr(torch.ops.aten, name)(*args)
+        # of the overload that the code names: torch takes booleans for two integers otherwise
+        overload = torch._C.parse_schema(node.schema()).overload_name
+        call = getattr(getattr(torch.ops.aten, name), overload or "default", None)
+        if call is None:
+            raise TraceError(f"{kind}.{overload} in TorchScript code")
+        return call(*args)
     return _on_stand_ins(node, name, args)
 
 

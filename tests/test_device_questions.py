@@ -1,0 +1,179 @@
+"""How often a device is asked for numbers: each answer waits for all work before it."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import standin_cupy
+from calls_of import outcome
+
+import xpapply
+from xpapply.errors import UnsupportedError
+
+READS = ("__bool__", "__int__", "__float__", "__index__", "get", "item")
+RNG = np.random.default_rng(0)
+WHOLE = RNG.integers(0, 5, (900, 24))
+ALIKE = WHOLE.copy()
+ALIKE[:, 3] = 4
+REAL = RNG.standard_normal((900, 24))
+
+
+@pytest.fixture
+def cp():
+    def no_graph(*args):
+        raise UnsupportedError("its engine needs a device")
+
+    with standin_cupy.installed() as module, mock.patch("xpapply.traced.to_graph", no_graph):
+        yield module
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The ways in which numbers were brought from the device."""
+    found = []
+
+    def noted(name, function):
+        def call(self, *args):
+            found.append(name)
+            return function(self, *args)
+
+        return call
+
+    def item(self):
+        found.append("item")
+        return self._array.item()
+
+    for name in READS[:-1]:
+        monkeypatch.setattr(
+            standin_cupy.ndarray, name, noted(name, getattr(standin_cupy.ndarray, name))
+        )
+    monkeypatch.setattr(standin_cupy.ndarray, "item", item, raising=False)
+    return found
+
+
+def same(got, want):
+    if isinstance(want, Exception):
+        assert (type(got), got.args) == (type(want), want.args)
+        return
+    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+    np.testing.assert_allclose(got.get(), want.get(), rtol=1e-12)
+
+
+FUNCTIONS = {
+    "bincount": (lambda cp, v: cp.bincount(v, minlength=5), WHOLE, 1),
+    "bincount, as long as it is": (lambda cp, v: cp.bincount(v), ALIKE, 2),
+    "branch": (lambda cp, v: v.sum() if v[0] > 0 else v.max(), REAL, 1),
+    "one side": (lambda cp, v: v.sum() if v[0] > -100 else v.max(), REAL, 1),
+    "no branch": (lambda cp, v: cp.sort(v) - v.mean(), REAL, 0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_question_for_each_decision(cp, reads, name):
+    f, x, questions = FUNCTIONS[name]
+    there = cp.asarray(x)
+    g = lambda v: f(cp, v)  # noqa: E731
+    want = cp.apply_along_axis(g, 1, there)
+    same(xpapply.apply_along_axis(g, 1, there), want)
+    assert xpapply.explain(g, 1, there).vectorized
+    del reads[:]
+    got = xpapply.apply_along_axis(g, 1, there)
+    assert len(reads) == questions, reads
+    same(got, want)
+
+
+def test_many_answers_stay_on_the_device(cp, reads, monkeypatch):
+    """Where copying them takes longer than asking whether they are all the same."""
+    monkeypatch.setattr("xpapply.walk._FEW_ANSWERS", 100)
+    f = lambda v: cp.bincount(v)  # noqa: E731
+    for x in (ALIKE, WHOLE):
+        there = cp.asarray(x)
+        want = outcome(lambda: cp.apply_along_axis(f, 1, there))  # noqa: B023
+        del reads[:]
+        same(outcome(lambda: xpapply.apply_along_axis(f, 1, there)), want)  # noqa: B023
+        assert reads
+
+
+# --- the first slice, whose result says what all others are -----------------------------------
+
+
+def raises(cp, v):
+    if v[0] < -2:
+        raise ValueError(f"{float(v[0])}")
+    return v.sum()
+
+
+def catches(cp, v):
+    try:
+        return raises(cp, v)
+    except ValueError:
+        return v[0]
+
+
+KINDS = {
+    "dtype": lambda cp, v: v.sum() if v[0] > 0 else (v * 10).astype(int).max(),
+    "shape": lambda cp, v: v.sum() if v[0] > 0 else v[:3],
+    "both": lambda cp, v: v[:1] if v[0] > 0 else (v[:3] > 0),
+    "raises": raises,
+    "catches": catches,
+    "alike": lambda cp, v: v.sum() if v[0] > 0 else v.max(),
+}
+STARTS = {
+    "known": lambda x: x,
+    "other": lambda x: np.concatenate([x[x[:, 0] < 0][:1], x]),
+    "off": lambda x: np.concatenate([x[:1] - 10, x]),
+    "off later": lambda x: np.concatenate([x, x[:1] - 10]),
+}
+
+
+def arrays(start):
+    """Arrays whose slices go one way, then one whose first slice may go another."""
+    one_way = REAL[REAL[:, 0] > 0]
+    other = STARTS[start](REAL)
+    return one_way, one_way, other, other, REAL, one_way
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("start", STARTS)
+def test_the_first_slice_on_a_path_that_is_not_known(cp, kind, start):
+    f = lambda v: KINDS[kind](cp, v)  # noqa: E731
+    for x in map(cp.asarray, arrays(start)):
+        want = outcome(lambda: cp.apply_along_axis(f, 1, x))  # noqa: B023
+        with xpapply.options(fallback="silent"):
+            same(outcome(lambda: xpapply.apply_along_axis(f, 1, x)), want)  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", ["raises", "catches", "alike", "dtype", "count"])
+@pytest.mark.parametrize("start", STARTS)
+def test_the_first_slice_of_tensors(torch, kind, start):
+    kinds = KINDS | {
+        "dtype": lambda _, v: v.sum() if v[0] > 0 else (v > 0).any(),
+        "count": lambda _, v: v[: 1 + int((v[:2] > 0).sum() > 5)],
+    }
+    f = lambda v: kinds[kind](None, v)  # noqa: E731
+    for x in map(torch.from_numpy, arrays(start)):
+        with xpapply.options(engine="loop"):
+            want = outcome(lambda: xpapply.apply_along_axis(f, 1, x))  # noqa: B023
+        with xpapply.options(fallback="silent"):
+            got = outcome(lambda: xpapply.apply_along_axis(f, 1, x))  # noqa: B023
+        if isinstance(want, Exception):
+            same(got, want)
+        else:
+            torch.testing.assert_close(got, want)
+
+
+COUNTS = {
+    "weights": lambda cp, v: cp.bincount((v * 4).astype(int) % 5, v, 5),
+    "of one number": lambda cp, v: cp.bincount(cp.arange(24) % 3, v),
+    "as many as there are": lambda cp, v: cp.bincount(cp.argsort(v) % 7),
+    "more bins": lambda cp, v: cp.bincount((v > 0).astype(cp.uint8), minlength=9)[:4],
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts(cp, name):
+    f = lambda v: COUNTS[name](cp, v)  # noqa: E731
+    x = cp.asarray(abs(REAL))
+    want = cp.apply_along_axis(f, 1, x)
+    with mock.patch("xpapply.loop.apply", side_effect=AssertionError("the loop ran")):
+        same(xpapply.apply_along_axis(f, 1, x), want)

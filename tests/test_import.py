@@ -1,0 +1,165 @@
+"""`import xpapply` is cheap: it loads nothing; the public names load their files when asked for."""
+
+import ast
+import copy
+import importlib
+import pickle
+import pydoc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xpapply
+
+
+def in_new_process(code):
+    """What `code` prints where nothing but Python's own start was imported before."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ran.stderr == ""
+    return ast.literal_eval(ran.stdout)
+
+
+def loaded_by(code):
+    """Modules that `code` loads, and `import numpy` does not."""
+    return in_new_process(
+        "import sys, numpy as np\n"
+        "before = set(sys.modules)\n"
+        f"{code}\n"
+        "print(sorted(sys.modules.keys() - before))"
+    )
+
+
+def test_import_loads_no_other_module():
+    assert loaded_by("import xpapply") == ["xpapply"]
+
+
+@pytest.mark.parametrize(
+    "name", ["FallbackWarning", "InputError", "UnsupportedError", "get_array_module", "options"]
+)
+def test_small_names_load_no_wing(name):
+    loaded = loaded_by(f"from xpapply import {name}")
+    wings = ("frontends", "backends", "codegen", "known", "ir", "planner", "special")
+    assert [m for m in loaded if m.partition(".")[2].startswith(wings)] == []
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        "lambda v: xpapply.special.logsumexp(v)",
+        "lambda v: v * xpapply.special.norm(v)",
+    ],
+)
+def test_functions_that_are_the_first_to_ask_for_a_name(f):
+    """What is loaded within `f` for the first time is no reason for the loop."""
+    code = (
+        "import numpy as np, xpapply\n"
+        "x = np.arange(400.0).reshape(40, 10)\n"
+        f"f = {f}\n"
+        "with xpapply.options(fallback='silent'):\n"
+        "    plan = xpapply.explain(f, 1, x)\n"
+        "    got = xpapply.apply_along_axis(f, 1, x)\n"
+        "same = np.allclose(got, np.apply_along_axis(f, 1, x))\n"
+        "print([plan.vectorized or plan.reasons, same])"
+    )
+    vectorized, same = in_new_process(code)
+    assert same
+    assert vectorized is True
+
+
+def test_entry_points_are_read_only_for_packages_without_a_file_here():
+    ours = "import xpapply; xpapply.apply_along_axis(lambda v: v.sum(), 1, np.zeros((9, 5)))\n"
+    network = "xpapply.apply_along_axis(xpapply.MLP([np.ones((2, 5))]), 1, np.zeros((9, 5)))\n"
+    assert "importlib.metadata" not in loaded_by(ours + network)
+    other = "import operator; xpapply.apply_along_axis(operator.itemgetter(0), 1, np.ones((9, 1)))"
+    assert "importlib.metadata" in loaded_by(ours + other)
+
+
+def test_frontends_and_backends_of_other_distributions(tmp_path):
+    info = tmp_path / "other-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[xpapply.backends]\nstrange = other_backend\n")
+    (tmp_path / "other_backend.py").write_text("ENGINE = 'strange'\n")
+    engine, names = in_new_process(
+        f"import sys; sys.path.append({str(tmp_path)!r})\n"
+        "from xpapply import engines\n"
+        "print((engines.backend('strange').ENGINE, engines.names()))"
+    )
+    assert engine == "strange"
+    assert len(set(names)) == len(names)
+    assert set(names) > {"loop", "array_api", "numpy", "cupy", "torch", "strange"}
+
+
+# --- the public names --------------------------------------------------------------------------
+
+
+def test_dir_shows_the_public_names():
+    assert dir(xpapply) == sorted(xpapply.__all__)
+
+
+def test_dir_shows_the_public_names_before_they_are_loaded():
+    shown = in_new_process("import xpapply; print(dir(xpapply))")
+    assert shown == sorted(xpapply.__all__)
+
+
+@pytest.mark.parametrize("name", xpapply.__all__)
+def test_each_name_may_be_the_first_that_is_asked_for(name):
+    ask = f"import xpapply; first = xpapply.{name}; from xpapply import {name}"
+    assert in_new_process(f"{ask}; print(first is {name} is vars(xpapply)['{name}'])") is True
+
+
+def test_star_import():
+    names = in_new_process("from xpapply import *; print([n for n in dir() if n[:2] != '__'])")
+    assert names == sorted(xpapply.__all__)
+
+
+def test_what_type_checkers_see_is_what_is_loaded():
+    tree = ast.parse(Path(xpapply.__file__).read_text())
+    (typed,) = (n for n in tree.body if isinstance(n, ast.If) and n.test.id == "TYPE_CHECKING")
+    seen = {name.name: node.module for node in typed.body for name in node.names}
+    assert sorted(seen) == sorted(xpapply.__all__)
+    for name, file in seen.items():
+        module = importlib.import_module(f"xpapply.{file or name}")
+        assert getattr(xpapply, name) is (getattr(module, name) if file else module)
+
+
+def test_no_other_name():
+    with pytest.raises(AttributeError, match="module 'xpapply' has no attribute 'aply'"):
+        _ = xpapply.aply
+    assert not hasattr(xpapply, "__wrapped__")  # doctest and inspect ask for it
+
+
+def test_names_first_asked_for_by_many_threads():
+    names = ["special", "apply_along_axis", "MLP", "elementwise", "Plan", "options"]
+    found = in_new_process(
+        "import sys, threading, xpapply\n"
+        "sys.setswitchinterval(1e-5)\n"
+        f"names = {names}\n"
+        "start, found = threading.Barrier(len(names)), []\n"
+        "def ask(name):\n"
+        "    start.wait()\n"
+        "    getattr(xpapply, name)\n"
+        "    found.append(name)\n"
+        "threads = [threading.Thread(target=ask, args=(name,)) for name in names]\n"
+        "[t.start() for t in threads], [t.join() for t in threads]\n"
+        "print(found)"
+    )
+    assert sorted(found) == sorted(names)
+
+
+@pytest.mark.parametrize("name", [n for n in xpapply.__all__ if n != "special"])
+def test_names_are_pickled_and_copied(name):
+    public = getattr(xpapply, name)
+    assert pickle.loads(pickle.dumps(public)) is public
+    assert copy.deepcopy(public) is public
+
+
+def test_help_shows_the_public_names():
+    text = pydoc.plain(pydoc.render_doc(xpapply))
+    for name in xpapply.__all__:
+        assert name in text
+    assert "Apply a function to the 1-D slices of an array along an axis." in text

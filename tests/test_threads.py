@@ -1,0 +1,108 @@
+"""Work that several threads draw from: context, errors, threads within threads."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply import config, threads
+
+
+def test_all_pieces_are_done_once_with_the_context_of_the_caller():
+    done, seen = [], set()
+
+    def work(pieces):
+        for piece in pieces:
+            done.append(piece)
+            seen.add((np.geterr()["under"], config.current().precision))
+            assert threading.current_thread() is not threading.main_thread()
+
+    with np.errstate(under="raise"), xpapply.options(precision="medium"):
+        threads.in_threads(work, iter(range(100)), 3)
+    assert sorted(done) == list(range(100))
+    assert seen == {("raise", "medium")}
+
+
+def test_threads_within_threads_wait_for_nobody():
+    """All threads of the pool are at work already: further work stays where it is."""
+    done = []
+
+    def inner(pieces):
+        done.extend(pieces)
+
+    def work(pieces):
+        for piece in pieces:
+            threads.in_threads(inner, iter([piece, piece]), 2)
+
+    finished = threading.Thread(
+        target=threads.in_threads, args=(work, iter(range(20)), 2), daemon=True
+    )
+    finished.start()
+    finished.join(60)
+    assert not finished.is_alive()
+    assert sorted(done) == sorted([*range(20), *range(20)])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_error_in_one_thread_ends_the_others(which):
+    """Whichever of them has it: the caller does not wait for the first one's work."""
+    turns, both = [], threading.Barrier(2)
+
+    def work(pieces):
+        turn = next(pieces)
+        both.wait(60)
+        if turn == which:
+            raise ValueError("of one piece")
+        for _ in pieces:
+            turns.append(turn)
+            time.sleep(0.01)
+            threads.check()
+
+    with pytest.raises(ValueError, match="of one piece"):
+        threads.in_threads(work, iter(range(10_000)), 2)
+    ended = len(turns)
+    assert ended < 1000
+    time.sleep(0.05)
+    assert len(turns) == ended  # nothing runs on
+    threads.check()  # and nothing is stopped but that
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_what_is_not_begun_when_one_raises_is_not_done(which):
+    done, ended, both = [], [], threading.Barrier(2)
+
+    def work(pieces):
+        turn = next(pieces)
+        both.wait(60)
+        if turn == which:
+            raise ValueError("of one piece")
+        for piece in pieces:  # without a look at whether it is wanted
+            done.append(piece)
+            time.sleep(0.01)
+        time.sleep(0.1)
+        ended.append(turn)
+
+    with pytest.raises(ValueError, match="of one piece"):
+        threads.in_threads(work, iter(range(1000)), 2)
+    assert len(done) < 500
+    assert len(ended) == 1  # nothing runs on
+
+
+def test_a_long_piece_ends_at_its_next_call_when_another_raises():
+    calls, both = [], threading.Barrier(2)
+
+    def work(pieces):
+        turn = next(pieces)
+        both.wait(60)
+        if turn == 0:
+            raise ValueError("of one piece")
+        for _ in range(1000):
+            threads.check()
+            calls.append(1)
+            time.sleep(0.01)
+
+    with pytest.raises(ValueError, match="of one piece"):
+        threads.in_threads(work, iter(range(2)), 2)
+    assert len(calls) < 500

@@ -1,0 +1,151 @@
+"""Elements of arrays: `x[key]` and writes to it, by integers, slices and masks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...known import basic
+from . import ragged
+from .arrays import as_array, fits
+from .recorder import Recorder
+from .tracer import Traced, Tracer, must, tracers, values
+
+
+def as_mask(recorder: Recorder, mask: Any) -> Tracer:
+    """Whether values are true, as a boolean array."""
+    mask = as_array(recorder, mask)
+    if not isinstance(mask, Tracer):
+        mask = recorder.constant(np.asarray(mask))
+    return mask if mask.value.dtype == bool else mask != 0
+
+
+def count(recorder: Recorder, mask: Tracer) -> int:
+    """How many are true: slices with other counts take other paths."""
+    found = recorder.call(basic.COUNT, lambda m: np.intp(np.count_nonzero(m)), (mask,), check=False)
+    return int(recorder.ask(found, int(found.value))) if isinstance(found, Tracer) else int(found)
+
+
+def compressed(x: Any, mask: Tracer) -> Any:
+    """``x[mask]``."""
+    recorder = mask.recorder
+    if mask.value.ndim == 0:
+        raise recorder.refuse("an index by one truth value")
+    if mask.ref is None:
+        return recorder.call(
+            basic.INDEX, lambda v: v[mask.value], (x,), batch=((x, (mask.value,)), {})
+        )
+    if mask.value.ndim == 1 and np.shape(values(x)) == mask.value.shape:
+        return ragged.selected(x, mask)
+    real = recorder.real(lambda: values(x)[mask.value])
+    n = count(recorder, mask)
+    return recorder.call(
+        basic.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
+    )
+
+
+def nonzero(recorder: Recorder, x: Any) -> Any:
+    """`numpy.nonzero`."""
+    mask = as_mask(recorder, x)
+    if mask.ref is None:
+        return recorder.call(basic.SAME, np.nonzero, (mask,))
+    n = count(recorder, mask)
+    return recorder.call(basic.NONZERO, np.nonzero, (mask,), batch=((mask, n), {}), check=False)
+
+
+def counted(a: Any) -> None:
+    """Values of a mask of which somebody wants to know how many they are."""
+    if isinstance(a, ragged.Selected):
+        a.ref  # noqa: B018
+
+
+def _key(recorder: Recorder, key: Any) -> tuple[Any, ...]:
+    """An index as a tuple, with lists as arrays; integers of slices are asked for."""
+    parts = key if isinstance(key, tuple) else (key,)
+    found = []
+    for k in parts:
+        if isinstance(k, slice):
+            k = slice(*(x.__index__() if isinstance(x, Tracer) else x for x in _slice(k)))
+        elif isinstance(k, (list, tuple)):
+            k = as_array(recorder, k)
+            if not isinstance(k, Tracer) and k.size == 0:
+                k = k.astype(np.intp)
+        if isinstance(k, Tracer) and k.ref is None:
+            k = k.value
+        if isinstance(k, Tracer) and k.weak and isinstance(k.value, bool):
+            raise recorder.refuse("an index by one truth value")
+        found.append(k)
+    return tuple(found)
+
+
+def _slice(s: slice) -> tuple[Any, Any, Any]:
+    return s.start, s.stop, s.step
+
+
+def getitem(x: Tracer, key: Any) -> Any:
+    """``x[key]``."""
+    recorder = x.recorder
+    if isinstance(key, ragged.Selected) and key.places and x.value.shape == key.mask.value.shape:
+        return ragged.selected(x, key.mask)
+    key = _key(recorder, key)
+    moving = [k for k in key if isinstance(k, Tracer)]
+    if not moving:
+        if not any(isinstance(k, (np.ndarray, bool, np.bool_)) for k in key):
+            real = recorder.real(lambda: x.value[key])
+            found = recorder.call(
+                basic.INDEX, lambda *_: real, (x,), batch=((x, key), {}), check=False
+            )
+            if isinstance(found, Tracer) and isinstance(real, np.ndarray) and found is not x:
+                found._is_view_of(x, key)
+            return found
+        return recorder.call(basic.INDEX, lambda v, k: v[k], (x, key))
+    if any(np.asarray(k.value).dtype == bool for k in moving):
+        if len(key) > 1:
+            raise recorder.refuse("an index by a mask and something else")
+        return compressed(x, moving[0])
+    if any(k is None or k is Ellipsis for k in key):
+        raise recorder.refuse("an index by traced integers together with None or ...")
+    return recorder.call(basic.GATHER, lambda v, k: v[k], (x, key))
+
+
+def setitem(x: Tracer, key: Any, item: Any) -> None:
+    """``x[key] = item``."""
+    recorder = x.recorder
+    if not isinstance(x.value, np.ndarray):
+        raise TypeError(f"'{type(x.value).__name__}' object does not support item assignment")
+    if not x.owned:
+        raise recorder.refuse("it writes into the slice or into an array that it did not make")
+    key = _key(recorder, key)
+    item = as_array(recorder, item) if not isinstance(item, Traced) else item
+    if isinstance(item, Tracer) and item.ref is None:
+        item = item.value
+    changed = x.value.copy()
+    recorder.real(changed.__setitem__, values(key), values(item))
+    fits(item, x.dtype)
+    if isinstance(item, Tracer) and not isinstance(item.value, np.ndarray):
+        if (
+            item.ref is not None
+            and x.dtype.kind in "iu"
+            and np.asarray(item.value).dtype.kind == "f"
+        ):
+            must(abs(item) < 2.0**63)  # NaN and inf raise where one number is written
+    masks = [k for k in key if isinstance(k, Tracer) and np.asarray(k.value).dtype == bool]
+    if not any(t.ref is not None for t in tracers((x, key, item))):
+        x.become(changed, None)
+        return
+    if masks:
+        mask = masks[0]
+        if len(key) > 1 or mask.ndim == 0:
+            raise recorder.refuse("a write by a mask and something else")
+        if np.ndim(values(item)):
+            n = count(recorder, mask)
+            if np.shape(values(item)) != (n,):
+                if np.size(values(item)) != 1:
+                    raise recorder.refuse("a write by a mask of a value that broadcasts")
+                item = item.reshape(())
+        new = recorder.call(basic.SET_MASKED, lambda *_: changed, (x, mask, item))
+    else:
+        ndim = np.ndim(x.value[values(key)])
+        new = recorder.call(basic.SET, lambda *_: changed, (x, key, item, ndim))
+    x.become(new.value, new.ref)

@@ -1,0 +1,103 @@
+"""What a module returns: one tensor, or several in tuples, lists and dicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+
+from ...errors import TraceError
+
+_PLAIN = (type(None), bool, int, float, complex, str)
+"""What may stand beside the tensors, the same for every slice."""
+_TF32 = 2.0**-8
+"""How far float32 results of one network may be apart where its products are rounded to TF32."""
+
+
+class Parts(tuple[torch.Tensor, ...]):
+    """The tensors that a module returns: of one slice, or of many, with the slices' axis first."""
+
+    def map(self, function: Callable[[torch.Tensor], torch.Tensor]) -> Parts:
+        """A function of each."""
+        return Parts(map(function, self))
+
+    @staticmethod
+    def joined(several: Iterable[Parts], join: Callable[[list[torch.Tensor]], Any]) -> Parts:
+        """Each part of all of them as one."""
+        return Parts(join(list(parts)) for parts in zip(*several, strict=True))
+
+
+class Structure:
+    """How the tensors lie in what a module returns, and all that is no tensor."""
+
+    def __init__(self, found: Any) -> None:
+        leaves, self._spec = tree_flatten(found)
+        self._others = [None if isinstance(x, torch.Tensor) else (x,) for x in leaves]
+        plain = all(isinstance(x, (torch.Tensor, *_PLAIN)) for x in leaves)
+        self.known = plain and None in self._others
+        """Whether there is nothing in it but tensors, one at least, and plain values."""
+
+    def parts(self, found: Any) -> Parts:
+        """The tensors of something of this structure."""
+        leaves, spec = tree_flatten(found)
+        alike = _same_spec(spec, self._spec) and all(
+            isinstance(x, torch.Tensor) if other is None else _same_plain(x, other[0])
+            for x, other in zip(leaves, self._others, strict=True)
+        )
+        if not alike:
+            raise TraceError("for many slices it returns something else than for one")
+        return Parts(x for x in leaves if isinstance(x, torch.Tensor))
+
+    def filled(self, parts: Sequence[Any]) -> Any:
+        """The structure with other things in the place of its tensors."""
+        left = iter(parts)
+        leaves = [next(left) if other is None else other[0] for other in self._others]
+        return tree_unflatten(leaves, self._spec)
+
+
+def _same_spec(a: TreeSpec, b: TreeSpec) -> bool:
+    return a.num_leaves == b.num_leaves and a == b
+
+
+def _same_plain(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:
+    """A result for a batch of `n` in the shapes that slices give alone, the batch axis first.
+
+    Where these have an axis of length 1, that of batches may be there (LSTM: after the layers).
+    """
+    if not isinstance(x, torch.Tensor):
+        raise TraceError(f"a batch gives {type(x).__name__}")
+    if x.numel() != n * math.prod(shape):
+        raise TraceError(f"a batch of {n} gives shape {tuple(x.shape)}, a slice alone {shape}")
+    for k in range(1, min(len(shape), x.ndim)):
+        if shape[k] == 1 and tuple(x.shape) == (*shape[:k], n, *shape[k + 1 :]):
+            return x.movedim(k, 0).reshape(n, *shape)
+    return x.reshape(n, *shape)
+
+
+def compare(got: Parts, alone: Sequence[Parts]) -> None:
+    """Raise where results of a batch are further from those of slices than rounding explains."""
+    for k, parts in enumerate(alone):
+        for batch, want in zip(got, parts, strict=True):
+            same = len(batch) == len(alone) and batch[k].shape == want.shape
+            if not same or batch.dtype != want.dtype or not _close(batch[k], want):
+                raise TraceError("many slices at once and one slice alone give different results")
+
+
+def _close(g: torch.Tensor, w: torch.Tensor) -> bool:
+    if not w.is_floating_point():
+        return torch.equal(g, w)
+    tolerance = torch.finfo(w.dtype).eps ** 0.5
+    if w.device.type == "cuda" and w.dtype == torch.float32:
+        rounded = torch.backends.cudnn.allow_tf32 or torch.backends.cuda.matmul.allow_tf32
+        tolerance = _TF32 if rounded else tolerance
+    g, w = g.double(), w.double()
+    finite = w[torch.isfinite(w)].abs()
+    scale = max(1.0, float(finite.max())) if finite.numel() else 1.0
+    return torch.allclose(g, w, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
