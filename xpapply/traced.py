@@ -39,6 +39,8 @@ _GPU_BLOCK_BYTES = 1 << 26
 _MOST_BYTES = 1 << 26
 """Bytes that the values of all blocks at work may take together at their worst moment ..."""
 _MOST_GPU_BYTES = 1 << 30
+_MOST_TORCH_BYTES = 1 << 24
+"""... on CPUs, where the pieces that its allocator leaves free add up to several blocks ..."""
 _LEAST_BYTES = 1 << 22
 """... but for the blocks of many threads, which get at least so much each."""
 _WORTH_THREADS = 1 << 21
@@ -213,10 +215,9 @@ class Traced:
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
         grow = lambda v: self._grow(f, v, limit)  # noqa: E731
-        count = config.current().thread_count()
+        count = config.current().thread_count() if xp is np else 1
         room = self._room(arr, count)
         walk = Walk(self.tree, xp, grow, self.seconds, limit, room)
-        count = count if xp is np else 1
         try:
             with streams.shared(self.library):
                 buffer, shape = self._run(walk, view, slices, xp, f, self._rows(room), count)
@@ -409,7 +410,8 @@ class Traced:
         """Bytes that the values of a block may take at their worst moment."""
         if namespace.is_asynchronous(arr):
             return _MOST_GPU_BYTES
-        return config.current().block_bytes or max(_LEAST_BYTES, _MOST_BYTES // threads)
+        most = _MOST_TORCH_BYTES if self.library == "torch" else _MOST_BYTES
+        return config.current().block_bytes or max(_LEAST_BYTES, most // threads)
 
     def _rows(self, room: int) -> int:
         """Slices in a block."""
