@@ -1,7 +1,4 @@
-"""What `gpu.py` measured, as text: results/gpu.md, the page of the docs, the table of the README.
-
-Needs nothing but the results, of which any part may be missing.
-"""
+"""What the suite `gpu` measured, as text: results/gpu.md, a page of the docs, the README."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import timing
-from timing import digits
+from . import pages
+from .pages import digits, milli, percent, times
 
 OURS = "xpapply, CuPy"
 OURS_HIGH = 'xpapply, CuPy, "high"'
@@ -61,34 +58,22 @@ MICROSECONDS = {1: 15.0, 1000: 20.0}
 FIRST = 1.5
 
 
-class Report:
+class Report(pages.Results):
     """Numbers of one file of results."""
 
     def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
-        self.networks: dict[str, dict[str, dict[str, Any]]] = data.get("networks", {})
+        super().__init__(data, data.get("networks", {}))
         self.limits: dict[str, float] = data.get("limits", {})
 
     def rows(self, net: str) -> int:
         return self.data.get("rows", {}).get(net, ROWS)
-
-    def number(self, net: str, way: str, kind: str = "median") -> float | None:
-        return self.networks.get(net, {}).get(way, {}).get(kind)
-
-    def ms(self, net: str, way: str, kind: str = "median") -> str:
-        found = self.number(net, way, kind)
-        return "" if found is None else digits(1e3 * found)
-
-    def ratio(self, net: str, way: str, to: str = OURS, kind: str = "median") -> float | None:
-        a, b = self.number(net, way, kind), self.number(net, to, kind)
-        return a / b if a is not None and b else None
 
     # floors, in seconds
 
     def bytes(self, net: str, way: str = OURS) -> float | None:
         if "copy" not in self.limits:
             return None
-        size = timing.traffic(timing.widths(net), self.rows(net))
+        size = pages.traffic(pages.widths(net), self.rows(net))
         return (size / 2 if way == OURS_HALF else size) / self.limits["copy"]
 
     def products(self, net: str, way: str = OURS) -> float | None:
@@ -96,12 +81,12 @@ class Report:
         if "half" not in self.limits:
             return None
         factor = 1 if way in LOWER else 3
-        return factor * timing.flop(timing.widths(net), self.rows(net)) / self.limits["half"]
+        return factor * pages.flop(pages.widths(net), self.rows(net)) / self.limits["half"]
 
     def cores(self, net: str) -> float | None:
         """The multiply-adds of float32, without tensor cores."""
         rate = self.float32()
-        return timing.flop(timing.widths(net), self.rows(net)) / rate if rate else None
+        return pages.flop(pages.widths(net), self.rows(net)) / rate if rate else None
 
     def float32(self) -> float:
         return max(self.limits.get("product", 0), self.limits.get("peak", 0))
@@ -130,19 +115,20 @@ class Report:
     # what is wanted: what it is, what was found, at most
 
     def figures(self, net: str) -> Iterator[tuple[str, float | None, float]]:
-        def milli(x: float | None) -> float | None:
-            return None if x is None else 1e3 * x
+        def milliseconds(way: str) -> float | None:
+            found = self.number(net, way)
+            return None if found is None else 1e3 * found
 
-        eager = self.number(net, EAGER)
+        eager = milliseconds(EAGER)
         if net in MILLISECONDS:
             if self.rows(net) == ROWS:
-                yield "time", milli(self.number(net, OURS)), MILLISECONDS[net]
+                yield "time", milliseconds(OURS), MILLISECONDS[net]
         elif eager is not None:
-            yield "time", milli(self.number(net, OURS)), 1e3 * eager / 3
+            yield "time", milliseconds(OURS), eager / 3
         if net == MEDIUM[0] and self.rows(net) == ROWS:
-            yield '"medium"', milli(self.number(net, OURS_MEDIUM)), MEDIUM[1]
-        yield "axis 0 / last axis", self.ratio(net, OURS_AXIS0), AXES
-        yield "middle / last axis", self.ratio(net, OURS_MIDDLE), AXES
+            yield '"medium"', milliseconds(OURS_MEDIUM), MEDIUM[1]
+        yield "axis 0 / last axis", self.ratio(net, OURS_AXIS0, OURS), AXES
+        yield "middle / last axis", self.ratio(net, OURS_MIDDLE, OURS), AXES
         yield "error / torch's", self.ratio(net, OURS, EAGER, "error"), ERROR
         host = self.data.get("host", {}).get(net, {}).get(OURS, {})
         for n, most in MICROSECONDS.items():
@@ -152,18 +138,6 @@ class Report:
 
 
 # --- parts of the text ----------------------------------------------------------------
-
-
-def _percent(x: float | None) -> str:
-    return "" if x is None else f"{100 * x:.0f} %"
-
-
-def _times(x: float | None) -> str:
-    return "" if x is None else f"{digits(x)}x"
-
-
-def _milli(x: float | None) -> str:
-    return "" if x is None else digits(1e3 * x)
 
 
 def how(r: Report) -> str:
@@ -218,7 +192,7 @@ def wanted(r: Report) -> str:
     """The figures that are wanted, and which of them are not met."""
     missed: dict[str, list[str]] = {}
     table, columns = [], {}
-    for net in r.networks:
+    for net in r.entries:
         cells = {}
         for what, found, most in r.figures(net):
             columns[what] = None
@@ -231,12 +205,12 @@ def wanted(r: Report) -> str:
             cells[what] = number
         table.append((net, cells))
     order = sorted(columns, key=lambda what: list(_COLUMNS).index(what))
-    grid = timing.table(
+    grid = pages.table(
         ["", *(_COLUMNS[what] for what in order)],
         ([net, *(cells.get(what, "") for what in order)] for net, cells in table),
     )
     if missed:
-        nets = {w: "all" if len(m) == len(r.networks) else ", ".join(m) for w, m in missed.items()}
+        nets = {w: "all" if len(m) == len(r.entries) else ", ".join(m) for w, m in missed.items()}
         lines = [f"- {what}: {nets[what]}" for what in order if what in nets]
         verdict = "Not met:\n\n" + "\n".join(lines)
     else:
@@ -265,15 +239,15 @@ _COLUMNS = {
 
 def overview(r: Report) -> str:
     rows = []
-    for net in r.networks:
+    for net in r.entries:
         exact, lower = r.best(net, PEERS), r.best(net, LOWER_PEERS)
-        cells = [_milli(r.bytes(net)), _milli(r.products(net)), _milli(r.cores(net))]
-        cells += [r.ms(net, OURS), _percent(r.share(net))]
+        cells = [milli(r.bytes(net)), milli(r.products(net)), milli(r.cores(net))]
+        cells += [r.ms(net, OURS), percent(r.share(net))]
         for way, best in ((OURS, exact), (OURS_HIGH, lower)):
             if way == OURS_HIGH:
                 cells += [r.ms(net, OURS_HIGH), r.ms(net, OURS_MEDIUM)]
-                cells.append(_percent(r.share(net, OURS_MEDIUM)))
-            factor = f", {_times(r.ratio(net, best, way))}" if r.number(net, way) and best else ""
+                cells.append(percent(r.share(net, OURS_MEDIUM)))
+            factor = f", {times(r.ratio(net, best, way))}" if r.number(net, way) and best else ""
             cells.append(f"{r.ms(net, best)} ({best}){factor}" if best else "")
         rows.append([net, *cells])
     head = ["", "floor: bytes", "floor: 3 float16 products", "float32 cores", "xpapply"]
@@ -282,7 +256,7 @@ def overview(r: Report) -> str:
     return (
         "Milliseconds. Share: floor over time. Other ways with their time as a multiple of "
         'xpapply\'s; those with TF32 or float16 products against "high". "float32 cores": the '
-        "multiply-adds without tensor cores.\n\n" + timing.table(head, rows)
+        "multiply-adds without tensor cores.\n\n" + pages.table(head, rows)
     )
 
 
@@ -295,19 +269,17 @@ def network(r: Report, net: str) -> str:
     ):
         rows = []
         for way in ways:
-            entry = r.networks[net].get(way, {})
-            if "median" not in entry:
+            if r.number(net, way) is None:
                 continue
             own = way in (*EXACT, *LOWER)
-            error = f"{entry['error']:.1e}" if "error" in entry else ""
-            cells = [r.ms(net, way), r.ms(net, way, "min"), _times(r.ratio(net, way, ours))]
-            cells += [_milli(r.floor(net, way)) if own else ""]
-            cells += [_percent(r.share(net, way)) if own else "", error]
+            cells = [r.ms(net, way), r.ms(net, way, "min"), times(r.ratio(net, way, ours))]
+            cells += [milli(r.floor(net, way)) if own else ""]
+            cells += [percent(r.share(net, way)) if own else "", r.error(net, way)]
             rows.append([way, *cells])
         if rows:
             word = "xpapply" if ours == OURS else '"high"'
             head = [title, "ms", "fastest", f"of {word}", "floor", "share", "error"]
-            parts.append(timing.table(head, rows))
+            parts.append(pages.table(head, rows))
     kernel = r.data.get("kernels", {}).get(net)
     if kernel:
         parts.append(f"What runs: {kernel}.")
@@ -331,14 +303,14 @@ def few(r: Report) -> str:
         "Microseconds per call of the public function, which has the plan from an earlier call. "
         "Host: its clock, median over batches of 100 calls that do not wait for the device. "
         "Device: events around 20 calls that queue up behind a busy device, so that the host "
-        f"does not count.\n\n{timing.table(head, rows)}"
+        f"does not count.\n\n{pages.table(head, rows)}"
     )
 
 
 def first(r: Report) -> str:
     found = r.data.get("first", {})
     rows, other, problems = [], [], []
-    for net in (net for net in r.networks if net in found):
+    for net in (net for net in r.entries if net in found):
         entry = found[net]
         cold, warm = entry.get("cold", {}), entry.get("warm", {})
         for kind in (cold, warm):
@@ -361,12 +333,12 @@ def first(r: Report) -> str:
         "first process; and there with another model of the same structure. Imports (NumPy, "
         "torch, CuPy, xpapply) and the start of CUDA come before and are not part of it. Processes "
         f"at a time: {r.data.get('settings', {}).get('jobs', 1)}.",
-        timing.table(head, rows),
+        pages.table(head, rows),
     ]
     if ways:
         parts += [
             "Then, in the first process, the first calls of the other ways:",
-            timing.table(
+            pages.table(
                 ["", *ways],
                 ([net, *(_seconds(calls.get(way)) for way in ways)] for net, calls in other),
             ),
@@ -384,7 +356,7 @@ def _seconds(x: float | str | None) -> str:
 def body(r: Report, plots: str = "") -> str:
     parts = [
         how(r),
-        timing.machine_table(r.data.get("machine", {})),
+        pages.machine_table(r.data),
         "## Overview",
         plots,
         overview(r),
@@ -394,17 +366,17 @@ def body(r: Report, plots: str = "") -> str:
         'Milliseconds, median and fastest of the repeats. "Of xpapply" and \'of "high"\': as a '
         "multiple of that time.",
     ]
-    for net in r.networks:
+    for net in r.entries:
         text = network(r, net)
         if text:
             parts += [f"### {net}", text]
     for title, text in (("Few slices", few(r)), ("First call", first(r))):
         if text:
             parts += [f"## {title}", text]
-    remarks = timing.skipped(r.networks)
+    remarks = r.skipped("all networks")
     if remarks:
         parts += ["## Remarks", remarks]
-    return "\n\n".join(part for part in parts if part)
+    return pages.page(parts)
 
 
 def render(data: dict[str, Any]) -> str:
@@ -419,7 +391,7 @@ def page(data: dict[str, Any]) -> str:
     lower = {"floor of one float16 product": None, 'xpapply, "high"': OURS_HIGH}
     lower |= {'xpapply, "medium"': OURS_MEDIUM, JAX_DEFAULT: JAX_DEFAULT, EAGER_HALF: EAGER_HALF}
     plots = [_plot(r, "As accurate as float32", exact, OURS)]
-    if any(r.number(net, OURS_HIGH) for net in r.networks):
+    if any(r.number(net, OURS_HIGH) for net in r.entries):
         plots.append(_plot(r, "Less precise products", lower, OURS_MEDIUM))
     return body(r, "\n\n".join(f"```{{raw}} html\n{svg}\n```" for svg in plots if svg))
 
@@ -436,11 +408,11 @@ def readme(data: dict[str, Any]) -> str:
     head += ["JAX, jit(vmap), highest", "kernel per layer by hand"]
     head += ["`numpy` / `cupy.apply_along_axis`"]
     ways = (OURS, OURS_MEDIUM, EAGER, JAX_HIGHEST, KERNELS)
-    return timing.table(
+    return pages.table(
         head,
         (
-            [net, _milli(r.floor(net)), *(r.ms(net, way) for way in ways), loops(net)]
-            for net in r.networks
+            [net, milli(r.floor(net)), *(r.ms(net, way) for way in ways), loops(net)]
+            for net in r.entries
         ),
     )
 
@@ -461,7 +433,7 @@ def _plot(r: Report, title: str, series: dict[str, str | None], floor_of: str) -
 
     shown = {
         net: [(k, name, value(net, way)) for k, (name, way) in enumerate(series.items())]
-        for net in r.networks
+        for net in r.entries
     }
     values = [v for bars in shown.values() for _, _, v in bars if v]
     if not values:

@@ -1,6 +1,6 @@
 """How people call numpy.apply_along_axis: a corpus of functions of one slice.
 
-    python benchmarks/idioms.py     # lists it
+    python -m benchmarks.idioms     # lists it
 
 Every entry is written the way it stands in public code: climate grids, MRI and
 hyperspectral images, microscopy, genomics, machine learning, finance, games.

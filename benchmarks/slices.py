@@ -1,408 +1,501 @@
 """Functions of slices (logsumexp, softmax, norm ...): xpapply and what one would take instead.
 
-    python benchmarks/slices.py --device gpu            # measures, writes slices_gpu.md and .json
-    python benchmarks/slices.py --device cpu            # the same on the CPU
-    python benchmarks/slices.py --device gpu --resume   # what is missing in slices_gpu.json
-    python benchmarks/slices.py --device gpu --dry      # no GPU: the same code, few elements
-    python benchmarks/slices.py --device cpu --render   # writes slices_cpu.md again
-
 Needs torch, and CuPy on a GPU; SciPy and JAX take part where they are installed, torch.compile
-where it works. What has been measured is on disk at every moment. The ways are in
-`slices_ways.py`, the text is made by `slices_report.py`.
+where it works.
 """
 
 from __future__ import annotations
 
-import argparse
-import atexit
-import os
-import shutil
-import statistics
-import sys
-import tempfile
-import time
-import tracemalloc
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
+import functools
+import importlib
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
-import timing
-from slices_report import JAX, NAIVE, OURS, OURS_TORCH, SCIPY, SUM, TORCH, readme, render
-from timing import Call, digits
+import numpy as np
+import torch
 
-NO_TIME = "no time was left"
+import xpapply
+from xpapply import special
+
+from . import clocks, devices, networks, runner
+from . import slices_report as names
+from .clocks import Call
+from .runner import Peer
+
+Axis = int | None
+
 WRONG = 1e-3
-"""An error of a result, relative to float64, that no rounding explains."""
+FEWER = 1 << 16
+"""Elements of an input at most, for trying out."""
 HOST_CALLS = 200
-REPEATS_CPU = 9
-REST = 0.02
-GROUPS = ((OURS, SUM, SCIPY, NAIVE), (TORCH, OURS_TORCH), (JAX,))
-"""On the CPU: libraries with threads of their own come after the others, as those spin."""
+REPEATS = 9
 
 
-# --- the CPU as a device --------------------------------------------------------------
+@dataclass
+class Case(runner.Case):
+    """A function, and its input on the device; what is costly is made when it is first wanted.
 
-
-class Cpu:
-    """NumPy's and torch's."""
-
-    name = "cpu"
-
-    def __init__(self) -> None:
-        import numpy
-        import torch
-
-        self.xp = numpy
-        torch.set_num_threads(timing.cores())
-
-    def array(self, t: Any) -> Any:
-        return t.numpy()
-
-    def synchronize(self) -> None:
-        """Nothing runs behind our back, but JAX, which is waited for."""
-
-    def works(self) -> bool:
-        return True
-
-    def free(self) -> None:
-        """Nothing is pooled."""
-
-    def poison(self, sizes: set[int]) -> None:
-        kept = [self.xp.full(n, self.xp.nan, self.xp.float32) for n in sizes]
-        del kept
-
-    def about(self) -> dict[str, str]:
-        return {}
-
-    def copies(self) -> float:
-        """Bytes per second, read and written, of a large copy by one thread."""
-        source = self.xp.ones(1 << 25, self.xp.float32)
-        target = self.xp.empty_like(source)
-        copy = partial(self.xp.copyto, target, source)
-        return 2 * source.nbytes / min(timing.seconds(copy) for _ in range(9))
-
-
-def device(name: str, dry: bool) -> tuple[Any, Callable[[], float]]:
-    """The device, and what measures its copies."""
-    if name == "cpu":
-        on = Cpu()
-        return on, on.copies
-    import gpu
-
-    if dry:
-        return gpu.Dry(), lambda: 1e10
-    found = gpu.Gpu()
-    return found, found._copies
-
-
-# --- memory ---------------------------------------------------------------------------
-
-
-def extra_on_gpu(call: Call, on: Any) -> int | None:
-    """Bytes that a call takes from the device at its peak, its result included.
-
-    CuPy's in an empty pool, which never shrinks; torch's by its own count.
+    `row`: the second array is one row, which broadcasts.
     """
-    import torch
 
-    if on.xp.__name__ != "cupy":
-        return None
-    on.free()
-    pool = on.xp.cuda.MemoryPool()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    with on.xp.cuda.using_allocator(pool.malloc):
-        y = call()
-        on.synchronize()
-    peak = torch.cuda.max_memory_allocated() - before + pool.total_bytes()
-    del y
-    pool.free_all_blocks()
-    return int(peak)
+    on: Any
+    section: str
+    function: str
+    shape: tuple[int, ...]
+    axis: Axis
+    row: bool = False
+
+    wrong = WRONG
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return names.key(self.function, self.shape, self.axis, self.row)
+
+    @cached_property
+    def tensors(self) -> tuple[torch.Tensor, ...]:
+        """Numbers from a normal distribution of mean 1 and standard deviation 2, in float32."""
+        generator = torch.Generator(self.on.name).manual_seed(0)
+        shapes = [self.shape]
+        if self.function == "squared_diff":
+            shapes.append(self.shape[1:] if self.row else self.shape)
+        return tuple(
+            torch.randn(s, generator=generator, device=self.on.name).mul_(2).add_(1) for s in shapes
+        )
+
+    @cached_property
+    def arrays(self) -> tuple[Any, ...]:
+        """The same memory as NumPy's or CuPy's arrays."""
+        return tuple(self.on.array(t) for t in self.tensors)
+
+    @cached_property
+    def truth(self) -> tuple[torch.Tensor, ...]:
+        """In float64; a row of a broadcast input is as good as all of them."""
+        row = FUNCTIONS[self.function]
+        f = row.get("truth") or row[names.TORCH]
+        found = f(*(t.double() for t in self.tensors), self.axis)
+        return found if isinstance(found, tuple) else (found,)
+
+    def bytes(self) -> tuple[int, int]:
+        """That must be read and written."""
+        read = sum(t.numel() for t in self.tensors)
+        return 4 * read, 4 * sum(t.numel() for t in self.truth)
+
+    def sizes(self) -> set[int]:
+        return {t.numel() for t in self.truth} | {self.bytes()[1] // 4}
+
+    def error(self, y: Any, peer: Peer) -> float:
+        """The worst of the result's parts."""
+        truth = self.truth
+        if peer.name == names.SUM:
+            truth = (self.tensors[0].double().sum(_dim(self.axis)),)
+        found = tuple(y) if isinstance(y, (tuple, list)) else (y,)
+        if len(found) != len(truth):
+            raise ValueError(f"{len(found)} results, not {len(truth)}")
+        parts = zip(found, truth, strict=True)
+        errors = [networks.relative_error(networks.tensor(a, self.on), b) for a, b in parts]
+        return float(np.max(errors))  # NaN if one is
+
+    def extra(self, call: Call, peer: Peer) -> dict[str, Any]:
+        """Memory. JAX keeps what it has had; on a CPU the result of our tensors is torch's."""
+        if peer.name == names.JAX or (self.on.in_turns and peer.name == names.OURS_TORCH):
+            return {}
+        return self.on.extra(call, peer.name == names.TORCH)
 
 
-def extra_on_cpu(call: Call, way: str) -> int:
-    """Bytes at the peak, the result included.
-
-    What NumPy allocates by tracemalloc; of torch, whose large arrays come from the system each
-    time, the growth of the process. JAX keeps what it has had.
-    """
-    if way != TORCH:
-        tracemalloc.start()
-        try:
-            y = call()
-            return tracemalloc.get_traced_memory()[1] + 0 * (y is None)
-        finally:
-            tracemalloc.stop()
-
-    def status(field: str) -> int:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(line.split()[1]) << 10 for line in lines if line.startswith(field))
-
-    before = status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
-    y = call()
-    return status("VmHWM") - before + 0 * (y is None)
+def _dim(axis: Axis) -> Any:
+    return axis if axis is not None else ()
 
 
-# --- one case -------------------------------------------------------------------------
+# --- the functions, by peers ----------------------------------------------------------
+# a row is a function: for each peer that has it, how it is called with the arrays and the axis
 
 
-def checked(call: Call, case: Any, way: str) -> dict[str, Any]:
-    """The first call: its time and its error."""
-    on, (_, written) = case.on, case.sizes()
-    on.poison({t.numel() for t in case.truth} | {written // 4})
-    start = time.perf_counter()
-    y = call()
-    for part in y if isinstance(y, (tuple, list)) else (y,):
-        if hasattr(part, "block_until_ready"):
-            part.block_until_ready()
-    on.synchronize()
-    found = {"first": time.perf_counter() - start}
-    error = case.error(y, of_sum=way == SUM)
-    found["error"] = error
-    if not error < WRONG:
-        raise ArithmeticError(f"a wrong result: error {error:.1e}")
+def standardize_in_torch(x: torch.Tensor, axis: Axis) -> torch.Tensor:
+    std, mean = torch.std_mean(x, axis, correction=0, keepdim=True)
+    return (x - mean) / std
+
+
+def layer_norm(x: torch.Tensor, axis: Axis) -> torch.Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], eps=0.0)
+
+
+def norm_in_torch(x: torch.Tensor, axis: Axis) -> torch.Tensor:
+    return torch.linalg.vector_norm(x, dim=axis)
+
+
+def total(x: Any, axis: Axis) -> Any:
+    """What is read for a sum: the rate to compare with."""
+    return x.sum(axis)
+
+
+# expressions of arrays, with temporaries
+
+
+def naive_logsumexp(xp: Any, x: Any, axis: Axis) -> Any:
+    m = x.max(axis, keepdims=True)
+    return xp.log(xp.exp(x - m).sum(axis)) + m.squeeze(axis)
+
+
+def naive_softmax(xp: Any, x: Any, axis: Axis) -> Any:
+    e = xp.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def naive_standardize(xp: Any, x: Any, axis: Axis) -> Any:
+    return (x - x.mean(axis, keepdims=True)) / x.std(axis, keepdims=True)
+
+
+def naive_norm(xp: Any, x: Any, axis: Axis) -> Any:
+    """The library's own."""
+    return xp.linalg.norm(x, axis=axis)
+
+
+def naive_squared(xp: Any, x: Any, y: Any, axis: Axis) -> Any:
+    d = x - y
+    return d * d
+
+
+# kernels by hand; the names `in0` and `out0` are those that CuPy's CUB path knows
+
+
+@functools.cache
+def logsumexp_kernel() -> Any:
+    import cupy
+
+    return cupy.ReductionKernel(
+        *("float32 in0", "float32 out0", "lse_one(in0)", "lse_two(a, b)"),
+        *("out0 = a.top + logf(a.sum)", "lse_none()", "logsumexp_by_hand"),
+        reduce_type="LogSum",
+        preamble="""
+        struct LogSum { float top, sum; };
+        __device__ LogSum lse_none() { LogSum s; s.top = -1e38f; s.sum = 0; return s; }
+        __device__ LogSum lse_one(float x) { LogSum s; s.top = x; s.sum = 1; return s; }
+        __device__ LogSum lse_two(const LogSum& a, const LogSum& b) {
+            LogSum s;
+            s.top = fmaxf(a.top, b.top);
+            s.sum = a.sum * expf(a.top - s.top) + b.sum * expf(b.top - s.top);
+            return s;
+        }
+        """,
+    )
+
+
+@functools.cache
+def l2norm_kernel() -> Any:
+    import cupy
+
+    return cupy.ReductionKernel(
+        *("float32 in0", "float32 out0", "in0 * in0", "a + b", "out0 = sqrt(a)", "0"),
+        "l2norm_by_hand",
+    )
+
+
+@functools.cache
+def squared_kernel() -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        "float32 x, float32 y", "float32 z", "z = (x - y) * (x - y)", "squared_diff_by_hand"
+    )
+
+
+L2NORM = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, np.sqrt, 0)
+SQUARED = xpapply.elementwise(lambda x, y: (x - y) * (x - y))
+
+
+def plain(f: Callable[[Any], Any]) -> Callable[[Any, Axis], Any]:
+    """What a user writes for one slice."""
+    return lambda x, axis: xpapply.apply_along_axis(f, axis, x)
+
+
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "logsumexp": {
+        names.OURS: special.logsumexp,
+        names.SUM: total,
+        names.SCIPY: "special.logsumexp",
+        names.TORCH: torch.logsumexp,
+        names.JAX: lambda jax, x, axis: jax.scipy.special.logsumexp(x, axis=axis),
+        names.NAIVE: naive_logsumexp,
+        names.KERNEL: logsumexp_kernel,
+    },
+    "softmax": {
+        names.OURS: special.softmax,
+        names.SCIPY: "special.softmax",
+        names.TORCH: torch.softmax,
+        names.JAX: lambda jax, x, axis: jax.nn.softmax(x, axis=axis),
+        names.NAIVE: naive_softmax,
+    },
+    "standardize": {
+        names.OURS: special.standardize,
+        names.SCIPY: "stats.zscore",
+        names.TORCH: standardize_in_torch,
+        names.LAYER: layer_norm,
+        names.JAX: lambda jax, x, axis: jax.nn.standardize(x, axis=axis, epsilon=0),
+        names.NAIVE: naive_standardize,
+    },
+    "mean_var": {
+        names.OURS: special.mean_var,
+        names.TORCH: lambda x, axis: torch.var_mean(x, axis, correction=0)[::-1],
+        names.JAX: lambda jax, x, axis: (jax.numpy.mean(x, axis), jax.numpy.var(x, axis)),
+        names.NAIVE: lambda xp, x, axis: (x.mean(axis), x.var(axis)),
+    },
+    "norm": {
+        names.OURS: lambda x, axis: special.norm(x, axis=axis),
+        names.TORCH: norm_in_torch,
+        names.NAIVE: naive_norm,
+    },
+    "normalize": {
+        names.OURS: lambda x, axis: special.normalize(x, axis=axis),
+        names.TORCH: lambda x, axis: torch.nn.functional.normalize(x, dim=axis),
+        names.NAIVE: lambda xp, x, axis: x / xp.linalg.norm(x, axis=axis, keepdims=True),
+    },
+    "squared_diff": {
+        names.OURS: lambda x, y, axis: special.squared_diff(x, y),
+        names.ELEMENTWISE: lambda x, y, axis: SQUARED(x, y),
+        names.TORCH: lambda x, y, axis: (x - y) ** 2,
+        names.JAX: lambda jax, x, y, axis: (x - y) ** 2,
+        names.NAIVE: naive_squared,
+        names.KERNEL: squared_kernel,
+    },
+    "l2norm": {
+        names.OURS: lambda x, axis: L2NORM(x, axis=axis),
+        names.SPECIAL: lambda x, axis: special.norm(x, axis=axis),
+        names.SUM: total,
+        names.TORCH: norm_in_torch,
+        names.JAX: lambda jax, x, axis: jax.numpy.sqrt(jax.numpy.sum(x * x, axis)),
+        names.NAIVE: naive_norm,
+        names.KERNEL: l2norm_kernel,
+    },
+    "plain z-score": {
+        names.OURS: plain(lambda v: (v - v.mean()) / v.std()),
+        names.SPECIAL: special.standardize,
+        names.NAIVE: naive_standardize,
+        "truth": standardize_in_torch,
+    },
+    "plain logsumexp": {
+        names.OURS: plain(lambda v: np.log(np.sum(np.exp(v - v.max()))) + v.max()),
+        names.SPECIAL: special.logsumexp,
+        names.NAIVE: naive_logsumexp,
+        "truth": torch.logsumexp,
+    },
+}
+
+
+# --- the peers ------------------------------------------------------------------------
+
+
+def of_arrays(name: str, case: Case) -> Call:
+    f, xs, axis = FUNCTIONS[case.function][name], case.arrays, case.axis
+    return lambda: f(*xs, axis)
+
+
+def of_tensors(name: str, case: Case) -> Call:
+    f, xs, axis = FUNCTIONS[case.function][name], case.tensors, case.axis
+    call = lambda: f(*xs, axis)  # noqa: E731
+    return call if name == names.OURS else torch.inference_mode()(call)
+
+
+def scipy(case: Case) -> Call:
+    module, _, name = FUNCTIONS[case.function][names.SCIPY].partition(".")
+    root = "scipy" if case.on.xp is np else "cupyx.scipy"
+    f = getattr(importlib.import_module(f"{root}.{module}"), name)
+    (x,), axis = case.arrays, case.axis
+    return lambda: f(x, axis=axis)
+
+
+def naive(case: Case) -> Call:
+    f, xp, xs, axis = FUNCTIONS[case.function][names.NAIVE], case.on.xp, case.arrays, case.axis
+    return lambda: f(xp, *xs, axis)
+
+
+def by_kernel(case: Case) -> Call:
+    networks.needs_gpu(case.on)
+    f, xs, axis = FUNCTIONS[case.function][names.KERNEL](), case.arrays, case.axis
+    return (lambda: f(*xs)) if axis is None else (lambda: f(*xs, axis=axis))
+
+
+def jax(case: Case) -> Call:
+    import jax
+
+    f, axis = FUNCTIONS[case.function][names.JAX], case.axis
+    return networks.jax_call(case.on, jax.jit(lambda *xs: f(jax, *xs, axis)), case.tensors)
+
+
+def compiled(case: Case) -> tuple[Call, str]:
+    f, axis = FUNCTIONS[case.function][names.TORCH], case.axis
+    return networks.torch_compile(lambda *xs: f(*xs, axis), *case.tensors)
+
+
+def has(name: str, *sections: str) -> Callable[[Case], bool]:
+    """Whether a function has this peer, and the section time for it."""
+
+    def fits(case: Case) -> bool:
+        return name in FUNCTIONS[case.function] and case.section in (sections or (case.section,))
+
+    return fits
+
+
+def last_axis(case: Case) -> bool:
+    return names.LAYER in FUNCTIONS[case.function] and case.axis == len(case.shape) - 1
+
+
+def row(name: str, build: Callable[..., Call] = of_arrays, **more: Any) -> Peer:
+    """A peer for the functions that have it."""
+    build = partial(build, name) if build in (of_arrays, of_tensors) else build
+    return Peer(name, build, **{"fits": has(name)} | more)
+
+
+COMPILED = ("logsumexp", "maps")
+"""The sections with time for what takes long to compile."""
+ours_torch = partial(of_tensors, names.OURS)
+ROUNDS = (
+    (
+        row(names.OURS),
+        row(names.SUM),
+        row(names.SCIPY, scipy),
+        row(names.TORCH, of_tensors, turn=1),
+        Peer(names.OURS_TORCH, ours_torch, fits=has(names.OURS, *COMPILED, "short", "cpu"), turn=1),
+        row(names.LAYER, of_tensors, fits=last_axis),
+        row(names.NAIVE, naive),
+        row(names.SPECIAL),
+        row(names.ELEMENTWISE),
+    ),
+    (row(names.KERNEL, by_kernel),),  # CUB's headers take seconds to compile
+    (Peer(names.JAX, jax, "host", fits=has(names.JAX, *COMPILED, "own", "cpu"), turn=2),),
+    (Peer(names.COMPILE, compiled, fits=has(names.TORCH, *COMPILED)),),
+)
+"""What matters most comes first."""
+PEERS = {peer.name: peer for peers in ROUNDS for peer in peers}
+ON_CPU = (names.OURS, names.SUM, names.SCIPY, names.NAIVE, names.TORCH, names.OURS_TORCH, names.JAX)
+
+
+# --- the cases ------------------------------------------------------------------------
+
+LSE = (
+    ((4_194_304, 16), 1),
+    ((65_536, 1024), 1),
+    ((1024, 65_536), 0),
+    ((64, 1_048_576), 1),
+    ((256, 256, 64, 16), 0),
+)
+MAPS = (*LSE, ((16_384, 4096), 1), ((2048, 32_768), 1))
+SHORT = (((20_000_000, 3), 1), ((20_000_000, 4), 1), ((3, 20_000_000), 0))
+SQUARES = (((8192, 8192), None, False), ((8192, 8192), None, True))
+CPU = (
+    ((1_000_000, 16), 1),
+    ((65_536, 256), 1),
+    ((1024, 16_384), 0),
+    ((16, 1_000_000), 1),
+    ((10_000_000, 3), 1),
+)
+SECTIONS: dict[str, Sequence[tuple[str, Sequence[str], Any]]] = {
+    "gpu": (
+        ("logsumexp", ("logsumexp",), LSE),
+        ("maps", ("softmax", "standardize"), MAPS),
+        ("short", ("logsumexp", "norm", "normalize", "softmax", "standardize", "mean_var"), SHORT),
+        ("own", ("squared_diff",), SQUARES),
+        ("own", ("l2norm",), LSE[:3]),
+        ("plain", ("plain z-score", "plain logsumexp"), LSE[:2]),
+    ),
+    "cpu": (("cpu", ("logsumexp", "softmax", "standardize", "mean_var"), CPU),),
+}
+"""A section, its functions, and of each the shapes and axes."""
+
+
+def cases(on: Any, device: str, quick: bool = False) -> list[Case]:
+    found = [
+        Case(on, section, function, *place)
+        for section, functions, places in SECTIONS[device]
+        for function in functions
+        for place in places
+    ]
+    for case in found:
+        while quick and math.prod(case.shape) > FEWER:
+            at = case.shape.index(max(case.shape))
+            case.shape = (*case.shape[:at], case.shape[at] // 2, *case.shape[at + 1 :])
     return found
 
 
-def on_gpu(build: Any, way: str, case: Any) -> dict[str, Any]:
-    """Check, then time by device events (JAX: by the host)."""
-    import gpu
-
-    found: dict[str, Any] = {}
-    try:
-        with gpu.exact():
-            call = build(case)
-            found |= checked(call, case, way)
-            clock = gpu.by_host if way == JAX else gpu.by_events
-            found |= clock(call, case.on, 0)
-            if way != JAX:
-                extra = extra_on_gpu(call, case.on)
-                found |= {} if extra is None else {"extra": extra}
-    except Exception as problem:
-        return found | {"skipped": timing.reason(problem)}
-    return found
+_LIBRARIES = (names.OURS, names.OURS_TORCH, names.TORCH, names.SCIPY)
+SMALL = {
+    "logsumexp": (*_LIBRARIES, names.KERNEL),
+    "softmax": _LIBRARIES,
+    "standardize": _LIBRARIES,
+    "squared_diff": (names.OURS, names.ELEMENTWISE, names.TORCH, names.KERNEL),
+    "l2norm": (names.OURS, names.TORCH, names.KERNEL),
+}
+"""Of which calls on arrays of shape (4, 8) are timed: what is left is the host's time."""
 
 
-def on_cpu(ways: dict[str, Any], case: Any, repeats: int) -> dict[str, Any]:
-    """All ways in turns: what disturbs the machine disturbs all of them."""
-    import warnings
+def first_calls(on: Any) -> list[tuple[str, Call]]:
+    """Functions and shapes that no other case has, in this order."""
 
-    import xpapply
+    def x(*shape: int) -> Any:
+        return Case(on, "first", "logsumexp", shape, 1).arrays[0]
 
-    found: dict[str, Any] = {}
-    calls: dict[str, Call] = {}
-    for way, build in ways.items():
-        try:
-            with xpapply.options(fallback="raise"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                call = build(case)
-                found[way] = checked(call, case, way)
-                if way not in (OURS_TORCH, JAX):  # of tensors the result is torch's
-                    found[way]["extra"] = extra_on_cpu(call, way)
-            calls[way] = call
-        except Exception as problem:
-            found.setdefault(way, {})["skipped"] = timing.reason(problem)
-    for group in GROUPS:
-        mine = {way: call for way, call in calls.items() if way in group}
-        for way, times in timing.interleaved(mine, repeats, REST).items():
-            found[way] |= timing.summary(times)
-    return found
+    xs = [x(65_536, 48), x(32_768, 48), x(4096, 3000), x(48, 65_536)]
+    f = special.log_softmax
+    return [
+        ("a new function", lambda: f(xs[0], 1)),
+        ("the same, another number of slices", lambda: f(xs[1], 1)),
+        ("the same, longer slices", lambda: f(xs[2], 1)),
+        ("the same, along axis 0", lambda: f(xs[3], 0)),
+        ("`elementwise` of a new expression", lambda: _FIRST(xs[0])),
+    ]
 
 
-# --- host cost and first calls --------------------------------------------------------
+_FIRST = xpapply.elementwise(lambda x: np.tanh(x) * x + 0.125)
 
 
-def microseconds(call: Call, on: Any, repeats: int) -> dict[str, float]:
-    """Of the host per call, the device's work behind."""
-    calls = timing.many(call, HOST_CALLS)
-    calls()
-    times = []
-    for _ in range(repeats):
-        on.synchronize()
-        times.append(1e6 * timing.seconds(calls) / HOST_CALLS)
-    on.synchronize()
-    return {"median": statistics.median(times), "min": min(times)}
+# --- the run --------------------------------------------------------------------------
 
 
-# --- all of it ------------------------------------------------------------------------
+def start(run: runner.Run) -> dict[str, Any]:
+    return {"device": run.args.device, "limits": {"copy": run.on.copy_rate()}, "cases": {}}
 
 
-class Run:
-    """One run, or the rest of one: what is in `data` is not measured again."""
+def measure(run: runner.Run) -> None:
+    if run.args.device == "cpu":
+        torch.set_num_threads(runner.cores())
+        host(run)
+        by_peers(run, [PEERS[name] for name in ON_CPU])
+        return
+    by_peers(run, ROUNDS[0])
+    host(run)
+    for name, call in first_calls(run.on):
+        first = lambda call=call: clocks.seconds(lambda: devices.wait(call(), run.on))  # noqa: E731
+        run.part(f"first/{name}", first)
+    for peers in ROUNDS[1:]:
+        by_peers(run, peers)
 
-    def __init__(self, on: Any, data: dict[str, Any], args: Any, begin: float) -> None:
-        self.on, self.data, self.args, self.begin = on, data, args, begin
-        self.kind = f"slices_{args.device}"
-        self.most = 1 << 16 if args.dry or args.quick else None
 
-    def left(self) -> float:
-        return self.args.seconds - (time.perf_counter() - self.begin)
-
-    def say(self, text: str) -> None:
-        print(f"{time.perf_counter() - self.begin:6.1f} s  {text}", flush=True)
-
-    def save(self) -> None:
-        try:
-            timing.save(self.kind, self.data, render, self.args.out)
-        except Exception as problem:
-            self.say(f"the text: {timing.reason(problem)}")
-
-    def all(self) -> None:
-        import slices_ways as ways
-
-        if self.args.device == "cpu":
-            self.host(ways)
-            self.cpu(ways)
-            return
-        self.gpu(ways, ways.ROUNDS[0])
-        self.host(ways)
-        self.first(ways)
-        for methods in ways.ROUNDS[1:]:
-            self.gpu(ways, methods)
-
-    def gpu(self, ways: Any, methods: dict[str, Any]) -> None:
-        cases = ways.gpu_cases(self.on, self.most)
-        while cases:
-            case = cases.pop(0)  # its arrays end with it
-            done = self.entry(case)["ways"]
-            for way, build in methods.items():
-                if not ways.wanted(way, case):
-                    continue
-                if done.get(way, {"skipped": NO_TIME}).get("skipped") != NO_TIME:
-                    continue
-                if self.left() < 0:
-                    done[way] = {"skipped": NO_TIME}
-                    continue
-                entry = on_gpu(build, way, case)
-                if "bytes" not in self.entry(case) and "first" in entry:
-                    self.entry(case)["bytes"] = case.sizes()
-                done[way] = entry
-                self.line(case.name, way, entry)
-                self.on.free()
-                self.go_on()
-            self.save()
-
-    def cpu(self, ways: Any) -> None:
-        wanted = {way: build for methods in ways.ROUNDS for way, build in methods.items()}
-        wanted = {way: wanted[way] for group in GROUPS for way in group}
-        cases = ways.cpu_cases(self.on, self.most)
-        while cases:
-            case = cases.pop(0)  # its arrays end with it
-            if self.left() < 0:
-                self.entry(case)["ways"] = {w: {"skipped": NO_TIME} for w in wanted}
-                continue
-            self.entry(case)["bytes"] = case.sizes()
-            mine = {way: build for way, build in wanted.items() if ways.wanted(way, case)}
-            found = on_cpu(mine, case, 3 if self.most else REPEATS_CPU)
-            self.entry(case)["ways"] = found
-            for way, entry in found.items():
-                self.line(case.name, way, entry)
-            self.save()
-
-    def line(self, case: str, way: str, entry: dict[str, Any]) -> None:
-        self.say(f"{case}, {way}: {entry.get('skipped') or digits(1e3 * entry['min']) + ' ms'}")
-
-    def entry(self, case: Any) -> dict[str, Any]:
+def by_peers(run: runner.Run, peers: Sequence[Peer]) -> None:
+    todo = run.chosen(cases(run.on, run.args.device, run.quick))
+    while todo:
+        case = todo.pop(0)  # its arrays end with it
         new = {"section": case.section, "function": case.function, "axis": case.axis}
         new |= {"shape": case.shape, "row": case.row, "ways": {}}
-        found = self.data["cases"].setdefault(case.name, new)
-        return found
+        entry = run.data["cases"].setdefault(case.name, new)
+        run.measure(case, peers, entry["ways"], 3 if run.quick else REPEATS)
+        if "bytes" not in entry and any("first" in found for found in entry["ways"].values()):
+            entry["bytes"] = case.bytes()
 
-    def host(self, ways: Any) -> None:
-        if self.data["host"] or self.left() < 0:
-            return
-        try:
-            calls = ways.tiny(self.on)
-        except Exception as problem:
-            self.say(f"host: {timing.reason(problem)}")
-            return
-        for name, group in calls.items():
-            for way, call in group.items():
+
+def host(run: runner.Run) -> None:
+    """Microseconds of the host per call on a small array, the device's work behind."""
+    for function, peers in SMALL.items():
+        case = Case(run.on, "host", function, (4, 8), None if function == "squared_diff" else 1)
+
+        def calls(case: Case = case, peers: Sequence[str] = peers) -> dict[str, Any]:
+            built, found = {}, {}
+            for name in peers:
                 try:
-                    found = microseconds(call, self.on, 15)
+                    built[name] = PEERS[name].build(case)
                 except Exception as problem:
-                    found = {"skipped": timing.reason(problem)}
-                self.data["host"].setdefault(name, {})[way] = found
-                self.say(f"host, {name}, {way}: {found.get('median') or found['skipped']}")
-        self.save()
+                    found[name] = {"skipped": clocks.reason(problem)}
+            return found | clocks.per_call(built, HOST_CALLS, 15, run.on.synchronize)
 
-    def first(self, ways: Any) -> None:
-        if self.data["first"] or self.left() < 0:
-            return
-        try:
-            for name, call in ways.first_calls(self.on):
-                self.on.synchronize()
-                start = time.perf_counter()
-                call()
-                self.on.synchronize()
-                self.data["first"][name] = time.perf_counter() - start
-                self.say(f"first call, {name}: {self.data['first'][name]:.3f} s")
-        except Exception as problem:
-            self.say(f"first calls: {timing.reason(problem)}")
-        self.save()
-
-    def go_on(self) -> None:
-        """In a new process, if a kernel has made this one's device unusable."""
-        if self.on.works() or self.args.out is None:
-            return
-        self.save()
-        self.say("the device fails in this process: the rest in another one")
-        command = [sys.executable, str(Path(__file__).resolve()), "--device", "gpu", "--resume"]
-        command += ["--out", str(self.args.out), "--seconds", str(self.left())]
-        os.execv(sys.executable, command)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", choices=("cpu", "gpu"), required=True)
-    parser.add_argument("--seconds", type=float, help="nothing is begun after this (200; cpu 900)")
-    parser.add_argument("--out", type=Path, help="folder of the results")
-    parser.add_argument("--dry", action="store_true", help="--device gpu without one, no files")
-    parser.add_argument("--quick", action="store_true", help="few elements, no files")
-    parser.add_argument("--resume", action="store_true", help="what is missing in the JSON")
-    parser.add_argument("--render", action="store_true", help="the text again, from the JSON")
-    parser.add_argument(
-        "--readme", action="store_true", help="a line for the README, from the JSON"
-    )
-    args = parser.parse_args()
-    trial = args.dry or args.quick
-    args.out = args.out or (None if trial else timing.RESULTS)
-    name = f"slices_{args.device}"
-    if args.readme:
-        print(readme(timing.load(name, args.out or timing.RESULTS)))
-        return
-    if args.render:
-        folder = args.out or timing.RESULTS
-        timing.save(name, timing.load(name, folder), render, folder)
-        return
-    args.seconds = args.seconds or (200 if args.device == "gpu" else 900)
-    begin = time.perf_counter()
-    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
-    if args.device == "cpu" or args.dry:
-        os.environ["JAX_PLATFORMS"] = "cpu"
-    cache = Path(tempfile.mkdtemp())  # every kernel is compiled in this run
-    atexit.register(shutil.rmtree, cache, ignore_errors=True)
-    os.environ["CUPY_CACHE_DIR"] = str(cache)  # before CuPy is imported
-    on, copies = device(args.device, args.dry)
-    if args.resume:
-        data = timing.load(name, args.out or timing.RESULTS)
-    else:
-        data = {
-            "device": args.device,
-            "machine": timing.machine() | on.about(),
-            "limits": {"copy": copies()},
-        }
-    for part in ("cases", "host", "first"):
-        data.setdefault(part, {})
-    on.free()
-    run = Run(on, data, args, begin)
-    run.all()
-    run.save()
-    run.say("done")
-    print(f"\n{render(data)}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        run.part(f"host/{function}", calls)

@@ -1,16 +1,13 @@
-"""What `slices.py` measured, as text: results/slices_gpu.md and slices_cpu.md, and for the docs.
-
-Needs nothing but the results, of which any part may be missing.
-"""
+"""What the suite `slices` measured, as text: results/slices_gpu.md, slices_cpu.md, the docs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import timing
-from timing import digits
+from . import pages
+from .pages import digits, milli, percent
 
 OURS = "xpapply"
 OURS_TORCH = "xpapply, torch tensors"
@@ -50,63 +47,54 @@ def key(function: str, shape: Sequence[int], axis: int | None, row: bool = False
     return name + (" and a row" if row else "")
 
 
-class Report:
+class Report(pages.Results):
     """Numbers of one file of results."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        self.data = data
         self.cases: dict[str, Any] = data.get("cases", {})
+        super().__init__(data, {name: case["ways"] for name, case in self.cases.items()})
         self.copy: float | None = data.get("limits", {}).get("copy")
         self.on_gpu = data.get("device") == "gpu"
+        self.kind = "median" if self.on_gpu else "min"
+        """Others use a CPU as well."""
 
     def label(self, way: str) -> str:
         """A column's heading."""
         return ("cupyx" if self.on_gpu else "SciPy") if way == SCIPY else way
 
-    def of(self, section: str, function: str = "") -> dict[str, Any]:
-        return {
-            name: case
+    def of(self, section: str, function: str = "") -> list[str]:
+        return [
+            name
             for name, case in self.cases.items()
             if case["section"] == section and function in ("", case["function"])
-        }
+        ]
 
     def seconds(self, name: str, way: str) -> float | None:
-        """The median on a GPU; on a CPU, which others use as well, the minimum."""
-        found = self.cases.get(name, {}).get("ways", {}).get(way, {})
-        if "skipped" in found:
-            return None
-        return found.get("median" if self.on_gpu else "min")
+        return self.number(name, way, self.kind)
 
     def extra(self, name: str, way: str) -> float | None:
         """Megabytes; what a process had before and uses again counts as far as it is the result."""
-        found = self.cases.get(name, {}).get("ways", {}).get(way, {})
-        if "extra" not in found or "skipped" in found:
-            return None
-        least = 0 if way == SUM else self.cases[name]["bytes"][1]
-        return max(found["extra"], least) / 1e6
+        found = self.number(name, way, "extra")
+        least = 0 if way == SUM else self.cases[name].get("bytes", (0, 0))[1]
+        return None if found is None else max(found, least) / 1e6
 
     def faster(self, name: str, way: str) -> float | None:
         """How many times as long as ours it takes."""
-        ours, theirs = self.seconds(name, OURS), self.seconds(name, way)
-        return theirs / ours if ours and theirs else None
+        return self.ratio(name, way, OURS, self.kind)
 
     def floor(self, name: str) -> float | None:
         """Seconds that a copy would need for the same bytes."""
         found = self.cases[name].get("bytes")
         return sum(found) / self.copy if found and self.copy else None
 
-    def share(self, name: str, way: str = OURS) -> float | None:
-        floor, seconds = self.floor(name), self.seconds(name, way)
+    def share(self, name: str) -> float | None:
+        floor, seconds = self.floor(name), self.seconds(name, OURS)
         return floor / seconds if floor and seconds else None
 
-    def rate(self, name: str, way: str = OURS) -> float | None:
-        """Bytes of input per second."""
+    def rate(self, name: str, way: str = OURS) -> str:
+        """GB of input per second."""
         found, seconds = self.cases[name].get("bytes"), self.seconds(name, way)
-        return found[0] / seconds if found and seconds else None
-
-    def best(self, name: str, ways: Sequence[str]) -> float | None:
-        found = [f for way in ways if (f := self.faster(name, way)) is not None]
-        return min(found, default=None)
+        return digits(found[0] / seconds / 1e9) if found and seconds else ""
 
     # what is wanted: what it is, where, what was found, at least
 
@@ -115,11 +103,12 @@ class Report:
             yield "the rate of x.sum", name, self.faster(name, SUM), OF_SUM
             yield "times as fast as cupyx", name, self.faster(name, SCIPY), OF_LIBRARIES
             yield "times as fast as torch", name, self.faster(name, TORCH), OF_LIBRARIES
-        for name, case in self.of("maps").items():
-            held = case["axis"] is not None and case["shape"][case["axis"]] <= HELD
-            if held:
+        for name in self.of("maps"):
+            axis = self.cases[name]["axis"]
+            if axis is not None and self.cases[name]["shape"][axis] <= HELD:
                 yield "the rate of a copy", name, self.share(name), OF_COPY
-            best = self.best(name, (TORCH, LAYER))
+            found = (self.faster(name, way) for way in (TORCH, LAYER))
+            best = min((f for f in found if f is not None), default=None)
             yield "times as fast as torch", name, best, OF_TORCH
         for name in self.of("short"):
             yield "the rate of a copy", name, self.share(name), OF_COPY
@@ -128,27 +117,8 @@ class Report:
 # --- parts of the text ----------------------------------------------------------------
 
 
-def milli(x: float | None) -> str:
-    return "" if x is None else digits(1e3 * x)
-
-
-def times(x: float | None) -> str:
-    return "" if x is None else digits(x)
-
-
-def percent(x: float | None) -> str:
-    return "" if x is None else f"{100 * x:.0f} %"
-
-
 def megabytes(x: float | None) -> str:
     return "" if x is None else digits(x) if x >= 0.1 else "< 0.1"
-
-
-def tables(r: Report, names: Sequence[str], cell: Callable[[str, str], str], ways: Any) -> str:
-    """A row per case, a column per way that has a number in one of them."""
-    used = [way for way in ways if any(cell(name, way) for name in names)]
-    rows = [[name, *(cell(name, way) for way in used)] for name in names]
-    return timing.table(["", *map(r.label, used)], rows) if used else ""
 
 
 def figures(r: Report) -> str:
@@ -160,7 +130,7 @@ def figures(r: Report) -> str:
     for what, name, value, least in r.wanted():
         if value is not None:
             held.append(value >= least)
-            text = f"{times(value)} (at least {least:g})"
+            text = f"{digits(value)} (at least {least:g})"
             found.setdefault(name, {})[what] = text if held[-1] else f"**{text}**"
     for name, group in r.data.get("host", {}).items():
         value = group.get(OURS, {}).get("median")
@@ -174,12 +144,12 @@ def figures(r: Report) -> str:
     columns = list(dict.fromkeys(what for cells in found.values() for what in cells))
     rows = [[name, *(cells.get(what, "") for what in columns)] for name, cells in found.items()]
     text = f"{sum(held)} of {len(held)} figures hold; those in bold do not."
-    return f"## What was wanted\n\n{text}\n\n{timing.table(['', *columns], rows)}"
+    return f"## What was wanted\n\n{text}\n\n{pages.table(['', *columns], rows)}"
 
 
 def section(r: Report, title: str, names: Sequence[str], rate: str) -> str:
     """Times, what they are of a copy's or a sum's, how they compare, memory."""
-    if not any(r.cases[name]["ways"] for name in names):
+    if not any(r.entries[name] for name in names):
         return ""
     parts = [f"## {title}"]
     head = ["", "floor", *(way for way in WAYS if any(r.seconds(n, way) for n in names))]
@@ -188,43 +158,39 @@ def section(r: Report, title: str, names: Sequence[str], rate: str) -> str:
         for name in names
     ]
     labels = [*head[:2], *map(r.label, head[2:])]
-    parts += ["Milliseconds:", timing.table(labels, rows)]
-    rows = []
-    for name in names:
-        cells = [name, gigabytes(r.rate(name)), percent(r.share(name))]
-        if rate == SUM:
-            cells += [gigabytes(r.rate(name, SUM)), times(r.faster(name, SUM))]
-        rows.append([*cells, *(times(r.faster(name, way)) for way in PEERS)])
+    parts += ["Milliseconds:", pages.table(labels, rows)]
     columns = ["", "GB/s read", "of a copy"]
     if rate == SUM:
         columns += ["x.sum: GB/s", "of x.sum's rate"]
     columns += [f"{r.label(way)} / ours" for way in PEERS]
-    used = [k for k in range(len(columns)) if k == 0 or any(row[k] for row in rows)]
-    rows = [[row[k] for k in used] for row in rows]
+    rows = []
+    for name in names:
+        cells = [name, r.rate(name), percent(r.share(name))]
+        if rate == SUM:
+            cells += [r.rate(name, SUM), digits(r.faster(name, SUM))]
+        rows.append([*cells, *(digits(r.faster(name, way)) for way in PEERS)])
     text = "What xpapply reads per second, and how many times as long the others take:"
-    parts += [text, timing.table([columns[k] for k in used], rows)]
-    memory = tables(r, names, lambda name, way: megabytes(r.extra(name, way)), WAYS)
-    if memory:
-        parts += ["Memory at the peak of a call, its result included, MB:", memory]
+    parts += [text, pages.table(columns, rows, full=False)]
+    rows = [[name, *(megabytes(r.extra(name, way)) for way in WAYS)] for name in names]
+    if any(any(row[1:]) for row in rows):
+        head = ["", *map(r.label, WAYS)]
+        text = "Memory at the peak of a call, its result included, MB:"
+        parts += [text, pages.table(head, rows, full=False)]
     return "\n\n".join(parts)
-
-
-def gigabytes(x: float | None) -> str:
-    return "" if x is None else digits(x / 1e9)
 
 
 def accuracy(r: Report) -> str:
     """The largest error of each way."""
     found: dict[str, float] = {}
-    for case in r.cases.values():
-        for way, entry in case["ways"].items():
+    for ways in r.entries.values():
+        for way, entry in ways.items():
             if "error" in entry and math.isfinite(entry["error"]):
                 found[way] = max(found.get(way, 0.0), entry["error"])
     if not found:
         return ""
     rows = [[r.label(way), f"{found[way]:.1e}"] for way in WAYS if way in found]
     text = "The largest error against float64 in any case, in the Euclidean norm:"
-    return f"## Errors\n\n{text}\n\n{timing.table(['', 'relative error'], rows)}"
+    return f"## Errors\n\n{text}\n\n{pages.table(['', 'relative error'], rows)}"
 
 
 def host(r: Report) -> str:
@@ -232,26 +198,16 @@ def host(r: Report) -> str:
     ways = [w for w in WAYS if any("median" in g.get(w, {}) for g in groups.values())]
     if not ways:
         return ""
-    kind = "median" if r.on_gpu else "min"
-    rows = [
-        [name, *(digits(g[w][kind]) if kind in g.get(w, {}) else "" for w in ways)]
-        for name, g in groups.items()
-    ]
+    rows = [[name, *(digits(g.get(w, {}).get(r.kind)) for w in ways)] for name, g in groups.items()]
     text = "Microseconds of the host for a call on an array of shape (4, 8), made before:"
-    parts = ["## Small arrays", text, timing.table(["", *map(r.label, ways)], rows)]
+    parts = ["## Small arrays", text, pages.table(["", *map(r.label, ways)], rows)]
     first = r.data.get("first", {})
     if first:
         parts += [
             "First calls, with compilation, none of them in the cache, milliseconds:",
-            timing.table(["", "first call"], [[name, milli(s)] for name, s in first.items()]),
+            pages.table(["", "first call"], [[name, milli(s)] for name, s in first.items()]),
         ]
     return "\n\n".join(parts)
-
-
-def skipped(r: Report) -> str:
-    why = timing.skipped({name: case["ways"] for name, case in r.cases.items()})
-    why = why.replace("(all networks)", "(all)")
-    return f"## Not measured\n\n{why}" if why else ""
 
 
 def how(r: Report) -> str:
@@ -290,17 +246,17 @@ def render(data: Mapping[str, Any]) -> str:
     r = Report(data)
     parts = [
         f"# Functions of slices, {'GPU' if r.on_gpu else 'CPU'}",
-        timing.machine_table(data.get("machine", {})),
+        pages.machine_table(data),
         how(r),
         figures(r),
     ]
     for name, (title, rate) in TITLES.items():
-        if r.of(name):
-            parts.append(section(r, title, list(r.of(name)), rate))
-    for function in dict.fromkeys(case["function"] for case in r.of("cpu").values()):
-        parts.append(section(r, function, list(r.of("cpu", function)), SUM))
-    parts += [host(r), accuracy(r), skipped(r)]
-    return "\n\n".join(part for part in parts if part)
+        parts.append(section(r, title, r.of(name), rate))
+    for function in dict.fromkeys(r.cases[name]["function"] for name in r.of("cpu")):
+        parts.append(section(r, function, r.of("cpu", function), SUM))
+    remarks = r.skipped("all")
+    parts += [host(r), accuracy(r), f"## Not measured\n\n{remarks}" if remarks else ""]
+    return pages.page(parts)
 
 
 # --- for the documentation and the README ---------------------------------------------
@@ -330,24 +286,19 @@ def logsumexp(data: Mapping[str, Any]) -> str:
             return ""
         return f"{milli(seconds)} ms" + ("" if extra is None else f", {megabytes(extra)} MB")
 
-    ways = {way: text for way, text in ways.items() if any(cell(n, way) for n in names)}
-    rows = [
-        [place(r.cases[name]), *(cell(name, way) for way in ways), percent_of_sum(r, name)]
-        for name in names
-    ]
-    machine = data.get("machine", {})
-    where = machine.get("GPU") or machine.get("processor", "")
+    rows = []
+    for name in names:
+        place = key("", r.cases[name]["shape"], r.cases[name]["axis"]).strip()
+        rate = percent(r.faster(name, SUM))
+        rows.append([place, *(cell(name, way) for way in ways), rate])
     head = ["float32", *ways.values(), "rate of `x.sum`"]
-    return f"{where}, {machine.get('date', '')}:\n\n{timing.table(head, rows)}"
+    date = data.get("machine", {}).get("date", "")
+    return f"{where(r)}, {date}:\n\n{pages.table(head, rows, full=False)}"
 
 
-def percent_of_sum(r: Report, name: str) -> str:
-    """Our rate of reading, of that of a sum."""
-    return percent(r.faster(name, SUM))
-
-
-def place(case: Mapping[str, Any]) -> str:
-    return key("", case["shape"], case["axis"]).strip()
+def where(r: Report) -> str:
+    machine = r.data.get("machine", {})
+    return machine.get("GPU") or machine.get("processor", "")
 
 
 def readme(data: Mapping[str, Any]) -> str:
@@ -360,6 +311,4 @@ def readme(data: Mapping[str, Any]) -> str:
         for way in (NAIVE, SCIPY, TORCH)
         if r.seconds(name, way) is not None
     ]
-    machine = data.get("machine", {})
-    where = machine.get("GPU") or machine.get("processor", "")
-    return f"{name}, float32, {where}: {ours}; {'; '.join(others)}."
+    return f"{name}, float32, {where(r)}: {ours}; {'; '.join(others)}."

@@ -10,13 +10,13 @@ import importlib.util
 import inspect
 import json
 import re
-import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
 import xpapply
+from benchmarks import gpu_report, slices_report
 from xpapply import known
 from xpapply.ir.ops import OPS, Kind, Op
 
@@ -136,19 +136,11 @@ def speed() -> str:
     """The report of networks on a GPU, with plots."""
     if not GPU.exists():
         return "*No measurements have been recorded yet.*"
-    if str(BENCHMARKS) not in sys.path:
-        sys.path.append(str(BENCHMARKS))
-    import gpu_report
-
     return gpu_report.page(json.loads(GPU.read_text(encoding="utf-8")))
 
 
 def logsumexp() -> str:
     """logsumexp in several ways, on a GPU and on a CPU."""
-    if str(BENCHMARKS) not in sys.path:
-        sys.path.append(str(BENCHMARKS))
-    import slices_report
-
     parts = []
     for device, file in SLICES.items():
         if file.exists():
@@ -194,10 +186,10 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
         for path in RESULTS.glob("*.md"):
             app.env.note_dependency(str(path))
     if "speed" in found:
-        for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "timing.py"):
+        for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "pages.py"):
             app.env.note_dependency(str(path))
     if "logsumexp" in found:
-        for path in (*SLICES.values(), BENCHMARKS / "slices_report.py", BENCHMARKS / "timing.py"):
+        for path in (*SLICES.values(), BENCHMARKS / "slices_report.py", BENCHMARKS / "pages.py"):
             app.env.note_dependency(str(path))
     source[0] = MARKER.sub(lambda match: FILLS[match[1]](), source[0])
     if docname == "api":

@@ -1,18 +1,12 @@
 """What `explain` says before a call is what runs: every idiom, every size, every library."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import xpapply
+from benchmarks.idioms import IDIOMS
 from conftest import library
 from xpapply import loop, planner
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-
-from idioms import IDIOMS
 
 SIZES = (1, planner._FEW, planner._FEW + 1)
 FUNCTIONS = {

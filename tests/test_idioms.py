@@ -2,20 +2,15 @@
 
 import copy
 import random
-import sys
 import warnings
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xpapply
+from benchmarks.idioms import IDIOMS, SHARES
 from conftest import library
-
-sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
-
-from idioms import IDIOMS, SHARES
 
 SLICES = 300
 FEW = 40

@@ -1,0 +1,1 @@
+"""Measurements of xpapply beside other ways; see README.md."""
