@@ -1,5 +1,6 @@
 """Fixtures and profiles shared by tests and doctests."""
 
+import gc
 import os
 import sys
 import warnings
@@ -9,6 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+# threads of torch that wait let go of their core: there are as many processes as cores
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=40, **_common)
@@ -43,6 +47,13 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError("XPAPPLY_REQUIRE names cupy, but there is no CUDA device")
     for item in marked:
         item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _libraries_are_no_garbage():
+    """What is there before a file's tests stays: the collector need not look at it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def library(name):

@@ -304,10 +304,11 @@ class Guards:
         key = (0 if is_root else id(holder), kind)
         places = self._places.get(key)
         if places is None or not places.has(holder):
+            if places is not None:  # one that is gone had its address
+                self._seen = {seen for seen in self._seen if seen[:2] != key}
             ref = None if is_root else _reference(holder)
             places = self._places[key] = _Places(ref, kind)
             self._all.append(places)
-            self._seen = {seen for seen in self._seen if seen[:2] != key}
         if (*key, name) not in self._seen:
             self._seen.add((*key, name))
             places.add(name, value)

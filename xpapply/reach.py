@@ -223,6 +223,8 @@ def names(code: types.CodeType) -> _Names:
 
 _INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _STANDARD = os.path.dirname(os.__file__) + os.sep
+_OWN = os.path.dirname(str(sys.modules["xpapply"].__file__)) + os.sep
+"""A checkout of xpapply is followed as far as an installed one."""
 
 
 def is_installed(x: Any) -> bool:
@@ -232,4 +234,4 @@ def is_installed(x: Any) -> bool:
         file = code.co_filename
     else:
         file = getattr(sys.modules.get(x.__module__), "__file__", None) or ""
-    return file.startswith((_STANDARD, "<frozen")) or any(part in file for part in _INSTALLED)
+    return file.startswith((_STANDARD, _OWN, "<frozen")) or any(part in file for part in _INSTALLED)
