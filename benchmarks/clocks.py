@@ -36,11 +36,6 @@ def many(call: Call, count: int) -> Call:
     return calls
 
 
-def rest(duration: float) -> Call:
-    """Threads of the last call may still be spinning."""
-    return lambda: time.sleep(duration)
-
-
 def in_turns(
     calls: Mapping[str, Call],
     repeats: int,
@@ -66,30 +61,6 @@ def in_turns(
     return times
 
 
-def per_call(
-    calls: Mapping[str, Call],
-    count: int,
-    repeats: int,
-    pause: Call,
-    contexts: Contexts | None = None,
-) -> dict[str, dict[str, Any]]:
-    """Microseconds of the host per call, by batches of `count`; why not, for those that fail."""
-    found: dict[str, dict[str, Any]] = {}
-    batches = {}
-    for name, call in calls.items():
-        batch = many(call, count)
-        try:
-            with (contexts or {}).get(name, nullcontext)():
-                batch()
-                batch()
-            batches[name] = batch
-        except Exception as problem:
-            found[name] = {"skipped": reason(problem)}
-    for name, times in in_turns(batches, repeats, pause, contexts=contexts).items():
-        found[name] = summary([1e6 * t / count for t in times])
-    return found
-
-
 def reason(error: BaseException) -> str:
     """One line for a table, without paths."""
     text = (str(error).strip().splitlines() or [""])[0]
@@ -100,15 +71,12 @@ def reason(error: BaseException) -> str:
 # --- memory ---------------------------------------------------------------------------
 
 
-def traced_peak(call: Call) -> tuple[int, Any]:
-    """Bytes that NumPy and Python allocate at the peak of a call, its result included; the result.
-
-    NumPy reports to tracemalloc.
-    """
-    tracemalloc.start()
+def traced_peak(call: Call) -> int:
+    """Bytes that NumPy and Python allocate at the peak of a call, its result included."""
+    tracemalloc.start()  # NumPy reports to it
     try:
-        result = call()
-        return tracemalloc.get_traced_memory()[1], result
+        call()
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -122,5 +90,5 @@ def resident_peak(call: Call) -> int:
 
     before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak starts from here
-    result = call()
-    return status("VmHWM") - before + 0 * (result is None)
+    call()
+    return status("VmHWM") - before

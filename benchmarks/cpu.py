@@ -45,6 +45,13 @@ PEERS = (
     Peer(names.ONNX, networks.onnx, turn=1),
     Peer(names.LOOP, networks.numpy_loop, "sample"),
 )
+SMALL = (
+    PEERS[0],
+    PEERS[2],
+    Peer(names.TENSOR, networks.module),
+    Peer(names.ARRAY, networks.from_numpy_to_numpy),
+)
+"""Of which few slices are measured."""
 
 
 def start(run: runner.Run) -> dict[str, Any]:
@@ -66,37 +73,17 @@ def measure(run: runner.Run) -> None:
             x = case.on.array(case.x)
             done[names.OURS]["engine"] = xpapply.explain(net.module(), -1, x).engine
     for net in nets:
-        run.part(f"small/{net.name}", lambda net=net: small(net, run.on, repeats))
-    run.part("plain", lambda: plain_function(repeats))
+        few = partial(networks.few, run.on, net, names.FEW, SMALL, repeats)
+        run.part(f"small/{net.name}", few)
+    run.part("plain", lambda: plain_function(run.on, repeats))
     run.part("memory", lambda: memory(nets[:1] if run.quick else nets, rows))
     run.part("limits", lambda: limits(run))
 
 
-# --- small arrays, plain functions ----------------------------------------------------
+# --- plain functions ----------------------------------------------------
 
 
-def small(net: Net, on: Any, repeats: int) -> dict[str, dict[str, float]]:
-    """Microseconds per call, median."""
-    found: dict[str, dict[str, float]] = {}
-    for slices in names.FEW:
-        case = Case(net, slices, on)
-        module, x, tensor = case.module, on.array(case.x), case.x
-        ours = networks.ours(case)
-        calls: dict[str, Call] = {
-            names.OURS: ours,
-            names.TENSOR: lambda m=module, t=tensor: m(t),
-            names.ARRAY: lambda m=module, x=x: m(torch.from_numpy(x)).numpy(),
-            names.OURS_NUMPY: ours,
-        }
-        contexts = {names.OURS_NUMPY: with_numpy}
-        rest = clocks.rest(runner.REST / 3)
-        for name, entry in clocks.per_call(calls, 100, repeats, rest, contexts).items():
-            if "median" in entry:
-                found.setdefault(name, {})[str(slices)] = entry["median"]
-    return found
-
-
-def plain_function(repeats: int) -> dict[str, Any]:
+def plain_function(on: Any, repeats: int) -> dict[str, Any]:
     """`len` of every slice: nothing but the loop."""
     a = np.zeros((names.SLICES, 8), np.float32)
 
@@ -106,7 +93,7 @@ def plain_function(repeats: int) -> dict[str, Any]:
 
     calls: dict[str, Call] = {names.OURS: ours, names.LOOP: lambda: np.apply_along_axis(len, 1, a)}
     clocks.in_turns(calls, 2)
-    times = clocks.in_turns(calls, 2 * repeats + 1, clocks.rest(runner.REST))
+    times = clocks.in_turns(calls, 2 * repeats + 1, on.pause)
     return {name: clocks.summary(t) for name, t in times.items()}
 
 

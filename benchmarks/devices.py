@@ -22,6 +22,8 @@ BATCH = 1.5e-3
 """Seconds that one batch of calls takes at least."""
 SLOW = 0.05
 """A call that takes longer is measured twice only."""
+REST = 0.03
+"""Seconds before each call on a CPU."""
 KEPT = 1 << 23
 """Numbers of float32: what is larger, the system takes back."""
 
@@ -39,6 +41,10 @@ class Cpu:
 
     def synchronize(self) -> None:
         """Nothing runs after a call has returned, but JAX, which is waited for."""
+
+    def pause(self) -> None:
+        """Before a call: threads of the last one may still be spinning."""
+        time.sleep(REST)
 
     def works(self) -> bool:
         return True
@@ -73,7 +79,7 @@ class Cpu:
 
         torch's large arrays come from the system each time: the growth of the process.
         """
-        peak = clocks.resident_peak(call) if of_torch else clocks.traced_peak(call)[0]
+        peak = clocks.resident_peak(call) if of_torch else clocks.traced_peak(call)
         return {"extra": peak}
 
 
@@ -123,6 +129,8 @@ class Gpu:
 
     def synchronize(self) -> None:
         self.xp.cuda.runtime.deviceSynchronize()
+
+    pause = synchronize
 
     def seconds(self, call: Call, count: int) -> float:
         """Per call, by device events around `count` calls."""

@@ -177,7 +177,7 @@ def measure_idiom(idiom: Idiom, slices: int) -> dict[str, Any]:
     times = clocks.in_turns(
         calls,
         REPEATS,
-        clocks.rest(REST),
+        lambda: time.sleep(REST),
         clock=lambda call: timed(call, case.arr)[0],
         patience=PATIENCE * len(calls),
     )
@@ -266,5 +266,5 @@ def memory(idiom: Idiom, slices: int) -> dict[str, float]:
     for name, call in calls.items():
         entry["output"] = call(case.arr.copy()).nbytes  # plans and tables are there from now on
         arr = case.arr.copy()
-        entry[name], _ = clocks.traced_peak(lambda call=call, arr=arr: call(arr))
+        entry[name] = clocks.traced_peak(lambda call=call, arr=arr: call(arr))
     return entry

@@ -5,6 +5,7 @@ Needs CuPy and torch; JAX and onnxruntime are measured where they are installed.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import statistics
@@ -42,7 +43,6 @@ FEWER_ROWS = {NETS[-1]: ROWS // 4}
 WARM = (NETS[0], NETS[3], NETS[5], NETS[10])
 """Whose first call is also measured with a warm cache."""
 CHUNK = 262_144
-HOST_CALLS = 100
 DEVICE_CALLS = 20
 
 # in this order: what matters most is measured first
@@ -83,7 +83,7 @@ def start(run: runner.Run) -> dict[str, Any]:
         "settings": {"rows": rows, "repeats": REPEATS, "jobs": max(1, runner.cores() // 2)},
         "rows": {net.name: FEWER_ROWS.get(net, ROWS) * rows // ROWS for net in NETS},
         "limits": run.on.limits(),
-    } | {part: {} for part in ("networks", "device", "first")}
+    } | {part: {} for part in ("networks", "first")}
 
 
 def measure(run: runner.Run) -> None:
@@ -99,8 +99,10 @@ def measure(run: runner.Run) -> None:
             run.measure(case, peers, data["networks"].setdefault(net.name, {}))
             if number == 0:
                 del case  # its arrays end with it
-                run.part(f"host/{net.name}", lambda net=net: few(run, net))
-                run.part(f"kernels/{net.name}", lambda net=net: kernels(run, net))
+                few = partial(networks.few, run.on, net, names.FEW, FEW, REPEATS)
+                run.part(f"host/{net.name}", few)
+                run.part(f"device/{net.name}", partial(alone, run, net))
+                run.part(f"kernels/{net.name}", partial(kernels, run, net))
 
 
 def kernels(run: runner.Run, net: Net) -> str:
@@ -110,23 +112,16 @@ def kernels(run: runner.Run, net: Net) -> str:
     )
 
 
-def few(run: runner.Run, net: Net) -> dict[str, dict[str, float]]:
-    """Microseconds per call, median: of the host, the device's work behind; of the device."""
-    on, host = run.on, {}
-    device = run.data["device"].setdefault(net.name, {})
-    for rows in names.FEW:
-        with runner.exact():
-            calls = {peer.name: peer.build(Case(net, rows, on)) for peer in FEW}
-            found = clocks.per_call(calls, HOST_CALLS, REPEATS, on.synchronize)
-            on.synchronize()
-            for name, entry in found.items():
-                if "skipped" in entry:
-                    run.say(f"{net.name}, {name}, {rows} slices: {entry['skipped']}")
-                    continue
-                host.setdefault(name, {})[str(rows)] = entry["median"]
-                times = [on.alone(calls[name], DEVICE_CALLS) for _ in range(5)]
-                device.setdefault(name, {})[str(rows)] = 1e6 * statistics.median(times)
-    return host
+def alone(run: runner.Run, net: Net) -> dict[str, dict[str, float]]:
+    """Microseconds of the device per call, median."""
+    found: dict[str, dict[str, float]] = {}
+    with runner.exact():
+        for peer, slices in itertools.product(FEW, names.FEW):
+            call = peer.build(Case(net, slices, run.on))
+            call()
+            times = [run.on.alone(call, DEVICE_CALLS) for _ in range(5)]
+            found.setdefault(peer.name, {})[str(slices)] = 1e6 * statistics.median(times)
+    return found
 
 
 def first_calls(run: runner.Run, nets: list[Net]) -> Iterator[tuple[str, str, dict[str, Any]]]:

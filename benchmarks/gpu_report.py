@@ -157,18 +157,19 @@ def how(r: Report) -> str:
             f"has {limits['peak'] / 1e12:.3g} TFLOP/s of float32 by cores and clock, outside of "
             "its tensor cores"
         )
+    floor = (
+        "The **floor** of a time is the larger of two: the bytes (each slice read once, each "
+        "result written once) at the rate of a copy, and the multiply-adds "
+    )
     if "half" in limits:
-        floor = (
-            "The **floor** of a time is the larger of two: the bytes (each slice read once, each "
-            "result written once) at the rate of a copy, and the multiply-adds at the float16 rate "
-            'of a large product. As accurate as float32 ("highest") takes three float16 products '
-            'for each one; "high", "medium" and float16 parameters take one.'
+        floor += (
+            'at the float16 rate of a large product. As accurate as float32 ("highest") takes '
+            'three float16 products for each one; "high", "medium" and float16 parameters take one.'
         )
     else:
-        floor = (
-            "The **floor** of a time is the larger of two: the bytes (each slice read once, each "
-            "result written once) at the rate of a copy, and the multiply-adds in float32 without "
-            "tensor cores. That run did not measure the rate of float16 products."
+        floor += (
+            "in float32 without tensor cores. That run did not measure the rate of float16 "
+            "products."
         )
     return "\n\n".join(
         [

@@ -6,8 +6,7 @@ import functools
 import io
 import logging
 import math
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
@@ -154,6 +153,17 @@ def eager(case: Case, half: bool = False) -> Call:
     return torch.inference_mode()(lambda: module(x))
 
 
+def module(case: Case) -> Call:
+    """As it is called without further thought."""
+    f, x = case.module, case.x
+    return lambda: f(x)
+
+
+def from_numpy_to_numpy(case: Case) -> Call:
+    f, x = case.module, case.on.array(case.x)
+    return lambda: f(torch.from_numpy(x)).numpy()
+
+
 def chunks(case: Case, size: int) -> Call:
     """By hand: chunks that fit a cache, into memory that is there already."""
     module, x = case.module, case.x
@@ -254,73 +264,37 @@ def jax(case: Case, precision: str | None = None) -> Call:
 # --- onnxruntime ----------------------------------------------------------------------
 
 
-def onnx_model(net: Net) -> tuple[bytes, str]:
-    """The network as ONNX with any number of rows; and who wrote it."""
-    try:
-        import onnxscript  # noqa: F401
-
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            rows = torch.export.Dim("rows", min=1)
-            program = torch.onnx.export(
-                net.module(),
-                (torch.zeros(8, net.widths[0]),),
-                input_names=["x"],
-                output_names=["y"],
-                dynamic_shapes=({0: rows},),
-                dynamo=True,
-                verbose=False,
-            )
-        return program.model_proto.SerializeToString(), "model by torch.onnx.export"
-    except Exception:
-        return _onnx_by_hand(net), "model by onnx.helper"
-
-
-def _onnx_by_hand(net: Net) -> bytes:
-    from onnx import TensorProto, helper, numpy_helper
-
-    nodes, weights, x = [], [], "x"
-    layers = net.weights()
-    for k, (w, b) in enumerate(layers):
-        weights += [numpy_helper.from_array(w, f"w{k}"), numpy_helper.from_array(b, f"b{k}")]
-        last = k + 1 == len(layers)
-        h = "y" if last else f"h{k}"
-        nodes.append(helper.make_node("Gemm", [x, f"w{k}", f"b{k}"], [h], transB=1))
-        if last:
-            break
-        x = f"a{k}"
-        if net.activation == "SiLU":
-            nodes.append(helper.make_node("Sigmoid", [h], [f"s{k}"]))
-            nodes.append(helper.make_node("Mul", [h, f"s{k}"], [x]))
-        else:
-            op = {"ReLU": "Relu", "tanh": "Tanh", "GELU": "Gelu"}[net.activation]
-            nodes.append(helper.make_node(op, [h], [x]))
-
-    def value(name: str, width: int) -> Any:
-        return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", width])
-
-    first, *_, final = net.widths
-    graph = helper.make_graph(nodes, "net", [value("x", first)], [value("y", final)], weights)
-    opset = [helper.make_opsetid("", 20)]
-    return helper.make_model(graph, opset_imports=opset, ir_version=10).SerializeToString()
+def onnx_model(net: Net) -> bytes:
+    """The network as ONNX, with any number of slices."""
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with redirect_stdout(io.StringIO()):
+        program = torch.onnx.export(
+            net.module(),
+            (torch.zeros(8, net.widths[0]),),
+            input_names=["x"],
+            output_names=["y"],
+            dynamic_shapes=({0: torch.export.Dim("slices", min=1)},),
+            dynamo=True,
+            verbose=False,
+        )
+    return program.model_proto.SerializeToString()
 
 
 def onnx(case: Case) -> tuple[Call, str]:
-    """A session of onnxruntime; and who wrote the model."""
+    """A session of onnxruntime."""
     import onnxruntime
 
     gpu = case.on.name == "cuda"
     provider = f"{'CUDA' if gpu else 'CPU'}ExecutionProvider"
     if provider not in onnxruntime.get_available_providers():
         raise RuntimeError(f"this onnxruntime has no {provider}")
-    model, note = onnx_model(case.net)
+    note = "model by torch.onnx.export"
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = 0 if gpu else runner.cores()
     # threads that go on spinning would take the cores from the others' calls
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = onnxruntime.InferenceSession(model, options, providers=[provider])
+    session = onnxruntime.InferenceSession(onnx_model(case.net), options, providers=[provider])
     if session.get_providers()[0] != provider:
         raise RuntimeError(f"{provider} is there, but could not be started")
     if not gpu:
@@ -446,3 +420,20 @@ def cupy_loop(case: Case) -> tuple[Call, str]:
 
     call = torch.inference_mode()(lambda: xp.apply_along_axis(one_slice, -1, x))
     return call, f"extrapolated from {len(x):,} slices"
+
+
+# --- few slices -----------------------------------------------------------------------
+
+
+def few(
+    on: Any, net: Net, counts: Sequence[int], peers: Sequence[runner.Peer], repeats: int
+) -> dict[str, dict[str, float]]:
+    """Microseconds of the host per call, by peers and numbers of slices."""
+    found: dict[str, dict[str, float]] = {}
+    for slices in counts:
+        for name, entry in runner.small(Case(net, slices, on), peers, repeats, 100).items():
+            if "skipped" in entry:
+                print(f"  {net.name}, {name}, {slices} slices: {entry['skipped']}", flush=True)
+            else:
+                found.setdefault(name, {})[str(slices)] = entry["median"]
+    return found

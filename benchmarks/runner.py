@@ -24,8 +24,6 @@ from .pages import milli
 
 ROOT = Path(__file__).parents[1]
 NO_TIME = "no time was left"
-REST = 0.03
-"""Seconds before each call on a CPU."""
 
 
 # --- cases and peers ------------------------------------------------------------------
@@ -90,8 +88,14 @@ def exact() -> Iterator[None]:
         yield
 
 
-def compare(case: Case, peers: Sequence[Peer], repeats: int) -> dict[str, dict[str, Any]]:
-    """Check the result of each, then time it: on a CPU in turns. Why not, if it fails."""
+def compare(
+    case: Case, peers: Sequence[Peer], repeats: int, batch: int = 0
+) -> dict[str, dict[str, Any]]:
+    """Check the result of each, then time it: on a CPU in turns. Why not, if it fails.
+
+    With a `batch`, in turns on any device: so many calls by the clock of the host.
+    """
+    together = batch or case.on.in_turns
     found: dict[str, dict[str, Any]] = {peer.name: {} for peer in peers}
     calls: dict[Peer, clocks.Call] = {}
     with exact():
@@ -104,21 +108,31 @@ def compare(case: Case, peers: Sequence[Peer], repeats: int) -> dict[str, dict[s
                     call, note = built if isinstance(built, tuple) else (built, "")
                     entry |= {"note": note} if note else {}
                     checked(call, case, peer, entry)
-                    if peer.clock == "sample" or not case.on.in_turns:
-                        entry |= devices.CLOCKS[peer.clock](call, case.on, case.scale)
-                    else:
+                    if together and peer.clock != "sample":
                         calls[peer] = call
-                    entry |= case.extra(call, peer)
+                    else:
+                        entry |= devices.CLOCKS[peer.clock](call, case.on, case.scale)
+                    entry |= {} if batch else case.extra(call, peer)
             except Exception as problem:
                 calls.pop(peer, None)
                 entry["skipped"] = clocks.reason(problem)
         contexts = {peer.name: peer.context for peer in calls}
+        n = batch or 1
         for turn in sorted({peer.turn for peer in calls}):
-            group = {peer.name: call for peer, call in calls.items() if peer.turn == turn}
-            pause = clocks.rest(REST)
-            for name, times in clocks.in_turns(group, repeats, pause, contexts=contexts).items():
-                found[name] |= clocks.summary(times)
+            group = {p.name: clocks.many(c, n) for p, c in calls.items() if p.turn == turn}
+            times = clocks.in_turns(group, repeats, case.on.pause, contexts=contexts)
+            for name, seconds in times.items():
+                found[name] |= clocks.summary([t / n for t in seconds])
     return found
+
+
+def small(case: Case, peers: Sequence[Peer], repeats: int, batch: int) -> dict[str, dict[str, Any]]:
+    """Microseconds of the host per call on a small case, the work of a GPU behind."""
+    kinds = ("median", "min")
+    return {
+        name: entry if "skipped" in entry else {kind: 1e6 * entry[kind] for kind in kinds}
+        for name, entry in compare(case, peers, repeats, batch).items()
+    }
 
 
 def checked(call: clocks.Call, case: Case, peer: Peer, entry: dict[str, Any]) -> None:

@@ -485,17 +485,7 @@ def by_peers(run: runner.Run, peers: Sequence[Peer]) -> None:
 
 
 def host(run: runner.Run) -> None:
-    """Microseconds of the host per call on a small array, the device's work behind."""
     for function, peers in SMALL.items():
         case = Case(run.on, "host", function, (4, 8), None if function == "squared_diff" else 1)
-
-        def calls(case: Case = case, peers: Sequence[str] = peers) -> dict[str, Any]:
-            built, found = {}, {}
-            for name in peers:
-                try:
-                    built[name] = PEERS[name].build(case)
-                except Exception as problem:
-                    found[name] = {"skipped": clocks.reason(problem)}
-            return found | clocks.per_call(built, HOST_CALLS, 15, run.on.synchronize)
-
-        run.part(f"host/{function}", calls)
+        todo = [PEERS[name] for name in peers]
+        run.part(f"host/{function}", partial(runner.small, case, todo, 15, HOST_CALLS))

@@ -1,0 +1,96 @@
+"""The benchmarks: pages are those of their results, and one runner measures what is missing."""
+
+import argparse
+import importlib
+import math
+import time
+
+import numpy as np
+import pytest
+
+from benchmarks import devices, runner
+from conftest import library
+
+PAGES = {
+    "cpu": "cpu",
+    "functions": "functions",
+    "gpu": "gpu",
+    "slices_cpu": "slices",
+    "slices_gpu": "slices",
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_of_their_results(name):
+    report = importlib.import_module(f"benchmarks.{PAGES[name]}_report")
+    data = runner.load(name, runner.RESULTS)
+    page = (runner.RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    assert report.render(data) + "\n" == page
+
+
+@pytest.mark.parametrize("suite", ["cpu", "gpu", "slices"])
+def test_every_peer_has_its_place_in_the_page(suite):
+    library("torch")
+    rows = importlib.import_module(f"benchmarks.{suite}")
+    report = importlib.import_module(f"benchmarks.{suite}_report")
+    rounds = rows.ROUNDS if hasattr(rows, "ROUNDS") else [rows.PEERS]
+    names = [peer.name for peers in rounds for peer in peers]
+    assert len(names) == len(set(names))
+    assert set(names) == set(report.PEERS if suite == "cpu" else report.WAYS)
+
+
+class Sum(runner.Case):
+    name = "sum"
+    on = devices.Cpu()
+    wrong = 1e-3
+    x = np.arange(5.0)
+
+    def sizes(self):
+        return {1}
+
+    def error(self, y, peer):
+        return abs(y - 10.0)
+
+
+def missing(case):
+    raise ImportError("no such library")
+
+
+PEERS = (
+    runner.Peer("right", lambda case: case.x.sum),
+    runner.Peer("wrong", lambda case: case.x.max),
+    runner.Peer("remark", lambda case: (lambda: sum(case.x), "a loop"), "sample"),
+    runner.Peer("missing", missing),
+    runner.Peer("elsewhere", missing, fits=lambda case: False),
+)
+
+
+def measured(done, seconds=math.inf):
+    library("torch")
+    args = argparse.Namespace(seconds=seconds, out=None, quick=True, only="", suite="sum")
+    run = runner.Run("sum", Sum.on, args, str, time.perf_counter())
+    run.measure(Sum(), PEERS, done, repeats=2)
+    run.part("part/one", lambda: done["right"])
+    return run
+
+
+def test_what_cannot_be_measured_says_why():
+    done = {}
+    run = measured(done)
+    assert list(done) == ["right", "wrong", "remark", "missing"]
+    assert done["right"]["repeats"] == 2
+    assert done["right"]["error"] == 0
+    assert "a wrong result" in done["wrong"]["skipped"]
+    assert done["remark"]["note"] == "a loop"
+    assert done["missing"]["skipped"] == "ImportError: no such library"
+    assert run.data == {"part": {"one": done["right"]}}
+
+
+def test_a_run_goes_on_where_another_ended():
+    done = {}
+    assert measured(done, seconds=-1.0).data == {"part": {}}
+    assert {entry["skipped"] for entry in done.values()} == {runner.NO_TIME}
+    done["wrong"] = {"median": 1.0}
+    measured(done)
+    assert done["wrong"] == {"median": 1.0}
+    assert done["right"]["repeats"] == 2
