@@ -68,14 +68,14 @@ def library(name):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
-    from xpapply import planner, traced
     from xpapply.frontends.python import recorder
+    from xpapply.planning import planner, runner
 
     monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
-    monkeypatch.setattr(traced, "_AT_LEAST", 60.0)
+    monkeypatch.setattr(runner, "_AT_LEAST", 60.0)
     monkeypatch.setattr(planner, "_SLOWER", 1e9)
-    monkeypatch.setattr(traced, "_PER_RUN", 0.0)
-    monkeypatch.setattr(traced, "SECONDS_PER_CALL", 0.0)
+    monkeypatch.setattr(runner, "_PER_RUN", 0.0)
+    monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
 
 
 @pytest.fixture(scope="session")

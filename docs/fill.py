@@ -17,7 +17,7 @@ from sphinx.util import logging
 
 import xpapply
 from benchmarks import gpu_report, slices_report
-from xpapply import known
+from xpapply import batching
 from xpapply.ir.ops import OPS, Kind, Op
 
 ROOT = Path(__file__).parents[1]
@@ -101,13 +101,13 @@ HOW = {
     "own": "a rule of its own for all slices",
     "rows": "called slice by slice, the rest of `f` is not",
 }
-"""What the words in `Known.how` say, in the order of the table."""
+"""What the words in `BatchingRule.how` say, in the order of the table."""
 
 
 def functions() -> str:
-    """The rows of `xpapply.known`: a line per module and kind."""
+    """The rows of `xpapply.batching`: a line per module and kind."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for row in known.rows():
+    for row in batching.rows():
         module, _, name = row.name.rpartition(".")
         groups.setdefault((module, row.how), []).append(name)
     modules = dict.fromkeys(module for module, _ in groups)

@@ -2,7 +2,7 @@
 
     pip install pytest-cov
     pytest -n auto --cov=xpapply --cov-context=test --cov-report= --junitxml=durations.xml tests
-    python tests/mutate.py planner walk --number 20 --jobs 2
+    python tests/mutate.py planning/planner batching/ragged --number 20 --jobs 2
 
 prints the faults that no test has noticed, and the share of those that were, of the modules
 named or, without a name, of the whole package. The faults are a seeded choice among all
@@ -244,7 +244,7 @@ def _tried(faults, given):
 def main():
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("modules", nargs="*", help="such as planner or known/ragged")
+    parser.add_argument("modules", nargs="*", help="such as planning/planner or batching/ragged")
     parser.add_argument("--number", type=int, default=20, help="faults per module, or in all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)

@@ -12,11 +12,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import namespace, special
+from xpapply import arrays, special
 from xpapply.backends import array_api
-from xpapply.blocks import Layout, Operand
 from xpapply.codegen.cost import Device
-from xpapply.ir.slicewise import written
+from xpapply.ir.slice_graph import written
+from xpapply.layout import Layout, Operand
 
 # --- functions --------------------------------------------------------------------------------
 
@@ -380,7 +380,7 @@ def defined(graph, shape, axes, inputs):
 
     given = [wide(x) for x in inputs]
     with np.errstate(all="ignore"):
-        found = array_api.evaluate_slices(namespace.compat(given[0]), graph, given, axes)
+        found = array_api.evaluate_slices(arrays.compat(given[0]), graph, given, axes)
     kept = tuple(1 if a in axes else n for a, n in enumerate(shape))
     wanted = [shape if graph.is_vector(o) else kept for o in graph.outs]
     return [np.broadcast_to(y, s) for y, s in zip(found, wanted, strict=True)]

@@ -172,7 +172,7 @@ def filled(name, source):
 @contextlib.contextmanager
 def installed():
     """The stand-in as `cupy`, with what is known of functions by their modules put back later."""
-    from xpapply.known import names
+    from xpapply.batching import names
 
     made = {"cupy": filled("cupy", np)}
     cupy = made["cupy"]

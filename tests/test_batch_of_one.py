@@ -290,7 +290,7 @@ def test_methods_and_objects():
         assert xpapply.explain(f, 1, ARR).kernels[-1] == SAYS
         check(f, ARR[:2, :, :3])
     check(functools.partial(model.predict, verbose=0))
-    several = Rows(lambda x: (x.sum(1), x.max(1)))
+    several = Batched(lambda x: (x.sum(1), x.max(1)))
     got = xpapply.apply_along_axis(several.predict, 1, ARR)
     np.testing.assert_allclose(got, np.stack([ARR.sum(1), ARR.max(1)], 1))
     assert xpapply.explain(several.predict, 1, ARR).engine == "numpy"
@@ -383,7 +383,7 @@ def test_methods_that_may_change_the_model_are_not_tried(sklearn):
     assert not hasattr(model, "mean_")  # fit forgets first, and learned nothing from a batch
 
 
-class Rows:
+class Batched:
     """Functions of a whole batch, which have no result for a sample."""
 
     def __init__(self, result):
@@ -410,14 +410,14 @@ class Rows:
     ],
 )
 def test_results_that_are_no_rows(result):
-    raises_as_now(Rows(result).predict)
+    raises_as_now(Batched(result).predict)
 
 
 def test_a_batch_that_raises_is_told_of():
     def wrong(x):
         raise TypeError("3 features are expected\nnot 4")
 
-    error = raises_as_now(Rows(wrong).predict)
+    error = raises_as_now(Batched(wrong).predict)
     assert "a batch of one slice raises TypeError: 3 features are expected" in error.__notes__
 
 

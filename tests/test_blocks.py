@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
-from xpapply.blocks import MemoryOrder, boxes
+from xpapply.layout import MemoryOrder, boxes
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
-from xpapply.blocks import MemoryOrder
 from xpapply.codegen import chain, kernels
 from xpapply.codegen.cxx import literal
 from xpapply.codegen.rows import prepare
@@ -22,6 +21,7 @@ from xpapply.frontends import find
 from xpapply.ir.batch import batch
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, expand, fold, regions
+from xpapply.layout import MemoryOrder
 
 ON_HOST = ("float32", "float64", "float16", "uint8", "int32", "bool")
 

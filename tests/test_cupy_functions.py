@@ -15,7 +15,7 @@ import pytest
 from calls_of import outcome
 
 import xpapply
-from xpapply.known import function_rules, scipy_axis, scipy_filters
+from xpapply.batching import function_rules, scipy_axis, scipy_filters
 
 pytestmark = pytest.mark.gpu
 
@@ -134,7 +134,7 @@ def same(got, want, tolerance):
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch, _patience):
     """Functions whose slices go many ways are given up after a second."""
-    monkeypatch.setattr("xpapply.traced._AT_LEAST", 1.0)
+    monkeypatch.setattr("xpapply.planning.runner._AT_LEAST", 1.0)
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ import pytest
 import standin_cupy
 
 import xpapply
+from xpapply.batching import find, names, resolve
 from xpapply.errors import UnsupportedError
-from xpapply.known import find, names, resolve
 
 ARR = np.random.default_rng(0).gamma(2.0, size=(9, 24, 7))
 
@@ -27,7 +27,7 @@ def cp():
 
     with (
         standin_cupy.installed() as module,
-        mock.patch("xpapply.traced.to_graph", no_graph),
+        mock.patch("xpapply.planning.runner.to_graph", no_graph),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -45,7 +45,7 @@ def left_in_cycles(call):
     try:
         call()
         gc.collect()
-        found = [x for x in gc.garbage if type(x).__name__ in ("Rows", "ndarray", "Tensor")]
+        found = [x for x in gc.garbage if type(x).__name__ in ("Batched", "ndarray", "Tensor")]
         held = [y for x in gc.garbage for y in gc.get_referents(x)]
         found += [x for x in held if type(x).__name__ in ("ndarray", "Tensor")]
         return len(found)

@@ -23,7 +23,10 @@ def cp():
     def no_graph(*args):
         raise UnsupportedError("its engine needs a device")
 
-    with standin_cupy.installed() as module, mock.patch("xpapply.traced.to_graph", no_graph):
+    with (
+        standin_cupy.installed() as module,
+        mock.patch("xpapply.planning.runner.to_graph", no_graph),
+    ):
         yield module
 
 
@@ -84,7 +87,7 @@ def test_one_question_for_each_decision(cp, reads, name):
 
 def test_many_answers_stay_on_the_device(cp, reads, monkeypatch):
     """Where copying them takes longer than asking whether they are all the same."""
-    monkeypatch.setattr("xpapply.walk._FEW_ANSWERS", 100)
+    monkeypatch.setattr("xpapply.frontends.python.executor._FEW_ANSWERS", 100)
     f = lambda v: cp.bincount(v)  # noqa: E731
     for x in (ALIKE, WHOLE):
         there = cp.asarray(x)

@@ -6,7 +6,8 @@ import pytest
 import xpapply
 from benchmarks.idioms import IDIOMS
 from conftest import library
-from xpapply import loop, planner
+from xpapply import loop
+from xpapply.planning import planner
 
 SIZES = (1, planner._FEW, planner._FEW + 1)
 FUNCTIONS = {

@@ -15,7 +15,8 @@ from calls_of import assert_at_once, calls_of
 
 import xpapply
 from conftest import Library, library
-from xpapply import paths, planner, traced
+from xpapply.frontends.python import tree
+from xpapply.planning import planner, runner
 
 RNG = np.random.default_rng(5)
 ARR = RNG.standard_normal((40, 7, 3))
@@ -291,8 +292,8 @@ def test_too_many_paths_end_in_the_loop():
         return total
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(paths, "MOST_PATHS", 20)
-        patch.setattr(traced, "MOST_PATHS", 20)
+        patch.setattr(tree, "MOST_PATHS", 20)
+        patch.setattr(runner, "MOST_PATHS", 20)
         with pytest.warns(xpapply.FallbackWarning, match="too many ways"):
             got = xpapply.apply_along_axis(f, 1, arr)
     np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))
@@ -333,7 +334,7 @@ def test_a_lambda_that_is_made_again_is_planned_once():
     def run():
         f = lambda v: v * table  # noqa: E731
         xpapply.apply_along_axis(f, 1, ARR)
-        seen.append(next(iter(planner.memory(f)[0].traced.values())))
+        seen.append(next(iter(planner.cache_of(f)[0].traced.values())))
 
     run()
     run()

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import config, planner, traced
+from xpapply import config
+from xpapply.planning import planner, runner
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -84,13 +85,13 @@ def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
 def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    monkeypatch.setattr(traced, "_PER_RUN", 1e9)
+    monkeypatch.setattr(runner, "_PER_RUN", 1e9)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == "loop"
     assert "200 slices take less time in the loop" in plan.reasons[0]
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
-    monkeypatch.setattr(traced, "_PER_RUN", 0.0)
+    monkeypatch.setattr(runner, "_PER_RUN", 0.0)
     assert xpapply.explain(f, -1, ARR).engine == "numpy"
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
@@ -104,11 +105,11 @@ def test_a_plan_is_made_from_2_ms_in_the_loop_on(monkeypatch, counted, seconds, 
 
 
 def test_overhead_grows_with_the_calls(monkeypatch):
-    monkeypatch.setattr(traced, "SECONDS_PER_CALL", 1.0)
-    monkeypatch.setattr(traced, "_PER_RUN", 0.5)
+    monkeypatch.setattr(runner, "SECONDS_PER_CALL", 1.0)
+    monkeypatch.setattr(runner, "_PER_RUN", 0.5)
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    (found,) = planner.memory(f)[0].traced.values()
+    (found,) = planner.cache_of(f)[0].traced.values()
     assert found.overhead == 0.5 + 3
 
 
@@ -116,9 +117,9 @@ def test_overhead_grows_with_the_calls(monkeypatch):
 def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine):
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    (found,) = planner.memory(f)[0].traced.values()
+    (found,) = planner.cache_of(f)[0].traced.values()
     found.seconds = 0.002
-    monkeypatch.setattr(traced, "_PER_RUN", overhead)
+    monkeypatch.setattr(runner, "_PER_RUN", overhead)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == engine
     assert ("200 slices take less time in the loop, about 4e+02 ms" in str(plan)) == (
@@ -196,7 +197,7 @@ def test_runs_that_find_paths_are_not_called_slow(monkeypatch):
     arr = ARR.copy()
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
-    (found,) = planner.memory(f)[0].traced.values()
+    (found,) = planner.cache_of(f)[0].traced.values()
     assert found.slow == 1
     xpapply.apply_along_axis(f, -1, ARR)
     assert found.slow == 1
@@ -213,11 +214,11 @@ def many_ways(v, _=None):
 
 @pytest.fixture
 def few_paths(monkeypatch):
-    from xpapply import paths
+    from xpapply.frontends.python import tree
 
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    monkeypatch.setattr(traced, "MOST_PATHS", 5)
-    monkeypatch.setattr(paths, "MOST_PATHS", 5)
+    monkeypatch.setattr(runner, "MOST_PATHS", 5)
+    monkeypatch.setattr(tree, "MOST_PATHS", 5)
 
 
 def test_too_many_paths_are_tried_three_times(few_paths, counted):
@@ -237,13 +238,13 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    monkeypatch.setattr(traced, "_AT_LEAST", -1.0)
-    monkeypatch.setattr(traced, "_PATIENCE", 0.0)
+    monkeypatch.setattr(runner, "_AT_LEAST", -1.0)
+    monkeypatch.setattr(runner, "_PATIENCE", 0.0)
     f = fresh(many_ways)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, ARR)
         assert counted.calls == 200
-        monkeypatch.setattr(traced, "_PATIENCE", 1e9)  # times what the loop takes
+        monkeypatch.setattr(runner, "_PATIENCE", 1e9)  # times what the loop takes
         xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
 
@@ -255,7 +256,7 @@ def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, coun
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
     f = fresh()
     plan = xpapply.explain(f, -1, ARR)
-    monkeypatch.setattr(traced.Traced, "__call__", broken)
+    monkeypatch.setattr(runner.Traced, "__call__", broken)
     with xpapply.options(fallback="silent"):
         got = xpapply.apply_along_axis(f, -1, ARR)
     np.testing.assert_array_equal(got, [f(v) for v in ARR])
@@ -345,8 +346,8 @@ def test_raise_keeps_what_f_raises(few_paths):
 def in_threads(monkeypatch):
     """Every block in a worker thread, but the first."""
     monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    monkeypatch.setattr(traced, "_WORTH_THREADS", 0)
-    monkeypatch.setattr(traced, "_LONG_CALL", 0)
+    monkeypatch.setattr(runner, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(runner, "_LONG_CALL", 0)
     with xpapply.options(threads=2, block_bytes=1000):
         yield
 
@@ -355,14 +356,14 @@ def test_worker_threads_have_the_context_of_the_caller(monkeypatch, in_threads):
     import threading
 
     seen = []
-    call = traced.Walk.__call__
+    call = runner.Executor.__call__
 
     def noted(self, rows, out, start):
         here = threading.current_thread() is threading.main_thread()
         seen.append((here, np.geterr()["under"], config.current().precision))
         return call(self, rows, out, start)
 
-    monkeypatch.setattr(traced.Walk, "__call__", noted)
+    monkeypatch.setattr(runner.Executor, "__call__", noted)
     with np.errstate(under="raise"), xpapply.options(precision="medium"):
         xpapply.apply_along_axis(fresh(), -1, ARR)
     assert {here for here, *_ in seen} == {True, False}
@@ -383,7 +384,7 @@ def test_errors_in_worker_threads_are_those_of_the_caller(in_threads):
 
 def test_other_blocks_end_when_one_raises(monkeypatch, in_threads):
     ran = []
-    call = traced.Walk.__call__
+    call = runner.Executor.__call__
 
     def fails(self, rows, out, start):
         ran.append(start)
@@ -391,7 +392,7 @@ def test_other_blocks_end_when_one_raises(monkeypatch, in_threads):
             raise RuntimeError("of one block")
         return call(self, rows, out, start)
 
-    monkeypatch.setattr(traced.Walk, "__call__", fails)
+    monkeypatch.setattr(runner.Executor, "__call__", fails)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(fresh(), -1, RNG.random((3000, 6)))
     assert len(ran) < 30

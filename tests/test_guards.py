@@ -15,7 +15,7 @@ from calls_of import calls_of
 
 import xpapply
 from conftest import Library, library
-from xpapply import guards, memory
+from xpapply import cache, guards
 
 ARRAY = np.random.default_rng(0).uniform(0.5, 2.0, (1200, 4))
 
@@ -501,8 +501,8 @@ def test_names_of_keywords():
 def test_a_closure_made_anew_is_traced_once(monkeypatch):
     """A lambda in a loop, also over a list, a default, or with an array as an argument."""
     made = []
-    trace = xpapply.planner._traced
-    monkeypatch.setattr(xpapply.planner, "_traced", lambda *a: made.append(a) or trace(*a))
+    trace = xpapply.planning.planner._traced
+    monkeypatch.setattr(xpapply.planning.planner, "_traced", lambda *a: made.append(a) or trace(*a))
     w = np.arange(4.0)
     for make in (
         lambda: (lambda v: (v * w).sum(),),
@@ -624,9 +624,9 @@ def test_contents_of_closures_are_freed(name):
 @pytest.mark.parametrize("copied", [1 << 26, 16])
 def test_arrays_of_closures_are_freed(copied, monkeypatch):
     """Those that are compared by a copy, and those that are too large for that."""
-    from xpapply.frontends.python import stage
+    from xpapply.frontends.python import sandbox
 
-    monkeypatch.setattr(stage, "COPIED", copied)
+    monkeypatch.setattr(sandbox, "COPIED", copied)
     monkeypatch.setattr(guards, "COPIED", copied)
 
     def make(w):
@@ -636,16 +636,16 @@ def test_arrays_of_closures_are_freed(copied, monkeypatch):
     gone = weakref.ref(w)
     f = make(w)
     follows(f, functools.partial(w.fill, 3.0))
-    assert memory.memory(f)[0].traced
+    assert cache.memory(f)[0].traced
     del f, w
     gc.collect()
     assert gone() is None
 
 
 def test_large_arrays_are_not_copied(monkeypatch):
-    from xpapply.frontends.python import stage
+    from xpapply.frontends.python import sandbox
 
-    monkeypatch.setattr(stage, "COPIED", 1 << 20)
+    monkeypatch.setattr(sandbox, "COPIED", 1 << 20)
     monkeypatch.setattr(guards, "COPIED", 1 << 20)
     for size in (1 << 20, (1 << 20) + 8):
         w = np.arange(size / 8)
@@ -676,14 +676,14 @@ def test_what_is_remembered_is_limited(kind, torch):
 
     net = torch.nn.Sequential(torch.nn.Tanh())
     owner = net if kind == "lifted" else f
-    known = memory.memory(owner)[0]
+    known = cache.memory(owner)[0]
     most = 0
-    for n in range(1, 2 * memory._REMEMBERED):
+    for n in range(1, 2 * cache._REMEMBERED):
         arr = ARRAY[:20, :1].repeat(n, 1)
         with xpapply.options(engine="" if kind == "lifted" else "torch"):
             xpapply.apply_along_axis(owner, -1, torch.from_numpy(arr))
         most = max(most, len(getattr(known, kind)))
-    assert 2 < most <= memory._REMEMBERED
+    assert 2 < most <= cache._REMEMBERED
 
 
 def test_functions_that_are_gone_are_forgotten():
@@ -695,7 +695,7 @@ def test_functions_that_are_gone_are_forgotten():
 
     def known():
         gc.collect()
-        return len(memory._by_object), len(memory._by_code)
+        return len(cache._by_object), len(cache._by_code)
 
     use()
     before = known()

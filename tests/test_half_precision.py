@@ -40,7 +40,7 @@ def slow_float32(torch, monkeypatch):
     backend = pytest.importorskip("xpapply.backends.torch")
     monkeypatch.setattr(backend.Lowered, "slower_than_half", lambda self, x, consts: True)
     # nothing is known of functions that have run as on a CPU
-    monkeypatch.setattr("xpapply.memory._by_code", weakref.WeakKeyDictionary())
+    monkeypatch.setattr("xpapply.cache._by_code", weakref.WeakKeyDictionary())
 
 
 # --- the choice -------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_functions_of_tensors(torch, monkeypatch, request, name, dtype, slow):
 
 def test_results_of_16_bits_that_differ_are_noticed():
     """The tolerance is for rounding: what has other numbers is not the same."""
-    from xpapply.traced import close
+    from xpapply.planning.runner import close
 
     a = np.linspace(1, 2, 50, dtype=np.float16)
     assert close(a, a + np.float16(0.01), 2.0**-7)

@@ -86,7 +86,7 @@ def test_frontends_and_backends_of_other_distributions(tmp_path):
     (tmp_path / "other_backend.py").write_text("ENGINE = 'strange'\n")
     engine, names = in_new_process(
         f"import sys; sys.path.append({str(tmp_path)!r})\n"
-        "from xpapply import engines\n"
+        "from xpapply.planning import engines\n"
         "print((engines.backend('strange').ENGINE, engines.names()))"
     )
     assert engine == "strange"

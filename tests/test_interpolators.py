@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.known import Rows, instances, resolve
-from xpapply.known.rules import mapped
+from xpapply.batching import Batched, instances, resolve
+from xpapply.batching.rules import mapped
 
 interpolate = pytest.importorskip("scipy.interpolate")
 
@@ -129,7 +129,7 @@ def test_made_and_called_in_one_call_as_on_cupy(name):
     arr = np.ascontiguousarray(ARR[:, :, 0])
 
     def both(*made, **named):
-        rows = mapped(lambda x: Rows(x) if len(x) == len(arr) else x, (made, named), np.ndarray)
+        rows = mapped(lambda x: Batched(x) if len(x) == len(arr) else x, (made, named), np.ndarray)
         return lambda *at, **keywords: row.rule(np, cls, (*rows, at, keywords), {})
 
     def sliced(c):

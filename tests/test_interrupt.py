@@ -9,10 +9,10 @@ SETUP = """
 import signal, sys, time
 import numpy as np
 import xpapply
-from xpapply import planner, traced
+from xpapply.planning import planner, runner
 
 planner._SLOWER = 1e9
-traced._AT_LEAST = 60
+runner._AT_LEAST = 60
 arr = np.random.default_rng(0).random((200_000, 60))
 raised = []
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.fft  # NumPy loads it late, and `resolve` looks at what is loaded
 import pytest
 
-from xpapply.known import NoRule, Rows, resolve
-from xpapply.known.numpy import ROWS
-from xpapply.known.numpy_statistics import bincount_rows
-from xpapply.known.rules import batch_size, mapped
+from xpapply.batching import Batched, NoRule, resolve
+from xpapply.batching.numpy import ROWS
+from xpapply.batching.numpy_statistics import bincount_rows
+from xpapply.batching.rules import batch_size, mapped
 
 BY_NAME = {row.name.removeprefix("numpy."): row for row in ROWS}
 BIT, NEAR = "bit", "near"
@@ -60,9 +60,9 @@ def outcome(function: Any) -> tuple[Any, type[BaseException] | None, set[type]]:
 
 def compare(found: Any, wanted: list[Any], exact: bool, where: str) -> None:
     first = wanted[0]
-    if isinstance(first, (tuple, list)) and not isinstance(found, Rows):
+    if isinstance(first, (tuple, list)) and not isinstance(found, Batched):
         assert type(found) is type(first), where
-        if isinstance(first, tuple) and not any(isinstance(x, Rows) for x in found):
+        if isinstance(first, tuple) and not any(isinstance(x, Batched) for x in found):
             assert all(found == w for w in wanted), where
             return
         assert len(found) == len(first), where
@@ -70,7 +70,7 @@ def compare(found: Any, wanted: list[Any], exact: bool, where: str) -> None:
             compare(f, w, exact, where)
         return
     arrays = [np.asarray(w) for w in wanted]
-    got = found.array if isinstance(found, Rows) else np.stack([np.asarray(found)] * len(arrays))
+    got = found.array if isinstance(found, Batched) else np.stack([np.asarray(found)] * len(arrays))
     assert {a.shape for a in arrays} == {got.shape[1:]}, where
     assert {a.dtype for a in arrays} == {got.dtype}, f"{where} {got.dtype}"
     want = np.stack(arrays)
@@ -100,7 +100,7 @@ def check(name: str, args: tuple, kwargs: dict, exact: bool, hint: str = "") -> 
         one = [mapped(lambda x: x.array[b], t) for t in (args, kwargs)]
         return call(*one[0], **one[1])
 
-    before = mapped(lambda x: Rows(x.array.copy()), (args, kwargs))
+    before = mapped(lambda x: Batched(x.array.copy()), (args, kwargs))
     wanted, raised, warned = outcome(lambda: [single(b) for b in range(n)])
     try:
         found, raised_too, warned_too = outcome(lambda: row.rule(np, call, args, kwargs))
@@ -118,8 +118,8 @@ def check(name: str, args: tuple, kwargs: dict, exact: bool, hint: str = "") -> 
     return True
 
 
-def _leaves(tree: Any) -> list[Rows]:
-    found: list[Rows] = []
+def _leaves(tree: Any) -> list[Batched]:
+    found: list[Batched] = []
     mapped(lambda x: found.append(x), tree)
     return found
 
@@ -357,7 +357,7 @@ class Slices:
     """Stands for a value of each slice in the source of an example; `of` does the same to each."""
 
     def __init__(self, array: Any) -> None:
-        self.rows = Rows(np.ascontiguousarray(array))
+        self.rows = Batched(np.ascontiguousarray(array))
 
     def of(self, function: Any) -> Slices:
         return Slices(np.stack([np.asarray(function(x)) for x in self.rows.array]))
@@ -388,7 +388,7 @@ for _op in ("add", "mul", "mod", "gt", "lt", "sub", "neg"):
 
 
 def arguments(source: str, dtype: Any, n: int, m: int, seed: int, plain: bool) -> Any:
-    """The arguments of an example, with `Rows`."""
+    """The arguments of an example, with `Batched`."""
     v = nasty(dtype, (n, m), seed, plain)
     w = nasty(dtype, (n, m), seed + 1, plain)
     rng = np.random.default_rng(seed)
@@ -467,11 +467,11 @@ def test_parity_of_strided_batches(case: tuple[str, str, str]) -> None:
     except (IndexError, ValueError, TypeError):
         return
 
-    def turned(x: Rows) -> Rows:
-        return Rows(np.asfortranarray(x.array))
+    def turned(x: Batched) -> Batched:
+        return Batched(np.asfortranarray(x.array))
 
-    def same(x: Rows) -> Rows:
-        return Rows(np.broadcast_to(x.array[:1], x.array.shape))
+    def same(x: Batched) -> Batched:
+        return Batched(np.broadcast_to(x.array[:1], x.array.shape))
 
     check(name, mapped(turned, args), mapped(turned, kwargs), False, " strided")
     check(name, mapped(same, args), mapped(same, kwargs), False, " repeated")
@@ -506,11 +506,13 @@ def _long(source: str, dtype: str, n: int, m: int, plain: bool) -> Any:
     rng = np.random.default_rng(3)
     scale = 1 if np.dtype(dtype).kind == "f" else 1000
 
-    def longer(x: Rows) -> Rows:
+    def longer(x: Batched) -> Batched:
         if x.shape != (3,):
             return x
         array = (rng.normal(size=(n, m)) * scale).astype(dtype)
-        return Rows(array if plain else np.where(rng.random((n, m)) < 0.1, x.array[:, :1], array))
+        return Batched(
+            array if plain else np.where(rng.random((n, m)) < 0.1, x.array[:, :1], array)
+        )
 
     args = tuple(
         np.linspace(-1, 1, m) if np.shape(x) == (3,) and name == "interp" else x for x in args
@@ -528,9 +530,9 @@ def test_kernels_of_any_length(mode: str, dtype: str, plain: bool) -> None:
     """As sums over taps, as a product with a matrix, or row by row."""
     for name in ("convolve", "correlate"):
         for taps in TAPS:
-            v = Rows(nasty(dtype, (5, 40), taps, plain))
+            v = Batched(nasty(dtype, (5, 40), taps, plain))
             kernels = nasty(dtype, (5, taps), taps + 1, True)
-            for w in (Rows(kernels), kernels[0], kernels[0].real):
+            for w in (Batched(kernels), kernels[0], kernels[0].real):
                 check(name, (v, w, mode), {}, False)
                 check(name, (w, v, mode), {}, False)
 
@@ -539,9 +541,9 @@ def test_kernels_of_any_length(mode: str, dtype: str, plain: bool) -> None:
 @pytest.mark.parametrize("dtype", ["i8", "u1", "?"])
 def test_bincount_rows(weights: Any, dtype: str) -> None:
     x = nasty(dtype, (5, 9), 1) % 2 if dtype == "?" else abs(nasty(dtype, (5, 9), 1))
-    w = {None: None, "rows": Rows(nasty("f4", (5, 9), 2)), "constant": np.arange(9.0)}[weights]
-    found = bincount_rows(np, Rows(x), w, 12)
-    each = [w.array[b] if isinstance(w, Rows) else w for b in range(5)]
+    w = {None: None, "rows": Batched(nasty("f4", (5, 9), 2)), "constant": np.arange(9.0)}[weights]
+    found = bincount_rows(np, Batched(x), w, 12)
+    each = [w.array[b] if isinstance(w, Batched) else w for b in range(5)]
     wanted = [np.bincount(x[b], each[b], minlength=12) for b in range(5)]
     compare(found, wanted, True, "bincount_rows")
 
@@ -555,8 +557,8 @@ def test_bincount_rows_refuses() -> None:
         ([[1, 2]], [1j, 1], 3, TypeError),
     ):
         with pytest.raises(error):
-            bincount_rows(np, Rows(np.array(x)), w, length)
-    empty = bincount_rows(np, Rows(np.zeros((2, 0), int)), None, 3)
+            bincount_rows(np, Batched(np.array(x)), w, length)
+    empty = bincount_rows(np, Batched(np.zeros((2, 0), int)), None, 3)
     compare(empty, [np.bincount([], minlength=3)] * 2, True, "empty")
 
 

@@ -8,12 +8,12 @@ import warnings
 import numpy as np
 import pytest
 
-from xpapply.known import NoRule, Rows
+from xpapply.batching import Batched, NoRule
 
 pytest.importorskip("scipy")
 
-from xpapply.known import scipy as known
-from xpapply.known import scipy_axis
+from xpapply.batching import scipy as known
+from xpapply.batching import scipy_axis
 
 PACKAGES = [
     "stats",
@@ -340,7 +340,7 @@ def compare(found, expected, b, rtol=32):
             if not k.startswith("_"):
                 compare(getattr(found, k), x, b, rtol)
         return
-    got = found.array[b] if isinstance(found, Rows) else found
+    got = found.array[b] if isinstance(found, Batched) else found
     if expected is None or isinstance(expected, str):
         assert got == expected
         return
@@ -399,10 +399,10 @@ def check(name, args, kw, kind, n, m):
     def filled(of):
         return filled_in(args, kw, x, y, of)
 
-    batch, more = filled(Rows)
+    batch, more = filled(Batched)
     twice = sum(isinstance(v, str) and v == X for v in args[:2]) == 2
     if twice:
-        batch[1] = Rows(batch[0].array)
+        batch[1] = Batched(batch[0].array)
     kept = x.copy()
     found, warned = run(lambda: row.rule(np, call, tuple(batch), more))
     np.testing.assert_array_equal(x, kept)

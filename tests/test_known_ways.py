@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import test_known_numpy
 
-from xpapply.known import NoRule, one_by_one, resolve
-from xpapply.known.numpy import ROWS
+from xpapply.batching import NoRule, one_by_one, resolve
+from xpapply.batching.numpy import ROWS
 
 SINGLY = """
 quantile(v,0.5,weights=k*k,method="inverted_cdf") average(m) interp(s,v,w) interp(c,k,v,period=4.5)
@@ -110,7 +110,7 @@ def test_scipy() -> None:
             continue
         kind = kinds[0]
         x, y = (known.slices(kind, 4, lengths[0], seed) for seed in (1, 2))
-        batch, more = known.filled_in(args, kw, x, y, known.Rows)
+        batch, more = known.filled_in(args, kw, x, y, known.Batched)
         try:
             found = way(row.rule, call, tuple(batch), more)
         except Exception:

@@ -10,15 +10,14 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
-    **dict.fromkeys(("streams", "errors", "config", "namespace", "guards", "reach"), 0),
-    **dict.fromkeys(("ir", "known", "masked", "memory", "threads"), 1),
+    **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
+    **dict.fromkeys(("ir", "batching", "masked", "cache", "threads"), 1),
     **dict.fromkeys(("error_state", "warning_filters", "advice", "batch_of_one", "samples"), 1),
-    **dict.fromkeys(("codegen", "program", "repeated", "blocks", "extensions"), 2),
-    **dict.fromkeys(("paths", "walk"), 2),
+    **dict.fromkeys(("codegen", "program", "repeated", "layout", "registry"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
-    **dict.fromkeys(("engines", "mlp"), 4),
-    **dict.fromkeys(("plan", "traced", "own_apply", "arguments", "calls", "slicewise"), 5),
-    **dict.fromkeys(("planner", "counting"), 6),
+    **dict.fromkeys(("planning", "mlp"), 4),
+    **dict.fromkeys(("slice_arguments", "bound_call", "slice_function"), 5),
+    "bincount": 6,
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom"), 8),
     "": 9,  # xpapply/__init__.py
@@ -94,14 +93,14 @@ def test_imports_go_down(path):
 @pytest.mark.parametrize(
     ("file", "source"),
     [
-        ("ir/graph.py", "from ..plan import Plan"),
-        ("ir/graph.py", "from .. import plan"),
+        ("ir/graph.py", "from ..planning.plan import Plan"),
+        ("ir/graph.py", "from .. import planning"),
         ("backends/numpy.py", "from . import torch"),
         ("backends/numpy.py", "from .torch import lower"),
         ("backends/numpy.py", "from ..frontends.torch import lift"),
-        ("frontends/torch/standin.py", "from ..xpapply import lift"),
+        ("frontends/torch/proxy.py", "from ..xpapply import lift"),
         ("loop.py", "def f():\n    import xpapply.apply"),
-        ("plan.py", "from xpapply import apply"),
+        ("planning/plan.py", "from xpapply import apply"),
     ],
 )
 def test_upward_arrows_are_seen(file, source):

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply import cache as memory_module
 from xpapply import frontends
-from xpapply import memory as memory_module
-from xpapply.memory import memory
+from xpapply.cache import cache_of
 
 
 @pytest.mark.parametrize("kind", ["fused", "batch"])
@@ -51,8 +51,8 @@ def test_extra_memory_is_a_fixed_block():
 @pytest.mark.parametrize("f", [np.linalg.norm, np.argmax, np.median, np.exp, math.fsum, len])
 def test_functions_of_libraries_are_remembered(f):
     """They live for ever, though not all of them can be referenced weakly."""
-    known, _ = memory(f)
-    assert memory(f)[0] is known
+    known, _ = cache_of(f)
+    assert cache_of(f)[0] is known
 
 
 def test_what_outlives_the_module_ends_silently(monkeypatch):
@@ -63,7 +63,7 @@ def test_what_outlives_the_module_ends_silently(monkeypatch):
             return v * 2
 
     f = Double()
-    memory(f)
+    cache_of(f)
     frontends.find(f)
     said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)

@@ -356,7 +356,8 @@ def test_engines_that_do_not_exist(place, engine):
 
 
 def test_every_own_way_of_a_frontend_is_an_engine():
-    from xpapply import engines, frontends
+    from xpapply import frontends
+    from xpapply.planning import engines
 
     found = (frontends.find(f).VECTORIZED for f in (net(), library("torch").nn.ReLU()))
     names = {name for ways in found for name in ways}

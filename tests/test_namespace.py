@@ -3,7 +3,7 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply import namespace
+from xpapply import arrays
 
 
 def test_get_array_module(xp):
@@ -12,8 +12,8 @@ def test_get_array_module(xp):
     name = "torch" if xp.name == "cuda" else xp.name
     assert name in module.__name__
     assert tuple(module.ones((2,)).shape) == (2,)
-    assert namespace.library(arr) == name
-    assert namespace.dtype_name(arr) == "float32"
+    assert arrays.library(arr) == name
+    assert arrays.dtype_name(arr) == "float32"
 
 
 def test_numpy_where_there_is_no_array():
@@ -28,15 +28,15 @@ def test_libraries_do_not_mix(torch):
 
 
 def test_subclasses(torch):
-    assert namespace.library(torch.nn.Parameter(torch.zeros(2))) == "torch"
-    assert namespace.library(np.ma.zeros(2)) == "numpy"
-    assert namespace.library([1, 2]) is None
-    assert namespace.library(torch.nn.Linear(1, 1)) is None
+    assert arrays.library(torch.nn.Parameter(torch.zeros(2))) == "torch"
+    assert arrays.library(np.ma.zeros(2)) == "numpy"
+    assert arrays.library([1, 2]) is None
+    assert arrays.library(torch.nn.Linear(1, 1)) is None
 
 
 def test_device(xp):
     arr = xp.array(np.zeros(3, np.float32))
-    found = namespace.device(arr)
+    found = arrays.device(arr)
     assert str(found) == ("cpu" if xp.name == "numpy" else str(arr.device))
 
 
@@ -51,4 +51,4 @@ def test_code_for_every_library(xp):
 @pytest.mark.parametrize("axis", [-4, 3, 1.5, None])
 def test_wrong_axis(axis):
     with pytest.raises((np.exceptions.AxisError, TypeError)):
-        namespace.normalize_axis_index(axis, 3)
+        arrays.normalize_axis_index(axis, 3)

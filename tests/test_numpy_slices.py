@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import special
 from xpapply.backends.numpy import slices
-from xpapply.slicewise import Slicewise
+from xpapply.slice_function import Slicewise
 
 SPECIAL = [
     special.logsumexp,

@@ -21,10 +21,10 @@ import math
 import resource
 import numpy as np
 import xpapply
-from xpapply import planner, traced
+from xpapply.planning import planner, runner
 
 # what is measured is no matter of time
-planner._SLOWER, traced._AT_LEAST = 1e9, 60.0
+planner._SLOWER, runner._AT_LEAST = 1e9, 60.0
 
 resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
 

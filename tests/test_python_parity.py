@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 import xpapply
 from conftest import Library, library
-from xpapply import get_array_module, planner
+from xpapply import get_array_module
+from xpapply.planning import planner
 
 PLACES = [Library(name, "") for name in ("numpy", "torch", "jax", "array_api_strict")]
 EXAMPLES = settings().max_examples // 8

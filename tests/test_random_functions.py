@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from random_functions import DTYPES, THEMES, Function, slices
 
 import xpapply
-from xpapply import planner, traced, walk
+from xpapply.frontends.python import executor
+from xpapply.planning import planner, runner
 
 SAMPLE = 200
 CONTRADICTIONS = (
@@ -28,9 +29,9 @@ THRESHOLDS = (
     (planner, "_FEW", 0),
     (planner, "_PLANNING", 0.0),
     (planner, "_SLOWER", 1e9),
-    (traced, "_AT_LEAST", 60.0),
-    (traced, "SECONDS_PER_CALL", 0.0),
-    (walk, "SECONDS_PER_CALL", 0.0),
+    (runner, "_AT_LEAST", 60.0),
+    (runner, "SECONDS_PER_CALL", 0.0),
+    (executor, "SECONDS_PER_CALL", 0.0),
 )
 """Plan however little it saves, and look for paths however long that takes."""
 
@@ -57,7 +58,7 @@ def outcome(apply, f, axis, arr):
 
 def how(f):
     """What `f` was run by: its `traced.Traced`, or the reason for the loop; None: not known."""
-    known, _ = planner.memory(f)
+    known, _ = planner.cache_of(f)
     return next(iter(known.traced.values()), None)
 
 
@@ -171,7 +172,7 @@ def test_most_are_vectorised(theme):
         raised, ran = check(function, axis, arr)
         if raised or ran is None:
             continue
-        if isinstance(ran, traced.Traced) and not ran.looped:
+        if isinstance(ran, runner.Traced) and not ran.looped:
             fast += 1
             continue
         why = ran if isinstance(ran, str) else "some slices ran alone"

@@ -34,14 +34,14 @@ from slice_ways import (
 
 import xpapply
 from xpapply import special
-from xpapply.blocks import Layout, Operand
 from xpapply.codegen import slices as codegen
 from xpapply.codegen.cxx import TYPES
 from xpapply.codegen.elements import Sharing
 from xpapply.ir import accumulators
 from xpapply.ir.rewrite import compact
-from xpapply.ir.sliced import sliced
-from xpapply.ir.slicewise import written
+from xpapply.ir.slice_graph import written
+from xpapply.ir.to_slice_graph import sliced
+from xpapply.layout import Layout, Operand
 
 cupy_slices = pytest.importorskip("xpapply.backends.cupy.slices")
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import namespace
+from xpapply import arrays
 from xpapply.backends import array_api
 from xpapply.ir.rewrite import compact
-from xpapply.ir.sliced import sliced
+from xpapply.ir.to_slice_graph import sliced
 
 N = 7
 W = np.linspace(-1, 2, N)
@@ -86,7 +86,7 @@ def both(graph, x):
     for i, k in zip(found.graph.inputs[1:], found.consts, strict=True):
         vector = found.graph.is_vector(i)
         given.append(graph.consts[k].reshape(1, -1) if vector else graph.consts[k].reshape(())[()])
-    xp = namespace.compat(x)
+    xp = arrays.compat(x)
     with np.errstate(all="ignore"):
         (got,) = array_api.evaluate_slices(xp, found.graph, given, (1,))
         lowered = array_api.lower(graph)

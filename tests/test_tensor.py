@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 import xpapply
 from conftest import Library
 from xpapply import frontends, loop, testing
-from xpapply.blocks import MemoryOrder
 from xpapply.codegen import cost, tensor
 from xpapply.codegen.kernels import Access
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
+from xpapply.layout import MemoryOrder
 
 CORES = ("wgmma", "mma")
 SHARED = 232_448

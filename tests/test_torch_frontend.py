@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import engines, namespace, testing
+from xpapply import arrays, testing
+from xpapply.planning import engines
 from xpapply.testing import assert_parity
 
 torch = pytest.importorskip("torch")
@@ -309,7 +310,7 @@ CHANGES = {
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_changes_are_noticed(name, kind, ahead, monkeypatch):
-    monkeypatch.setattr(namespace, "is_asynchronous", lambda _: ahead)
+    monkeypatch.setattr(arrays, "is_asynchronous", lambda _: ahead)
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 5), nn.LeakyReLU(0.1), nn.BatchNorm1d(5)).eval()
     net.requires_grad_(name == "optimizer")
@@ -336,7 +337,7 @@ def test_any_of_many_weights_changed_behind_data():
 
 @pytest.mark.parametrize(("rows", "wasted"), [(1000, 1), (1 << 20, 0)])
 def test_little_work_starts_before_weights_are_looked_at(rows, wasted, monkeypatch):
-    monkeypatch.setattr(namespace, "is_asynchronous", lambda _: True)
+    monkeypatch.setattr(arrays, "is_asynchronous", lambda _: True)
     calls = []
     run = engines._Prepared._run
     monkeypatch.setattr(engines._Prepared, "_run", lambda *a: calls.append(1) or run(*a))

@@ -7,7 +7,7 @@ import pytest
 from calls_of import assert_at_once
 
 import xpapply
-from xpapply import planner
+from xpapply.planning import planner
 
 RNG = np.random.default_rng(0)
 

@@ -31,14 +31,14 @@ import pytest
 from calls_of import assert_at_once
 
 import xpapply
-from xpapply import planner
 from xpapply.errors import TraceError
 from xpapply.frontends.python import operations
 from xpapply.frontends.python.recorder import Recorder
-from xpapply.frontends.python.stage import Stage
+from xpapply.frontends.python.sandbox import Stage
 from xpapply.frontends.python.tracer import Tracer
+from xpapply.frontends.python.tree import Branch
 from xpapply.guards import Guards
-from xpapply.paths import Decision
+from xpapply.planning import planner
 
 SLICES = 1200
 
@@ -135,7 +135,7 @@ def dunders():
 def answered(made, v, name, arguments):
     """(what a dunder gave, whether it is recorded)."""
     recorder, found = tracer(made, v)
-    decisions = sum(isinstance(s, Decision) for s in recorder.steps)
+    decisions = sum(isinstance(s, Branch) for s in recorder.steps)
     try:
         method = getattr(type(found), name, None)
         if method is None:
@@ -156,7 +156,7 @@ def answered(made, v, name, arguments):
         result = type(error)
     if recorder.refused is not None or _traced(result):
         return None, True
-    return result, sum(isinstance(s, Decision) for s in recorder.steps) > decisions
+    return result, sum(isinstance(s, Branch) for s in recorder.steps) > decisions
 
 
 def _traced(x):

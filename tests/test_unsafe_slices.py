@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.known import lapack
+from xpapply.batching import lapack
 
 PROGRAM = """
 import json, resource, sys, warnings
 import numpy as np
 import xpapply
-from xpapply import planner, traced
+from xpapply.planning import planner, runner
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 warnings.simplefilter("ignore")
-traced._AT_LEAST, planner._SLOWER = 60.0, 1e9
+runner._AT_LEAST, planner._SLOWER = 60.0, 1e9
 for name, (body, data, imports, _) in json.load(sys.stdin).items():
     given = {"np": np}
     lines = [imports, "def f(v):", "    " + body, "arr = " + data]

@@ -7,13 +7,13 @@ import pytest
 from calls_of import assert_at_once
 
 import xpapply
-from xpapply import planner, traced
-from xpapply.known import Known, basic, ragged, rules
-from xpapply.paths import Call, Decision, Path, Ref, Tree
+from xpapply.batching import BatchingRule, ragged, rules, syntax
+from xpapply.frontends.python.tree import Branch, Call, Path, Ref, Tree
+from xpapply.planning import planner, runner
 
 RNG = np.random.default_rng(0)
 ADD, SINE = rules.ufunc_row(np.add), rules.ufunc_row(np.sin)
-INDEX, BOTH = basic.INDEX, Known("both", None)
+INDEX, BOTH = syntax.INDEX, BatchingRule("both", None)
 
 
 def call(row, *args, nbytes=80, view_of=None, shape=(10,)):
@@ -50,9 +50,9 @@ def test_other_slices_may_have_more_values_of_a_mask():
 
 def test_what_another_path_needs_is_kept_up_to_where_they_part():
     first, ask = call(SINE, Ref(0), nbytes=8, shape=()), call(ADD, Ref(0), 1.0)
-    tree = Tree(Path((first, ask, Decision(Ref(2), True, "")), Ref(0)), 80)
+    tree = Tree(Path((first, ask, Branch(Ref(2), True, "")), Ref(0)), 80)
     assert tree.root.frees == [[1], []]
-    tree.add(Path((first, ask, Decision(Ref(2), False, "")), Ref(1)))
+    tree.add(Path((first, ask, Branch(Ref(2), False, "")), Ref(1)))
     assert tree.root.frees == [[], []]
     assert tree.root.children[False].needs == {1}
     assert tree.root.children[True].needs == {0}
@@ -77,7 +77,7 @@ def test_bytes_that_a_call_moves():
 
 def test_writes_in_place():
     """Into what a write has made; of the first array, the caller may have kept something."""
-    write = functools.partial(call, basic.SET)
+    write = functools.partial(call, syntax.SET)
     one, two = write(Ref(0), 0, 1.0), write(Ref(1), 1, 2.0)
     assert Tree(Path((one, two, write(Ref(2), 2, 3.0)), Ref(3))).root.reused == {2, 3}
     number = Call(INDEX, (Ref(1), 0), {}, "f.py:1", dtype=np.dtype(float))
@@ -98,7 +98,7 @@ def test_bytes_of_traced_calls():
         return vectors[0, 0] - values[0]
 
     xpapply.explain(f, -1, RNG.random((50, 64)))
-    known, _ = planner.memory(f)
+    known, _ = planner.cache_of(f)
     (found,) = known.traced.values()
     sizes = {c.row.name: (c.nbytes, c.view_of) for c in found.tree.calls}
     assert sizes["numpy.reshape"] == (8 * 64, 0)
@@ -262,9 +262,9 @@ def test_blocks_are_cut_by_the_worst_moment(monkeypatch, block_bytes):
         return np.exp(grid * v[0]).max()
 
     room = block_bytes or 1 << 19
-    monkeypatch.setattr(traced, "_MOST_BYTES", 1 << 19)
-    monkeypatch.setattr(traced, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(traced.Walk, "__call__", _noted(traced.Walk.__call__, seen))
+    monkeypatch.setattr(runner, "_MOST_BYTES", 1 << 19)
+    monkeypatch.setattr(runner, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(runner.Executor, "__call__", _noted(runner.Executor.__call__, seen))
     with xpapply.options(engine="numpy", threads=1, block_bytes=block_bytes):
         xpapply.apply_along_axis(f, 1, RNG.random((300, 2)))
     assert sum(seen) == 300
@@ -292,13 +292,13 @@ def straight(v):
 def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
     """Fewer bytes in each call than that is too many calls, more is slow memory."""
     seen = []
-    monkeypatch.setattr(traced, "_BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(traced.Walk, "__call__", _noted(traced.Walk.__call__, seen))
+    monkeypatch.setattr(runner, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(runner.Executor, "__call__", _noted(runner.Executor.__call__, seen))
     arr = RNG.random((3000, 8)) if axis else RNG.random((8, 3000))
     with xpapply.options(engine="numpy", threads=1):
         got = xpapply.apply_along_axis(f, axis, arr)
     np.testing.assert_array_equal(got, np.apply_along_axis(f, axis, arr))
-    (found,) = planner.memory(f)[0].traced.values()
+    (found,) = planner.cache_of(f)[0].traced.values()
     rows = times * (1 << 14) // found.tree.per_call
     assert 50 < rows < 3000
     assert sum(seen) == 3000
@@ -308,8 +308,8 @@ def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
 def test_blocks_of_tensors_are_larger(monkeypatch, torch):
     """A call of torch's takes longer to begin; on a GPU calls must not be many."""
     seen = []
-    monkeypatch.setattr(traced, "_BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(traced.Walk, "__call__", _noted(traced.Walk.__call__, seen))
+    monkeypatch.setattr(runner, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(runner.Executor, "__call__", _noted(runner.Executor.__call__, seen))
     arr = torch.rand((3000, 8))
     with xpapply.options(fallback="raise"):
         got = xpapply.apply_along_axis(lambda v: v.max() if v[0] > 0.5 else v.min(), 1, arr)
@@ -318,8 +318,8 @@ def test_blocks_of_tensors_are_larger(monkeypatch, torch):
 
 
 def test_a_branch_that_needs_much_is_cut_further(monkeypatch):
-    monkeypatch.setattr(traced, "_MOST_BYTES", 1 << 19)
-    monkeypatch.setattr(traced, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(runner, "_MOST_BYTES", 1 << 19)
+    monkeypatch.setattr(runner, "_LEAST_BYTES", 0)
     seen = []
     rule = rules.elementwise
 

@@ -10,7 +10,7 @@ import pytest
 
 import xpapply
 from xpapply import error_state, errors
-from xpapply.known import Rows, basic
+from xpapply.batching import Batched, syntax
 
 RNG = np.random.default_rng(0)
 
@@ -176,12 +176,12 @@ def test_overflow_of_integers_is_seen_exactly(dtype, name):
     for k in {*np.flatnonzero(wanted)[:50], *np.flatnonzero(~wanted)[:50]}:
         seen = []
         with np.errstate(over="call", call=lambda *kind, seen=seen: seen.append(kind)):
-            given = [Rows(x[k : k + 1]) for x in operands]
-            basic.WHOLE_NUMBERS.rule(np, None, (name, given, np.dtype(dtype)), {})
+            given = [Batched(x[k : k + 1]) for x in operands]
+            syntax.WHOLE_NUMBERS.rule(np, None, (name, given, np.dtype(dtype)), {})
         assert bool(seen) == wanted[k], exact[k]
     with np.errstate(all="ignore"):
         found = getattr(np, name)(*operands)
-    np.testing.assert_array_equal(basic._OVERFLOWS[name](found, *operands), wanted)
+    np.testing.assert_array_equal(syntax._OVERFLOWS[name](found, *operands), wanted)
 
 
 def test_one_slice_with_an_error_is_found():

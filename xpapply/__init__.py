@@ -36,8 +36,8 @@ _FILES = {
     "custom": ("elementwise", "reduction"),
     "errors": ("FallbackWarning", "InputError", "TraceError", "UnsupportedError", "XpapplyError"),
     "mlp": ("MLP",),
-    "namespace": ("get_array_module",),
-    "plan": ("Plan",),
+    "arrays": ("get_array_module",),
+    "planning.plan": ("Plan",),
     "special": ("special",),
 }
 """Where the public names are, each loaded when it is first asked for."""
@@ -45,12 +45,12 @@ _FILES = {
 if TYPE_CHECKING:
     from . import special
     from .apply import apply_along_axis, compile, explain, lift
+    from .arrays import get_array_module
     from .config import options
     from .custom import elementwise, reduction
     from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
     from .mlp import MLP
-    from .namespace import get_array_module
-    from .plan import Plan
+    from .planning.plan import Plan
 else:  # type checkers would take any name from it
 
     def __getattr__(name):

@@ -11,9 +11,9 @@ from dataclasses import fields
 from importlib import metadata
 from importlib.util import find_spec
 
-from . import __version__, config, extensions, frontends
-from .engines import names as engine_names
+from . import __version__, config, frontends, registry
 from .errors import InputError
+from .planning.engines import names as engine_names
 
 _LIBRARIES = ("numpy", "array_api_compat", "cupy", "torch", "jax", "dask", "scipy", "sklearn")
 """Import names, of which a bug report wants the versions."""
@@ -63,7 +63,7 @@ def report() -> str:
         *versions().items(),
     ]
     lines += [(f"engine {name}", text) for name, text in engines().items()]
-    lines.append(("frontends", ", ".join(extensions.names("frontends"))))
+    lines.append(("frontends", ", ".join(registry.names("frontends"))))
     try:
         current = config.current()
     except InputError as error:  # of the environment, which a report should show

@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any
 
-from . import namespace
+from . import arrays
 from .errors import add_note
 
 _METHODS = ("predict", "transform", "score_samples")
@@ -46,7 +46,7 @@ def _is_state_dict(x: Any) -> bool:
     return (
         isinstance(x, dict)
         and bool(x)
-        and all(isinstance(k, str) and namespace.library(v) is not None for k, v in x.items())
+        and all(isinstance(k, str) and arrays.library(v) is not None for k, v in x.items())
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from . import advice, frontends, loop, namespace, planner
+from . import advice, arrays, frontends, loop
 from .errors import add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
-from .plan import Plan
+from .planning import planner
+from .planning.plan import Plan
 
 _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
 
@@ -103,9 +104,9 @@ def apply_along_axis(
     if type(arr) is np.ndarray and type(axis) is int and frontend is None:
         ndim = arr.ndim
         if not -ndim <= axis < ndim:
-            namespace.normalize_axis_index(axis, ndim)  # raises
+            arrays.normalize_axis_index(axis, ndim)  # raises
         return planner.python_function(f, axis % ndim, arr, args, kwargs)
-    if frontend is None and namespace.library(arr) in (None, "numpy"):
+    if frontend is None and arrays.library(arr) in (None, "numpy"):
         return _unusual(f, axis, arr, args, kwargs)
     arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
@@ -254,16 +255,16 @@ def _dtype_name(dtype: Any) -> str:
 
 def _look(f: Any, axis: int, arr: Any) -> tuple[Any, int]:
     _check_order(f, axis, arr)
-    if namespace.library(arr) is None or isinstance(arr, np.generic):
+    if arrays.library(arr) is None or isinstance(arr, np.generic):
         array = np.asanyarray(arr)
         return array, _axis_of(arr, axis, array.ndim)
-    return arr, namespace.normalize_axis_index(axis, arr.ndim)
+    return arr, arrays.normalize_axis_index(axis, arr.ndim)
 
 
 def _axis_of(given: Any, axis: Any, ndim: int) -> int:
     """The axis; where NumPy makes no array of what was `given`, the error says so."""
     try:
-        return namespace.normalize_axis_index(axis, ndim)
+        return arrays.normalize_axis_index(axis, ndim)
     except np.exceptions.AxisError as error:
         if ndim == 0:
             add_note(error, f"arr is no array and no list: found {_shown(given)}")
@@ -311,7 +312,7 @@ def _check_order(f: Any, axis: Any, arr: Any) -> None:
     if missing:
         raise TypeError(f"{_ORDER}; missing: {', '.join(missing)}")
     swapped = callable(axis) or (hasattr(axis, "shape") and isinstance(arr, (int, np.integer)))
-    no_array = callable(arr) and not hasattr(arr, "__array__") and namespace.library(arr) is None
+    no_array = callable(arr) and not hasattr(arr, "__array__") and arrays.library(arr) is None
     if swapped or no_array:
         raise TypeError(f"{_ORDER}; found axis={_shown(axis)}, arr={_shown(arr)}")
 
@@ -323,7 +324,7 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}; {_ORDER}"
     if isinstance(f, str) and callable(getattr(np, f, None)):
         return f"{text}. Pass the function itself: np.{f}"
-    if isinstance(f, (int, float, complex)) or namespace.library(f) is not None:
+    if isinstance(f, (int, float, complex)) or arrays.library(f) is not None:
         return f"{text}. Pass the function itself, not what it returns"
     line = advice.for_model(f)
     return f"{text}: {line}" if line else text
@@ -332,7 +333,7 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
 def _shown(x: Any) -> str:
     """`x` in a message: arrays by shape, others by their name or class."""
     if hasattr(x, "shape"):
-        return namespace.describe(x)
+        return arrays.describe(x)
     if x is None or isinstance(x, (str, int, float, complex)):
         return repr(x)
     if isinstance(x, (list, tuple, dict, set)):

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from . import masked, namespace
+from . import arrays, masked
 from .errors import InputError, TraceError
 from .ir import accumulators
-from .ir.slicewise import Accumulator, Expression, SliceBuilder, SliceGraph, expressions
-from .slicewise import Slicewise
+from .ir.slice_graph import Accumulator, Expression, SliceBuilder, SliceGraph, expressions
+from .slice_function import Slicewise
 
 __all__ = ["elementwise", "reduction"]
 
@@ -33,7 +33,7 @@ def _stacked(result: Any, axis: int) -> Any:
         return result
     if masked.given(result):
         return np.ma.stack(result, axis=axis)
-    return namespace.compat(result[0]).stack(result, axis=axis)
+    return arrays.compat(result[0]).stack(result, axis=axis)
 
 
 def _check_count(name: str, f: Callable[..., Any], given: Sequence[Any]) -> None:
@@ -105,24 +105,24 @@ class elementwise:
     def _written(self, *given: Expression) -> Any:
         return self._fn(*given)
 
-    def __call__(self, *arrays: Any, out: Any = None) -> Any:
+    def __call__(self, *operands: Any, out: Any = None) -> Any:
         """The function of all elements, in `out` if that is given."""
         try:
-            return self._call(arrays, (), False, out)
+            return self._call(operands, (), False, out)
         except TypeError:
-            if masked.given(arrays):
-                return self._on_masked(arrays, out)
-            _check_count(_name(self.fn), self.fn, arrays)
+            if masked.given(operands):
+                return self._on_masked(operands, out)
+            _check_count(_name(self.fn), self.fn, operands)
             raise
 
-    def _on_masked(self, arrays: Sequence[Any], out: Any) -> Any:
-        found = self(*masked.data(arrays))
-        found = masked.dressed(found, masked.union(arrays), arrays)
+    def _on_masked(self, operands: Sequence[Any], out: Any) -> Any:
+        found = self(*masked.data(operands))
+        found = masked.dressed(found, masked.union(operands), operands)
         return found if out is None else masked.assigned(_name(self.fn), found, out)
 
-    def along(self, axis: int, *arrays: Any) -> Any:
+    def along(self, axis: int, *operands: Any) -> Any:
         """What the loop over slices would give: it does not matter which."""
-        return _stacked(self(*arrays), axis)
+        return _stacked(self(*operands), axis)
 
     def __reduce__(self) -> Any:
         name = getattr(self, "__qualname__", "")
@@ -213,30 +213,30 @@ class reduction:
         self._call_masked = Slicewise("reduction", self._written_masked, nothing)
 
     def __call__(
-        self, *arrays: Any, axis: Any = None, keepdims: bool = False, out: Any = None
+        self, *operands: Any, axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> Any:
         """The reduction of all slices along `axis`, in `out` if that is given."""
         try:
-            return self._call(arrays, axis, keepdims, out)
+            return self._call(operands, axis, keepdims, out)
         except TypeError:
-            if masked.given(arrays):
-                return self._on_masked(arrays, axis, keepdims, out)
-            _check_count("reduction", self._map, arrays)
+            if masked.given(operands):
+                return self._on_masked(operands, axis, keepdims, out)
+            _check_count("reduction", self._map, operands)
             raise
 
-    def _on_masked(self, arrays: Sequence[Any], axis: Any, keepdims: bool, out: Any) -> Any:
-        mask, data = masked.union(arrays), masked.data(arrays)
+    def _on_masked(self, operands: Sequence[Any], axis: Any, keepdims: bool, out: Any) -> Any:
+        mask, data = masked.union(operands), masked.data(operands)
         if mask is np.ma.nomask:
             found = self(*data, axis=axis, keepdims=keepdims)
         else:
             *found, some = self._call_masked((mask, *data), axis, keepdims)
             mask, found = ~some, tuple(found) if len(found) > 1 else found[0]
-        found = masked.dressed(found, mask, arrays)
+        found = masked.dressed(found, mask, operands)
         return found if out is None else masked.assigned("reduction", found, out)
 
-    def along(self, axis: int, *arrays: Any) -> Any:
+    def along(self, axis: int, *operands: Any) -> Any:
         """What the loop over slices along `axis` would give."""
-        return _stacked(self(*arrays, axis=axis), axis)
+        return _stacked(self(*operands, axis=axis), axis)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduction, self._given

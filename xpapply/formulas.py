@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .ir import accumulators
-from .ir.slicewise import Accumulator
-from .slicewise import Slicewise
+from .ir.slice_graph import Accumulator
+from .slice_function import Slicewise
 
 Value = Any
 """An `Expression`. NumPy's stubs do not know that its functions take such."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import advice, namespace, samples
+from . import advice, arrays, samples
 from .errors import add_note
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
@@ -39,7 +39,7 @@ def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
 
 def _loop(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The loop of the array's own library, or one like it."""
-    library = namespace.library(arr)
+    library = arrays.library(arr)
     if library is None or library == "numpy":
         its_own: Any = np.apply_along_axis
     elif library == "cupy":
@@ -125,8 +125,8 @@ def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict
     Nothing is written in place, so read-only (JAX) and autograd (torch) arrays
     work as well.
     """
-    xp = namespace.compat(arr)
-    axis = namespace.normalize_axis_index(axis, arr.ndim)
+    xp = arrays.compat(arr)
+    axis = arrays.normalize_axis_index(axis, arr.ndim)
     batch = arr.shape[:axis] + arr.shape[axis + 1 :]
     if 0 in batch:
         raise ValueError(EMPTY)
@@ -152,8 +152,8 @@ def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict
 
 def as_array(xp: Any, value: Any, like: Any) -> Any:
     """A result of `f` as an array beside `like`: scalars, (nested) lists and tuples included."""
-    if namespace.library(value) == namespace.library(like):
+    if arrays.library(value) == arrays.library(like):
         return value
     if isinstance(value, (list, tuple)):
         return xp.stack([as_array(xp, v, like) for v in value])
-    return namespace.asarray(value, like)
+    return arrays.asarray(value, like)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import masked, namespace
+from . import arrays, masked
 from .backends import array_api
 from .errors import InputError, UnsupportedError
 from .ir.graph import Builder, Graph, ShapeDtype
@@ -165,9 +165,9 @@ class MLP:
         return masked.on_data(self._on_slice)(v, 0)
 
     def _on_slice(self, v: Any, axis: int) -> Any:
-        xp = namespace.compat(v)
+        xp = arrays.compat(v)
         v = xp.asarray(v)
-        graph = self.lift(ShapeDtype(tuple(v.shape), namespace.dtype_name(v)))
+        graph = self.lift(ShapeDtype(tuple(v.shape), arrays.dtype_name(v)))
         refused = array_api.why_not(graph, v)
         if refused:
             raise UnsupportedError(refused)
@@ -189,9 +189,9 @@ def _similar(name: str) -> str:
 
 def _floating(x: Any) -> np.ndarray:
     """A copy of `x` as a NumPy array of floats."""
-    if namespace.library(x) == "torch":
+    if arrays.library(x) == "torch":
         x = x.detach().cpu().numpy()
-    elif namespace.library(x) == "cupy":
+    elif arrays.library(x) == "cupy":
         x = x.get()
     array = np.array(x)
     if array.dtype.kind in "iub":

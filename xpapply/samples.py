@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from . import namespace
+from . import arrays
 from .batch_of_one import BatchOfOne
+from .cache import cache_of
 from .errors import add_note
-from .memory import memory
 
 _NAMES = frozenset("transform inverse_transform decision_function score_samples apply".split())
 """Methods that give a result for each sample and change nothing, beside ``predict...``; others,
@@ -45,8 +45,8 @@ def wanted(
     if not asks_for_rows(f, str(error)):
         return None
     first, last = _ends(axis, arr)
-    known, method = memory(f)
-    key = (method, len(first), namespace.dtype_name(first))
+    known, method = cache_of(f)
+    key = (method, len(first), arrays.dtype_name(first))
     if key in known.batched:
         return BatchOfOne(f)
     try:
@@ -96,7 +96,7 @@ def _takes_samples(f: Any) -> bool:
 
 def _ends(axis: int, arr: Any) -> tuple[Any, Any]:
     """The first and the last slice."""
-    x = arr if namespace.library(arr) is not None else np.asanyarray(arr)
+    x = arr if arrays.library(arr) is not None else np.asanyarray(arr)
     axis %= x.ndim
     at = [tuple(slice(None) if k == axis else end for k in range(x.ndim)) for end in (0, -1)]
     return x[at[0]], x[at[1]]
@@ -104,7 +104,7 @@ def _ends(axis: int, arr: Any) -> tuple[Any, Any]:
 
 def _beside(f: Any, first: Any, last: Any, args: tuple, kwargs: dict) -> Any:
     """Results for a batch of two: the first slice, and the last one if `f` takes that."""
-    stack = namespace.compat(first).stack
+    stack = arrays.compat(first).stack
     try:
         return f(stack([first, last]), *args, **kwargs)
     except Exception:  # of this slice the loop will tell
@@ -118,7 +118,7 @@ def _is_row(alone: Any, together: Any) -> bool:
         return several and all(map(_is_row, alone, together))
     alone, together = (np.asarray(y) if type(y) is list else y for y in (alone, together))
     for found, rows in ((alone, 1), (together, 2)):
-        if namespace.library(found) is None or not found.ndim or found.shape[0] != rows:
+        if arrays.library(found) is None or not found.ndim or found.shape[0] != rows:
             return False
     a, b = alone[0], together[0]
     if a.shape != b.shape or a.dtype != b.dtype:

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import counting, formulas, namespace
+from . import arrays, formulas
+from .bincount import bincount as counts_of
 from .errors import InputError
-from .slicewise import Slicewise
+from .slice_function import Slicewise
 
 __all__ = [
     "ArgmaxAndMax",
@@ -70,17 +71,17 @@ def _is_complex(x: Any) -> bool:
 
 def _parts(x: Any) -> tuple[Any, Any]:
     """Real and imaginary part: views, where the library has them."""
-    if namespace.library(x) is None:
+    if arrays.library(x) is None:
         x = np.asarray(x)
-    if namespace.library(x) in ("numpy", "cupy", "torch"):
+    if arrays.library(x) in ("numpy", "cupy", "torch"):
         return x.real, x.imag
-    xp = namespace.compat(x)
+    xp = arrays.compat(x)
     return xp.real(x), xp.imag(x)
 
 
 def _joined(re: Any, im: Any) -> Any:
     """A complex array of its parts."""
-    name, xp = namespace.library(re), namespace.compat(re)
+    name, xp = arrays.library(re), arrays.compat(re)
     if name == "torch":
         return xp.complex(re, im)
     if name == "jax":
@@ -98,12 +99,12 @@ def _joined(re: Any, im: Any) -> Any:
 def _in_parts(call: Slicewise, given: Sequence[Any], axis: Axis) -> Any:
     """A complex result per element, its parts written where they are to be."""
     x = given[0]
-    if namespace.library(x) not in ("numpy", "cupy"):
+    if arrays.library(x) not in ("numpy", "cupy"):
         return _joined(*call(given, axis))
-    xp = namespace.compat(x)
+    xp = arrays.compat(x)
     joined = xp.empty_like(x, dtype=np.result_type(x.dtype, np.complex64), order="C")
     call(given, axis, False, (joined.real, joined.imag))
-    return joined[()] if namespace.library(x) == "numpy" else joined
+    return joined[()] if arrays.library(x) == "numpy" else joined
 
 
 # --- numbers among the arguments --------------------------------------------------------------
@@ -129,7 +130,7 @@ def _as_exp(x: Any) -> str:
     """The formulas whose results have the dtype of `numpy.exp`, for small integers of NumPy's."""
     dtype: Any = getattr(x, "dtype", None)
     small = getattr(dtype, "kind", "") in ("i", "u") and dtype.itemsize <= 2
-    return "_as_exp" if small and namespace.library(x) in ("numpy", "cupy") else ""
+    return "_as_exp" if small and arrays.library(x) in ("numpy", "cupy") else ""
 
 
 # --- for everybody ----------------------------------------------------------------------------
@@ -577,4 +578,4 @@ def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0)
     >>> bincount(np.array([0, 1, 1]), weights=np.array([0.5, 1.0, 2.0]))
     array([0.5, 3. ])
     """
-    return counting.bincount(x, axis, weights, minlength)
+    return counts_of(x, axis, weights, minlength)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import frontends, loop, namespace
+from . import arrays as array_facts
+from . import frontends, loop
 from .apply import apply_along_axis, explain
 from .backends import array_api
 from .errors import UnsupportedError
@@ -99,10 +100,10 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
     engine = explain(f, axis, arr, *args, **kwargs).engine
     result = apply_along_axis(f, axis, arr, *args, **kwargs)
     frontend = frontends.find(f)
-    library = namespace.library(arr)
+    library = array_facts.library(arr)
     if library not in (None, "numpy"):
-        _same("library", namespace.library(result), library)
-        _same("device", str(namespace.device(result)), str(namespace.device(arr)))
+        _same("library", array_facts.library(result), library)
+        _same("device", str(array_facts.device(result)), str(array_facts.device(arr)))
     if frontend is None:
         with np.errstate(all="ignore"):
             expected = loop.apply(f, axis, arr, args, kwargs)
@@ -110,7 +111,7 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
         _compare(_numpy(result), _numpy(expected), None, None)
         return result
     values = _numpy(arr)
-    axis = namespace.normalize_axis_index(axis, values.ndim)
+    axis = array_facts.normalize_axis_index(axis, values.ndim)
     one = frontend.slice_function(f)
     with np.errstate(all="ignore"):
         # only NumPy's and torch's loops know networks; the others get NumPy's answer
@@ -146,11 +147,11 @@ def _same(what: str, got: Any, expected: Any) -> None:
 def _same_kind(result: Any, expected: Any) -> None:
     """Shape, dtype, and among NumPy arrays the class."""
     _same("shape", tuple(result.shape), tuple(expected.shape))
-    dtype = namespace.dtype_name(result)
-    if dtype == "int32" and namespace.library(result) == "jax":
+    dtype = array_facts.dtype_name(result)
+    if dtype == "int32" and array_facts.library(result) == "jax":
         return  # it has no 64 bits unless it is told to, and int32 for positions
-    if dtype != "bfloat16" or namespace.library(result) == "torch":  # NumPy's loop has none
-        _same("dtype", dtype, namespace.dtype_name(expected))
+    if dtype != "bfloat16" or array_facts.library(result) == "torch":  # NumPy's loop has none
+        _same("dtype", dtype, array_facts.dtype_name(expected))
     if isinstance(result, np.ndarray):
         _same("class", type(result), type(expected))
 
@@ -196,10 +197,10 @@ def _compare(
 
 def _numpy(x: Any) -> Any:
     """An array of any library as a NumPy array."""
-    name = namespace.library(x)
+    name = array_facts.library(x)
     if name == "torch":
         x = x.detach().cpu()
-        return (x if namespace.dtype_name(x) != "bfloat16" else x.float()).resolve_neg().numpy()
+        return (x if array_facts.dtype_name(x) != "bfloat16" else x.float()).resolve_neg().numpy()
     array = x.get() if name == "cupy" else np.asarray(x)
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
@@ -254,7 +255,7 @@ def _double(f: Any) -> Any:
         weights = [w.astype(np.float64) for w in f.weights]
         biases = [None if b is None else b.astype(np.float64) for b in f.biases]
         return MLP(weights, biases, f.activations[:-1], f.activations[-1])
-    if namespace.library(f) == "torch" and f.is_floating_point():
+    if array_facts.library(f) == "torch" and f.is_floating_point():
         return f.double().cpu()
     if hasattr(f, "named_modules"):
         # on the CPU: torch's CUDA Hardsigmoid multiplies by a float32 1/6 in float64 too

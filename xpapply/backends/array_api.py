@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import namespace
-from ..blocks import boxes
+from .. import arrays
 from ..errors import UnsupportedError
 from ..ir.batch import LETTER, batch
 from ..ir.graph import BATCH, Graph, Node
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
-from ..ir.slicewise import Accumulator, SliceGraph, number
+from ..ir.slice_graph import Accumulator, SliceGraph, number
+from ..layout import boxes
 
 ENGINE = "array_api"
 
@@ -54,7 +54,7 @@ def special_function(xp: ModuleType, name: str) -> Callable[[Any], Any] | None:
 
 def why_not(graph: Graph, like: Any) -> str | None:
     """The reason why this library cannot run `graph`, or None."""
-    xp = namespace.compat(like)
+    xp = arrays.compat(like)
     for node in expand(graph).nodes:
         row = OPS[node.op]
         if node.op in ("erf", "erfc"):
@@ -102,13 +102,13 @@ class Lowered:
         """The constants on the library and device of `like`."""
         # torch warns about read-only memory
         native = (c if c.flags.writeable else c.copy() for c in consts)
-        return tuple(namespace.asarray(c, like) for c in native)
+        return tuple(arrays.asarray(c, like) for c in native)
 
     def __call__(self, x: Any, at: int, bound: tuple[Any, ...], out: Any = None) -> Any:
         """All slices of `x`; the results stand where the applied axis stood."""
-        xp = namespace.compat(x)
+        xp = arrays.compat(x)
         slices = math.prod(x.shape[:at] + x.shape[at + 1 :])
-        if slices <= self._rows or namespace.library(x) in _WHOLE:
+        if slices <= self._rows or arrays.library(x) in _WHOLE:
             return self._run(xp, x, at, bound)
         whole: Any = None
         for box in boxes(x.shape, at, self._rows):
@@ -116,7 +116,7 @@ class Lowered:
             n = y.ndim - x.ndim + 1
             if whole is None:
                 shape = (*x.shape[:at], *y.shape[at : at + n], *x.shape[at + 1 :])
-                whole = xp.empty(shape, dtype=y.dtype, device=namespace.device(y))
+                whole = xp.empty(shape, dtype=y.dtype, device=arrays.device(y))
             whole[(*box[:at], *(slice(None),) * n, *box[at + 1 :])] = y
         return whole
 
@@ -143,7 +143,7 @@ def evaluate(xp: ModuleType, graph: Graph, x: Any, consts: tuple[Any, ...]) -> A
             values.append(consts[node.attr("k")])
         elif node.op == "scalar":
             dtype = getattr(xp, node.aval.dtype)
-            values.append(namespace.asarray(float(node.attr("value")), x, dtype))
+            values.append(arrays.asarray(float(node.attr("value")), x, dtype))
         else:
             values.append(apply(xp, node, args, x.shape[-1]))
     return values[graph.out]
@@ -226,7 +226,7 @@ def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
 
 def slices_why_not(graph: SliceGraph, like: Any) -> str | None:
     """The reason why this library cannot run `graph`, or None."""
-    xp = namespace.compat(like)
+    xp = arrays.compat(like)
     for node in graph.nodes:
         row = OPS.get(node.op)
         if (
@@ -240,7 +240,7 @@ def slices_why_not(graph: SliceGraph, like: Any) -> str | None:
 
 
 def evaluate_slices(
-    xp: ModuleType, graph: SliceGraph, arrays: Sequence[Any], axes: tuple[int, ...]
+    xp: ModuleType, graph: SliceGraph, operands: Sequence[Any], axes: tuple[int, ...]
 ) -> list[Any]:
     """The results of a slice graph, by one call per node on whole arrays: the definition.
 
@@ -260,19 +260,19 @@ def evaluate_slices(
     list of array
         Numbers have length 1 along `axes`.
     """
-    like = max((x for x in arrays if hasattr(x, "ndim")), key=lambda x: x.ndim)
+    like = max((x for x in operands if hasattr(x, "ndim")), key=lambda x: x.ndim)
     length = math.prod(like.shape[a] for a in axes)
     values: list[Any] = []
     known: dict[Any, list[Any]] = {}
     for node in graph.nodes:
         dtype = dtype_of(xp, node.aval.dtype)
         if node.op == "input":
-            x = arrays[node.attr("k")]
-            values.append(x if hasattr(x, "dtype") else namespace.asarray(x, like, dtype))
+            x = operands[node.attr("k")]
+            values.append(x if hasattr(x, "dtype") else arrays.asarray(x, like, dtype))
         elif node.op == "length":
-            values.append(namespace.asarray(length, like, dtype))
+            values.append(arrays.asarray(length, like, dtype))
         elif node.op == "scalar":
-            values.append(namespace.asarray(number(node), like, dtype))
+            values.append(arrays.asarray(number(node), like, dtype))
         elif node.op == "accumulate":
             by, key = node.attr("by"), (node.attr("by"), node.args)
             if key not in known:
@@ -296,7 +296,7 @@ def accumulated(
             for a, n in enumerate(np.broadcast_shapes(*(v.shape for v in vectors)))
         ]
         given = zip(by.identity, by.dtypes, strict=True)
-        numbers = (namespace.asarray(i, vectors[0], dtype_of(xp, d)) for i, d in given)
+        numbers = (arrays.asarray(i, vectors[0], dtype_of(xp, d)) for i, d in given)
         return [xp.broadcast_to(n, tuple(shape)) for n in numbers]
     if by.chunk is not None:
         return evaluate_slices(xp, by.chunk, vectors, axes)
@@ -357,10 +357,10 @@ def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
 
 def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``."""
-    xp = namespace.compat(x)
+    xp = arrays.compat(x)
     x = xp.astype(x, dtype_of(xp, "int64"))  # small dtypes would wrap the bins around
     dtype = x.dtype if weights is None else weights.dtype
-    zero, one = (namespace.asarray(n, x, dtype) for n in range(2))
+    zero, one = (arrays.asarray(n, x, dtype) for n in range(2))
     given = one if weights is None else weights
     found = [xp.sum(xp.where(x == k, given, zero), axis=axes, dtype=dtype) for k in range(bins)]
     if not found:  # an axis of length 0

@@ -18,12 +18,12 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import config, threads
-from ..blocks import boxes
+from ..cache import BoundedDict
 from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
-from ..memory import Limited
+from ..layout import boxes
 from ..program import Program, Scratch
 from ..repeated import Repeated
 
@@ -168,7 +168,7 @@ class _AsCuPy:
         self._strides = tuple(s * self._dtype.itemsize for s in like.stride())
         steps = zip(self._shape, self._strides, strict=True)
         self._reach = sum((n - 1) * s for n, s in steps) + self._dtype.itemsize
-        self._made = Limited()
+        self._made = BoundedDict()
 
     def __call__(self, x: torch.Tensor) -> Any:
         address = x.data_ptr()

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.graph import Node
 from ..ir.ops import OPS
-from ..ir.slicewise import SliceGraph, number
+from ..ir.slice_graph import SliceGraph, number
 from .cxx import FLOAT16, FUNCTIONS, TYPES, literal
 
 PREAMBLE = (

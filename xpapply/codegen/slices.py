@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..ir.ops import OPS, Kind
-from ..ir.slicewise import SliceGraph
+from ..ir.slice_graph import SliceGraph
 from .cxx import TYPES
 from .elements import PREAMBLE, Sharing, indented
 from .states import SHUFFLE, States, size

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.accumulators import largest, smallest
 from ..ir.graph import Node
 from ..ir.ops import OPS, Kind
-from ..ir.slicewise import Accumulator, SliceGraph, number
+from ..ir.slice_graph import Accumulator, SliceGraph, number
 from .cxx import TYPES
 from .elements import Elements, form, indented, numbers, statement, written_number
 

@@ -37,7 +37,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .. import extensions
+from .. import registry
 from ..batch_of_one import BatchOfOne
 from ..ir.graph import ShapeDtype
 
@@ -94,7 +94,7 @@ def _serving(callable_type: Any) -> ModuleType | None:
     for cls in callable_type.__mro__:
         root = cls.__module__.partition(".")[0]
         # plain functions, and every class's `object`, are of no package
-        module = None if root == "builtins" else extensions.find("frontends", root)
+        module = None if root == "builtins" else registry.find("frontends", root)
         if module is not None:
             return module
     return None

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .slicewise import Accumulator, SliceBuilder, SliceGraph, number
+from .slice_graph import Accumulator, SliceBuilder, SliceGraph, number
 
 Value = Any
 """An `Expression`. NumPy's stubs do not know that its functions take such."""

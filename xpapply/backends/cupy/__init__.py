@@ -16,7 +16,7 @@ from typing import Any
 import cupy
 from cupy.cuda.compiler import CompileException
 
-from ...blocks import boxes
+from ...cache import BoundedDict
 from ...codegen import chain, cost, tensor
 from ...codegen.kernels import Reduction, network_why_not, reduction_kernel
 from ...codegen.rows import prepare
@@ -24,11 +24,11 @@ from ...config import PRECISIONS, current
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import without_bfloat16
-from ...ir.sliced import sliced
-from ...memory import Limited
+from ...ir.to_slice_graph import sliced
+from ...layout import boxes
 from ...program import Program
 from . import module, slices
-from .counts import counts as counts
+from .bincount import counts as counts
 from .runs import Calls, Chain, Network, Tensor, Weights, reduction_function
 
 ENGINE = "cupy"
@@ -121,7 +121,7 @@ class Lowered:
         found = None if self.by_address else sliced(graph)
         able = found is not None and slices.why_not(found.graph, ()) is None
         self._slicewise = slices.OneFunction(found) if found is not None and able else None
-        self._chosen = Limited()
+        self._chosen = BoundedDict()
         self._failed: dict[tuple[int, str], str] = {}
 
     @functools.cached_property

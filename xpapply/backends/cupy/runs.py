@@ -15,6 +15,7 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ...cache import BoundedDict
 from ...codegen import chain
 from ...codegen.kernels import (
     THREADS,
@@ -32,7 +33,6 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region
-from ...memory import Limited
 from ...program import Program
 from . import module
 
@@ -45,7 +45,7 @@ class Network:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._numbers = math.prod(graph.result.shape)
-        self._known = Limited()
+        self._known = BoundedDict()
 
     def __call__(
         self,
@@ -85,7 +85,7 @@ class Tensor:
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
-        self._known = Limited()
+        self._known = BoundedDict()
 
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
         start = x.data.ptr

@@ -15,14 +15,14 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...blocks import Layout, Operand
+from ...cache import BoundedDict
 from ...codegen import slices
 from ...codegen.elements import Sharing
 from ...codegen.slices import SliceKernels
 from ...codegen.states import size
-from ...ir.sliced import Sliced
-from ...ir.slicewise import SliceGraph
-from ...memory import Limited
+from ...ir.slice_graph import SliceGraph
+from ...ir.to_slice_graph import Sliced
+from ...layout import Layout, Operand
 from . import module
 from .runs import Weights
 
@@ -341,7 +341,7 @@ class OneFunction:
 
     def __init__(self, sliced: Sliced) -> None:
         self._sliced = sliced
-        self._known = Limited()
+        self._known = BoundedDict()
 
     def __call__(self, x: Any, at: int, count: int, bound: Weights, out: Any) -> None:
         key = (x.shape, x.strides, at, out.strides, x.device.id)

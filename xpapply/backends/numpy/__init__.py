@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ... import config, threads
-from ...blocks import Layout, boxes
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
-from ...ir.slicewise import SliceGraph
+from ...ir.slice_graph import SliceGraph
+from ...layout import Layout, boxes
 from ...program import Program, Scratch
-from .counts import counts as counts
+from .bincount import counts as counts
 
 ENGINE = "numpy"
 

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import config, threads
-from ...blocks import Layout
-from ...ir.parts import completed, needed, part
-from ...ir.slicewise import Accumulator, SliceGraph
-from .seen import SHORT_ROW, Seen, View
-from .steps import CONSTANT, NUMBER, VECTOR, Fold, Program, Scratch
+from ...ir.slice_graph import Accumulator, SliceGraph
+from ...ir.subgraph import completed, needed, part
+from ...layout import Layout
+from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, Program, Scratch
+from .views import SHORT_ROW, Seen, View
 
 BLOCK_BYTES = 1 << 18
 """One buffer of a block: a few of them stay in the second cache."""

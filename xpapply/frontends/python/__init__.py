@@ -6,10 +6,10 @@
 - `python.py`: Python's builtins and `math`
 - `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
 - `operations.py`: all of these, as the recorder gets them
-- `stage.py`, `substitutes.py`: what stands for everything that ``f`` can reach
+- `sandbox.py`, `proxies.py`: what stands for everything that ``f`` can reach
 - `purity.py`: what the code alone tells of side effects
 - `scratch.py`: attributes that ``f`` sets anew for each slice
-- `lower.py`: a path without decisions as a graph of the op table
+- `to_graph.py`: a path without decisions as a graph of the op table
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from typing import Any
 
 import numpy as np
 
+from ...batching import find
+from ...batching.names import CUPY, root_of
 from ...errors import TraceError, line_of, outermost
 from ...guards import Guards
-from ...known import find
-from ...known.names import CUPY, root_of
-from ...paths import Off, Path, Ref
 from ...warning_filters import silent
 from . import operations
 from .purity import impure
-from .python import real
+from .python_builtins import real
 from .recorder import Recorder
+from .sandbox import Stage
 from .scratch import Scratch
-from .stage import Stage
 from .tracer import Tracer, values
+from .tree import Path, Ref, SideExit
 
 Models = Callable[[Any, tuple[int, ...], Any], tuple[Any, Callable[..., Any]]]
 """``models(model, slice shape, dtype) -> (row, call on one slice)``: how a network runs."""
@@ -103,7 +103,7 @@ class Tracing:
             stage.check()
             recorder.raised(error)
             found = recorder.off_path(), None
-        self.scratch.add(stage.writes, leaves=isinstance(found[0].result, Off))
+        self.scratch.add(stage.writes, leaves=isinstance(found[0].result, SideExit))
         self.catches, self.eps = stage.catches, recorder.eps
         self.keeps |= stage.keeps
         self.seconds = time.perf_counter() - started

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ...batching import syntax
 from ...errors import TraceError
-from ...known import basic
 from .recorder import Recorder
 from .tracer import Tracer, must, replaced, tracers, values
 
@@ -32,7 +32,7 @@ def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:
     if real.dtype.kind not in "biufc":
         raise recorder.refuse(f"an array of dtype {real.dtype}")
     return recorder.call(
-        basic.STACK,
+        syntax.STACK,
         lambda *_: real,
         (tree,),
         batch=((tree, real.shape, real.dtype), {}),
@@ -51,7 +51,7 @@ def cast(x: Tracer, dtype: Any) -> Any:
     def real(value: Any, _: Any) -> Any:
         return np.asarray(value).astype(dtype)[()] if np.ndim(value) == 0 else value.astype(dtype)
 
-    return x.recorder.call(basic.CAST, real, (x, dtype), check=False)
+    return x.recorder.call(syntax.CAST, real, (x, dtype), check=False)
 
 
 def lists_as_arrays(recorder: Recorder, tree: Any) -> Any:
@@ -87,4 +87,4 @@ def copied(x: Any) -> Any:
     """A copy, which ``f`` may write into."""
     if not isinstance(x, Tracer):
         return np.array(x)
-    return x.recorder.call(basic.SAME, np.array, (x,), check=False)
+    return x.recorder.call(syntax.SAME, np.array, (x,), check=False)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...known import basic
+from ...batching import syntax
 from . import ragged, scalars
 from .arrays import cast, copied
 from .functions import function_call
@@ -112,10 +112,10 @@ def _item(x: Tracer, *args: Any) -> Any:
     if x.dtype == np.uint64:
         must(flat <= 2**63 - 1)  # Python's integers are held as int64
     return (
-        x.recorder.call(basic.SAME, lambda _: value, (flat,), check=False)
+        x.recorder.call(syntax.SAME, lambda _: value, (flat,), check=False)
         if np.asarray(value).dtype == np.asarray(x.value).dtype
         else x.recorder.call(
-            basic.CAST,
+            syntax.CAST,
             lambda _: value,
             (flat,),
             batch=((flat, np.asarray(value).dtype), {}),

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ...batching import syntax
 from ...errors import TraceError
-from ...known import basic
-from ...paths import LARGEST_ANSWER
 from . import ragged
 from .arrays import as_array, copied
 from .functions import function_call
 from .indexing import as_mask, compressed, counted, nonzero, setitem
 from .recorder import Recorder
 from .tracer import Tracer, tracers, values
+from .tree import LARGEST_ANSWER
 
 
 def _where(recorder: Recorder, condition: Any, *others: Any, **kwargs: Any) -> Any:
@@ -84,14 +84,14 @@ def _unique(
     found = distinct(ar, bool(equal_nan))
     n = recorder.ask(found, int(found.value))
     return recorder.call(
-        basic.UNIQUE, lambda *_: real, (ar,), batch=((ar, n, *flags, bool(equal_nan)), {})
+        syntax.UNIQUE, lambda *_: real, (ar,), batch=((ar, n, *flags, bool(equal_nan)), {})
     )
 
 
 def distinct(x: Tracer, equal_nan: bool = True) -> Any:
     """How many different values there are."""
     return x.recorder.call(
-        basic.UNIQUE_COUNT,
+        syntax.UNIQUE_COUNT,
         lambda v: np.intp(len(np.unique(v, equal_nan=equal_nan))),
         (x,),
         batch=((x, equal_nan), {}),
@@ -120,9 +120,9 @@ def _bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 
         top = function_call(recorder, np.max, (x,), {})
         recorder.ask(top, int(top.value))
     if not any(t.ref is not None for t in tracers((x, weights))):
-        return recorder.call(basic.SAME, np.bincount, (x, weights, minlength))
+        return recorder.call(syntax.SAME, np.bincount, (x, weights, minlength))
     return recorder.call(
-        basic.BINCOUNT, lambda *_: real, (x, weights), batch=((x, weights, len(real)), {})
+        syntax.BINCOUNT, lambda *_: real, (x, weights), batch=((x, weights, len(real)), {})
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, data_dependent, functions, python
+from . import arrays, data_dependent, functions, python_builtins
 from .recorder import Recorder
 from .tracer import Counted, Tracer, values
 
@@ -20,7 +20,7 @@ class Distinct(Counted):
 
     def length(self) -> Any:
         """``len(x)`` as a Python number that depends on the slice."""
-        return python.plain(data_dependent.distinct(self.vector), int)
+        return python_builtins.plain(data_dependent.distinct(self.vector), int)
 
     def ordered(self) -> list[Any] | None:
         """``sorted(x)``; None if values can be equal and not the same."""
@@ -73,7 +73,7 @@ def make(recorder: Recorder, iterable: Iterable[Any] = ()) -> Any:
         vector = arrays.as_array(recorder, listed) if _numbers(listed) else None
     if vector is None or vector.value.dtype.kind not in "biuf" or not vector.size:
         return set(listed)
-    python.no_nan(recorder, vector)  # each is a value of its own
+    python_builtins.no_nan(recorder, vector)  # each is a value of its own
     if recorder.left is not None:  # off the path: only looked at
         return set(values(list(listed)))
     return Distinct(listed, vector)
@@ -86,5 +86,5 @@ def _numbers(listed: list[Any]) -> bool:
     return len({type(x.value) for x in listed}) == 1 and not np.ndim(listed[0].value)
 
 
-CLASSES: dict[type, Callable[..., Any]] = python.NUMBERS | {set: make}
+CLASSES: dict[type, Callable[..., Any]] = python_builtins.NUMBERS | {set: make}
 """Classes that are replaced; each gets the recorder first."""

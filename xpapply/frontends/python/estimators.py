@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...known import Known, NoRule, Rows
+from ...batching import Batched, BatchingRule, NoRule
 from . import arrays
-from .substitutes import Forbidden, LateMethod, real_arguments
+from .proxies import Forbidden, LateMethod, real_arguments
 from .tracer import Tracer, tracers, values
 
 if TYPE_CHECKING:
-    from .stage import Stage
+    from .sandbox import Stage
 
 PACKAGES = frozenset(("sklearn", "lightgbm", "xgboost", "catboost"))
 """Root packages of estimators whose methods take each sample by itself."""
@@ -115,7 +115,7 @@ def _by_slice(found: Any, batch: int, samples: int) -> Any:
     y = np.asarray(found)
     if not y.ndim or len(y) != batch * samples:
         raise NoRule(f"a result of shape {y.shape} for {batch * samples} samples")
-    return Rows(y.reshape(batch, samples, *y.shape[1:]))
+    return Batched(y.reshape(batch, samples, *y.shape[1:]))
 
 
-_ESTIMATOR = Known("scikit-learn estimator", _rule)
+_ESTIMATOR = BatchingRule("scikit-learn estimator", _rule)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...batching import find, lapack, syntax
+from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...errors import TraceError
-from ...known import basic, find, lapack
-from ...known.names import CUPY, mirrored, public_names, root_of
 from . import ragged, selections, writes
 from .arrays import as_array, cast, lists_as_arrays
 from .indexing import setitem
@@ -27,7 +27,7 @@ def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any])
     if where is True:
         changed[...] = np.asarray(values(result)).astype(out.value.dtype, casting="same_kind")
         new = recorder.call(
-            basic.SET, lambda *_: changed, (out, (Ellipsis,), result, changed.ndim), check=False
+            syntax.SET, lambda *_: changed, (out, (Ellipsis,), result, changed.ndim), check=False
         )
     else:
         wide = function_call(recorder, np.where, (where, result, out), {})
@@ -72,7 +72,7 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         return write(recorder, *given, **kwargs)
     if not any(t.ref is not None for t in tracers((args, kwargs)) if not _selected(t)):
         if not any(map(_selected, tracers((args, kwargs)))) and "out" not in kwargs:
-            return recorder.call(basic.SAME, function, args, kwargs)
+            return recorder.call(syntax.SAME, function, args, kwargs)
     found = ragged.reduce(recorder, function, args, kwargs)
     if found is not NotImplemented:
         return found
@@ -87,7 +87,7 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     row = find(function)
     if row is None:
         if not any(t.ref is not None for t in tracers((args, kwargs))):
-            return recorder.call(basic.SAME, function, args, kwargs)
+            return recorder.call(syntax.SAME, function, args, kwargs)
         name = public_name(function)
         if any(callable(x) for x in (*args, *kwargs.values()) if not isinstance(x, Traced)):
             raise recorder.refuse(f"{name} {CALLS_BACK}")
@@ -117,7 +117,7 @@ def _must_be_finite(x: Any, name: str) -> None:
     if not isinstance(x, Tracer) or x.ref is None or np.asarray(x.value).dtype.kind not in "fc":
         return
     finite = x.recorder.call(
-        basic.ALL_FINITE, lambda v: np.bool_(np.isfinite(v).all()), (x,), check=False
+        syntax.ALL_FINITE, lambda v: np.bool_(np.isfinite(v).all()), (x,), check=False
     )
     if not bool(finite):
         why = f"{name} of NaN or infinity, which LAPACK may never return from"

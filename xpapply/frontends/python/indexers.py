@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...known.indexers import JOIN
+from ...batching.indexers import JOIN
 from . import arrays
-from .substitutes import Forbidden
+from .proxies import Forbidden
 from .tracer import Tracer, tracers
 
 _JOIN = (type(np.r_), type(np.c_))

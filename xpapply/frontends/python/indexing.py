@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...known import basic
+from ...batching import syntax
 from . import ragged
 from .arrays import as_array, fits
 from .recorder import Recorder
@@ -23,7 +23,9 @@ def as_mask(recorder: Recorder, mask: Any) -> Tracer:
 
 def count(recorder: Recorder, mask: Tracer) -> int:
     """How many are true: slices with other counts take other paths."""
-    found = recorder.call(basic.COUNT, lambda m: np.intp(np.count_nonzero(m)), (mask,), check=False)
+    found = recorder.call(
+        syntax.COUNT, lambda m: np.intp(np.count_nonzero(m)), (mask,), check=False
+    )
     return int(recorder.ask(found, int(found.value))) if isinstance(found, Tracer) else int(found)
 
 
@@ -34,14 +36,14 @@ def compressed(x: Any, mask: Tracer) -> Any:
         raise recorder.refuse("an index by one truth value")
     if mask.ref is None:
         return recorder.call(
-            basic.INDEX, lambda v: v[mask.value], (x,), batch=((x, (mask.value,)), {})
+            syntax.INDEX, lambda v: v[mask.value], (x,), batch=((x, (mask.value,)), {})
         )
     if mask.value.ndim == 1 and np.shape(values(x)) == mask.value.shape:
         return ragged.selected(x, mask)
     real = recorder.real(lambda: values(x)[mask.value])
     n = count(recorder, mask)
     return recorder.call(
-        basic.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
+        syntax.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
     )
 
 
@@ -49,9 +51,9 @@ def nonzero(recorder: Recorder, x: Any) -> Any:
     """`numpy.nonzero`."""
     mask = as_mask(recorder, x)
     if mask.ref is None:
-        return recorder.call(basic.SAME, np.nonzero, (mask,))
+        return recorder.call(syntax.SAME, np.nonzero, (mask,))
     n = count(recorder, mask)
-    return recorder.call(basic.NONZERO, np.nonzero, (mask,), batch=((mask, n), {}), check=False)
+    return recorder.call(syntax.NONZERO, np.nonzero, (mask,), batch=((mask, n), {}), check=False)
 
 
 def counted(a: Any) -> None:
@@ -94,19 +96,19 @@ def getitem(x: Tracer, key: Any) -> Any:
         if not any(isinstance(k, (np.ndarray, bool, np.bool_)) for k in key):
             real = recorder.real(lambda: x.value[key])
             found = recorder.call(
-                basic.INDEX, lambda *_: real, (x,), batch=((x, key), {}), check=False
+                syntax.INDEX, lambda *_: real, (x,), batch=((x, key), {}), check=False
             )
             if isinstance(found, Tracer) and isinstance(real, np.ndarray) and found is not x:
                 found._is_view_of(x, key)
             return found
-        return recorder.call(basic.INDEX, lambda v, k: v[k], (x, key))
+        return recorder.call(syntax.INDEX, lambda v, k: v[k], (x, key))
     if any(np.asarray(k.value).dtype == bool for k in moving):
         if len(key) > 1:
             raise recorder.refuse("an index by a mask and something else")
         return compressed(x, moving[0])
     if any(k is None or k is Ellipsis for k in key):
         raise recorder.refuse("an index by traced integers together with None or ...")
-    return recorder.call(basic.GATHER, lambda v, k: v[k], (x, key))
+    return recorder.call(syntax.GATHER, lambda v, k: v[k], (x, key))
 
 
 def setitem(x: Tracer, key: Any, item: Any) -> None:
@@ -144,8 +146,8 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
                 if np.size(values(item)) != 1:
                     raise recorder.refuse("a write by a mask of a value that broadcasts")
                 item = item.reshape(())
-        new = recorder.call(basic.SET_MASKED, lambda *_: changed, (x, mask, item))
+        new = recorder.call(syntax.SET_MASKED, lambda *_: changed, (x, mask, item))
     else:
         ndim = np.ndim(x.value[values(key)])
-        new = recorder.call(basic.SET, lambda *_: changed, (x, key, item, ndim))
+        new = recorder.call(syntax.SET, lambda *_: changed, (x, key, item, ndim))
     x.become(new.value, new.ref)

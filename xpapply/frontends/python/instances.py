@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...known.instances import METHODS, call_row, is_single, make_row, maker, writeable
+from ...batching.instances import METHODS, call_row, is_single, make_row, maker, writeable
 from .recorder import Recorder
 from .tracer import Traced, tracers, values
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from ...known import Known, NoRule, Rows, in_namespace, resolve
-from ...known.names import CUPY, root_of
-from ...known.ragged import Ragged
-from ...known.rules import mapped
+from ...batching import Batched, BatchingRule, NoRule, in_namespace, resolve
+from ...batching.names import CUPY, root_of
+from ...batching.ragged import Ragged
+from ...batching.rules import mapped
 from .recorder import Recorder
 from .tracer import replaced
 
 
-def own(recorder: Recorder, function: Any, row: Known | None = None) -> Any:
+def own(recorder: Recorder, function: Any, row: BatchingRule | None = None) -> Any:
     """The function of the library of the slice, if it is to be called there; else None."""
     if recorder.library != "cupy":
         return None
@@ -68,12 +68,12 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
 def on_device(tree: Any) -> Any:
     """Arguments of a batching rule, with the slices on the device."""
     xp = sys.modules["cupy"]
-    tree = mapped(lambda x: Rows(xp.asarray(x.array)), tree)
+    tree = mapped(lambda x: Batched(xp.asarray(x.array)), tree)
     return mapped(lambda x: Ragged(xp.asarray(x.flat), x.counts), tree, Ragged)
 
 
 def on_host(tree: Any) -> Any:
     """What a batching rule returned, on the host."""
     xp = sys.modules["cupy"]
-    tree = mapped(lambda x: Rows(x.array.get()) if isinstance(x.array, xp.ndarray) else x, tree)
+    tree = mapped(lambda x: Batched(x.array.get()) if isinstance(x.array, xp.ndarray) else x, tree)
     return mapped(lambda x: x.get(), tree, xp.ndarray)

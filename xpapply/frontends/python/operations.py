@@ -11,9 +11,9 @@ from .arrays import as_array
 from .attributes import attribute
 from .functions import function_call
 from .indexing import getitem, setitem
-from .python import plain, rounded, whole
-from .stage import namespace_of
-from .substitutes import Different
+from .proxies import Different
+from .python_builtins import plain, rounded, whole
+from .sandbox import namespace_of
 from .ufuncs import in_place, power, ufunc_call
 
 __all__ = [

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...known import basic, find, ragged
-from ...known.rules import ufunc_row
+from ...batching import find, ragged, syntax
+from ...batching.rules import ufunc_row
 from . import native
 from .recorder import Recorder
 from .tracer import Counted, Tracer, tracers
@@ -68,7 +68,7 @@ class Selected(Tracer, Counted):
 
     def length(self) -> Any:
         n = len(self.value)
-        return self.recorder.call(basic.COUNT, lambda _: n, (self.mask,), check=False)
+        return self.recorder.call(syntax.COUNT, lambda _: n, (self.mask,), check=False)
 
     def __len__(self) -> int:
         return len(self.value) if self.ref is not None else 0

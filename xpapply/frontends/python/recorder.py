@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ...batching import Batched, BatchingRule, NoRule, one_by_one
+from ...batching.ragged import Ragged
+from ...batching.rules import leaves
 from ...errors import TraceError, located, user_line
-from ...known import Known, NoRule, Rows, one_by_one
-from ...known.ragged import Ragged
-from ...known.rules import leaves
-from ...paths import Call, Decision, Off, Path, Ref, invoke, references
 from .tracer import Results, Tracer, refs, replaced, tracers, values
+from .tree import Branch, Call, Path, Ref, SideExit, invoke, references
 
 MOST_STEPS = 20_000
 _COEFFICIENTS = 8
@@ -40,10 +40,10 @@ class Recorder:
         self.library = library
         self.home = home
         """Where ``f`` begins: the line of what happens after it has returned."""
-        self.steps: list[Call | Decision] = []
+        self.steps: list[Call | Branch] = []
         self.calls = 0
         self.refused: TraceError | None = None
-        self.left: tuple[int, Off] | None = None
+        self.left: tuple[int, SideExit] | None = None
         """Where the path ends because ``f`` raises."""
         self.errstate: dict[str, str] | None = None
         self.quiet = False
@@ -88,7 +88,7 @@ class Recorder:
 
     def call(
         self,
-        row: Known,
+        row: BatchingRule,
         function: Callable[..., Any],
         args: tuple = (),
         kwargs: dict | None = None,
@@ -118,7 +118,7 @@ class Recorder:
 
     def _written(
         self,
-        row: Known,
+        row: BatchingRule,
         real: Any,
         args: Any,
         kwargs: Any,
@@ -132,7 +132,7 @@ class Recorder:
             given = twice(args), twice(kwargs)
             structure = self._check(row, step, real, given, on_device)
             operands = zip(
-                leaves(given, (Rows, Ragged)), references((step.args, step.kwargs)), strict=True
+                leaves(given, (Batched, Ragged)), references((step.args, step.kwargs)), strict=True
             )
             view_of = next((ref.index for x, ref in operands if _is_view(structure, x)), None)
         else:
@@ -143,7 +143,7 @@ class Recorder:
         )
         return self._boxed(real, Ref(self.calls), structure, found)
 
-    def record(self, row: Known, real: Any, args: tuple) -> Ref:
+    def record(self, row: BatchingRule, real: Any, args: tuple) -> Ref:
         """Write down a call whose result is an object of a library."""
         step = self._step(row, real, args, {})
         # coefficients, and what solving for them takes
@@ -151,7 +151,7 @@ class Recorder:
         self.steps.append(dataclasses.replace(step, nbytes=size))
         return Ref(self.calls)
 
-    def _step(self, row: Known, real: Any, args: Any, kwargs: Any) -> Call:
+    def _step(self, row: BatchingRule, real: Any, args: Any, kwargs: Any) -> Call:
         if len(self.steps) >= MOST_STEPS or time.perf_counter() > self.until:
             raise self.refuse(f"more than {len(self.steps):,} operations")
         self.calls += 1
@@ -174,7 +174,7 @@ class Recorder:
         self.eps = max(self.eps, _EPS.get(name, 0.0))
 
     def _check(
-        self, row: Known, step: Call, real: Any, given: tuple[Any, Any], on_device: bool
+        self, row: BatchingRule, step: Call, real: Any, given: tuple[Any, Any], on_device: bool
     ) -> Any:
         """Run the batching rule on two copies of the slice: it must give what the call gave."""
         try:
@@ -216,14 +216,14 @@ class Recorder:
         if self.left is None:
             why = f"it raises {type(error).__name__}: {error}"
             why = located(why, user_line(error) or self.home)
-            self.left = (len(self.steps), Off(why, decided))
+            self.left = (len(self.steps), SideExit(why, decided))
 
     def ask(self, tracer: Tracer, value: Any) -> Any:
         """Note that ``f`` went on with `value`, which depends on the slice."""
         if tracer.ref is not None:
             if self.left is not None:
                 raise self.refuse(f"{self.left[1].why}, and decides by the data then")
-            self.steps.append(Decision(tracer.ref, value, user_line() or self.home))
+            self.steps.append(Branch(tracer.ref, value, user_line() or self.home))
             if len(self.steps) >= MOST_STEPS:
                 raise self.refuse(f"more than {len(self.steps):,} operations")
         return value
@@ -245,7 +245,7 @@ class Recorder:
             if type(real) in (tuple, list):
                 return type(real)(parts)
             return Results(self, real, parts, ref, structure)  # type: ignore[arg-type]
-        if structure is not None and not isinstance(structure, Rows):
+        if structure is not None and not isinstance(structure, Batched):
             ref = None  # the same for all slices
         if ref is None and not isinstance(real, np.ndarray):
             return real
@@ -314,7 +314,7 @@ class Recorder:
         more = len(self.steps) > position
         # what f catches further on may be other things for other slices
         decided = off.decided and not (more and self.stage.catches)
-        return Path(tuple(self.steps[:position]), Off(off.why, decided, more))
+        return Path(tuple(self.steps[:position]), SideExit(off.why, decided, more))
 
 
 def twice(tree: Any) -> Any:
@@ -326,8 +326,8 @@ def twice(tree: Any) -> Any:
         if type(t).__name__ == "Flat":
             return Ragged(np.concatenate([t.value, t.value]), np.array([len(t.value)] * 2))
         if isinstance(t.value, (np.ndarray, np.generic, bool, int, float, complex)):
-            return Rows(np.stack([t.value, t.value]))
-        return Rows(t.value[None].expand(2, *t.value.shape).clone())
+            return Batched(np.stack([t.value, t.value]))
+        return Batched(t.value[None].expand(2, *t.value.shape).clone())
 
     return replaced(both, tree)
 
@@ -344,7 +344,7 @@ def _is_view(result: Any, operand: Any) -> bool:
     """Whether a result lies in the memory of an operand, all of it."""
     if isinstance(result, (tuple, list)):
         return bool(result) and all(_is_view(x, operand) for x in result)
-    a, b = (x.array if isinstance(x, Rows) else x for x in (result, operand))
+    a, b = (x.array if isinstance(x, Batched) else x for x in (result, operand))
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return np.may_share_memory(a, b)
     if hasattr(a, "untyped_storage") and hasattr(b, "untyped_storage"):
@@ -358,7 +358,7 @@ def differs(got: Any, real: Any) -> str:
         if not isinstance(got, (tuple, list)) or len(got) != len(real):
             return f"{len(real)} results"
         return next(filter(None, (differs(g, r) for g, r in zip(got, real, strict=True))), "")
-    if not isinstance(got, Rows):
+    if not isinstance(got, Batched):
         same = np.array_equal(np.asarray(got), np.asarray(real))
         return "" if same else f"{got!r} instead of {real!r}"
     array = got.array

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import namespace
+from ... import arrays
 from .purity import impure
 
 _LIBRARIES = frozenset("numpy scipy jax jaxlib math cmath operator statistics functools".split())
@@ -81,7 +81,7 @@ def _why_code(f: types.FunctionType, code: types.CodeType, seen: set[int]) -> st
     if changing:
         return f"it calls {changing[0]}"
     for name, x in _reached(f, code):
-        if stores and (isinstance(x, (list, dict, set)) or namespace.library(x) is not None):
+        if stores and (isinstance(x, (list, dict, set)) or arrays.library(x) is not None):
             return f"it may write to {name}"
         why = _why_value(x, seen)
         if why:
@@ -110,7 +110,7 @@ def _reached(f: types.FunctionType, code: types.CodeType) -> Iterator[tuple[str,
 
 
 def _why_value(x: Any, seen: set[int]) -> str | None:
-    if isinstance(x, (*_PLAIN, slice)) or namespace.library(x) is not None:
+    if isinstance(x, (*_PLAIN, slice)) or arrays.library(x) is not None:
         return None
     if isinstance(x, (list, tuple, set, frozenset)):
         return _first(_why_value(y, seen) for y in x)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ...batching.scalars import EACH, LARGEST
 from ...errors import TraceError
-from ...known.scalars import EACH, LARGEST
 from .recorder import Recorder
 from .tracer import Tracer, tracers, values
 

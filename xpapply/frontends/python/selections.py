@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ...known import Rows, resolve
-from ...known.rules import bound
-from ...known.selections import CLIPPED, PEAKS
+from ...batching import Batched, resolve
+from ...batching.rules import bound
+from ...batching.selections import CLIPPED, PEAKS
 from . import ragged
 from .recorder import Recorder
 from .tracer import Tracer, tracers, values
@@ -48,7 +48,7 @@ def _sigmaclip(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> 
         raise recorder.refuse("sigmaclip with limits that depend on the slice")
     real = recorder.real(lambda: function(*values(args), **values(kwargs)))
     limits = given["low"], given["high"]
-    left = CLIPPED.rule(np, None, (Rows(x.value[None]), *limits), {})[0].array[0]
+    left = CLIPPED.rule(np, None, (Batched(x.value[None]), *limits), {})[0].array[0]
     mask, lower, upper = recorder.call(
         CLIPPED,
         lambda *_: (left, np.asarray(real.lower)[()], np.asarray(real.upper)[()]),

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...known import Known, NoRule, Rows, basic, ragged, tensor_rules
-from ...paths import Ref
+from ...batching import Batched, BatchingRule, NoRule, ragged, syntax, tensor_rules
 from . import arrays
-from .python import real
+from .proxies import Forbidden, Function
+from .python_builtins import real
 from .recorder import Recorder
-from .substitutes import Forbidden, Function
 from .tracer import Traced, Tracer, tracers, values
+from .tree import Ref
 
 if TYPE_CHECKING:
-    from .stage import Stage
+    from .sandbox import Stage
 
 _FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor", "from_dlpack"])
 _SAME = frozenset(["detach", "cpu", "contiguous", "clone", "requires_grad_", "eval"])
@@ -234,7 +234,7 @@ def _of_one_length(x: Tensor, mask: Tensor) -> Any:
     found = call(recorder, _torch().Tensor.sum, (mask,), {})
     recorder.ask(found, n)
     return recorder.call(
-        basic.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
+        syntax.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
     )
 
 
@@ -283,19 +283,19 @@ def to_numpy(x: Tensor) -> Any:
     return x.recorder.call(_NUMPY, lambda t: t.numpy(), (x,), check=False)
 
 
-def _to_numpy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
-    return Rows(args[0].array.numpy())
+def _to_numpy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:
+    return Batched(args[0].array.numpy())
 
 
-_NUMPY = Known("numpy array of a tensor", _to_numpy)
+_NUMPY = BatchingRule("numpy array of a tensor", _to_numpy)
 
 
-def _to_cupy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Rows:
+def _to_cupy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:
     tensor = args[0].array
-    return Rows(tensor.cpu().numpy() if xp is np else xp.asarray(tensor))
+    return Batched(tensor.cpu().numpy() if xp is np else xp.asarray(tensor))
 
 
-_CUPY = Known("tensor to CuPy", _to_cupy)
+_CUPY = BatchingRule("tensor to CuPy", _to_cupy)
 
 
 def _item(x: Tensor) -> Any:
@@ -323,16 +323,16 @@ def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: 
     return recorder.call(_TENSOR, one, (x,), batch=(given, {}))
 
 
-def _from_numpy(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+def _from_numpy(xp: Any, _: Any, given: tuple, __: dict) -> Batched:
     function, x, args, kwargs, library = given
     if library == "cupy":
-        return Rows(function(sys.modules["cupy"].asarray(x.array), *args, **kwargs))
+        return Batched(function(sys.modules["cupy"].asarray(x.array), *args, **kwargs))
     if xp is not np:
         raise NoRule("torch takes NumPy arrays")
-    return Rows(_made(function, x.array, args, kwargs))
+    return Batched(_made(function, x.array, args, kwargs))
 
 
-_TENSOR = Known("torch tensor", _from_numpy)
+_TENSOR = BatchingRule("torch tensor", _from_numpy)
 
 
 def _made(function: Any, array: np.ndarray, args: tuple, kwargs: dict) -> Any:
@@ -554,24 +554,24 @@ class _Run:
         return self._hash
 
 
-def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Rows:
+def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Batched:
     run, x, shape, batched = given
-    rows = Rows(x.array.reshape(x.array.shape[0], *shape))
+    rows = Batched(x.array.reshape(x.array.shape[0], *shape))
     with _torch().no_grad():
         found = run.row.rule(xp, None, (rows,), {}).array
-    return Rows(found[:, None] if batched else found)
+    return Batched(found[:, None] if batched else found)
 
 
-_MODEL = Known("torch network", _run_model)
+_MODEL = BatchingRule("torch network", _run_model)
 
 
-def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> tuple[Rows, ...]:
+def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> tuple[Batched, ...]:
     run, x = given
     with _torch().no_grad():
-        return tuple(map(Rows, run.row(x.array)))
+        return tuple(map(Batched, run.row(x.array)))
 
 
-_IN_BATCHES = Known("torch network in batches", _run_in_batches)
+_IN_BATCHES = BatchingRule("torch network in batches", _run_in_batches)
 
 
 def _frontend() -> Any:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...batching import syntax
+from ...batching.rules import ufunc_row
+from ...batching.scalars import LARGEST
 from ...errors import TraceError
 from ...ir.numpy_ufuncs import COMPARISONS
-from ...known import basic
-from ...known.rules import ufunc_row
-from ...known.scalars import LARGEST
-from ...paths import Ref
+from .tree import Ref
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -477,7 +477,7 @@ class Tracer(Traced):
             changed[values(inner._key)] = inner.value
             ndim = inner.value.ndim
             new = self.recorder.call(
-                basic.SET,
+                syntax.SET,
                 lambda *_, result=changed: result,
                 (outer, inner),
                 batch=((outer, inner._key, inner, ndim), {}),
@@ -528,7 +528,7 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
         if name == "left_shift":
             factor, times = python_arithmetic(recorder, np.power, operator.pow, 2.0, b), "multiply"
         big = recorder.call(
-            basic.PYTHON, lambda *_: float(result), (times, a, factor, "float64"), check=False
+            syntax.PYTHON, lambda *_: float(result), (times, a, factor, "float64"), check=False
         )
         must(abs(big) <= LARGEST)
     if ufunc in COMPARISONS and isinstance(real_a, float) != isinstance(real_b, float):
@@ -538,7 +538,7 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     dtype = (
         "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"
     )
-    found = recorder.call(basic.PYTHON, lambda *_: result, (name, a, b, dtype), check=False)
+    found = recorder.call(syntax.PYTHON, lambda *_: result, (name, a, b, dtype), check=False)
     if name == "power":
         must(abs(found) < math.inf)
     return found

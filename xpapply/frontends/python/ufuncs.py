@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...known import basic, find
-from ...known.rules import ufunc_row
+from ...batching import find, syntax
+from ...batching.rules import ufunc_row
 from . import ragged
 from .arrays import as_array, cast, lists_as_arrays, recorder_of
 from .functions import into
@@ -37,7 +37,7 @@ def ufunc_call(
         raise recorder.refuse(f"{ufunc.__name__} with where= and without out=")
     if method == "__call__":
         if ufunc is np.matmul:
-            return recorder.call(basic.MATMUL, np.matmul, inputs, kwargs)
+            return recorder.call(syntax.MATMUL, np.matmul, inputs, kwargs)
         if ufunc.signature is not None:
             row = find(ufunc)
             if row is None:
@@ -95,7 +95,7 @@ def _whole_number(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
     if real.dtype.kind not in "iu":
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, check=False)
     return recorder.call(
-        basic.WHOLE_NUMBERS,
+        syntax.WHOLE_NUMBERS,
         lambda *_: real,
         (ufunc.__name__, inputs, real.dtype),
         check=False,
@@ -176,7 +176,7 @@ def _masked_ufunc(
         return ufunc(*operands, out=changed, where=mask)
 
     new = recorder.call(
-        basic.MASKED_UFUNC,
+        syntax.MASKED_UFUNC,
         real,
         (*inputs, where),
         batch=((ufunc_row(ufunc), inputs, out, where), {}),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...known.rules import signature
+from ...batching.rules import signature
 from .recorder import Recorder
 from .tracer import Tracer, values
 

@@ -25,13 +25,13 @@ from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
+from .guards import Watch
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
 from .outputs import described as described
 from .results import Structure as Structure
+from .snapshot import untouched
 from .standin import Recorder, StandIn
-from .trial import untouched
-from .watch import Watch
 
 _CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
 

@@ -23,7 +23,7 @@ from .model import modules, with_batch_of_one
 from .outputs import not_one_array
 from .profile import Profile
 from .results import Parts, Structure, by_slice, compare
-from .trial import untouched
+from .snapshot import untouched
 
 BATCH, VMAP = "torch.batch", "torch.vmap"
 """What plans call the two ways."""

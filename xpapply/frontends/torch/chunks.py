@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from ... import config, namespace, streams, threads
-from ...blocks import MemoryOrder, boxes
+from ... import arrays, config, streams, threads
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
+from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
 from .batched import BATCH, VMAP, Batches
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
@@ -40,7 +40,7 @@ def vectorized(
     that is `trusted` runs by torch.vmap as it is.
     """
     check(f, args, kwargs)
-    if namespace.library(arr) not in ("numpy", "torch", "cupy"):
+    if arrays.library(arr) not in ("numpy", "torch", "cupy"):
         raise TraceError(f"not for {type(arr).__name__}")
     batches = Batches(f, args, kwargs)
     run = _Chunks(batches, arr, axis)
@@ -72,14 +72,14 @@ class _Chunks:
 
     def __init__(self, batches: Batches, arr: Any, axis: int) -> None:
         self._batches = batches
-        self.library = str(namespace.library(arr))
+        self.library = str(arrays.library(arr))
         f = batches.function
         tensors = [t for m in modules(f) for t in tensors_of(m)]
         own, here = next(iter(tensors), None), _place(arr)
         self._records = any(t.requires_grad for t in tensors)
         # tensors are never brought elsewhere: the loop does not do it either
         self._device = here if own is None or self.library == "torch" else own.device
-        self._dtype = parameter_dtype(f, namespace.dtype_name(arr))
+        self._dtype = parameter_dtype(f, arrays.dtype_name(arr))
 
     # --- in -------------------------------------------------------------------------------
 
@@ -101,7 +101,7 @@ class _Chunks:
 
     def samples(self, arr: Any, axis: int) -> torch.Tensor:
         """A few slices, far apart."""
-        view = namespace.permute(arr, (*(a for a in range(arr.ndim) if a != axis), axis))
+        view = arrays.permute(arr, (*(a for a in range(arr.ndim) if a != axis), axis))
         batch = view.shape[:-1]
         n = math.prod(batch)
         places = sorted({k * (n - 1) // (_SAMPLES - 1) for k in range(_SAMPLES)})
@@ -132,7 +132,7 @@ class _Chunks:
 
     def _run(self, arr: Any, layout: _Layout) -> torch.Tensor:
         n, at = layout.slices, layout.at
-        x = arr if layout.inward is None else namespace.permute(arr, layout.inward)
+        x = arr if layout.inward is None else arrays.permute(arr, layout.inward)
         size = self._size(arr, layout)
         out: torch.Tensor | None = None
         if size >= n:
@@ -195,7 +195,7 @@ class _Layout:
     """What follows from how an array lies: the way to rows of slices, and from their results."""
 
     def __init__(self, arr: Any, axis: int) -> None:
-        order = MemoryOrder.of(namespace.strides(arr), arr.ndim, axis)
+        order = MemoryOrder.of(arrays.strides(arr), arr.ndim, axis)
         self.axis, self.at = axis, order.at
         self.inward = None if order.axes == tuple(range(arr.ndim)) else order.axes
         before, behind = order.batch(arr.shape)
@@ -237,7 +237,7 @@ def _place(arr: Any) -> torch.device:
     """Where an array is, as torch calls it."""
     if isinstance(arr, torch.Tensor):
         return arr.device
-    if namespace.library(arr) == "cupy":
+    if arrays.library(arr) == "cupy":
         return torch.device("cuda", arr.device.id)
     return torch.device("cpu")
 
@@ -248,7 +248,7 @@ def _tensor(block: Any) -> torch.Tensor:
         return block
     if (block.dtype.kind == "u" and block.dtype.itemsize > 1) or block.dtype.itemsize > 8:
         block = block.astype(np.float64)  # torch cannot compute with these, or has them not
-    if namespace.library(block) == "cupy":
+    if arrays.library(block) == "cupy":
         if any(s < 0 for s in block.strides):
             block = block.copy()
         return torch.as_tensor(block, device=_place(block))

@@ -13,12 +13,12 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from ... import namespace, threads
+from ... import arrays, threads
 from ...errors import InputError, TraceError, UnsupportedError
 from .. import owner
 from . import script
 from .outputs import not_one_array, one_array
-from .trial import HARMLESS_HOOKS
+from .snapshot import HARMLESS_HOOKS
 
 
 def parts(f: Any) -> Iterator[Any]:
@@ -134,7 +134,7 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
     @threads.forkable
     def call(v: Any, *args: Any, **kwargs: Any) -> Any:
-        library = namespace.library(v)
+        library = arrays.library(v)
         if library == "torch":
             dtype = parameter_dtype(f, str(v.dtype).partition(".")[2])
             return one_array(inner(v.to(dtype), *args, **kwargs), any_object=False)

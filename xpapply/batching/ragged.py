@@ -1,0 +1,108 @@
+"""``v[mask]``: values of which every slice has another number, one behind the other.
+
+Elementwise work runs on all of them at once. Reductions run once per number of
+values: slices that have as many are an ordinary batch, and so give what the
+loop gives, bit for bit. No value outside the mask is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import Batched, BatchingRule, NoRule, in_namespace
+from .syntax import batch_of
+
+
+class Ragged:
+    """`flat`: the values of all slices in order; `counts`: how many each slice has."""
+
+    __slots__ = ("counts", "flat")
+
+    def __init__(self, flat: Any, counts: Any) -> None:
+        self.flat, self.counts = flat, counts
+
+    def starts(self) -> Any:
+        """Where the values of each slice begin."""
+        return np.cumsum(self.counts) - self.counts
+
+    def take(self, index: Any) -> Ragged:
+        """Some of the slices."""
+        if hasattr(index, "cpu"):
+            index = index.cpu().numpy()
+        counts, starts = self.counts[index], self.starts()[index]
+        shift = np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        return Ragged(self.flat[shift + np.arange(int(counts.sum()))], counts)
+
+    def batches(self) -> Iterator[tuple[Any, Any]]:
+        """The slices that have as many values, and these as ``(B, count)``."""
+        order = np.argsort(self.counts, kind="stable")
+        counts = self.counts[order]
+        ends = np.flatnonzero(np.diff(counts, append=-1)) + 1
+        starts = self.starts()
+        begin = 0
+        for end in ends.tolist():
+            index = order[begin:end]
+            count = int(counts[begin])
+            yield index, self.flat[starts[index][:, None] + np.arange(count)]
+            begin = end
+
+
+def _host(xp: Any, x: Any) -> Any:
+    if xp is np:
+        return x
+    return x.get() if hasattr(x, "get") else x.cpu().numpy()
+
+
+def _select(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``x[mask]``."""
+    x, mask = args
+    batch = len(mask.array) if isinstance(mask, Batched) else len(x.array)
+    array, mask = batch_of(xp, x, batch), batch_of(xp, mask, batch)
+    counts = _host(xp, xp.count_nonzero(mask, axis=1))
+    return Ragged(array[mask], counts)
+
+
+def _even(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """An ordinary batch, for slices that all have `count` values."""
+    x, count = args
+    return Batched(x.flat.reshape(len(x.counts), count))
+
+
+def _elementwise(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A ufunc of ragged values and numbers."""
+    ufunc, operands = args
+    counts = next(x.counts for x in operands if isinstance(x, Ragged))
+    given = []
+    for x in operands:
+        if isinstance(x, Ragged):
+            given.append(x.flat)
+        elif isinstance(x, Batched):
+            if x.ndim:
+                raise NoRule("values of a mask together with an array")
+            given.append(xp.repeat(x.array, counts.tolist() if xp is not np else counts))
+        else:
+            given.append(x)
+    function = in_namespace(xp, ufunc.name) if "." in ufunc.name else None
+    if function is None:
+        raise NoRule(f"{ufunc.name} of the values of a mask")
+    return Ragged(function(*given), counts)
+
+
+def _reduce(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A function that makes a number of the values of each slice."""
+    row, before, x, behind, keywords, dtype = args
+    function = in_namespace(xp, row.name)
+    out = xp.empty(len(x.counts), dtype)
+    for index, batch in x.batches():
+        found = row.rule(xp, function, (*before, Batched(batch), *behind), keywords)
+        out[index] = found.array if isinstance(found, Batched) else found
+    return Batched(out)
+
+
+SELECT = BatchingRule("values of a mask", _select, "lazy", exact=True)
+EVEN = BatchingRule("as many values for all", _even, "own", exact=True)
+ELEMENTWISE = BatchingRule("of the values of a mask", _elementwise, "new", exact=True)
+REDUCE = BatchingRule("reduction of the values of a mask", _reduce, "new", exact=True)

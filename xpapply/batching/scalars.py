@@ -1,0 +1,70 @@
+"""Functions of Python numbers, such as those of `math`: called for one slice after the other.
+
+What they give is Python's to the last bit, and they raise where Python raises. A call of such a
+function takes less time than anything else that ``f`` does for a slice.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..errors import TraceError
+from . import Batched, BatchingRule
+from .rules import leaves, mapped
+
+LARGEST = 2.0**53
+"""Integers up to here are the same as Python's, as int64 and as float64."""
+
+
+def _each(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """`plain`: which of the values are Python's numbers; `kinds`: the classes of the results."""
+    function, operands, named, plain, kinds = args
+    rows = list(leaves((operands, named)))
+    device = next((x.array for x in rows if hasattr(x.array, "get")), None)
+    columns = [_column(x.array, p) for x, p in zip(rows, plain, strict=True)]
+    simple = not named and all(isinstance(x, Batched) or not _nested(x) for x in operands)
+    found: Any
+    if simple:
+        todo = iter(columns)
+        given = [next(todo) if isinstance(x, Batched) else itertools.repeat(x) for x in operands]
+        found = list(map(function, *given))
+    else:
+        streams = [iter(c) for c in columns]
+        found = [_one(function, operands, named, streams) for _ in range(len(rows[0].array))]
+    return _gathered(found, kinds, (lambda x: x) if device is None else xp.asarray)
+
+
+def _one(function: Any, operands: tuple, named: dict, streams: list[Iterator[Any]]) -> Any:
+    todo = iter(streams)
+    given = mapped(lambda _: next(next(todo)), (operands, named))
+    return function(*given[0], **given[1])
+
+
+def _nested(x: Any) -> bool:
+    return isinstance(x, (list, tuple, dict)) and any(True for _ in leaves(x))
+
+
+def _column(array: Any, plain: bool) -> list[Any]:
+    """What the function gets, slice by slice: Python's numbers, NumPy's numbers or arrays."""
+    array = array.get() if hasattr(array, "get") else array
+    return array.tolist() if plain else list(array)
+
+
+def _gathered(found: list[Any], kinds: Any, made: Any) -> Any:
+    if isinstance(kinds, tuple):
+        if any(type(x) is not tuple or len(x) != len(kinds) for x in found):
+            raise TraceError("a Python function returns another number of values for some slices")
+        columns = zip(*found, strict=True)
+        return tuple(_gathered(list(c), k, made) for c, k in zip(columns, kinds, strict=True))
+    if any(type(x) is not kinds for x in found):
+        raise TraceError("a Python function returns another class of number for some slices")
+    if kinds is int and any(abs(x) > LARGEST for x in found):
+        raise TraceError("a large Python integer")
+    return Batched(made(np.array(found, np.dtype(kinds))))
+
+
+EACH = BatchingRule("Python function of numbers, slice by slice", _each, "new", exact=True)

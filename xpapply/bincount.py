@@ -1,0 +1,102 @@
+"""How often each whole number occurs in every slice: what `special.bincount` looks at and runs."""
+
+from __future__ import annotations
+
+import importlib
+import operator
+from typing import Any
+
+import numpy as np
+
+from . import arrays, config
+from .backends import array_api
+from .errors import InputError
+from .ir import accumulators
+from .planning import engines
+from .slice_arguments import looked_at, normalize_axes, same_place
+from .slice_function import Slicewise
+
+
+def _least_and_largest(x: Any) -> tuple[Any, Any]:
+    by = (accumulators.simple(name, x.aval.dtype) for name in ("min", "max"))
+    low, high = (x.builder.accumulate(of, x)[0] for of in by)
+    return low, high
+
+
+_extent = Slicewise("bincount", _least_and_largest)
+
+
+def bincount(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
+    """Counts along `axis`, with the bins in the place of its first axis."""
+    x = looked_at("bincount", x, alone=True)
+    weights = None if weights is None else looked_at("bincount", weights, alone=True)
+    same_place("bincount", [x] if weights is None else [x, weights])
+    least = operator.index(minlength)
+    if least < 0:
+        raise InputError(f"minlength={least}: use a whole number that is not negative")
+    if not _is_whole(arrays.dtype_name(x)):
+        raise TypeError(
+            f"bincount of dtype {x.dtype}: it counts whole numbers. Cast the array first: "
+            "x.astype(int)"
+        )
+    axes = normalize_axes(axis, x.ndim)
+    if weights is not None:
+        weights = _weights(x, weights)
+    bins = max(least, _bins(x))
+    found = _counts(x, weights, axes, bins)
+    at = min(axes, default=x.ndim)
+    order = (*range(at), found.ndim - 1, *range(at, found.ndim - 1))
+    return arrays.permute(found, order)
+
+
+def _is_whole(dtype: str) -> bool:
+    return dtype == "bool" or "int" in dtype
+
+
+def _weights(x: Any, weights: Any) -> Any:
+    """The weights as float64, as NumPy has them, and of the shape of `x`."""
+    xp = arrays.compat(x)
+    if "complex" in arrays.dtype_name(weights):
+        raise TypeError("bincount with complex weights: take the real and the imaginary part apart")
+    try:
+        if np.broadcast_shapes(tuple(x.shape), tuple(weights.shape)) != tuple(x.shape):
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"bincount: weights of shape {tuple(weights.shape)} do not broadcast to those of x, "
+            f"{tuple(x.shape)}"
+        ) from None
+    dtype = array_api.dtype_of(xp, "float64")
+    weights = weights if weights.dtype == dtype else xp.astype(weights, dtype)
+    return xp.broadcast_to(weights, tuple(x.shape))
+
+
+def _bins(x: Any) -> int:
+    """One more than the largest number."""
+    if 0 in x.shape or arrays.dtype_name(x) == "bool":
+        return 0 if 0 in x.shape else 1 + int(arrays.compat(x).any(x))
+    low, high = (int(v) for v in _extent((x,)))
+    if low < 0:
+        raise InputError(f"bincount of {low}: it counts numbers that are not negative")
+    return high + 1
+
+
+def _counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
+    """Counts by the backend of `x`, or by the one that borrows its memory."""
+    library = arrays.library(x) or "numpy"
+    own: Any = engines.backend(library)
+    given = [x] if weights is None else [x, weights]
+    if config.current().engine == "array_api" or own is None:
+        return array_api.counts(x, weights, axes, bins)
+    if not hasattr(own, "slices_lender"):
+        return getattr(own, "counts", array_api.counts)(x, weights, axes, bins)
+    loan = own.slices_lender(given)
+    if isinstance(loan, str):
+        return array_api.counts(x, weights, axes, bins)
+    name, _ = loan
+    backend: Any = engines.backend(name)
+    lent = importlib.import_module(name).from_dlpack
+    with own.lending(x):
+        seen = [lent(v.detach()) for v in given]
+        found = backend.counts(*seen, *(() if len(seen) > 1 else (None,)), axes, bins)
+        return arrays.compat(x).from_dlpack(found)

@@ -1,0 +1,379 @@
+"""Calls of functions of slices: everything decided for arrays of one layout but the addresses.
+
+A backend runs them if it has ``slices_why_not(graph, arrays)``, the reason why it cannot, and
+``lower_slices(graph, layout, like)``, which gives ``run(arrays, outs)``. One that has
+``slices_lender(arrays)`` instead lends its arrays to another: ``(name, view)``. All other
+libraries run on `backends.array_api`, by one array operation per node.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import arrays, config
+from .backends import array_api
+from .errors import InputError, UnsupportedError
+from .ir.slice_graph import SliceGraph
+from .layout import Layout, Operand
+from .planning import engines
+from .slice_arguments import Number, looked_at, typed
+
+
+class _Result:
+    """Shape, dtype and memory of one result."""
+
+    def __init__(
+        self, dtype: str, vector: bool, shape: tuple[int, ...], axes: tuple[int, ...], keep: bool
+    ) -> None:
+        self.dtype = dtype
+        self.wide = tuple(1 if a in axes and not vector else n for a, n in enumerate(shape))
+        """With length 1 along the axes of a slice that it is one number of."""
+        self.squeezed = () if keep or vector else axes
+        self.kept = [a for a in range(len(shape)) if a not in self.squeezed]
+        self.shape = tuple(self.wide[a] for a in self.kept)
+        self.order: tuple[int, ...] | None = None
+
+    def laid_out(self, order: Sequence[int]) -> Operand:
+        """How it lies in memory, with its axes in the order of the arrays', slowest first."""
+        mine = tuple(self.kept.index(a) for a in order if a not in self.squeezed)
+        self.order = None if mine == tuple(range(len(mine))) else mine
+        strides, step = [0] * len(self.wide), 1
+        for a in reversed(mine):
+            strides[self.kept[a]] = 0 if self.shape[a] == 1 else step
+            step *= self.shape[a]
+        return Operand(self.dtype, tuple(strides))
+
+    def empty(self, own: Any, like: Any) -> Any:
+        """Memory for it."""
+        if self.order is None:
+            return own.empty(self.shape, self.dtype, like)
+        y = own.empty(tuple(self.shape[a] for a in self.order), self.dtype, like)
+        return arrays.permute(y, tuple(np.argsort(self.order)))
+
+
+class Call:
+    """A function of slices for arguments of one layout.
+
+    Attributes
+    ----------
+    graph : SliceGraph
+        What is computed.
+    engine : str
+        What runs.
+    kernels, reasons : tuple of str
+        What it calls or launches; why faster ones were refused.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        graph: SliceGraph,
+        several: bool,
+        given: Sequence[Any],
+        as_is: Sequence[bool],
+        shape: tuple[int, ...],
+        axes: tuple[int, ...],
+        keepdims: bool,
+        out: Any,
+    ) -> None:
+        self.name, self.graph, self.shape, self.axes = name, graph, shape, axes
+        self._several = several
+        own = [x for x in given if not isinstance(x, Number)]
+        like = own[0]
+        self._library = arrays.library(like) or "numpy"
+        half = all(arrays.dtype_name(x) == "bfloat16" for x in own)
+        self._results = []
+        for o in graph.outs:
+            dtype = graph.nodes[o].aval.dtype
+            dtype = "bfloat16" if half and dtype == "float32" else dtype
+            self._results.append(_Result(dtype, graph.is_vector(o), shape, axes, keepdims))
+        self._given_dtypes = [graph.nodes[i].aval.dtype for i in graph.inputs]
+        self._first = next(k for k, x in enumerate(given) if not isinstance(x, Number))
+        self._converted = [
+            (k, _conversion(name, x, d))
+            for k, (x, d) in enumerate(zip(given, self._given_dtypes, strict=True))
+            if not as_is[k]
+        ]
+        self.engine, self.kernels = "array_api", ("one array operation per node",)
+        self._run: Any = None
+        self._fresh: Call | None = None
+        backend, self._view, self.reasons = _backend(graph, like, own)
+        if out is not None:
+            self._check(out, like)
+            self._fresh = Call(name, graph, several, given, as_is, shape, axes, keepdims, None)
+        if backend is not None and (out is None or self._is_direct(out)):
+            self._own: Any = engines.backend(self._library)
+            self._lending = getattr(self._own, "lending", engines._nothing_to_switch)
+            self._lower(backend, given, like, out)
+
+    def _lower(self, backend: Any, given: Sequence[Any], like: Any, out: Any) -> None:
+        """Let a backend make what runs on arrays that lie so."""
+        operands = tuple(_operand(x, self.shape) for x in given)
+        if out is None:
+            order = _memory_order(operands, len(self.shape))
+            outs = tuple(r.laid_out(order) for r in self._results)
+        else:
+            several = zip(as_tuple(out), self._results, strict=True)
+            outs = tuple(_operand(y, self.shape, r.squeezed) for y, r in several)
+        self.engine = backend.ENGINE
+        self._run, self.kernels = _nothing, ("nothing: there are no slices",)
+        if any(math.prod(r.shape) for r in self._results):
+            layout = Layout(self.shape, self.axes, operands, outs)
+            self._run = backend.lower_slices(self.graph, layout, like)
+            self.kernels = self._run.kernels
+
+    def __call__(self, operands: Sequence[Any], out: Any = None) -> Any:
+        """Run on arguments like those that this was made for."""
+        given: Sequence[Any] = operands
+        if self._converted:
+            given = list(operands)
+            for k, convert in self._converted:
+                given[k] = convert(given[k])
+        if out is not None:
+            return self._into(given, operands, out)
+        like = given[self._first]
+        if self._run is None:
+            results = self._on_any_array(given, like)
+        else:
+            results = [r.empty(self._own, like) for r in self._results]
+            self._start(given, results, like)
+        if self._library == "numpy":
+            results = [y[()] if y.ndim == 0 else y for y in results]
+        return tuple(results) if self._several else results[0]
+
+    def _start(self, given: Sequence[Any], results: Sequence[Any], like: Any) -> None:
+        """Run into memory."""
+        view = self._view
+        if view is not None:
+            given = [x if isinstance(x, np.generic) else view(x) for x in given]
+            results = [view(y) for y in results]
+        with self._lending(like):
+            self._run(given, results)
+
+    def _into(self, given: Sequence[Any], operands: Sequence[Any], out: Any) -> Any:
+        """Run into `out`: by way of memory of its own, where that is not possible at once."""
+        targets = as_tuple(out)
+        for y in targets:
+            if isinstance(y, np.ndarray) and not y.flags.writeable:
+                raise InputError(f"{self.name}: out={arrays.describe(y)} is read-only")
+        if self._run is not None and not _overlap(given, targets):
+            self._start(given, targets, given[self._first])
+            if hasattr(self._own, "written"):
+                for y in targets:
+                    self._own.written(y)
+            return out
+        assert self._fresh is not None
+        for target, y in zip(targets, as_tuple(self._fresh(operands)), strict=True):
+            _copied(target, y)
+        return out
+
+    def _on_any_array(self, given: Sequence[Any], like: Any) -> list[Any]:
+        """By one array operation per node: a call for arrays that cannot be written to."""
+        xp = arrays.compat(like)
+        ndim = len(self.shape)
+        inputs = []
+        for x, dtype in zip(given, self._given_dtypes, strict=True):
+            if isinstance(x, np.generic) or not hasattr(x, "ndim"):
+                inputs.append(arrays.asarray(x.item(), like, array_api.dtype_of(xp, dtype)))
+                continue
+            if arrays.dtype_name(x) != dtype:  # bfloat16
+                x = xp.astype(x, array_api.dtype_of(xp, dtype))
+            y = xp.reshape(x, (*(1,) * (ndim - x.ndim), *x.shape))
+            wide = tuple(self.shape[a] if a in self.axes else n for a, n in enumerate(y.shape))
+            inputs.append(y if wide == tuple(y.shape) else xp.broadcast_to(y, wide))
+        with np.errstate(all="ignore"):
+            found = array_api.evaluate_slices(xp, self.graph, inputs, self.axes)
+        return [
+            self._own_array(xp, k, y, result)
+            for k, (y, result) in enumerate(zip(found, self._results, strict=True))
+        ]
+
+    def _own_array(self, xp: ModuleType, k: int, y: Any, result: _Result) -> Any:
+        """Result `k` in its shape and dtype, and nobody else's memory."""
+        graph = self.graph
+        shared = graph.nodes[graph.outs[k]].op == "input" or graph.outs[k] in graph.outs[:k]
+        if tuple(y.shape) != result.wide:  # it does not depend on all of the arrays
+            y, shared = xp.broadcast_to(y, result.wide), True
+        y = array_api.fresh(xp, y) if shared else y
+        y = xp.reshape(y, result.shape)
+        wanted = array_api.dtype_of(xp, result.dtype)
+        return y if wanted is None or y.dtype == wanted else xp.astype(y, wanted)
+
+    def _check(self, out: Any, like: Any) -> None:
+        """Whether `out` can take the results."""
+        targets = as_tuple(out)
+        if len(targets) != len(self._results):
+            raise InputError(
+                f"{self.name} has {len(self._results)} results, out has {len(targets)}"
+            )
+        if len({id(y) for y in targets}) < len(targets):
+            raise InputError(f"{self.name}: out has one array for two results")
+        for y, result in zip(targets, self._results, strict=True):
+            if arrays.library(y) != self._library:
+                raise TypeError(
+                    f"{self.name}: out is {arrays.describe(y)}, the arrays are {self._library}'s"
+                )
+            if arrays.place(y) != arrays.place(like):
+                raise InputError(
+                    f"{self.name}: out is {arrays.describe(y)}, the arrays are on "
+                    f"{arrays.device(like)}"
+                )
+            if getattr(y, "requires_grad", False) and arrays.compat(y).is_grad_enabled():
+                raise InputError(
+                    f"{self.name}: out requires grad, and results that are written to it have "
+                    "none. Leave out= away, or use torch.no_grad()."
+                )
+            if tuple(y.shape) != result.shape:
+                raise InputError(
+                    f"{self.name}: out has shape {tuple(y.shape)}, the result {result.shape}"
+                )
+            if not np.can_cast(result.dtype, arrays.dtype_name(y), "same_kind"):
+                raise TypeError(
+                    f"{self.name}: a result of {result.dtype} does not go into out of {y.dtype}"
+                )
+
+    def _is_direct(self, out: Any) -> bool:
+        """Whether results can be written to `out` itself."""
+        return all(
+            arrays.dtype_name(y) == r.dtype and _is_plain(y) and getattr(y.dtype, "isnative", True)
+            for y, r in zip(as_tuple(out), self._results, strict=True)
+        )
+
+
+def _conversion(name: str, x: Any, dtype: str) -> Callable[[Any], Any]:
+    """What makes an argument like `x` what runs on it."""
+    if isinstance(x, Number):
+        return functools.partial(typed, kind=np.dtype(dtype).type)
+    return functools.partial(looked_at, name, alone=True)
+
+
+def _nothing(operands: Any, outs: Any) -> None:
+    """What runs where there are no slices."""
+
+
+def as_tuple(out: Any) -> tuple[Any, ...]:
+    """`out`, of one result or several."""
+    return out if isinstance(out, tuple) else (out,)
+
+
+def _copied(target: Any, y: Any) -> None:
+    """Write a result to where it was asked for."""
+    y = np.asarray(y) if isinstance(y, np.generic) else y
+    name = arrays.dtype_name(target)
+    if name != arrays.dtype_name(y):  # the standard writes no other dtypes
+        xp = arrays.compat(target)
+        y = xp.astype(y, array_api.dtype_of(xp, name))
+    try:
+        target[...] = y
+    except TypeError as error:  # arrays that cannot be written to
+        raise TypeError(f"out={arrays.describe(target)} cannot be written to") from error
+
+
+def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether writing results could change what is still to be read."""
+    for x in given:
+        for y in outs:
+            if x is y:  # engines read each element before they write it
+                continue
+            if hasattr(x, "ndim") and _may_share_memory(x, y):
+                return True
+    pairs = itertools.combinations(outs, 2)
+    return any(_may_share_memory(a, b) and not _interleaved(a, b) for a, b in pairs)
+
+
+def _interleaved(x: Any, y: Any) -> bool:
+    """Whether two arrays lie between each other, as real and imaginary parts do."""
+    if x.shape != y.shape or not isinstance(x, np.ndarray) or x.strides != y.strides:
+        return False
+    steps = [abs(s) for s, n in zip(x.strides, x.shape, strict=True) if n > 1]
+    apart = abs(x.ctypes.data - y.ctypes.data)
+    fits = x.itemsize <= apart and apart + x.itemsize <= min(steps, default=2 * apart)
+    return fits and all(s % min(steps) == 0 for s in steps)
+
+
+def _may_share_memory(x: Any, y: Any) -> bool:
+    if isinstance(x, np.generic):
+        return False
+    if isinstance(x, np.ndarray):
+        return bool(np.may_share_memory(x, y))
+    ends = []
+    for a in (x, y):
+        size = a.itemsize if hasattr(a, "itemsize") else a.element_size()
+        strides = arrays.strides(a) or ()
+        unit = 1 if arrays.library(a) == "cupy" else size
+        start = a.data.ptr if arrays.library(a) == "cupy" else a.data_ptr()
+        reach = [s * unit * (n - 1) for s, n in zip(strides, a.shape, strict=True)]
+        low = start + sum(r for r in reach if r < 0)
+        ends.append((low, start + sum(r for r in reach if r > 0) + size))
+    return ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]
+
+
+def _is_plain(x: Any) -> bool:
+    """Whether an argument can be used as it is."""
+    name = arrays.library(x)
+    return type(x) is np.ndarray if name == "numpy" else name is not None
+
+
+def _backend(
+    graph: SliceGraph, like: Any, own: Sequence[Any]
+) -> tuple[ModuleType | None, Callable[[Any], Any] | None, tuple[str, ...]]:
+    """The backend that runs a graph, how it sees an array, and why not a faster one."""
+    library = arrays.library(like)
+    assert library is not None
+    forced = config.current().engine
+    engines.check_name(forced)
+    found, view = engines.backend(library), None
+    reasons: list[str] = []
+    if found is not None and hasattr(found, "slices_lender"):
+        loan = found.slices_lender(own)
+        if isinstance(loan, str):
+            reasons.append(loan)
+            found = None
+        else:
+            found, view = engines.backend(loan[0]), loan[1]
+    if found is not None and not hasattr(found, "lower_slices"):
+        found = None
+    if forced in ("numpy", "cupy") and (found is None or forced != found.ENGINE):
+        raise UnsupportedError(f"engine {forced!r} does not run on {arrays.describe(like)}")
+    if forced == "array_api" or (library == "torch" and forced == library):
+        found = None  # others ("loop", "torch.vmap" ...) say how functions of a slice run
+    if found is not None:
+        refusal = found.slices_why_not(graph, own)
+        if refusal is not None:
+            reasons.append(f"{found.ENGINE}: {refusal}")
+            found = None
+    if found is None:
+        refusal = array_api.slices_why_not(graph, like)
+        if refusal is not None:
+            raise UnsupportedError("; ".join([*reasons, refusal]))
+        return None, None, tuple(reasons)
+    return found, view, tuple(reasons)
+
+
+def _operand(x: Any, shape: tuple[int, ...], squeezed: tuple[int, ...] = ()) -> Operand:
+    """How an argument lies in an array of `shape` (which has lost the axes `squeezed`)."""
+    if isinstance(x, Number):
+        return Operand("" if x.dtype is None else x.dtype.name, None)
+    strides = list(arrays.strides(x) or ())
+    size = x.itemsize if arrays.library(x) in ("numpy", "cupy") else 1
+    steps = [0 if n == 1 else s for s, n in zip(strides, x.shape, strict=True)]
+    for a in squeezed:
+        steps.insert(a, 0)
+    steps = [0] * (len(shape) - len(steps)) + steps
+    return Operand(arrays.dtype_name(x), tuple(s // size for s in steps))
+
+
+def _memory_order(operands: Sequence[Operand], ndim: int) -> tuple[int, ...]:
+    """The axes of the arrays, slowest in memory first."""
+    steps = [o.strides for o in operands if o.strides is not None]
+    slow = [max((abs(s[a]) for s in steps), default=0) for a in range(ndim)]
+    if all(a >= b for a, b in itertools.pairwise(n for n in slow if n)):  # but for length 1
+        return tuple(range(ndim))
+    return tuple(sorted(range(ndim), key=lambda a: -slow[a]))

@@ -1,0 +1,429 @@
+"""Run blocks of slices down the tree of a function's paths.
+
+Calls run for all slices of a block at once, by the batching rules in `known`; at a
+decision the slices part, and each goes on only with those that decide as it does. So no
+call ever sees a slice that ``f`` would not have shown it. Where slices decide as none
+before, ``f`` is traced on one of them and the tree grows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ... import arrays, error_state, threads
+from ...batching import Batched, one_by_one
+from ...batching.instances import Instances
+from ...batching.ragged import Ragged
+from ...batching.rules import leaves, mapped
+from ...errors import TraceError
+from ...warning_filters import Place
+from .tree import LARGEST_ANSWER, Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
+
+Values = dict[int, Any]
+"""The results of calls for some of the slices of a block, by their numbers."""
+
+
+def _selected(values: Values, numbers: Iterable[int], part: Any) -> Values:
+    """Some of the results, for some of the slices (None: all of them)."""
+    if part is None:
+        return {n: values[n] for n in numbers}
+    return {n: _gathered(values[n], part) for n in numbers}
+
+
+def _gathered(value: Any, index: Any) -> Any:
+    if isinstance(value, Batched):
+        return Batched(value.array[index])
+    if isinstance(value, (Ragged, Instances)):
+        return value.take(index)
+    if isinstance(value, (tuple, list)):
+        found = _Parts(_gathered(x, index) for x in value)
+        for name, x in getattr(value, "__dict__", {}).items():
+            setattr(found, name, _gathered(x, index))
+        return found
+    return value
+
+
+class _Parts(list):
+    """Several results, some of which may have only a name."""
+
+
+def filled(tree: Any, values: Any) -> Any:
+    """Arguments with every `Ref` replaced by its `Batched`."""
+
+    def found(ref: Ref) -> Any:
+        value = values[ref.index]
+        for k in ref.item:
+            value = vars(value)[k] if isinstance(k, str) else value[k]
+        return value
+
+    if type(tree) is tuple:  # most often of `Ref` and numbers
+        return tuple([found(x) if type(x) is Ref else mapped(found, x, Ref) for x in tree])
+    return mapped(found, tree, Ref)
+
+
+_FEW_TRIES = 64
+"""Calls to find out which slices raise, in a block of few."""
+
+
+@dataclass(slots=True)
+class _Block:
+    """The slices of a block, where their results go, and which of them are left to ``f``."""
+
+    rows: Any
+    out: Any
+    off: list[int]
+    start: int = 0
+    """The number of the first of them."""
+    until: float = math.inf
+    """When the loop would be done with these slices."""
+    end: Segment | None = None
+    """Where the last path ended."""
+    warned: set[Place] = field(default_factory=set)
+    """What NumPy and Python have warned of since that was last looked at."""
+
+    def leave(self, index: Any) -> None:
+        self.off += range(len(self.rows)) if index is None else index.tolist()
+
+
+_FEW_ANSWERS = 1 << 14
+"""Numbers that are copied from a device in the time of one question."""
+
+SECONDS_PER_CALL = 8e-6
+"""What a call takes, however few slices there are."""
+
+
+class Executor:
+    """Run blocks of slices down a tree.
+
+    Parameters
+    ----------
+    tree : Tree
+        Grows where slices decide as none before.
+    xp : module
+        The namespace of the arrays.
+    grow : callable (slice) -> SideExit or None
+        Traces ``f`` on a slice and adds the path; an `SideExit` for this slice alone is not added.
+    seconds : float
+        What a call of ``f`` takes.
+    patience : float
+        Seconds that a block may take beyond those of the loop.
+    nbytes : int
+        Bytes of values that a block may have alive.
+
+    Attributes
+    ----------
+    off : list of int
+        The slices off all paths, which ``f`` has to be called for, one by one.
+    warning : set of int
+        Slices for which there are warnings: one for each call and place that warns.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        xp: Any,
+        grow: Callable[[Any], SideExit | None],
+        seconds: float,
+        patience: float,
+        nbytes: int,
+    ) -> None:
+        self.tree, self.xp = tree, xp
+        self._grow, self._seconds, self._patience = grow, seconds, patience
+        self._nbytes = nbytes
+        self.off: list[int] = []
+        self.warning: set[int] = set()
+        self._warned: set[tuple[Segment, int, Place]] = set()
+        self._errstate = error_state.for_slices() if xp is np else None
+        self.first: tuple[Any] | None = None
+        """The result of ``f`` for the first slice, if that was asked for."""
+
+    def end(self, rows: Any) -> Segment | None:
+        """Where the path of one slice ends; None: off all paths."""
+        block = _Block(rows, None, [])
+        # the slice runs once more, with the others
+        with error_state.noting(lambda place: None, error_state.IGNORED):
+            self._down(self.tree.root, {0: Batched(rows)}, None, block)
+        return block.end
+
+    def __call__(self, rows: Any, out: Any, start: int) -> None:
+        """Results of all `rows` ``(B, M)`` into `out` ``(B, *result shape)``.
+
+        `start`: the number of the first of them.
+        """
+        off: list[int] = []
+        until = time.perf_counter() + self._patience + len(rows) * self._seconds
+        block = _Block(rows, out, off, start, until)
+        with self._state(block):
+            self._down(self.tree.root, {0: Batched(rows)}, None, block)
+        self.off += [start + k for k in off]
+
+    def _state(self, block: _Block) -> Any:
+        """NumPy's error state while a block runs."""
+        if self._errstate is None:
+            return contextlib.nullcontext()
+        return error_state.noting(block.warned.add, self._errstate)
+
+    def _down(self, at: Segment, values: Values, index: Any, block: _Block) -> None:
+        """Through a segment and on; `index`: which of the rows these are (None: all of them)."""
+        while True:
+            if not at.needs <= values.keys():
+                # a path was found since that needs what was free by then: from the start again
+                at = self.tree.root
+                values = {0: Batched(block.rows if index is None else block.rows[index])}
+            frees = at.frees
+            for number, call in enumerate(at.calls, at.first):
+                if number in at.needless:
+                    continue
+                threads.check()
+                try:
+                    values[number] = self._invoke(at, number, call, values)
+                except TraceError:
+                    raise
+                except Exception:
+                    if not self.tree.catches:
+                        raise
+                    # what f does about an exception, only f knows
+                    raised = self._raising(call, values)
+                    whole = self.xp.arange(len(block.rows)) if index is None else index
+                    self._check_harmless(at, number, raised, whole, block.rows)
+                    bad = np.array([e is not None for e in raised])
+                    block.leave(whole[np.flatnonzero(bad)])
+                    if bad.all():
+                        return
+                    good = np.flatnonzero(~bad)
+                    values, index = _selected(values, values, good), whole[good]
+                    values[number] = self._invoke(at, number, call, values)
+                if block.warned:
+                    self._reported(at, number, call, values, index, block)
+                for n in frees[number - at.first]:
+                    values.pop(n, None)
+            if at.asks is None:
+                self._write(at, values, index, block)
+                return
+            if time.perf_counter() > block.until:
+                raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
+            asked = filled(at.asks, values).array
+            asked = asked.reshape(asked.shape[0])
+            branches = self._branches(at, asked, index, block)
+            for child, part in branches[:-1]:
+                self._cut(child, values, part, index, block)
+            if not branches:
+                return
+            # the most slices go last: what only the others needed is free by then
+            at, part = branches[-1]
+            if len(asked if part is None else part) > self._most(at):
+                self._cut(at, values, part, index, block)
+                return
+            values = _selected(values, at.needs & values.keys(), part)
+            index = part if index is None else index if part is None else index[part]
+
+    def _branches(
+        self, at: Segment, asked: Any, index: Any, block: _Block
+    ) -> list[tuple[Segment, Any]]:
+        """Where slices go on by their answers, and which of them do, the fewest first."""
+        found = []
+        for answer, part in self._parts(asked):
+            child, skipped = self._child(at, answer, part, index, block)
+            if child is None:
+                continue
+            if skipped:
+                part = (self.xp.arange(len(asked)) if part is None else part)[skipped:]
+            many = len(asked if part is None else part)
+            if self._quick(child, many):
+                block.leave(part if index is None else index if part is None else index[part])
+            else:
+                found.append((many, child, part))
+        found.sort(key=lambda branch: branch[0])
+        return [branch[1:] for branch in found]
+
+    def _most(self, at: Segment) -> int:
+        """Slices that may go through a segment at once."""
+        return max(1, self._nbytes // at.nbytes)
+
+    def _cut(self, at: Segment, values: Values, part: Any, index: Any, block: _Block) -> None:
+        """Some of the slices into a segment, no more at once than there is memory for."""
+        needs = at.needs & values.keys()
+        if part is None:
+            part = self.xp.arange(len(block.rows) if index is None else len(index))
+        most = self._most(at)
+        for start in range(0, len(part), most):
+            piece = part[start : start + most]
+            whole = piece if index is None else index[piece]
+            self._down(at, _selected(values, needs, piece), whole, block)
+
+    def _parts(self, asked: Any) -> list[tuple[Any, Any]]:
+        """The answers, and which slices gave them; None: all."""
+        xp = self.xp
+        truths = asked.dtype == bool or str(asked.dtype) == "torch.bool"
+        if truths and xp is not np:  # a device is asked once
+            yes = int(xp.count_nonzero(asked))
+            if yes in (0, len(asked)):
+                return [(yes > 0, None)]
+        else:
+            if len(asked) <= _FEW_ANSWERS:
+                asked = arrays.on_host(asked)
+            if (asked == asked[0]).all():
+                return [(asked[0].item(), None)]
+        if truths:
+            return [(False, _true(xp, ~asked)), (True, _true(xp, asked))]
+        asked = arrays.on_host(asked)
+        answers = np.unique(asked)
+        return [(a.item(), np.flatnonzero(asked == a)) for a in answers]
+
+    def _invoke(self, at: Segment, number: int, call: Call, values: Values) -> Any:
+        args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+        if number in at.reused:
+            kwargs["in_place"] = True
+        found = invoke(self.xp, call, args, kwargs)
+        if type(found) is not Batched and one_by_one(found):
+            self.tree.singly.add(call.row.name)
+        if call.dtype is not None and self.xp is np and isinstance(found, Batched):
+            array = found.array  # e.g. eigenvalues: complex for some matrices only
+            if array.dtype != call.dtype or array.shape[1:] != call.shape:
+                raise Differs(f"{call.row.name} has another shape or dtype for some slices")
+        return found
+
+    def _reported(
+        self, at: Segment, number: int, call: Call, values: Values, index: Any, block: _Block
+    ) -> None:
+        """Find a slice for each place in a call that warned, once."""
+        places = [*block.warned]
+        block.warned.clear()
+        for place in places:
+            if (at, number, place) in self._warned:
+                continue
+            self._warned.add((at, number, place))
+            args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+
+            def run(part: Any, args: Any = args, kwargs: Any = kwargs) -> Any:
+                return invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
+
+            k = error_state.first_with(place, run, _batch(next(leaves((args, kwargs), _BATCHED))))
+            if k is not None:
+                self.warning.add(block.start + (k if index is None else int(index[k])))
+
+    def _traced(self, v: Any) -> SideExit | None:
+        """Trace ``f`` on a slice, which gives the warnings of it."""
+        if self._errstate is None:
+            return self._grow(v)
+        with error_state.noting(None, self._errstate):  # NumPy's come when it runs with others
+            return self._grow(v)
+
+    def _raising(self, call: Call, values: Values) -> list[type | None]:
+        """What a call raises for each slice."""
+        args, kwargs = filled(call.args, values), filled(call.kwargs, values)
+        batch = _batch(next(leaves((args, kwargs), _BATCHED)))
+        found: list[type | None] = [None] * batch
+        todo = [np.arange(batch)]
+        tries = 0
+        while todo:
+            part = todo.pop()
+            tries += 1
+            if tries > _FEW_TRIES + batch // 8:
+                raise TooManyPaths(f"many of its slices raise ({call.where})")
+            try:
+                invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
+            except TraceError:
+                raise
+            except Exception as error:
+                if len(part) == 1:
+                    found[part[0]] = type(error)
+                else:
+                    todo += np.array_split(part, 2)
+        return found
+
+    def _check_harmless(
+        self, at: Segment, number: int, raised: list[type | None], whole: Any, rows: Any
+    ) -> None:
+        """Trace ``f`` on one slice for each kind of exception: it may print, or count them."""
+        for kind in set(raised) - {None}:
+            assert kind is not None
+            key = (at, number, kind)
+            with self.tree.lock:
+                if key in self.tree.harmless:
+                    continue
+                for k in [k for k, e in enumerate(raised) if e is kind]:
+                    off = self._traced(rows[int(whole[k])])
+                    if off is None:
+                        raise Differs("a call raises for several slices, not for one")
+                    if not off.more:
+                        self.tree.harmless.add(key)
+                        break
+
+    def _child(
+        self, at: Segment, answer: Any, part: Any, index: Any, block: _Block
+    ) -> tuple[Segment | None, int]:
+        """Where slices with this answer go on, and how many of the first of them do not."""
+        with self.tree.lock:
+            many = len(part) if part is not None else len(block.rows if index is None else index)
+            if answer not in at.children and abs(answer) > LARGEST_ANSWER:
+                # it may be a size, of more than there is memory for, and the loop may never get
+                # there: f itself runs, after what comes before
+                part = self.xp.arange(many) if part is None else part
+                block.leave(part if index is None else index[part])
+                return None, many
+            for k in range(many):
+                if answer in at.children:
+                    return at.children[answer], k
+                row = k if part is None else int(part[k])
+                row = row if index is None else int(index[row])
+                if self._traced(block.rows[row]) is None:
+                    if answer not in at.children:
+                        raise Differs("a slice takes another path alone than among the others")
+                    return at.children[answer], k
+                block.off.append(row)
+            return None, many
+
+    def _quick(self, child: Segment, many: int) -> bool:
+        """Whether calls of ``f`` take less time; only where all that it does is known."""
+        if child.asks is not None or isinstance(child.result, SideExit):
+            return False
+        return child.longest * SECONDS_PER_CALL > many * self._seconds
+
+    def _write(self, at: Segment, values: Values, index: Any, block: _Block) -> None:
+        block.end, out = at, block.out
+        if isinstance(at.result, SideExit):
+            block.end = None
+            block.leave(index)
+            return
+        if out is None:
+            return
+        result = filled(at.result, values)
+        where = slice(None) if index is None else index
+        if not isinstance(result, Batched):
+            # CuPy does not write what is on the host
+            out[where] = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
+            return
+        array = result.array
+        missing = out.ndim - array.ndim
+        if missing > 0:
+            array = array.reshape(len(array), *(1,) * missing, *result.shape)
+        while missing < 0 and array.shape[1] == 1:
+            # as NumPy's assignment does, leading axes of length 1 go
+            array, missing = array[:, 0], missing + 1
+        out[where] = array  # raises where the shapes differ, as the loop does
+
+
+def _batch(x: Batched | Ragged | Instances) -> int:
+    if isinstance(x, Instances):
+        return len(x)
+    return len(x.array) if isinstance(x, Batched) else len(x.counts)
+
+
+def _true(xp: Any, mask: Any) -> Any:
+    return xp.flatnonzero(mask) if hasattr(xp, "flatnonzero") else mask.nonzero()[:, 0]
+
+
+_BATCHED = (Batched, Ragged, Instances)
+
+
+def _picked(tree: Any, part: Any) -> Any:
+    """Arguments of some of the slices."""
+    return mapped(lambda x: _gathered(x, part), tree, _BATCHED)

@@ -1,0 +1,400 @@
+"""A path without decisions as a graph of the op table, for backends that generate code."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from ...batching import resolve
+from ...batching.rules import bound
+from ...errors import UnsupportedError
+from ...ir.graph import Builder, Graph, ShapeDtype, Value
+from ...ir.numpy_ufuncs import op_or_definition
+from .tree import Branch, Call, Path, Ref
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+class _Lowering:
+    """Builds the graph of one path."""
+
+    def __init__(self, aval: ShapeDtype) -> None:
+        self.builder = Builder()
+        self.results: dict[int, Any] = {0: self.builder.input(aval)}
+
+    def value(self, x: Any) -> Any:
+        """An argument, with values of the graph for what depends on the slice."""
+        if isinstance(x, Ref):
+            found = self.results[x.index]
+            for k in x.item:
+                if isinstance(k, str):
+                    raise UnsupportedError(f"a result called {k}")
+                found = found[k]
+            return found
+        if isinstance(x, tuple):
+            return tuple(map(self.value, x))
+        if isinstance(x, list):
+            return [self.value(y) for y in x]
+        return x
+
+    def operand(self, x: Any, dtype: Any) -> Value:
+        """A value, array or number in a dtype."""
+        name = np.dtype(dtype).name
+        if isinstance(x, Value):
+            return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
+        array = np.asarray(x)
+        if np.dtype(dtype).char in "gG":
+            raise UnsupportedError(f"numbers of dtype {name}")
+        if array.ndim == 0:
+            return self.builder.scalar(array.astype(dtype).item(), name)
+        return self.builder.const(np.ascontiguousarray(array.astype(dtype)))
+
+    def op(self, name: str, *operands: Any, **attrs: Any) -> Value:
+        return self.builder.op(name, *operands, **attrs)
+
+    def shaped(self, x: Value, shape: tuple[int, ...]) -> Value:
+        """`x` in another shape."""
+        return x if x.shape == shape else self.op("reshape", x, shape=shape)
+
+
+def to_graph(path: Path, aval: ShapeDtype) -> Graph:
+    """The graph of a path.
+
+    Raises
+    ------
+    UnsupportedError
+        If something in it is no op of the table; the message says what and where.
+    """
+    lowering = _Lowering(aval)
+    for number, step in enumerate(path.steps, 1):
+        if isinstance(step, Branch):
+            raise UnsupportedError(f"it decides by the data ({step.where})")
+        try:
+            lowering.results[number] = _lowered(lowering, step)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{error} ({step.where})") from None
+    if not isinstance(path.result, Ref):
+        raise UnsupportedError("its result does not depend on the slice")
+    out = lowering.value(path.result)
+    if out.index == lowering.results[0].index:  # a kernel has at least one op
+        out = lowering.op("reshape", out, shape=out.shape)
+    return lowering.builder.graph(out)
+
+
+def _lowered(lowering: _Lowering, call: Call) -> Any:
+    name = call.row.name
+    args = lowering.value(call.args)
+    kwargs = {k: lowering.value(x) for k, x in call.kwargs.items()}
+    special = _CALLS.get(name)
+    if special is not None:
+        return special(lowering, *args, **kwargs)
+    function = resolve(name) if "." in name else None
+    if isinstance(function, np.ufunc) and call.row.how == "elementwise":
+        return _ufunc(lowering, function, *args, **kwargs)
+    named = _FUNCTIONS.get(name)
+    if named is None or function is None:
+        raise UnsupportedError(f"{name} is no op of the table")
+    given = bound(function, args, kwargs)
+    given = {k: x for k, x in given.items() if not _default(k, x)}
+    try:
+        return named(lowering, **given)
+    except TypeError as error:
+        raise UnsupportedError(f"{name}: {error}") from None
+
+
+def _default(name: str, x: Any) -> bool:
+    return (x is None) or (name == "keepdims" and x is False) or x is np._NoValue
+
+
+def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Value:
+    name = ufunc.__name__
+    if kwargs:
+        raise UnsupportedError(f"{name} with {', '.join(kwargs)}")
+    kinds = [
+        np.dtype(x.dtype)
+        if isinstance(x, Value)
+        else type(x)
+        if type(x) in (int, float)
+        else np.asarray(x).dtype
+        for x in operands
+    ]
+    if all(isinstance(k, type) for k in kinds):
+        raise UnsupportedError(f"{name} of Python numbers")
+    loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
+    if any(d is not None and d.kind == "c" for d in loop[: len(operands)]):
+        raise UnsupportedError(f"{name} of complex numbers")
+    given = [lowering.operand(x, d) for x, d in zip(operands, loop, strict=False)]
+    op, define = op_or_definition(ufunc)
+    if define is not None:
+        composed: _Operand = define(*(_Operand(lowering, v) for v in given))
+        return composed.value
+    if name == "power" and not np.ndim(exponent := operands[1]) and exponent in (2, 3):
+        square = lowering.op("multiply", given[0], given[0])
+        return square if operands[1] == 2 else lowering.op("multiply", square, given[0])
+    if op is None:
+        raise UnsupportedError(f"{name} is no op of the table")
+    dtypes = {v.dtype for v in given}
+    wanted = ("bool",) if op.startswith("logical") else _FLOATS
+    if not dtypes <= set(wanted):
+        raise UnsupportedError(f"{name} of {', '.join(sorted(dtypes))}")
+    return lowering.op(op, *given)
+
+
+class _Operand(NDArrayOperatorsMixin):
+    """A value that ufuncs and operators write into the graph."""
+
+    def __init__(self, lowering: _Lowering, value: Value) -> None:
+        self.lowering, self.value, self.dtype = lowering, value, np.dtype(value.dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any) -> _Operand:
+        return self._written(functools.partial(_ufunc, self.lowering, ufunc), operands)
+
+    def __array_function__(self, function: Any, _: Any, operands: tuple, kwargs: dict) -> _Operand:
+        assert function is np.where
+        return self._written(functools.partial(_where, self.lowering), operands)
+
+    def _written(self, write: Callable[..., Value], operands: tuple[Any, ...]) -> _Operand:
+        found = [x.value if isinstance(x, _Operand) else x for x in operands]
+        return _Operand(self.lowering, write(*found))
+
+
+# --- functions ------------------------------------------------------------------------------
+
+
+def _axes(x: Value, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(len(x.shape)))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return tuple(sorted(int(a) % len(x.shape) for a in axes))
+
+
+def _floats(lowering: _Lowering, x: Any) -> Value:
+    """An operand of a mean: integers become float64, as in NumPy."""
+    if not isinstance(x, Value):
+        raise UnsupportedError("a reduction of a constant")
+    return x if x.dtype in _FLOATS else lowering.operand(x, np.float64)
+
+
+def _reduction(op: str) -> Callable[..., Value]:
+    def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
+        if not isinstance(a, Value) or a.dtype not in _FLOATS:
+            raise UnsupportedError(f"{op} of integers")
+        return lowering.op(op, a, axis=_axes(a, axis), keepdims=bool(keepdims))
+
+    return lowered
+
+
+def _position(op: str) -> Callable[..., Value]:
+    def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
+        if not isinstance(a, Value) or a.dtype not in _FLOATS:
+            raise UnsupportedError(f"{op} of integers")
+        if axis is None or not a.shape:
+            flat = lowering.shaped(a, (int(np.prod(a.shape)),))
+            found = lowering.op(op, flat, axis=(0,), keepdims=False)
+            return lowering.shaped(found, (1,) * len(a.shape)) if keepdims else found
+        return lowering.op(op, a, axis=_axes(a, int(axis)), keepdims=bool(keepdims))
+
+    return lowered
+
+
+def _mean(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    x = _floats(lowering, a)
+    return lowering.op("mean", x, axis=_axes(x, axis), keepdims=bool(keepdims))
+
+
+def _var(
+    lowering: _Lowering, a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Value:
+    x = _floats(lowering, a)
+    return lowering.op(
+        "var", x, axis=_axes(x, axis), correction=float(ddof), keepdims=bool(keepdims)
+    )
+
+
+def _std(lowering: _Lowering, **given: Any) -> Value:
+    return lowering.op("sqrt", _var(lowering, **given))
+
+
+def _ptp(lowering: _Lowering, a: Any, axis: Any = None) -> Value:
+    low = _reduction("min")(lowering, a, axis)
+    return lowering.op("subtract", _reduction("max")(lowering, a, axis), low)
+
+
+def _norm(lowering: _Lowering, x: Any, axis: Any = None, ord: Any = None) -> Value:
+    if ord not in (None, 2) or not isinstance(x, Value) or len(x.shape) != 1:
+        raise UnsupportedError("this norm")
+    x = _floats(lowering, x)
+    square = lowering.op("multiply", x, x)
+    return lowering.op("sqrt", lowering.op("sum", square, axis=(0,), keepdims=False))
+
+
+def _where(lowering: _Lowering, condition: Any, x: Any, y: Any) -> Value:
+    dtype = np.result_type(*(_kind(v) for v in (x, y)))
+    if dtype.name not in _FLOATS or not isinstance(condition, Value) or condition.dtype != "bool":
+        raise UnsupportedError(f"where of {dtype}")
+    return lowering.op("where", condition, lowering.operand(x, dtype), lowering.operand(y, dtype))
+
+
+def _kind(x: Any) -> Any:
+    if isinstance(x, Value):
+        return np.dtype(x.dtype)
+    return x if type(x) in (int, float) else np.asarray(x).dtype
+
+
+def _clip(lowering: _Lowering, a: Any, a_min: Any = None, a_max: Any = None) -> Value:
+    found = a
+    for name, limit in (("maximum", a_min), ("minimum", a_max)):
+        if limit is not None:
+            found = _ufunc(lowering, getattr(np, name), found, limit)
+    return found
+
+
+def _matmul(lowering: _Lowering, a: Any, b: Any) -> Value:
+    a_dim = len(a.shape) if isinstance(a, Value) else np.ndim(a)
+    b_dim = len(b.shape) if isinstance(b, Value) else np.ndim(b)
+    dtype = np.result_type(_kind(a), _kind(b))
+    if dtype.name not in _FLOATS or not 1 <= a_dim <= 2 or not 1 <= b_dim <= 2:
+        raise UnsupportedError(f"a product of {a_dim}- and {b_dim}-dimensional {dtype}")
+    if not isinstance(b, Value) and b_dim == 2 and a_dim == 1:
+        return lowering.op(
+            "einsum",
+            lowering.operand(np.ascontiguousarray(np.asarray(b).T), dtype),
+            lowering.operand(a, dtype),
+            subscripts="nm,m->n",
+        )
+    left, right = lowering.operand(a, dtype), lowering.operand(b, dtype)
+    names = {(2, 1): "nm,m->n", (1, 2): "m,mn->n", (1, 1): "m,m->", (2, 2): "km,mn->kn"}
+    return lowering.op("einsum", left, right, subscripts=names[a_dim, b_dim])
+
+
+def _dot(lowering: _Lowering, a: Any, b: Any) -> Value:
+    if 0 in (len(getattr(a, "shape", np.shape(a))), len(getattr(b, "shape", np.shape(b)))):
+        return _ufunc(lowering, np.multiply, a, b)
+    return _matmul(lowering, a, b)
+
+
+def _reshaped(name: str) -> Callable[..., Value]:
+    function = getattr(np, name)
+
+    def lowered(lowering: _Lowering, a: Any, **given: Any) -> Value:
+        if given.get("order", "C") != "C" or not isinstance(a, Value):
+            raise UnsupportedError(f"{name} in another order")
+        given.pop("order", None)
+        return lowering.shaped(a, function(np.empty(a.shape, bool), **given).shape)
+
+    return lowered
+
+
+def _transpose(lowering: _Lowering, a: Any, axes: Any = None) -> Value:
+    ndim = len(a.shape)
+    axes = tuple(reversed(range(ndim))) if axes is None else tuple(int(k) % ndim for k in axes)
+    return a if ndim < 2 else lowering.op("permute_dims", a, axes=axes)
+
+
+def _joined(stack: bool) -> Callable[..., Value]:
+    def lowered(lowering: _Lowering, arrays: Any, axis: int = 0) -> Value:
+        dtype = np.result_type(*map(_kind, arrays))
+        if dtype.name not in _FLOATS:
+            raise UnsupportedError(f"arrays of {dtype} are joined")
+        parts = [lowering.operand(x, dtype) for x in arrays]
+        ndim = len(parts[0].shape) + stack
+        axis = int(axis) % ndim
+        if stack:
+            shape = parts[0].shape
+            wide = (*shape[:axis], 1, *shape[axis:])
+            parts = [lowering.shaped(p, wide) for p in parts]
+        return parts[0] if len(parts) == 1 else lowering.op("concat", *parts, axis=axis)
+
+    return lowered
+
+
+# --- Python's own ---------------------------------------------------------------------------
+
+
+def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
+    if any(isinstance(k, (np.ndarray, bool)) for k in key):
+        raise UnsupportedError("an index by an array")
+    parts = [p for k in key for p in ((k.start, k.stop, k.step) if isinstance(k, slice) else (k,))]
+    if any(isinstance(p, (Value, Ref)) for p in parts):
+        raise UnsupportedError("an index that is computed from the slice")
+    if Ellipsis in [k for k in key if not isinstance(k, Value)]:
+        at = next(i for i, k in enumerate(key) if k is Ellipsis)
+        used = sum(k is not None and k is not Ellipsis for k in key)
+        key = (*key[:at], *(slice(None),) * (len(x.shape) - used), *key[at + 1 :])
+    axis = 0
+    attrs: list[Any] = []
+    for k in key:
+        if isinstance(k, slice):
+            attrs.append((k.start, k.stop, k.step))
+        elif k is None:
+            attrs.append(None)
+        else:
+            attrs.append(int(k) % x.shape[axis] if int(k) < 0 else int(k))
+        axis += k is not None
+    return lowering.op("index", x, key=tuple(attrs))
+
+
+def _stacked(lowering: _Lowering, tree: Any, shape: tuple[int, ...], dtype: Any) -> Value:
+    if np.dtype(dtype).name not in _FLOATS:
+        raise UnsupportedError(f"a list of {dtype}")
+    leaves = list(_flattened(lowering, tree, dtype))
+    flat = leaves[0] if len(leaves) == 1 else lowering.op("concat", *leaves, axis=0)
+    return lowering.shaped(flat, tuple(shape))
+
+
+def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
+    """What lists in lists hold, each with one axis."""
+    if isinstance(tree, (list, tuple)):
+        for x in tree:
+            yield from _flattened(lowering, x, dtype)
+        return
+    v = lowering.operand(tree, dtype)
+    yield lowering.shaped(v, (int(np.prod(v.shape)),))
+
+
+def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:
+    if np.dtype(dtype).name not in _FLOATS:
+        raise UnsupportedError(f"a cast to {dtype}")
+    return lowering.operand(x, dtype)
+
+
+def _same(lowering: _Lowering, x: Any) -> Any:
+    return x
+
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    "index": _index,
+    "stack": _stacked,
+    "cast": _cast,
+    "copy": _same,
+    "matmul": _matmul,
+}
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "numpy.sum": _reduction("sum"),
+    "numpy.prod": _reduction("prod"),
+    "numpy.max": _reduction("max"),
+    "numpy.min": _reduction("min"),
+    "numpy.argmax": _position("argmax"),
+    "numpy.argmin": _position("argmin"),
+    "numpy.mean": _mean,
+    "numpy.var": _var,
+    "numpy.std": _std,
+    "numpy.ptp": _ptp,
+    "numpy.linalg.norm": _norm,
+    "numpy.where": _where,
+    "numpy.clip": _clip,
+    "numpy.dot": _dot,
+    "numpy.reshape": _reshaped("reshape"),
+    "numpy.ravel": _reshaped("ravel"),
+    "numpy.squeeze": _reshaped("squeeze"),
+    "numpy.expand_dims": _reshaped("expand_dims"),
+    "numpy.transpose": _transpose,
+    "numpy.concatenate": _joined(False),
+    "numpy.concat": _joined(False),
+    "numpy.stack": _joined(True),
+}

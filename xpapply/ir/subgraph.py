@@ -1,0 +1,94 @@
+"""Parts of a slice graph, with its accumulators written out: what runs in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .graph import Node, ShapeDtype
+from .slice_graph import Expression, SliceBuilder, SliceGraph
+
+
+def part(
+    graph: SliceGraph, outs: Sequence[int], given: Sequence[int] = (), length: int = 1
+) -> SliceGraph:
+    """What leads to some nodes of a graph, from its arrays and from numbers that are known.
+
+    Accumulators are written out as their chunk; one without a chunk stays an ``accumulate``.
+
+    Parameters
+    ----------
+    graph : SliceGraph
+        The whole.
+    outs : sequence of int
+        The nodes that are results of the part.
+    given : sequence of int
+        Nodes that are numbers and known: inputs behind the arrays.
+    length : int
+        Elements of a slice. With 0 accumulators are their identity.
+    """
+    builder = SliceBuilder()
+    avals = [graph.nodes[i].aval for i in graph.inputs]
+    arrays = [builder.input(aval.dtype, aval.shape) for aval in avals]
+    found = {g: builder.input(graph.nodes[g].aval.dtype, ()) for g in given}
+    written: dict[Any, Sequence[Expression]] = {}
+    for i in needed(graph, outs, given):
+        node = graph.nodes[i]
+        if node.op == "input":
+            found[i] = arrays[node.attr("k")]
+        elif node.op == "length":
+            found[i] = builder.scalar(length, node.aval.dtype)
+        elif node.op == "accumulate":
+            by, key = node.attr("by"), (node.attr("by"), node.args)
+            if key not in written:
+                args = [found[a] for a in node.args]
+                if not length:
+                    numbers = zip(by.identity, by.dtypes, strict=True)
+                    written[key] = [builder.scalar(*number) for number in numbers]
+                elif by.chunk is None:
+                    written[key] = builder.accumulate(by, *args)
+                else:
+                    written[key] = _written_out(builder, by.chunk, args)
+            found[i] = written[key][node.attr("field")]
+        else:
+            found[i] = _again(builder, graph, i, found)
+    return builder.graph(*(found[o] for o in outs))
+
+
+def completed(graph: SliceGraph) -> SliceGraph:
+    """The graph with a node for every number of its accumulators: pieces need all of them."""
+    nodes = list(graph.nodes)
+    for (by, args), found in graph.accumulations().items():
+        fields = {graph.nodes[i].attr("field") for i in found}
+        for k, dtype in enumerate(by.dtypes):
+            if k not in fields:
+                attrs = (("by", by), ("field", k))
+                nodes.append(Node("accumulate", args, attrs, ShapeDtype((), dtype)))
+    return SliceGraph(tuple(nodes), graph.outs)
+
+
+def needed(graph: SliceGraph, outs: Iterable[int], given: Iterable[int] = ()) -> list[int]:
+    """The nodes on the ways from known ones to results, operands first."""
+    known, live = set(given), set(outs)
+    for i in range(len(graph.nodes) - 1, -1, -1):
+        if i in live and i not in known:
+            live.update(graph.nodes[i].args)
+    return sorted(live - known)
+
+
+def _written_out(
+    builder: SliceBuilder, graph: SliceGraph, args: Sequence[Expression]
+) -> list[Expression]:
+    """The results of a graph of operands that are nodes of another."""
+    found: dict[int, Expression] = {}
+    for i, node in enumerate(graph.nodes):
+        found[i] = args[node.attr("k")] if node.op == "input" else _again(builder, graph, i, found)
+    return [found[o] for o in graph.outs]
+
+
+def _again(
+    builder: SliceBuilder, graph: SliceGraph, i: int, found: dict[int, Expression]
+) -> Expression:
+    """A node of `graph` in the graph that is being written."""
+    node = graph.nodes[i]
+    return builder._add(node.op, tuple(found[a].index for a in node.args), node.attrs, node.aval)

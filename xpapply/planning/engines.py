@@ -1,0 +1,310 @@
+"""From a graph and an array to a result: choose a backend, bring axes in order, run.
+
+A backend may lend its arrays to another one, which sees the same memory: CUDA
+tensors to CuPy's kernels, NumPy arrays to torch's products.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import nullcontext
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .. import arrays, config, frontends, masked, registry
+from ..cache import BoundedDict
+from ..errors import InputError, UnsupportedError
+from ..ir.graph import Graph, ShapeDtype
+from ..layout import MemoryOrder
+
+
+def backend(library: str) -> ModuleType | None:
+    """The backend that serves a library's arrays, or None."""
+    return registry.find("backends", library)
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """The engines that there are, here and by entry points, whether or not they are installed."""
+    found = dict.fromkeys(("loop", "array_api", *registry.names("backends")))
+    return (*found, *frontends.OWN_WAYS)
+
+
+def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
+    """Raise `UnsupportedError` for an engine that does not exist; `own_ways` are a frontend's."""
+    if forced and forced not in own_ways and forced not in names():
+        there = f"no engine {forced!r}{config.origin('engine')}: there are"
+        raise UnsupportedError(f"{there} {', '.join(names())}")
+
+
+@functools.lru_cache(maxsize=256)
+def _lowered(name: str, graph: Graph, precision: str, lent: bool) -> Any:
+    """Compiled once per structure: graphs are equal when only their weights differ.
+
+    Backends read `precision` from the options in force.
+    """
+    module = backend(name)
+    assert module is not None
+    return _answer(module, "lower", lent)(graph)
+
+
+def _answer(module: ModuleType, name: str, lent: bool) -> Callable[..., Any]:
+    """A function of a backend: `name`, or ``<name>_lent`` where another library's memory may have
+    dtypes that it has not itself."""
+    found: Callable[..., Any] = getattr(module, name)
+    return getattr(module, f"{name}_lent", found) if lent else found
+
+
+class Bound:
+    """A graph with its weights, and what the engines made of them, by device."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._weights: dict[tuple[str, Any], Any] = {}
+
+    def weights(self, engine: str, lowered: Any, like: Any) -> Any:
+        """The weights as an engine wants them: packed and copied once."""
+        key = (engine, arrays.place(like))
+        found = self._weights.get(key)
+        if found is None:
+            found = self._weights[key] = lowered.bind(self.graph.consts, like)
+        return found
+
+
+class Engine:
+    """A graph on one backend, for arrays of one library.
+
+    Call it as ``engine(arr, axis)``, the axis not negative.
+    """
+
+    def __init__(self, name: str, bound: Bound, library: str) -> None:
+        self.name = name
+        lent = name not in (library, "array_api")
+        self.lowered = _lowered(name, bound.graph, config.current().precision, lent)
+        self._bound = bound
+        self._result = bound.graph.result
+        self._own = backend(library)
+        dtype = getattr(self._own, "library_dtype", str)(self._result.dtype)
+        self.result = ShapeDtype(self._result.shape, dtype)
+        self._lends = lent
+        self.kernels: tuple[str, ...] = self.lowered.kernels
+        if self._lends:
+            self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
+        self._library = library
+        self._known = BoundedDict()
+        self.floor: float | None = None
+        self.expected: float | None = None
+        self.slower_than_half = False
+        """What runs computes in float32, and the library's own operations in 16 bits would take
+        less time, if the parameters are of 16 bits."""
+
+    def look_at(self, seen: Any, reasons: list[str]) -> None:
+        """Learn what would run on an array, from engines that choose by its device and size."""
+        if hasattr(self.lowered, "outlook"):
+            found = self.lowered.outlook(seen, self._bound.graph.consts)
+            self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
+            self.floor, self.expected = found.floor, found.expected
+            reasons += found.refused
+        if hasattr(self.lowered, "slower_than_half"):
+            self.slower_than_half = self.lowered.slower_than_half(seen, self._bound.graph.consts)
+
+    def __call__(self, arr: Any, axis: int) -> Any:
+        """Run on all slices."""
+        return self.prepared(arr, axis)(arr)
+
+    def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
+        """``call(arr)``: the engine for arrays of one layout, on one device.
+
+        Plans can be called with any array; a wrong one gets an `InputError`.
+        """
+        key = (axis, *arrays.signature(arr))
+        found: Callable[[Any], Any] | None = self._known.get(key)
+        if found is not None:
+            return found
+        if arrays.library(arr) != self._library:  # not the array that this was chosen for
+            return chosen(self._bound, arr).prepared(arr, axis)
+        x = plain(arr)
+        slice_ = ShapeDtype((x.shape[axis],), arrays.dtype_name(x))
+        if slice_ != self._bound.graph.input:
+            raise InputError(
+                f"this plan is for slices {self._bound.graph.input}, those along axis {axis} "
+                f"are {slice_}. Compile or explain it for them."
+            )
+        if self.name == "array_api" or self._own is None:
+            found = self._on_any_array(axis)
+        else:
+            view: Callable[[Any], Any] | None = None
+            if self._lends:
+                loan = _lender(self._own, x, self._result.dtype)
+                if loan is None or loan[0] != self.name:  # nor is this one
+                    return chosen(self._bound, arr).prepared(arr, axis)
+                view = loan[1]
+            found = _Prepared(self.name, self.lowered, self._bound, self._own, arr, axis, view)
+        self._known[key] = found
+        return found
+
+    def _on_any_array(self, axis: int) -> Callable[[Any], Any]:
+        """Arrays of the standard have no memory to write to: the result is made by the call."""
+        lowered, bound, name = self.lowered, self._bound, self.name
+        return lambda x: lowered(x, axis, bound.weights(name, lowered, x))
+
+
+class _Prepared:
+    """An engine for arrays of one layout, on one device: all is decided but the addresses."""
+
+    def __init__(
+        self,
+        name: str,
+        lowered: Any,
+        bound: Bound,
+        own: ModuleType,
+        arr: Any,
+        axis: int,
+        view: Callable[[Any], Any] | None,
+    ) -> None:
+        self._name, self._lowered, self._bound, self._own = name, lowered, bound, own
+        result = bound.graph.result
+        self._dtype = result.dtype
+        self._wraps = type(arr) is not np.ndarray and isinstance(arr, np.ndarray)
+        x = plain(arr)
+        order = MemoryOrder.of(arrays.strides(x), x.ndim, axis)
+        before, behind = order.batch(x.shape)
+        outward = order.result_axes(len(result.shape))
+        # permutations into and out of memory order: None where none is needed
+        self._inward = None if order.axes == tuple(range(x.ndim)) else order.axes
+        self._at = order.at
+        self._outward = None if outward == tuple(range(len(outward))) else outward
+        self._shape = (*before, *result.shape, *behind)
+        self._view = view
+        self._view_of_result: Callable[[Any], Any] | None = None
+        self._lending = getattr(own, "lending", None)
+        self._call: Callable[[Any, Any], Any] | None = None
+
+    def __call__(self, arr: Any) -> Any:
+        x = plain(arr) if self._wraps else arr
+        out = self._own.empty(self._shape, self._dtype, x)
+        if self._view is None:
+            self._run(x, out)
+        else:
+            as_result = self._view_of_result
+            if as_result is None:
+                loan = _lender(self._own, out, self._dtype)
+                assert loan is not None
+                as_result = self._view_of_result = loan[1]
+            if self._lending is None:
+                self._run(self._view(x), as_result(out))
+            else:
+                with self._lending(x):
+                    self._run(self._view(x), as_result(out))
+        y = out if self._outward is None else arrays.permute(out, self._outward)
+        # what NumPy's own loop does with the type of its input
+        return arr.__array_wrap__(y, None, False) if self._wraps else y
+
+    def _run(self, source: Any, target: Any) -> None:
+        if self._inward is not None:
+            source = arrays.permute(source, self._inward)
+        if self._call is None:
+            self._call = self._prepared(source, target)
+        self._call(source, target)
+
+    def _prepared(self, source: Any, target: Any) -> Callable[[Any, Any], Any]:
+        lowered, at = self._lowered, self._at
+        weights = self._bound.weights(self._name, lowered, source)
+        found: Callable[[Any, Any], Any] | None = None
+        if hasattr(lowered, "prepared"):
+            found = lowered.prepared(source, at, weights, target)
+        return found or (lambda x, out: lowered(x, at, weights, out))
+
+
+_NOTHING = nullcontext()
+
+
+def _nothing_to_switch(x: Any) -> Any:
+    """What a backend without `lending` enters."""
+    return _NOTHING
+
+
+def _lender(own: ModuleType, x: Any, dtype: str) -> tuple[str, Callable[[Any], Any]] | None:
+    """Who borrows arrays laid out like `x`, and how it sees one of them."""
+    if hasattr(own, "lender"):
+        found: tuple[str, Callable[[Any], Any]] | None = own.lender(x, dtype)
+        return found
+    loan = own.lend(x, dtype)
+    return None if loan is None else (loan[0], lambda y: own.lend(y, dtype)[1])
+
+
+class AnyLibrary:
+    """A graph for arrays of any library, which it chooses an engine for when it is called."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._bound = Bound(graph)
+        self._engines: dict[Any, Engine] = {}
+
+    def __call__(self, arr: Any, axis: int) -> Any:
+        """Run on all slices of `arr` along `axis`."""
+        if isinstance(arr, np.ma.MaskedArray):
+            return masked.on_data(self)(arr, axis)
+        now = config.current()
+        key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr))
+        if key not in self._engines:
+            self._engines[key] = chosen(self._bound, arr)
+        return self._engines[key](arr, axis)
+
+
+def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
+    """The fastest engine that can run the graph on `arr`; why others cannot goes to `reasons`."""
+    library = arrays.library(arr)
+    assert library is not None
+    forced = config.current().engine
+    for name, seen in _candidates(library, arr, bound.graph):
+        if forced and name != forced:
+            continue
+        module = backend(name)
+        assert module is not None
+        refusal = _answer(module, "why_not", name != library)(bound.graph, seen)
+        if refusal is None:
+            engine = Engine(name, bound, library)
+            engine.look_at(seen, reasons)
+            return engine
+        reasons.append(f"{name}: {refusal}")
+    return None
+
+
+def chosen(bound: Bound, arr: Any) -> Engine:
+    """The fastest engine that can run the graph on `arr`, or `UnsupportedError`."""
+    reasons: list[str] = []
+    found = choose(bound, arr, reasons)
+    if found is None:
+        why = "; ".join(reasons) or f"{config.current().engine} cannot read its memory"
+        raise UnsupportedError(f"no engine runs this graph: {why}")
+    return found
+
+
+def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
+    """Engines to try, fastest first, each with the array as it will see it."""
+    own = backend(library)
+    found: list[tuple[str, Any]] = []
+    if own is not None:
+        x = plain(arr)
+        lends = hasattr(own, "lender") or hasattr(own, "lend")
+        loan = _lender(own, x, graph.result.dtype) if lends else None
+        if loan is not None:
+            found.append((loan[0], loan[1](x)))
+        found.append((library, arr))
+    return [*found, ("array_api", arr)]
+
+
+def limits(name: str, arr: Any) -> tuple[float, float] | None:
+    """Bytes and operations per second of the device, where the backend knows them."""
+    find: Callable[[Any], tuple[float, float] | None] | None
+    find = getattr(backend(name), "limits", None)
+    return None if find is None else find(arr)
+
+
+def plain(arr: Any) -> Any:
+    """A NumPy subclass as what it is in memory."""
+    subclass = isinstance(arr, np.ndarray) and type(arr) is not np.ndarray
+    return arr.view(np.ndarray) if subclass else arr

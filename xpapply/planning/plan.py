@@ -1,0 +1,199 @@
+"""What runs and why, as an object: `explain` shows it, `apply_along_axis` calls it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+from weakref import WeakSet
+
+from .. import arrays
+from ..ir.graph import Graph, ShapeDtype
+from . import engines
+
+
+@dataclass(eq=False)
+class Plan:
+    """How `f` runs on the slices of an array.
+
+    Call it with an array: ``plan(arr, axis=-1)``.
+
+    Attributes
+    ----------
+    name : str
+        What `f` is.
+    engine : str
+        What runs: "loop", "numpy", "cupy", "torch", "torch.batch", "torch.vmap", "array_api";
+        "compiled" for a plan that chooses when it is called.
+    slice : ShapeDtype
+        Shape and dtype of one slice.
+    library, device : str
+        The array library and the device that was planned for.
+    reasons : tuple of str
+        Why each faster way was refused.
+    kernels : tuple of str
+        What the engine calls or launches.
+    graph : Graph or None
+        What `f` does to one slice.
+    result : ShapeDtype or None
+        Shape and dtype of one result; None where only the loop will tell.
+    arr_shape : tuple of int or None
+        Shape of the array that was planned for.
+    axis : int or None
+        The applied axis.
+    limits : tuple of float or None
+        Bytes and floating-point operations per second of the device, where known.
+    floor, expected : float or None
+        Seconds below which nothing on the device can be, and what the cost model expects;
+        None where the engine does not choose by them.
+    """
+
+    name: str
+    engine: str
+    slice: ShapeDtype
+    library: str
+    device: str = "cpu"
+    reasons: tuple[str, ...] = ()
+    kernels: tuple[str, ...] = ()
+    graph: Graph | None = None
+    result: ShapeDtype | None = None
+    arr_shape: tuple[int, ...] | None = None
+    axis: int | None = None
+    limits: tuple[float, float] | None = None
+    floor: float | None = None
+    expected: float | None = None
+    _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
+    _of: Any = field(default=None, repr=False)
+    """The function, for `_call` to find it alive."""
+    _plans: WeakSet[Plan] | None = field(default=None, repr=False)
+    """The plans that are told when what they run is given up."""
+
+    def __post_init__(self) -> None:
+        if self._plans is not None:
+            self._plans.add(self)
+
+    @property
+    def vectorized(self) -> bool:
+        """False only for the loop."""
+        return self.engine != "loop"
+
+    def give_up(self, why: str) -> None:
+        """From now on the loop runs, for this reason."""
+        self.engine, self.kernels, self.reasons = "loop", (), (why,)
+        self.limits = self.floor = self.expected = None
+
+    @property
+    def slices(self) -> int | None:
+        """The number of slices."""
+        if self.arr_shape is None or self.axis is None:
+            return None
+        return math.prod(n for a, n in enumerate(self.arr_shape) if a != self.axis)
+
+    @property
+    def out_shape(self) -> tuple[int, ...] | None:
+        """Shape of the output, where it is known before running."""
+        if self.arr_shape is None or self.axis is None or self.result is None:
+            return None
+        shape = self.arr_shape
+        return (*shape[: self.axis], *self.result.shape, *shape[self.axis + 1 :])
+
+    @property
+    def out_dtype(self) -> str | None:
+        """dtype of the output, where it is known before running."""
+        return None if self.result is None else self.result.dtype
+
+    def __call__(self, arr: Any, axis: int = -1) -> Any:
+        """Run on all slices of `arr` along `axis`."""
+        if self._call is None:  # compiled, or come from another process
+            assert self.graph is not None
+            self._call = engines.AnyLibrary(self.graph)
+        return self._call(arr, arrays.normalize_axis_index(axis, arr.ndim))
+
+    def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
+        """The plan for arrays like `arr` alone, with all that follows from that decided."""
+        prepare: Callable[[Any, int], Callable[[Any], Any]] | None
+        prepare = getattr(self._call, "prepared", None)
+        return (lambda x: self(x, axis)) if prepare is None else prepare(arr, axis)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.graph is None:
+            raise TypeError(f"the plan of {self.name} has no graph to pickle: {self.reasons}")
+        return self.__dict__ | {"_call": None, "_of": None, "_plans": None}
+
+    def cost(self) -> tuple[int, int] | None:
+        """Fewest bytes to move and floating-point operations, for the whole array."""
+        if self.graph is None or self.slices is None or self.result is None:
+            return None
+        one = self.slice.nbytes + self.result.nbytes
+        return one * self.slices, self.graph.flops() * self.slices
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        cost = self.cost()
+        return {
+            "name": self.name,
+            "engine": self.engine,
+            "vectorized": self.vectorized,
+            "reasons": list(self.reasons),
+            "kernels": list(self.kernels),
+            "library": self.library,
+            "device": self.device,
+            "slice": str(self.slice),
+            "slices": self.slices,
+            "result": None if self.result is None else str(self.result),
+            "out_shape": self.out_shape,
+            "out_dtype": self.out_dtype,
+            "bytes": cost and cost[0],
+            "flop": cost and cost[1],
+            "floor": self.floor,
+            "expected": self.expected,
+        }
+
+    def _lines(self) -> list[tuple[str, str]]:
+        where = self.library if self.device == "cpu" else f"{self.library} ({self.device})"
+        applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
+        lines = [
+            ("apply", f"{self.name} to {self.slice} slices of a {where} array{applied}"),
+            ("engine", f"{self.engine}: {'; '.join(self.kernels) or 'one call per slice'}"),
+        ]
+        if self.result is None:
+            lines.append(("result", "known once the first slice has run"))
+        else:
+            out = ""
+            if self.out_shape is not None:
+                out = f", {self.slices:,} slices, out {self.out_shape}"
+            lines.append(("result", f"{self.result}{out}"))
+        cost = self.cost()
+        if cost is not None:
+            text = f"{_si(cost[0])}B to move, {_si(cost[1])}FLOP"
+            if self.floor is not None and self.expected is not None:
+                text += (
+                    f": at least {self.floor * 1e3:.3g} ms on this device, "
+                    f"about {self.expected * 1e3:.2g} ms expected"
+                )
+            elif self.limits is not None:
+                seconds = max(cost[0] / self.limits[0], cost[1] / self.limits[1])
+                text += f": at least {seconds * 1e3:.3g} ms on this device"
+            lines.append(("floor", text))
+        lines.append(("refused", "; ".join(self.reasons) or "nothing"))
+        return lines
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:8}{text}" for name, text in self._lines())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:left'>{name}</th><td>{escape(text)}</td></tr>"
+            for name, text in self._lines()
+        )
+        return f"<table>{rows}</table>"
+
+
+def _si(n: float) -> str:
+    for unit in ("", "k", "M", "G", "T"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} P"

@@ -1,0 +1,91 @@
+"""Functions of slices that are written once, for arrays of all libraries and dtypes.
+
+What `xpapply.special`, `xpapply.elementwise` and `xpapply.reduction` have in common.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import arrays, config
+from .bound_call import Call, as_tuple
+from .cache import BoundedDict
+from .errors import InputError
+from .ir.slice_graph import SliceGraph, written
+from .slice_arguments import (
+    Number,
+    kind_of,
+    looked_at,
+    no_arrays,
+    normalize_axes,
+    same_place,
+    signature,
+)
+
+
+class Slicewise:
+    """A function of slices that is written once, for arrays of all libraries and dtypes.
+
+    Parameters
+    ----------
+    name : str
+        For people.
+    write : callable
+        Gets an `Expression` per argument, returns one or a tuple of them.
+    of_nothing : str, optional
+        Why a slice of no elements has no result; "" where it has.
+    """
+
+    def __init__(self, name: str, write: Callable[..., Any], of_nothing: str = "") -> None:
+        self.name = name
+        self._write = write
+        self._of_nothing = of_nothing
+        self._graphs: dict[Any, tuple[SliceGraph, bool]] = {}
+        self._known = BoundedDict()
+
+    def __call__(
+        self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
+    ) -> Any:
+        """Run on all slices: one result, or a tuple of them."""
+        if axis is not None and type(axis) is not int:  # 1.0 == 1 would be found below
+            several = isinstance(axis, (tuple, list))
+            axis = tuple(map(operator.index, axis)) if several else operator.index(axis)
+        key: Any = (axis, keepdims, config.current().engine, *map(signature, operands))
+        if out is not None:
+            key += ("out", *map(signature, as_tuple(out)))
+        found: Call | None = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.planned(operands, axis, keepdims, out)
+        return found(operands, out)
+
+    def planned(
+        self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
+    ) -> Call:
+        """What would run on such arrays."""
+        if not operands:
+            raise TypeError(f"{self.name} got no arguments: give at least one array")
+        given = [looked_at(self.name, x, alone=no_arrays(operands)) for x in operands]
+        own = [x for x in given if not isinstance(x, Number)]
+        same_place(self.name, own)
+        try:
+            shape = np.broadcast_shapes(*(tuple(x.shape) for x in own))
+        except ValueError:
+            which = ", ".join(map(arrays.describe, own))
+            raise InputError(f"{self.name}: shapes that do not broadcast: {which}") from None
+        axes = normalize_axes(axis, len(shape))
+        kinds = tuple(kind_of(x, own) for x in given)
+        if kinds not in self._graphs:
+            self._graphs[kinds] = written(self._write, kinds)
+        graph, several = self._graphs[kinds]
+        if self._of_nothing and not math.prod(shape[a] for a in axes):
+            raise InputError(
+                f"{self.name} of shape {shape} along axis {axis}: slices of no elements: "
+                f"{self._of_nothing}"
+            )
+        as_is = [x is y for x, y in zip(operands, given, strict=True)]
+        return Call(self.name, graph, several, given, as_is, shape, axes, keepdims, out)
