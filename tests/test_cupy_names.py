@@ -27,7 +27,7 @@ def cp():
 
     with (
         standin_cupy.installed() as module,
-        mock.patch("xpapply.planning.runner.to_graph", no_graph),
+        mock.patch("xpapply.frontends.python.runner.to_graph", no_graph),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -25,7 +25,7 @@ def cp():
 
     with (
         standin_cupy.installed() as module,
-        mock.patch("xpapply.planning.runner.to_graph", no_graph),
+        mock.patch("xpapply.frontends.python.runner.to_graph", no_graph),
     ):
         yield module
 

@@ -7,9 +7,9 @@ import xpapply
 from benchmarks.idioms import IDIOMS
 from conftest import library
 from xpapply import loop
-from xpapply.planning import planner
+from xpapply.planning import python_functions
 
-SIZES = (1, planner._FEW, planner._FEW + 1)
+SIZES = (1, python_functions._FEW, python_functions._FEW + 1)
 FUNCTIONS = {
     "mean": lambda v: v.mean(),
     "mask": lambda v: v[v > 0.5].sum(),
@@ -44,7 +44,7 @@ def test_idioms(idiom, seconds, ran, monkeypatch):
     """Around the number of slices from which blocks pay, at the first call and at the next."""
     for name in idiom.needs:
         library(name)
-    monkeypatch.setattr(planner, "_PLANNING", seconds)
+    monkeypatch.setattr(python_functions, "_PLANNING", seconds)
     for size in SIZES:
         f, axis, arr, args, kwargs = idiom.make(np.random.default_rng(0), size)
         for _ in range(2):

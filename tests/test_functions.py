@@ -15,8 +15,8 @@ from calls_of import assert_at_once, calls_of
 
 import xpapply
 from conftest import Library, library
-from xpapply.frontends.python import tree
-from xpapply.planning import planner, runner
+from xpapply.frontends.python import runner, tree
+from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(5)
 ARR = RNG.standard_normal((40, 7, 3))
@@ -25,8 +25,8 @@ WEIGHTS = RNG.standard_normal((4, 7))
 
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
-    monkeypatch.setattr(planner, "_FEW", 0)
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_FEW", 0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
 
 
 def softmax(v):
@@ -334,7 +334,7 @@ def test_a_lambda_that_is_made_again_is_planned_once():
     def run():
         f = lambda v: v * table  # noqa: E731
         xpapply.apply_along_axis(f, 1, ARR)
-        seen.append(next(iter(planner.cache_of(f)[0].traced.values())))
+        seen.append(next(iter(python_functions.cache_of(f)[0].traced.values())))
 
     run()
     run()

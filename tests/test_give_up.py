@@ -12,7 +12,8 @@ import pytest
 
 import xpapply
 from xpapply import config
-from xpapply.planning import planner, runner
+from xpapply.frontends.python import runner
+from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -57,12 +58,12 @@ def clock(monkeypatch, step):
     """A clock for the planner that goes on by `step` seconds each time it is looked at."""
     ticks = iter(range(10**9))
     fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
-    monkeypatch.setattr(planner, "time", fake)
+    monkeypatch.setattr(python_functions, "time", fake)
 
 
 def slow_from_now_on(monkeypatch):
-    monkeypatch.setattr(planner, "_SLOWER", 0.0)
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_SLOWER", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
 
 
 # --- few slices, fast functions ---------------------------------------------------------
@@ -70,7 +71,7 @@ def slow_from_now_on(monkeypatch):
 
 @pytest.mark.parametrize(("slices", "engine"), [(2, "loop"), (16, "loop"), (17, "numpy")])
 def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     f, arr = fresh(), ARR[:slices]
     plan = xpapply.explain(f, -1, arr)
     assert plan.engine == engine
@@ -109,7 +110,7 @@ def test_overhead_grows_with_the_calls(monkeypatch):
     monkeypatch.setattr(runner, "_PER_RUN", 0.5)
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    (found,) = planner.cache_of(f)[0].traced.values()
+    (found,) = python_functions.cache_of(f)[0].traced.values()
     assert found.overhead == 0.5 + 3
 
 
@@ -117,7 +118,7 @@ def test_overhead_grows_with_the_calls(monkeypatch):
 def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine):
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    (found,) = planner.cache_of(f)[0].traced.values()
+    (found,) = python_functions.cache_of(f)[0].traced.values()
     found.seconds = 0.002
     monkeypatch.setattr(runner, "_PER_RUN", overhead)
     plan = xpapply.explain(f, -1, ARR)
@@ -134,7 +135,7 @@ def test_explain_and_apply_decide_the_same_for_arguments_that_are_not_remembered
     f = lambda v, how: (v * how["weights"]).sum()  # noqa: E731
     for limit in (1e9, 0.0):
         counted.calls = 0
-        monkeypatch.setattr(planner, "_PLANNING", limit)
+        monkeypatch.setattr(python_functions, "_PLANNING", limit)
         plan = xpapply.explain(f, -1, ARR, unhashable)
         xpapply.apply_along_axis(f, -1, ARR, unhashable)
         assert plan.engine == ("loop" if limit else "numpy")
@@ -167,14 +168,14 @@ def test_no_slices():
 
 def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted):
     f = fresh()
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     plan = xpapply.explain(f, -1, ARR)
     want = xpapply.apply_along_axis(f, -1, ARR)
-    monkeypatch.setattr(planner, "_SLOWER", 0.0)
+    monkeypatch.setattr(python_functions, "_SLOWER", 0.0)
     xpapply.apply_along_axis(f, -1, ARR)
-    monkeypatch.setattr(planner, "_SLOWER", 1e9)
+    monkeypatch.setattr(python_functions, "_SLOWER", 1e9)
     xpapply.apply_along_axis(f, -1, ARR)  # one that is not slow in between
-    monkeypatch.setattr(planner, "_SLOWER", 0.0)
+    monkeypatch.setattr(python_functions, "_SLOWER", 0.0)
     xpapply.apply_along_axis(f, -1, ARR)
     assert plan.engine == "numpy"
     xpapply.apply_along_axis(f, -1, ARR)
@@ -197,7 +198,7 @@ def test_runs_that_find_paths_are_not_called_slow(monkeypatch):
     arr = ARR.copy()
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
-    (found,) = planner.cache_of(f)[0].traced.values()
+    (found,) = python_functions.cache_of(f)[0].traced.values()
     assert found.slow == 1
     xpapply.apply_along_axis(f, -1, ARR)
     assert found.slow == 1
@@ -216,7 +217,7 @@ def many_ways(v, _=None):
 def few_paths(monkeypatch):
     from xpapply.frontends.python import tree
 
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     monkeypatch.setattr(runner, "MOST_PATHS", 5)
     monkeypatch.setattr(tree, "MOST_PATHS", 5)
 
@@ -237,7 +238,7 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
 
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     monkeypatch.setattr(runner, "_AT_LEAST", -1.0)
     monkeypatch.setattr(runner, "_PATIENCE", 0.0)
     f = fresh(many_ways)
@@ -253,7 +254,7 @@ def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, coun
     def broken(*args):
         raise ValueError("not for blocks")
 
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     f = fresh()
     plan = xpapply.explain(f, -1, ARR)
     monkeypatch.setattr(runner.Traced, "__call__", broken)
@@ -272,7 +273,7 @@ def test_what_f_raises_itself_leaves_its_plan(monkeypatch, counted):
             raise ValueError(f"{v[0]} is negative")
         return np.linalg.cholesky(np.outer(v, v) + v[1] * np.eye(6))[0, 0]
 
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     arr = np.abs(ARR) + 0.1
     plan = xpapply.explain(f, -1, arr)
     for k, error in enumerate((ValueError, np.linalg.LinAlgError)):
@@ -345,7 +346,7 @@ def test_raise_keeps_what_f_raises(few_paths):
 @pytest.fixture
 def in_threads(monkeypatch):
     """Every block in a worker thread, but the first."""
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
     monkeypatch.setattr(runner, "_WORTH_THREADS", 0)
     monkeypatch.setattr(runner, "_LONG_CALL", 0)
     with xpapply.options(threads=2, block_bytes=1000):

@@ -501,8 +501,10 @@ def test_names_of_keywords():
 def test_a_closure_made_anew_is_traced_once(monkeypatch):
     """A lambda in a loop, also over a list, a default, or with an array as an argument."""
     made = []
-    trace = xpapply.planning.planner._traced
-    monkeypatch.setattr(xpapply.planning.planner, "_traced", lambda *a: made.append(a) or trace(*a))
+    trace = xpapply.planning.python_functions._traced
+    monkeypatch.setattr(
+        xpapply.planning.python_functions, "_traced", lambda *a: made.append(a) or trace(*a)
+    )
     w = np.arange(4.0)
     for make in (
         lambda: (lambda v: (v * w).sum(),),
@@ -636,7 +638,7 @@ def test_arrays_of_closures_are_freed(copied, monkeypatch):
     gone = weakref.ref(w)
     f = make(w)
     follows(f, functools.partial(w.fill, 3.0))
-    assert cache.memory(f)[0].traced
+    assert cache.cache_of(f)[0].traced
     del f, w
     gc.collect()
     assert gone() is None
@@ -676,7 +678,7 @@ def test_what_is_remembered_is_limited(kind, torch):
 
     net = torch.nn.Sequential(torch.nn.Tanh())
     owner = net if kind == "lifted" else f
-    known = cache.memory(owner)[0]
+    known = cache.cache_of(owner)[0]
     most = 0
     for n in range(1, 2 * cache._REMEMBERED):
         arr = ARRAY[:20, :1].repeat(n, 1)

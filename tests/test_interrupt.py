@@ -9,9 +9,10 @@ SETUP = """
 import signal, sys, time
 import numpy as np
 import xpapply
-from xpapply.planning import planner, runner
+from xpapply.frontends.python import runner
+from xpapply.planning import python_functions
 
-planner._SLOWER = 1e9
+python_functions._SLOWER = 1e9
 runner._AT_LEAST = 60
 arr = np.random.default_rng(0).random((200_000, 60))
 raised = []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import cache as memory_module
+from xpapply import cache as cache_module
 from xpapply import frontends
 from xpapply.cache import cache_of
 
@@ -31,21 +31,23 @@ def test_models_are_freed(torch, kind):
     assert gone() is None
 
 
-def test_extra_memory_is_a_fixed_block():
+@pytest.mark.parametrize("threads", [1, 2])
+def test_extra_memory_is_a_fixed_block(threads):
     """Output plus blocks, whatever the number of slices."""
     rng = np.random.default_rng(0)
     net = xpapply.MLP([rng.standard_normal((32, 16), np.float32), np.ones((1, 32), np.float32)])
     extra = []
     for slices in (200_000, 800_000):
         arr = np.ones((slices, 16), np.float32)
-        with xpapply.options(engine="numpy", threads=2):
+        with xpapply.options(engine="numpy", threads=threads):
             xpapply.apply_along_axis(net, 1, arr[:1000])
             tracemalloc.start()
             out = xpapply.apply_along_axis(net, 1, arr)
             extra.append(tracemalloc.get_traced_memory()[1] - out.nbytes)
             tracemalloc.stop()
     assert max(extra) < 12 << 20  # the hidden layer alone would take 102 MB
-    assert extra[1] < extra[0] * 1.5
+    if threads == 1:  # of two, a busy machine may have run one after the other the first time
+        assert extra[1] < extra[0] * 1.5
 
 
 @pytest.mark.parametrize("f", [np.linalg.norm, np.argmax, np.median, np.exp, math.fsum, len])
@@ -68,8 +70,8 @@ def test_what_outlives_the_module_ends_silently(monkeypatch):
     said = []
     monkeypatch.setattr(sys, "unraisablehook", said.append)
     for module, name in (
-        (memory_module, "_by_object"),
-        (memory_module, "_forget"),
+        (cache_module, "_by_object"),
+        (cache_module, "_forget"),
         (frontends, "_known"),
     ):
         monkeypatch.setattr(module, name, None)

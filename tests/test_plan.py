@@ -198,7 +198,7 @@ def test_few_slices_of_plain_functions_do_not_warn():
 
 
 def test_what_takes_no_time_does_not_warn(monkeypatch):
-    monkeypatch.setattr(xpapply.planning.planner, "_PLANNING", 60.0)
+    monkeypatch.setattr(xpapply.planning.python_functions, "_PLANNING", 60.0)
     xpapply.apply_along_axis(lambda v: hash(v[0]) == 1, 1, MANY)
 
 
@@ -253,7 +253,7 @@ def test_repeated_calls_of_functions_choose_no_engine(torch, monkeypatch, args):
     torch.testing.assert_close(xpapply.apply_along_axis(f, 1, x, *args), want)
     chosen = mock.Mock(side_effect=AssertionError("chosen again"))
     monkeypatch.setattr("xpapply.planning.engines.choose", chosen)
-    monkeypatch.setattr("xpapply.frontends.python.impure", chosen)
+    monkeypatch.setattr("xpapply.frontends.python.tracing.impure", chosen)
     for _ in range(2):
         torch.testing.assert_close(xpapply.apply_along_axis(f, 1, x, *args), want)
     monkeypatch.undo()

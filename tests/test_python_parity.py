@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import xpapply
 from conftest import Library, library
 from xpapply import get_array_module
-from xpapply.planning import planner
+from xpapply.planning import python_functions
 
 PLACES = [Library(name, "") for name in ("numpy", "torch", "jax", "array_api_strict")]
 EXAMPLES = settings().max_examples // 8
@@ -27,8 +27,8 @@ def place(request):
 
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
-    monkeypatch.setattr(planner, "_FEW", 0)
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_FEW", 0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
 
 
 ELEMENTWISE = [

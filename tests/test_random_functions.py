@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from random_functions import DTYPES, THEMES, Function, slices
 
 import xpapply
-from xpapply.frontends.python import executor
-from xpapply.planning import planner, runner
+from xpapply.frontends.python import executor, runner
+from xpapply.planning import python_functions
 
 SAMPLE = 200
 CONTRADICTIONS = (
@@ -26,9 +26,9 @@ CONTRADICTIONS = (
 
 
 THRESHOLDS = (
-    (planner, "_FEW", 0),
-    (planner, "_PLANNING", 0.0),
-    (planner, "_SLOWER", 1e9),
+    (python_functions, "_FEW", 0),
+    (python_functions, "_PLANNING", 0.0),
+    (python_functions, "_SLOWER", 1e9),
     (runner, "_AT_LEAST", 60.0),
     (runner, "SECONDS_PER_CALL", 0.0),
     (executor, "SECONDS_PER_CALL", 0.0),
@@ -58,7 +58,7 @@ def outcome(apply, f, axis, arr):
 
 def how(f):
     """What `f` was run by: its `traced.Traced`, or the reason for the loop; None: not known."""
-    known, _ = planner.cache_of(f)
+    known, _ = python_functions.cache_of(f)
     return next(iter(known.traced.values()), None)
 
 

@@ -38,16 +38,16 @@ from xpapply.frontends.python.sandbox import Stage
 from xpapply.frontends.python.tracer import Tracer
 from xpapply.frontends.python.tree import Branch
 from xpapply.guards import Guards
-from xpapply.planning import planner
+from xpapply.planning import python_functions
 
 SLICES = 1200
 
 
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
-    monkeypatch.setattr(planner, "_FEW", 0)
-    monkeypatch.setattr(planner, "_PLANNING", 0.0)
-    monkeypatch.setattr(planner, "_SLOWER", 1e9)
+    monkeypatch.setattr(python_functions, "_FEW", 0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_SLOWER", 1e9)
     with xpapply.options(fallback="silent"):
         yield
 

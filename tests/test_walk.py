@@ -8,8 +8,9 @@ from calls_of import assert_at_once
 
 import xpapply
 from xpapply.batching import BatchingRule, ragged, rules, syntax
+from xpapply.frontends.python import runner
 from xpapply.frontends.python.tree import Branch, Call, Path, Ref, Tree
-from xpapply.planning import planner, runner
+from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(0)
 ADD, SINE = rules.ufunc_row(np.add), rules.ufunc_row(np.sin)
@@ -98,7 +99,7 @@ def test_bytes_of_traced_calls():
         return vectors[0, 0] - values[0]
 
     xpapply.explain(f, -1, RNG.random((50, 64)))
-    known, _ = planner.cache_of(f)
+    known, _ = python_functions.cache_of(f)
     (found,) = known.traced.values()
     sizes = {c.row.name: (c.nbytes, c.view_of) for c in found.tree.calls}
     assert sizes["numpy.reshape"] == (8 * 64, 0)
@@ -298,7 +299,7 @@ def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
     with xpapply.options(engine="numpy", threads=1):
         got = xpapply.apply_along_axis(f, axis, arr)
     np.testing.assert_array_equal(got, np.apply_along_axis(f, axis, arr))
-    (found,) = planner.cache_of(f)[0].traced.values()
+    (found,) = python_functions.cache_of(f)[0].traced.values()
     rows = times * (1 << 14) // found.tree.per_call
     assert 50 < rows < 3000
     assert sum(seen) == 3000

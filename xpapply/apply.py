@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from . import advice, arrays, frontends, loop
+from . import advice, arrays, config, frontends, loop
 from .errors import add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
-from .planning import planner
+from .planning import planner, python_functions
+from .planning.fallback import announce
 from .planning.plan import Plan
 
 _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
@@ -94,24 +95,25 @@ def apply_along_axis(
     array([[1, 7, 8],
            [3, 4, 9]])
     """
-    frontend = frontends.find(f)
-    if frontend is not None and not args and not kwargs:
+    python = frontends.is_python(f)
+    if not python and not args and not kwargs:
         result = planner.again(f, axis, arr)
         if result is not None:
             return result
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return apply_along_axis(*_by_name(f, axis, arr, args, kwargs), **kwargs)
-    if type(arr) is np.ndarray and type(axis) is int and frontend is None:
-        ndim = arr.ndim
-        if not -ndim <= axis < ndim:
-            arrays.normalize_axis_index(axis, ndim)  # raises
-        return planner.python_function(f, axis % ndim, arr, args, kwargs)
-    if frontend is None and arrays.library(arr) in (None, "numpy"):
-        return _unusual(f, axis, arr, args, kwargs)
+    if python and not config.current().engine:
+        if type(arr) is np.ndarray and type(axis) is int:
+            ndim = arr.ndim
+            if not -ndim <= axis < ndim:
+                arrays.normalize_axis_index(axis, ndim)  # raises
+            return python_functions.call(f, axis % ndim, arr, args, kwargs)
+        if arrays.library(arr) in (None, "numpy"):
+            return _unusual(f, axis, arr, args, kwargs)
     arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
-        planner.announce(f, p)
+        announce(f, p.slices or 0, "; ".join(p.reasons))
     return p(arr, axis)
 
 
@@ -195,10 +197,8 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     """
     if not callable(f):
         raise TypeError(_no_function(f))
-    frontend = frontends.find(f)
-    if frontend is None:
-        return planner.function_graph(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)))
-    graph: Graph = frontend.lift(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)), (), {})
+    aval = ShapeDtype(tuple(slice_shape), _dtype_name(dtype))
+    graph: Graph = frontends.find(f).lift(f, aval, (), {})
     return graph
 
 
@@ -238,7 +238,7 @@ def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "f
     """
     graph = compact(fold(lift(f, slice_shape, dtype)))
     return Plan(
-        name=planner.name_of(f),
+        name=frontends.name_of(f),
         engine="compiled",
         slice=graph.input,
         library="any",
@@ -277,7 +277,7 @@ def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     array = np.asanyarray(arr)
     axis = _axis_of(arr, axis, array.ndim)
     if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
-        return planner.python_function(f, axis, array, args, kwargs)
+        return python_functions.call(f, axis, array, args, kwargs)
     return loop.apply(f, axis, arr, args, kwargs)
 
 
@@ -339,5 +339,5 @@ def _shown(x: Any) -> str:
     if isinstance(x, (list, tuple, dict, set)):
         return f"a {type(x).__name__} of {len(x)}"
     if callable(x):
-        return f"the function {planner.name_of(x)}"
+        return f"the function {frontends.name_of(x)}"
     return f"an object of class {type(x).__qualname__}"

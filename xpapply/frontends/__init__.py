@@ -31,6 +31,7 @@ and may have three more:
 from __future__ import annotations
 
 import functools
+import importlib
 import types
 import weakref
 from collections.abc import Callable
@@ -68,33 +69,46 @@ def owner(f: Any) -> Any:
             return f
 
 
-def find(f: Any) -> ModuleType | None:
-    """The frontend that serves `f`, or None."""
+def find(f: Any) -> ModuleType:
+    """The frontend that serves `f`: that of Python functions where no other does."""
     kind: Any = type(owner(f))
-    found = _known.get(weakref.ref(kind), False)
-    if found is False:
+    found = _known.get(weakref.ref(kind))
+    if found is None:
         found = _known[weakref.ref(kind, _forget)] = _serving(kind)
-    return found  # type: ignore[return-value]
+    return found
 
 
-_known: dict[weakref.ref[Any], Any] = {weakref.ref(BatchOfOne): None}
+def is_python(f: Any) -> bool:
+    """Whether `f` is tried out on slices, like any Python function: nothing more is known of it."""
+    return find(f).__name__ == _PYTHON
+
+
+_PYTHON = f"{__name__}.python"
+_known: dict[weakref.ref[Any], ModuleType] = {}
 """By class, which may be one that is written in a function: it is not kept alive."""
 
 
-def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known) -> None:
+def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], ModuleType] = _known) -> None:
     known.pop(gone, None)  # no global: classes may outlive those of this module
 
 
 def is_network(f: Any) -> bool:
-    """Whether a frontend serves `f` as a function of one slice: a network, as a rule."""
-    return find(f) is not None and not hasattr(owner(f), "along")
+    """Whether a frontend of its own serves `f` as a function of one slice: a network, as a rule."""
+    return not is_python(f) and not hasattr(owner(f), "along")
 
 
-def _serving(callable_type: Any) -> ModuleType | None:
-    for cls in callable_type.__mro__:
+def name_of(f: Any) -> str:
+    """What `f` is, in one word."""
+    f = f.func if type(f) is BatchOfOne else f
+    return str(getattr(f, "__qualname__", None) or type(owner(f)).__qualname__)
+
+
+def _serving(callable_type: Any) -> ModuleType:
+    mro = () if callable_type is BatchOfOne else callable_type.__mro__
+    for cls in mro:
         root = cls.__module__.partition(".")[0]
         # plain functions, and every class's `object`, are of no package
         module = None if root == "builtins" else registry.find("frontends", root)
         if module is not None:
             return module
-    return None
+    return importlib.import_module(_PYTHON)

@@ -297,6 +297,12 @@ def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
     return [*found, ("array_api", arr)]
 
 
+def in_float32(engine: Engine, half: str) -> str:
+    """Why an engine does not run what could run in 16 bits."""
+    what = "; ".join(engine.kernels)
+    return f"{engine.name} ({what}): in float32, which is slower here than {half}"
+
+
 def limits(name: str, arr: Any) -> tuple[float, float] | None:
     """Bytes and operations per second of the device, where the backend knows them."""
     find: Callable[[Any], tuple[float, float] | None] | None

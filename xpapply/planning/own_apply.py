@@ -11,8 +11,8 @@ import numpy as np
 from .. import arrays, config, loop
 from ..errors import TraceError
 from ..frontends.python.repeatable import why_not_repeatable
+from ..frontends.python.runner import close
 from ..ir.graph import ShapeDtype
-from .runner import close
 
 Run = Callable[[Any, int, Any, tuple, dict], Any]
 """``run(f, axis, arr, args, kwargs)``: how a function runs on a NumPy array."""

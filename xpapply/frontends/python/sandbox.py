@@ -22,11 +22,14 @@ import numpy as np
 
 from ...arrays import library
 from ...batch_of_one import BatchOfOne
-from ...batching import find, resolve, syntax
+from ...batching import Batched, BatchingRule, NoRule, find, resolve, syntax
 from ...batching.instances import writeable
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
+from ...ir.graph import ShapeDtype
+from ...ir.rewrite import compact, fold
 from .. import find as frontend_of
+from .. import name_of
 from . import (
     arrays,
     data_dependent,
@@ -126,8 +129,8 @@ class _Globals(dict):
 class Stage:
     """Substitutes for one run of ``f``."""
 
-    def __init__(self, recorder: Recorder, watch: Guards, models: Callable[..., Any]) -> None:
-        self.recorder, self.watch, self.models = recorder, watch, models
+    def __init__(self, recorder: Recorder, watch: Guards, runs: Callable[..., Any]) -> None:
+        self.recorder, self.watch, self._runs = recorder, watch, runs
         self._made: dict[int, tuple[Any, Any]] = {}
         self.catches = self.keeps = False
         self._frozen: list[tuple[Any, list[Any], str]] = []
@@ -723,11 +726,25 @@ class Stage:
             v = arrays.as_array(self.recorder, v)
             if not isinstance(v, Tracer) or v.ndim != 1:
                 raise self.recorder.refuse(f"{name} of something that is no slice")
-            row, function = self.models(x, v.value.shape, v.dtype)
-            self.watch.add(frontend_of(x).watch(x, (), {}))  # type: ignore[union-attr]
-            return self.recorder.call(row, function, (v,))
+            row = self.network(x, v.value.shape, v.dtype)
+            frontend = frontend_of(x)
+            self.watch.add(frontend.watch(x, (), {}))
+            return self.recorder.call(row, frontend.slice_function(x), (v,))
 
         return call
+
+    def network(self, x: Any, shape: tuple[int, ...], dtype: Any) -> BatchingRule:
+        """The rule that runs the graph of a network on all slices at once."""
+        graph = frontend_of(x).lift(x, ShapeDtype(shape, np.dtype(dtype).name), (), {})
+        run, name = self._runs(compact(fold(graph))), name_of(x)
+
+        def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:
+            (v,) = args
+            if not isinstance(v, Batched) or v.ndim != 1:
+                raise NoRule(f"{name} of {v}")
+            return Batched(run(v.array, 1))
+
+        return BatchingRule(f"the network {name}", rule)
 
     def _vectorize(self, x: np.vectorize) -> Callable[..., Any]:
         """`numpy.vectorize`: the Python function for each element."""

@@ -7,23 +7,23 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, registry, streams, threads
-from ..batching import NoRule, in_namespace
-from ..cache import BoundedDict
-from ..errors import TraceError, UnsupportedError
-from ..frontends.python import Models, Tracing
-from ..frontends.python.executor import SECONDS_PER_CALL, Executor
-from ..frontends.python.to_graph import to_graph
-from ..frontends.python.tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree
-from ..ir.graph import Graph, ShapeDtype
-from ..ir.rewrite import compact, fold
-from ..layout import boxes
-from ..warning_filters import silent
-from . import engines
+from ... import arrays, config, registry, streams, threads
+from ...batching import NoRule, in_namespace
+from ...cache import BoundedDict
+from ...errors import TraceError, UnsupportedError
+from ...ir.graph import Graph, ShapeDtype
+from ...ir.rewrite import compact, fold
+from ...layout import boxes
+from ...warning_filters import silent
+from .executor import SECONDS_PER_CALL, Executor
+from .to_graph import to_graph
+from .tracing import Tracing
+from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree
 
 _BLOCK_BYTES = 1 << 19
 """Bytes that a call reads or makes in a block, on the average: they stay in cache, and calls
@@ -57,6 +57,8 @@ class Traced:
     ----------
     slice0, sample : array (M,)
         The first slice, whose result fixes the dtype, and the one to trace on.
+    engines : module
+        What chooses engines for graphs: a frontend knows none itself.
     first : tuple, optional
         The result for `slice0`, and the seconds it took.
 
@@ -70,12 +72,12 @@ class Traced:
         kwargs: dict,
         slice0: Any,
         sample: Any,
-        models: Models,
+        engines: ModuleType,
         first: Any = None,
     ) -> None:
         self.library = arrays.library(slice0)
         self._args, self._kwargs = args, kwargs
-        self._tracing = Tracing(args, kwargs, str(self.library), models)
+        self._tracing = Tracing(args, kwargs, str(self.library), engines.AnyLibrary)
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
         with streams.shared(self.library):
             path, value = self._tracing(f, self._seen(sample))
@@ -120,7 +122,7 @@ class Traced:
             raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
         self._is_half = self._fused is not None and self.library == "torch"
         self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
-        self._engines = BoundedDict()
+        self._engines, self._chosen = engines, BoundedDict()
         self._checked = False
         self._first_differs = False
         self._spent = 0.0
@@ -314,7 +316,7 @@ class Traced:
             return False
         return self.library != "numpy" or forced not in ("", "numpy")
 
-    def slower_than_half(self, arr: Any) -> engines.Engine | None:
+    def slower_than_half(self, arr: Any) -> Any:
         """The graph's engine, if it would compute in float32 what `f` computes in 16 bits, and
         take longer than its calls."""
         if not self._is_half or config.current().engine:
@@ -322,16 +324,16 @@ class Traced:
         engine, _ = self.engine_for(arr)
         return engine if engine is not None and engine.slower_than_half else None
 
-    def engine_for(self, arr: Any) -> tuple[engines.Engine | None, tuple[str, ...]]:
+    def engine_for(self, arr: Any) -> tuple[Any, tuple[str, ...]]:
         """What the graph runs on for arrays like this one, and why not on others."""
         assert self.graph is not None
         now = config.current()
         key = (now.engine, now.precision, *arrays.signature(arr))
-        found: tuple[engines.Engine | None, tuple[str, ...]] | None = self._engines.get(key)
+        found: tuple[Any, tuple[str, ...]] | None = self._chosen.get(key)
         if found is None:
             refused: list[str] = []
-            engine = engines.choose(engines.Bound(self.graph), arr, refused)
-            found = self._engines[key] = engine, tuple(refused)
+            engine = self._engines.choose(self._engines.Bound(self.graph), arr, refused)
+            found = self._chosen[key] = engine, tuple(refused)
         return found
 
     def _by_graph(self, arr: Any, axis: int, f: Any) -> Any:
