@@ -80,7 +80,6 @@ def test_every_member(module, name):
         lambda v: 1j * float(v[0]),
         lambda v: math.modf(v[0]),
         lambda v: math.frexp(v[0])[0],
-        lambda v: math.log(v[0], 2),
         lambda v: math.hypot(*v),
         lambda v: math.prod(v),
         lambda v: math.fsum(v[v > 0.5]),
@@ -98,6 +97,11 @@ def test_every_member(module, name):
 )
 def test_python_numbers(f):
     check(f, A)
+
+
+def test_logarithms_to_a_base():
+    """By NumPy's log, whose last digit is another one than C's where the CPU has AVX-512."""
+    check(lambda v: math.log(v[0], 2), A, exact=False)
 
 
 def test_python_numbers_raise_as_in_the_loop():
