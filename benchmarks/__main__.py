@@ -13,6 +13,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import pages
+
 SUITES = {"cpu": ("cpu",), "functions": ("cpu",), "gpu": ("gpu",), "slices": ("cpu", "gpu")}
 """And the devices that each is for. The rows are in the file of this name."""
 SECONDS = {"gpu": 270.0, "slices_gpu": 200.0, "slices_cpu": 900.0}
@@ -44,20 +46,18 @@ def main() -> None:
     args = arguments()
     name = args.suite if len(SUITES[args.suite]) == 1 else f"{args.suite}_{args.device}"
     report = importlib.import_module(f".{args.suite}_report", __package__)
-    from . import runner
-
     if args.render or args.readme:
-        folder = args.out or runner.RESULTS
-        data = runner.load(name, folder)
+        folder = args.out or pages.RESULTS
+        data = pages.load(name, folder)
         if args.render:
-            runner.save(name, data, report.render, folder)
+            pages.save(name, data, report.render, folder)
         elif hasattr(report, "readme"):
             print(report.readme(data))
         else:
             sys.exit(f"{args.suite} makes no text for the README")
         return
     args.quick = args.quick or args.dry
-    args.out = args.out or (None if args.quick or args.only else runner.RESULTS)
+    args.out = args.out or (None if args.quick or args.only else pages.RESULTS)
     args.seconds = SECONDS.get(name, math.inf) if args.seconds is None else args.seconds
     begin = time.perf_counter()
     # for libraries that look when they are imported
@@ -68,23 +68,18 @@ def main() -> None:
     args.kernels = args.kernels or Path(tempfile.mkdtemp())  # every kernel is compiled in this run
     atexit.register(shutil.rmtree, args.kernels, ignore_errors=True)
     os.environ["CUPY_CACHE_DIR"] = str(args.kernels)
-    from . import devices
+    from . import devices, runner
 
     try:
-        on = devices.Dry() if args.dry else devices.Cpu() if args.device == "cpu" else devices.Gpu()
-    except Exception as problem:
-        reason = f"{type(problem).__name__}: {problem}"
-        sys.exit(
-            f"{args.suite} needs a CUDA device with CuPy and torch ({reason}); --dry tries it "
-            "out on the CPU"
-        )
-    try:
+        gpu = devices.Dry if args.dry else devices.Gpu
+        on = devices.Cpu() if args.device == "cpu" else gpu()
         suite = importlib.import_module(f".{args.suite}", __package__)
-    except ImportError as problem:
-        sys.exit(f"{args.suite}: {problem}")
+    except Exception as problem:
+        needs = "" if args.device == "cpu" else " needs a CUDA device, CuPy and torch, or --dry"
+        sys.exit(f"{args.suite}{needs}: {type(problem).__name__}: {problem}")
     run = runner.Run(name, on, args, report.render, begin)
     if args.resume:
-        run.data |= runner.load(name, args.out or runner.RESULTS)
+        run.data |= pages.load(name, args.out or pages.RESULTS)
     else:
         run.data |= {"machine": runner.machine() | on.about()} | suite.start(run)
     on.free()

@@ -1,4 +1,4 @@
-"""What pages of results are made of: numbers, tables, and the results that they read.
+"""What pages of results are made of: numbers, tables, the results that they read, and files.
 
 Needs nothing but Python: every page can be made again from its file of results anywhere.
 """
@@ -6,8 +6,10 @@ Needs nothing but Python: every page can be made again from its file of results 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -112,3 +114,25 @@ def flop(widths: Sequence[int], slices: int) -> int:
 def traffic(widths: Sequence[int], slices: int) -> int:
     """Bytes, if every slice is read once and every result written once, in float32."""
     return 4 * slices * (widths[0] + widths[-1])
+
+
+# --- files ----------------------------------------------------------------------------
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def save(name: str, data: Any, render: Callable[[Any], str], folder: Path | None) -> None:
+    """``name.json`` and what `render` makes of it, ``name.md``; nothing without a folder."""
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    # the numbers first: a mistake in the text must not lose them
+    texts = {".json": lambda: json.dumps(data, indent=1), ".md": lambda: render(data)}
+    for suffix, text in texts.items():
+        half = folder / f"{name}{suffix}.part"
+        half.write_text(text() + "\n", encoding="utf-8")
+        half.replace(folder / f"{name}{suffix}")
+
+
+def load(name: str, folder: Path) -> Any:
+    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 import os
 import platform
 import re
@@ -19,8 +18,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from . import clocks, devices
-from .pages import milli
+from . import clocks, devices, pages
 
 ROOT = Path(__file__).parents[1]
 NO_TIME = "no time was left"
@@ -168,7 +166,7 @@ class Run:
 
     def save(self) -> None:
         try:
-            save(self.name, self.data, self.render, self.args.out)
+            pages.save(self.name, self.data, self.render, self.args.out)
         except Exception as problem:
             self.say(f"the text: {clocks.reason(problem)}")
 
@@ -189,7 +187,7 @@ class Run:
                 continue
             for name, entry in compare(case, group, repeats).items():
                 done[name] = entry
-                what = entry.get("skipped") or f"{milli(entry['median'])} ms"
+                what = entry.get("skipped") or f"{pages.milli(entry['median'])} ms"
                 self.say(f"{case.name}, {name}: {what}")
             self.next()
         self.save()
@@ -309,25 +307,3 @@ def _commit() -> str:
         return f" ({git('rev-parse', '--short', 'HEAD')}{', modified' if changed else ''})"
     except (OSError, subprocess.CalledProcessError):
         return ""
-
-
-# --- files ----------------------------------------------------------------------------
-
-RESULTS = Path(__file__).parent / "results"
-
-
-def save(name: str, data: Any, render: Callable[[Any], str], folder: Path | None) -> None:
-    """``name.json`` and what `render` makes of it, ``name.md``; nothing without a folder."""
-    if folder is None:
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    # the numbers first: a mistake in the text must not lose them
-    texts = {".json": lambda: json.dumps(data, indent=1), ".md": lambda: render(data)}
-    for suffix, text in texts.items():
-        half = folder / f"{name}{suffix}.part"
-        half.write_text(text() + "\n", encoding="utf-8")
-        half.replace(folder / f"{name}{suffix}")
-
-
-def load(name: str, folder: Path) -> Any:
-    return json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from benchmarks import devices, runner
+from benchmarks import devices, pages, runner
 from conftest import library
 
 PAGES = {
@@ -23,8 +23,8 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_of_their_results(name):
     report = importlib.import_module(f"benchmarks.{PAGES[name]}_report")
-    data = runner.load(name, runner.RESULTS)
-    page = (runner.RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    data = pages.load(name, pages.RESULTS)
+    page = (pages.RESULTS / f"{name}.md").read_text(encoding="utf-8")
     assert report.render(data) + "\n" == page
 
 
