@@ -12,6 +12,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,7 @@ import numpy as np
 import xpapply
 
 from . import clocks, runner
-from .functions_report import (
-    FALLBACK_REPEATS,
-    FALLBACK_SECONDS,
-    FEW,
-    HAND,
-    LOOP,
-    OURS,
-    SLOW,
-)
+from .functions_report import FALLBACK_REPEATS, FALLBACK_SECONDS, FEW, HAND, LOOP, OURS, SLOW
 from .idioms import IDIOMS, SLICES, Idiom
 from .pages import digits
 
@@ -62,15 +55,14 @@ def measure(run: runner.Run) -> None:
         warnings.simplefilter("ignore")
         warm_up(run.chosen(IDIOMS))
         for idiom in run.chosen(IDIOMS):
-            run.part(f"idioms/{idiom.name}", lambda i=idiom: measure_idiom(i, slices), line)
+            run.part(f"idioms/{idiom.name}", partial(measure_idiom, idiom, slices), line)
         works = [i for i in run.chosen(IDIOMS) if "skipped" not in data["idioms"][i.name]]
         for idiom in works:
             if idiom.name in SMALL:
-                repeats = 9 if run.quick else 31
-                run.part(f"small/{idiom.name}", lambda i=idiom, n=repeats: small(i, n))
+                run.part(f"small/{idiom.name}", partial(small, idiom, 9 if run.quick else 31))
         for idiom in works:
             if idiom.name in MEMORY:
-                run.part(f"memory/{idiom.name}", lambda i=idiom: memory(i, slices))
+                run.part(f"memory/{idiom.name}", partial(memory, idiom, slices))
 
 
 def warm_up(idioms: list[Idiom]) -> None:
@@ -265,6 +257,5 @@ def memory(idiom: Idiom, slices: int) -> dict[str, float]:
     entry: dict[str, float] = {"input": case.arr.nbytes}
     for name, call in calls.items():
         entry["output"] = call(case.arr.copy()).nbytes  # plans and tables are there from now on
-        arr = case.arr.copy()
-        entry[name] = clocks.traced_peak(lambda call=call, arr=arr: call(arr))
+        entry[name] = clocks.traced_peak(partial(call, case.arr.copy()))
     return entry

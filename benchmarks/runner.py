@@ -189,8 +189,8 @@ class Run:
                 done[name] = entry
                 what = entry.get("skipped") or f"{pages.milli(entry['median'])} ms"
                 self.say(f"{case.name}, {name}: {what}")
+            self.save()
             self.next()
-        self.save()
 
     def part(
         self, path: str, make: Callable[[], Any], line: Callable[[Any], str] | None = None
