@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import broadcastable_shapes, mutually_broadcastable_
 import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
+from xpapply.ir.accumulators import simple
 from xpapply.ir.batch import batch
 from xpapply.ir.graph import BATCH, Builder, Graph, Node, ShapeDtype, infer, verify
 from xpapply.ir.ops import OPS, Kind
@@ -292,21 +293,21 @@ def test_erf_gelu_does_not_cancel():
 
 
 def broken():
-    aval = ShapeDtype((2,), "float32")
-    x = Node("input", (), (), aval)
+    aval, other = ShapeDtype((2,), "float32"), ShapeDtype((3,), "float32")
+    x = Node("input", (), (("k", 0),), aval)
     const = np.zeros(3, np.float32)
-    yield "later node", Graph((x, Node("negative", (1,), (), aval)), 1)
-    yield "later node", Graph((x, Node("negative", (2,), (), aval), x), 1)
-    yield "the rule", Graph((x, Node("negative", (0,), (), ShapeDtype((3,), "float32"))), 1)
-    yield "the rule", Graph((x, Node("negative", (0,), (), ShapeDtype((2,), "float64"))), 1)
-    yield "the rule", Graph((x, Node("greater", (0, 0), (), aval)), 1)
-    yield "its value", Graph((x, Node("const", (), (("k", 0),), aval)), 1, (const,))
-    yield "its value", Graph((x, Node("const", (), (("k", 0),), aval)), 1, (np.zeros(2),))
-    yield "2 inputs", Graph((x, Node("input", (), (("k", 1),), aval)), 1)
-    yield (
-        "0 inputs",
-        Graph((Node("const", (), (("k", 0),), ShapeDtype((3,), "float32")),), 0, (const,)),
-    )
+    total = Node("accumulate", (0,), (("by", simple("sum", "float32")), ("field", 0)), other)
+    yield "later node", Graph((x, Node("negative", (1,), (), aval)), (1,))
+    yield "later node", Graph((x, Node("negative", (2,), (), aval), x), (1,))
+    yield "the rule", Graph((x, Node("negative", (0,), (), other)), (1,))
+    yield "the rule", Graph((x, Node("negative", (0,), (), ShapeDtype((2,), "float64"))), (1,))
+    yield "the rule", Graph((x, Node("greater", (0, 0), (), aval)), (1,))
+    yield "its value", Graph((x, Node("const", (), (("k", 0),), aval)), (1,), (const,))
+    yield "its value", Graph((x, Node("const", (), (("k", 0),), aval)), (1,), (np.zeros(2),))
+    yield "its accumulator", Graph((x, total), (1,))
+    yield r"numbers \[0, 0\]", Graph((x, x), (1,))
+    yield r"numbers \[0, 2\]", Graph((x, Node("input", (), (("k", 2),), aval)), (1,))
+    yield r"numbers \[\]", Graph((Node("const", (), (("k", 0),), other),), (0,), (const,))
 
 
 @pytest.mark.parametrize(("message", "graph"), list(broken()))

@@ -20,7 +20,7 @@ import numpy as np
 from . import arrays, config
 from .backends import array_api
 from .errors import InputError, UnsupportedError
-from .ir.slice_graph import SliceGraph
+from .ir.graph import Graph
 from .layout import Layout, Operand
 from .planning import engines
 from .slice_arguments import Number, looked_at, typed
@@ -63,7 +63,7 @@ class Call:
 
     Attributes
     ----------
-    graph : SliceGraph
+    graph : Graph
         What is computed.
     engine : str
         What runs.
@@ -74,7 +74,7 @@ class Call:
     def __init__(
         self,
         name: str,
-        graph: SliceGraph,
+        graph: Graph,
         several: bool,
         given: Sequence[Any],
         as_is: Sequence[bool],
@@ -322,7 +322,7 @@ def _is_plain(x: Any) -> bool:
 
 
 def _backend(
-    graph: SliceGraph, like: Any, own: Sequence[Any]
+    graph: Graph, like: Any, own: Sequence[Any]
 ) -> tuple[ModuleType | None, Callable[[Any], Any] | None, tuple[str, ...]]:
     """The backend that runs a graph, how it sees an array, and why not a faster one."""
     library = arrays.library(like)

@@ -13,7 +13,8 @@ import numpy as np
 from . import arrays, masked
 from .errors import InputError, TraceError
 from .ir import accumulators
-from .ir.slice_graph import Accumulator, Expression, SliceBuilder, SliceGraph, expressions
+from .ir.graph import Graph
+from .ir.slice_graph import Accumulator, Expression, SliceBuilder, expressions
 from .slice_function import Slicewise
 
 __all__ = ["elementwise", "reduction"]
@@ -300,7 +301,7 @@ class reduction:
             return simple
         return Accumulator("reduce", None, pair, identity)
 
-    def _pair(self, dtypes: Sequence[str], several: bool, some: bool) -> SliceGraph:
+    def _pair(self, dtypes: Sequence[str], several: bool, some: bool) -> Graph:
         builder = SliceBuilder()
         a, b = (tuple(builder.input(d, ()) for d in dtypes) for _ in range(2))
         if not some:
@@ -341,7 +342,7 @@ def _as_identity(value: Any, dtype: str) -> Any:
     return found.item()
 
 
-def _simple(pair: SliceGraph, dtypes: Sequence[str]) -> Accumulator | None:
+def _simple(pair: Graph, dtypes: Sequence[str]) -> Accumulator | None:
     """The reduction of the table that a pair is combined by: libraries have it in one call."""
     if len(dtypes) != 1:
         return None

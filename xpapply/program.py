@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .ir.batch import LETTER
-from .ir.graph import BATCH, Graph
+from .ir.graph import BATCH, Graph, number
 from .ir.ops import OPS, Kind
 from .ir.rewrite import Region, regions
 
@@ -234,7 +234,7 @@ class Program:
             if n.op == "const":
                 values[i] = lib.const(consts[attrs["k"]])
             elif n.op == "scalar":
-                values[i] = lib.scalar(float(attrs["value"]), n.aval.dtype)
+                values[i] = lib.scalar(number(n), n.aval.dtype)
             elif kind is Kind.LAYOUT and n.op != "concat":
                 values[i] = layout(lib, n.op, args[0], attrs, batched=False)
             else:

@@ -16,7 +16,8 @@ from . import arrays, config
 from .bound_call import Call, as_tuple
 from .cache import BoundedDict
 from .errors import InputError
-from .ir.slice_graph import SliceGraph, written
+from .ir.graph import Graph
+from .ir.slice_graph import written
 from .slice_arguments import (
     Number,
     kind_of,
@@ -45,7 +46,7 @@ class Slicewise:
         self.name = name
         self._write = write
         self._of_nothing = of_nothing
-        self._graphs: dict[Any, tuple[SliceGraph, bool]] = {}
+        self._graphs: dict[Any, tuple[Graph, bool]] = {}
         self._known = BoundedDict()
 
     def __call__(

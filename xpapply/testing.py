@@ -22,7 +22,7 @@ from .apply import apply_along_axis, explain
 from .backends import array_api
 from .errors import UnsupportedError
 from .ir.batch import batch
-from .ir.graph import Graph, ShapeDtype
+from .ir.graph import Graph, ShapeDtype, number
 from .ir.ops import OPS, Kind
 from .ir.rewrite import expand
 from .mlp import MLP
@@ -330,7 +330,7 @@ def rounding_errors(graph: Graph, rows: np.ndarray, dtype: str) -> tuple[np.ndar
                     # float64, as the oracle rounds it: its neighbours tell how large the parts are
                     e = np.full(v.shape, np.max(e, initial=0.0))
             elif node.op == "scalar":
-                v = np.asarray(float(node.attr("value")))
+                v = np.asarray(number(node))
                 e = u * np.abs(v)
             else:
                 v, e = _step(node, args, rows.shape[1], u)

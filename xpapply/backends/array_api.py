@@ -17,10 +17,10 @@ import numpy as np
 from .. import arrays
 from ..errors import UnsupportedError
 from ..ir.batch import LETTER, batch
-from ..ir.graph import BATCH, Graph, Node
+from ..ir.graph import BATCH, Graph, Node, number
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
-from ..ir.slice_graph import Accumulator, SliceGraph, number
+from ..ir.slice_graph import Accumulator
 from ..layout import boxes
 
 ENGINE = "array_api"
@@ -143,7 +143,7 @@ def evaluate(xp: ModuleType, graph: Graph, x: Any, consts: tuple[Any, ...]) -> A
             values.append(consts[node.attr("k")])
         elif node.op == "scalar":
             dtype = getattr(xp, node.aval.dtype)
-            values.append(arrays.asarray(float(node.attr("value")), x, dtype))
+            values.append(arrays.asarray(number(node), x, dtype))
         else:
             values.append(apply(xp, node, args, x.shape[-1]))
     return values[graph.out]
@@ -224,7 +224,7 @@ def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
 # --- functions of the slices of several arrays ------------------------------------------------
 
 
-def slices_why_not(graph: SliceGraph, like: Any) -> str | None:
+def slices_why_not(graph: Graph, like: Any) -> str | None:
     """The reason why this library cannot run `graph`, or None."""
     xp = arrays.compat(like)
     for node in graph.nodes:
@@ -240,7 +240,7 @@ def slices_why_not(graph: SliceGraph, like: Any) -> str | None:
 
 
 def evaluate_slices(
-    xp: ModuleType, graph: SliceGraph, operands: Sequence[Any], axes: tuple[int, ...]
+    xp: ModuleType, graph: Graph, operands: Sequence[Any], axes: tuple[int, ...]
 ) -> list[Any]:
     """The results of a slice graph, by one call per node on whole arrays: the definition.
 
@@ -248,7 +248,7 @@ def evaluate_slices(
     ----------
     xp : module
         The namespace of the arrays.
-    graph : SliceGraph
+    graph : Graph
         What is computed.
     arrays : sequence of array
         Of one ndim, that broadcast; all alike along `axes`. Numbers for inputs that are numbers.

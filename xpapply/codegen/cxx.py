@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..ir.graph import Graph
+from ..ir.graph import Graph, number
 from ..ir.ops import OPS
 
 TYPES = {
@@ -112,7 +112,7 @@ def statements(
         if a in inside:
             return f"t{a}{suffix}"
         if node.op == "scalar":
-            return literal(float(node.attr("value")), node.aval.dtype)
+            return literal(number(node), node.aval.dtype)
         return operand(a)
 
     lines = []

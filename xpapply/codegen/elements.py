@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.graph import Node
+from ..ir.graph import Graph, Node, number
 from ..ir.ops import OPS
-from ..ir.slice_graph import SliceGraph, number
 from .cxx import FLOAT16, FUNCTIONS, TYPES, literal
 
 PREAMBLE = (
@@ -145,9 +144,7 @@ def written_number(value: Any, dtype: str) -> str:
     return literal(value if kind == "b" else float(value), dtype)
 
 
-def numbers(
-    graph: SliceGraph, names: dict[int, str], prefix: str, emit: Callable[[str], Any]
-) -> None:
+def numbers(graph: Graph, names: dict[int, str], prefix: str, emit: Callable[[str], Any]) -> None:
     """Statements for all nodes of a graph of numbers that have no name yet."""
     for i, n in enumerate(graph.nodes):
         if i in names:
@@ -172,7 +169,7 @@ class Elements:
     ``p<k>``; accumulator k has the state ``s<k>``.
     """
 
-    def __init__(self, graph: SliceGraph, sharing: Sharing) -> None:
+    def __init__(self, graph: Graph, sharing: Sharing) -> None:
         self.graph, self.s = graph, sharing
         self.level = graph.levels()
         self.accumulators = list(graph.accumulations().items())

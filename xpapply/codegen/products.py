@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from ..ir.graph import number
 from ..ir.rewrite import Region
 from .factors import LONG_SUM, Constants, Product, Slots, laid_out
 from .spread import MOST_TILES, Refused, Value, Values
@@ -482,12 +483,12 @@ class Products(Values):
         """A part of ``where(x > 0, x, slope * x)``, or a bound of 0."""
         n = self.graph.nodes[i]
 
-        def number(a: int) -> float | None:
+        def bound(a: int) -> float | None:
             s = self.graph.nodes[a]
-            return float(s.attr("value")) if s.op == "scalar" else None
+            return float(number(s)) if s.op == "scalar" else None
 
         if n.op in ("greater", "greater_equal", "less", "less_equal", "maximum", "minimum"):
-            return any(number(a) == 0 for a in n.args)
+            return any(bound(a) == 0 for a in n.args)
         if n.op == "multiply":
-            return any(number(a) is not None for a in n.args)
-        return n.op == "where" and all(number(a) in (None, 0.0) for a in n.args)
+            return any(bound(a) is not None for a in n.args)
+        return n.op == "where" and all(bound(a) in (None, 0.0) for a in n.args)

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
-from ..ir.slice_graph import SliceGraph
 from .cxx import TYPES
 from .elements import PREAMBLE, Sharing, indented
 from .states import SHUFFLE, States, size
@@ -43,7 +43,7 @@ class SliceKernels:
     state_bytes: int
 
 
-def why_not(graph: SliceGraph) -> str | None:
+def why_not(graph: Graph) -> str | None:
     """Why there are no such kernels for `graph`, or None."""
     parts = [graph]
     for by, _ in graph.accumulations():
@@ -65,7 +65,7 @@ def why_not(graph: SliceGraph) -> str | None:
     return None
 
 
-def slice_kernels(graph: SliceGraph, sharing: Sharing) -> SliceKernels:
+def slice_kernels(graph: Graph, sharing: Sharing) -> SliceKernels:
     """The kernels that run `graph` on slices that are shared so."""
     return _Writer(graph, sharing).kernels()
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..ir.accumulators import largest, smallest
-from ..ir.graph import Node
+from ..ir.graph import Graph, Node, number
 from ..ir.ops import OPS, Kind
-from ..ir.slice_graph import Accumulator, SliceGraph, number
+from ..ir.slice_graph import Accumulator
 from .cxx import TYPES
 from .elements import Elements, form, indented, numbers, statement, written_number
 
@@ -255,7 +255,7 @@ class States(Elements):
 class _Reductions:
     """A graph from vectors to numbers, reduction by reduction: those that need no other first."""
 
-    def __init__(self, graph: SliceGraph) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.names: dict[int, str] = {}
         self.levels = graph.levels()
@@ -353,7 +353,7 @@ class _Part(_Reductions):
 class _Merge(_Reductions):
     """The merge of an accumulator over the states of neighbouring threads, one each."""
 
-    def __init__(self, k: int, merge: SliceGraph, names: dict[int, str], width: int) -> None:
+    def __init__(self, k: int, merge: Graph, names: dict[int, str], width: int) -> None:
         super().__init__(merge)
         self._k, self._width = k, width
         self.names |= names

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .slice_graph import Accumulator, SliceBuilder, SliceGraph, number
+from .graph import Graph, number
+from .slice_graph import Accumulator, SliceBuilder
 
 Value = Any
 """An `Expression`. NumPy's stubs do not know that its functions take such."""
@@ -29,7 +30,7 @@ def _graphs(
     return Accumulator(name, of_piece, _of_two(of_states), identity, of_states)
 
 
-def _of_two(merge: SliceGraph) -> SliceGraph:
+def _of_two(merge: Graph) -> Graph:
     """What merges the states of two pieces, without a reduction."""
     builder = SliceBuilder()
     avals = [merge.nodes[i].aval for i in merge.inputs]

@@ -27,16 +27,16 @@ def batch(graph: Graph) -> Graph:
         which = [batched[a] for a in node.args]
         done.append(_rule(builder, node, args, which))
         batched.append(node.op == "input" or any(which))
-    out = done[graph.out]
-    if not batched[graph.out]:
-        out = _repeat(builder, out)
-    return builder.graph(out)
+    return builder.graph(
+        *(done[o] if batched[o] else _repeat(builder, done[o]) for o in graph.outs)
+    )
 
 
 def _rule(builder: Builder, node: Node, args: list[Value], which: list[bool]) -> Value:
     kind, attrs = OPS[node.op].kind, dict(node.attrs)
     if node.op == "input":
-        return builder.input(ShapeDtype((*node.aval.shape, BATCH), node.aval.dtype))
+        aval = ShapeDtype((*node.aval.shape, BATCH), node.aval.dtype)
+        return builder.leaf(Node("input", (), node.attrs, aval))
     if kind is Kind.LEAF:
         return builder.leaf(node)
     if not any(which):

@@ -1,6 +1,11 @@
 """Graphs of one slice: ShapeDtype, Node, Graph, and the builder that infers shapes.
 
 Shapes and dtypes are inferred by rule, never by running on dummy data.
+
+A function of a slice of known length has values of any shape. What `xpapply.special`,
+`xpapply.elementwise` and `xpapply.reduction` do to slices of any length is a graph, too: its
+values are one number per element (a *vector*, shape ``(LENGTH,)``) or one per slice (a *number*,
+shape ``()``), and between the two stand accumulators (see `slice_graph`).
 """
 
 from __future__ import annotations
@@ -17,6 +22,10 @@ from .ops import OPS, Kind
 
 BATCH = -1
 """Length of the batch axis in the shapes of a batched graph: known only when it runs."""
+LENGTH = -2
+"""Length of a slice in the shape of a vector: known only when it runs."""
+VECTOR = (LENGTH,)
+_SYMBOLS = {BATCH: "B", LENGTH: "N"}
 
 
 class ShapeDtype(NamedTuple):
@@ -36,7 +45,7 @@ class ShapeDtype(NamedTuple):
         return math.prod(self.shape) * self.itemsize
 
     def __str__(self) -> str:
-        return f"{self.dtype}[{','.join('B' if n == BATCH else str(n) for n in self.shape)}]"
+        return f"{self.dtype}[{','.join(_SYMBOLS.get(n, str(n)) for n in self.shape)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +62,19 @@ class Node:
         return dict(self.attrs)[name]
 
 
+def number(node: Node) -> Any:
+    """The value of a scalar node."""
+    text, dtype = node.attr("value"), node.aval.dtype
+    if dtype == "bool":
+        return text == "True"
+    if dtype.startswith(("int", "uint")):
+        return int(text)
+    return complex(text) if dtype.startswith("complex") else float(text)
+
+
 @dataclass(frozen=True)
 class Graph:
-    """What `f` does to one slice.
+    """What a function does to one slice of each of its arrays.
 
     Equality and hash are those of the structure: two models of the same
     architecture have equal graphs, and so share compiled kernels.
@@ -63,9 +82,11 @@ class Graph:
     Attributes
     ----------
     nodes : tuple of Node
-        In an order in which operands come first.
-    out : int
-        The node that is the result.
+        In an order in which operands come first. Besides the ops of the table there is
+        ``accumulate``: attributes ``by``, the `Accumulator`, and ``field``, which of its numbers
+        this is. ``k`` is the number of an input or of a constant.
+    outs : tuple of int
+        The nodes that are the results.
     consts : tuple of ndarray
         Values of the const nodes, by their ``k``.
     sources : tuple
@@ -73,39 +94,90 @@ class Graph:
     """
 
     nodes: tuple[Node, ...]
-    out: int
+    outs: tuple[int, ...]
     consts: tuple[np.ndarray, ...] = field(compare=False, repr=False, default=())
     sources: tuple[Any, ...] = field(compare=False, repr=False, default=())
 
     @property
-    def input(self) -> ShapeDtype:
-        """Shape and dtype of the slice."""
-        return self.nodes[self.entry].aval
+    def inputs(self) -> tuple[int, ...]:
+        """The input nodes, in the order of the arrays."""
+        found = [i for i, n in enumerate(self.nodes) if n.op == "input"]
+        return tuple(sorted(found, key=lambda i: self.nodes[i].attr("k")))
 
     @property
     def entry(self) -> int:
-        """The input node."""
+        """The input node of a graph that has one."""
         return next(i for i, n in enumerate(self.nodes) if n.op == "input")
 
+    @property
+    def input(self) -> ShapeDtype:
+        """Shape and dtype of the slice, if there is one."""
+        return self.nodes[self.entry].aval
+
+    @property
+    def out(self) -> int:
+        """The node that is the result of a graph that has one."""
+        (found,) = self.outs
+        return found
+
+    @property
+    def result(self) -> ShapeDtype:
+        """Shape and dtype of the result, if there is one."""
+        return self.nodes[self.out].aval
+
     def dependent(self) -> list[bool]:
-        """For every node whether it depends on the slice."""
+        """For every node whether it depends on a slice."""
         found: list[bool] = []
         for n in self.nodes:
             found.append(n.op == "input" or any(found[a] for a in n.args))
         return found
 
-    @property
-    def result(self) -> ShapeDtype:
-        """Shape and dtype of the result."""
-        return self.nodes[self.out].aval
+    def is_vector(self, i: int) -> bool:
+        """Whether node `i` has one number per element of a slice of any length."""
+        return self.nodes[i].aval.shape == VECTOR
+
+    def accumulations(self) -> dict[tuple[Any, ...], list[int]]:
+        """The accumulate nodes by what they share: ``(accumulator, operands)``."""
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for i, n in enumerate(self.nodes):
+            if n.op == "accumulate":
+                found.setdefault((n.attr("by"), n.args), []).append(i)
+        return found
+
+    def levels(self) -> list[int]:
+        """For every node how many accumulations, or reductions, lie on the longest way to it."""
+        found: list[int] = []
+        for n in self.nodes:
+            reduces = n.op == "accumulate" or OPS[n.op].kind is Kind.REDUCTION
+            found.append(max((found[a] for a in n.args), default=0) + reduces)
+        return found
+
+    def needed(self, outs: Iterable[int], given: Iterable[int] = ()) -> list[int]:
+        """The nodes on the ways from known ones to results, operands first."""
+        known, live = set(given), set(outs)
+        for i in range(len(self.nodes) - 1, -1, -1):
+            if i in live and i not in known:
+                live.update(self.nodes[i].args)
+        return sorted(live - known)
+
+    def pruned(self) -> Graph:
+        """The same without nodes that no result needs; all inputs stay."""
+        keep = sorted({*self.needed(self.outs), *self.inputs})
+        new = {i: k for k, i in enumerate(keep)}
+        nodes = tuple(
+            Node(n.op, tuple(new[a] for a in n.args), n.attrs, n.aval)
+            for n in (self.nodes[i] for i in keep)
+        )
+        return Graph(nodes, tuple(new[o] for o in self.outs), self.consts)
 
     def __str__(self) -> str:
-        lines = []
+        lines, one = [], len(self.inputs) == 1
         for i, n in enumerate(self.nodes):
-            attrs = " ".join(f"{k}={v}" for k, v in n.attrs)
-            args = " ".join(f"%{a}" for a in n.args)
-            lines.append(f"%{i}: {n.aval} = {' '.join(filter(None, (n.op, args, attrs)))}")
-        return "\n".join([*lines, f"return %{self.out}"])
+            shown = () if n.op == "input" and one else n.attrs
+            attrs = (f"{k}={getattr(v, 'name', v)}" for k, v in shown)
+            args = (f"%{a}" for a in n.args)
+            lines.append(f"%{i}: {n.aval} = {' '.join((n.op, *args, *attrs))}")
+        return "\n".join([*lines, "return " + ", ".join(f"%{o}" for o in self.outs)])
 
     def flops(self) -> int:
         """Floating-point operations for one slice (a multiply-add counts as two)."""
@@ -196,7 +268,7 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         return ShapeDtype(tuple(sizes[k] for k in subscripts.partition("->")[2]), first.dtype)
     if row.kind is Kind.COMPOSITE:
         builder = Builder()
-        result = builder.expanded(op, [builder.placeholder(a) for a in avals], attrs)
+        result = builder.expanded(op, [builder.input(a) for a in avals], attrs)
         return result.aval
     if op == "reshape" or op == "broadcast_to":
         if op == "reshape" and math.prod(attrs["shape"]) != math.prod(first.shape):
@@ -218,22 +290,25 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
 
 def verify(graph: Graph) -> Graph:
     """Check every node of `graph`; return it. Every graph that is built or rewritten is checked."""
-    inputs = 0
+    inputs: list[int] = []
     for i, n in enumerate(graph.nodes):
         if any(a >= i for a in n.args):
             raise AssertionError(f"%{i} uses a later node\n{graph}")
         if n.op == "input":
-            inputs += 1
+            inputs.append(n.attr("k"))
         elif n.op == "const":
             const = graph.consts[n.attr("k")]
             if (const.shape, const.dtype.name) != n.aval:
                 raise AssertionError(f"%{i} is {n.aval}, its value {const.dtype}{const.shape}")
-        elif n.op != "scalar":
+        elif n.op == "accumulate":
+            if n.aval != ((), n.attr("by").dtypes[n.attr("field")]):
+                raise AssertionError(f"%{i} says {n.aval}, its accumulator does not\n{graph}")
+        elif n.op not in ("scalar", "length"):
             found = infer(n.op, [graph.nodes[a].aval for a in n.args], dict(n.attrs))
             if found != n.aval:
                 raise AssertionError(f"%{i} says {n.aval}, the rule {found}\n{graph}")
-    if inputs != 1:
-        raise AssertionError(f"{inputs} inputs\n{graph}")
+    if not inputs or sorted(inputs) != list(range(len(inputs))):
+        raise AssertionError(f"inputs with the numbers {inputs}\n{graph}")
     return graph
 
 
@@ -311,8 +386,9 @@ class Builder:
         return self._add(node)
 
     def input(self, aval: ShapeDtype) -> Value:
-        """The slice."""
-        return self._add(Node("input", (), (), aval))
+        """A slice of the next array."""
+        k = sum(n.op == "input" for n in self.nodes)
+        return self._add(Node("input", (), (("k", k),), aval))
 
     def const(self, array: np.ndarray) -> Value:
         """A constant array; the same array object gives the same node."""
@@ -326,16 +402,14 @@ class Builder:
 
     def scalar(self, number: float, dtype: str) -> Value:
         """A number of the given dtype."""
-        number = float(number)
-        if dtype.startswith(("int", "uint", "bool")) and number != int(number):
-            raise TraceError(f"the number {number} beside {dtype}: cast the array first")
+        found = float(number)
+        if dtype.startswith(("int", "uint", "bool")):
+            found = bool(number) if dtype == "bool" else int(number)
+            if found != number:
+                raise TraceError(f"the number {number} beside {dtype}: cast the array first")
         # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
-        attrs = (("value", repr(number)),)
+        attrs = (("value", repr(found)),)
         return self._add(Node("scalar", (), attrs, ShapeDtype((), dtype)))
-
-    def placeholder(self, aval: ShapeDtype) -> Value:
-        """A value that is known by shape and dtype only (for inference)."""
-        return self._add(Node("input", (), (("k", len(self.nodes)),), aval))
 
     def op(self, name: str, *operands: Any, **attrs: Any) -> Value:
         """Apply an op; Python numbers take the dtype of the array beside them."""
@@ -351,6 +425,7 @@ class Builder:
         assert define is not None, name
         return define(*operands, **attrs)
 
-    def graph(self, out: Value) -> Graph:
-        """The graph whose result is `out`, checked."""
-        return verify(Graph(tuple(self.nodes), out.index, tuple(self.consts)))
+    def graph(self, *outs: Value) -> Graph:
+        """The graph with these results, checked."""
+        indices = tuple(o.index for o in outs)
+        return verify(Graph(tuple(self.nodes), indices, tuple(self.consts)))

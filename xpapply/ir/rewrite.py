@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .graph import Builder, Graph, Node, Value, verify
+from .graph import Builder, Graph, Node, Value, number, verify
 from .ops import OPS, Kind
 
 MATVEC = "nm,m->n"
@@ -16,10 +16,7 @@ MATVEC = "nm,m->n"
 
 def _rebuild(graph: Graph, rule: Callable[[Builder, int, Node, list[Value]], Value]) -> Graph:
     """Write the live nodes of `graph` again, each through `rule`. Constants keep their numbers."""
-    live = {graph.out}
-    for i in range(len(graph.nodes) - 1, -1, -1):
-        if i in live:
-            live.update(graph.nodes[i].args)
+    live = set(graph.needed(graph.outs))
     builder = Builder(graph.consts)
     done: dict[int, Value] = {}
     for i, node in enumerate(graph.nodes):
@@ -28,7 +25,7 @@ def _rebuild(graph: Graph, rule: Callable[[Builder, int, Node, list[Value]], Val
                 done[i] = builder.leaf(node)
         elif i in live:
             done[i] = rule(builder, i, node, [done[a] for a in node.args])
-    return builder.graph(done[graph.out])
+    return builder.graph(*(done[o] for o in graph.outs))
 
 
 def _copy(builder: Builder, _: int, node: Node, args: list[Value]) -> Value:
@@ -37,7 +34,7 @@ def _copy(builder: Builder, _: int, node: Node, args: list[Value]) -> Value:
 
 def prune(graph: Graph) -> Graph:
     """Drop nodes that the result does not depend on."""
-    return _rebuild(graph, _copy)
+    return verify(graph.pruned())
 
 
 def compact(graph: Graph) -> Graph:
@@ -49,7 +46,7 @@ def compact(graph: Graph) -> Graph:
         replace(n, attrs=(("k", number[n.attr("k")]),)) if n.op == "const" else n
         for n in graph.nodes
     )
-    return verify(Graph(nodes, graph.out, tuple(graph.consts[k] for k in used)))
+    return verify(Graph(nodes, graph.outs, tuple(graph.consts[k] for k in used)))
 
 
 def expand(graph: Graph, keep: Collection[str] = ()) -> Graph:
@@ -83,7 +80,7 @@ def fold(graph: Graph) -> Graph:
         if node.op == "const" and node.aval.shape in ((), (1,), (width,)):
             return value.builder.consts[node.attr("k")]
         if node.op == "scalar":
-            return np.asarray(float(node.attr("value")), node.aval.dtype)
+            return np.asarray(number(node), node.aval.dtype)
         return None
 
     def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
@@ -125,7 +122,7 @@ def without_bfloat16(graph: Graph) -> Graph:
     last = graph.nodes[graph.out]
     if last.aval.dtype != "bfloat16" or last.op != "cast":
         return graph
-    return prune(Graph(graph.nodes, last.args[0], graph.consts))
+    return prune(Graph(graph.nodes, last.args, graph.consts))
 
 
 def without_batch_of_one(graph: Graph) -> Graph:
@@ -141,7 +138,7 @@ def without_batch_of_one(graph: Graph) -> Graph:
     def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
         result = shortened(builder, i, node, args)
         # the axis of a batch of one is gone from the result already: what leads it is its own
-        return whole.get(i, result) if i == graph.out else result
+        return whole.get(i, result) if i in graph.outs else result
 
     def shortened(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
         leads = node.aval.shape[:1] == (1,)
@@ -245,7 +242,7 @@ def regions(graph: Graph) -> dict[int, Region]:
         leaders = {leader.get(u) for u in users}
         shape = graph.nodes[i].aval.shape
         joins = (
-            i != graph.out
+            i not in graph.outs
             and len(leaders) == 1
             and None not in leaders
             and all(graph.nodes[u].aval.shape == shape for u in users)

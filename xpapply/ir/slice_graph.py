@@ -1,10 +1,7 @@
-"""Functions of the slices of several arrays, with several results.
+"""Writing graphs of slices of any length, as functions of their elements.
 
-A `Graph` is what one function does to one slice of one array of known length. A
-`SliceGraph` is what `xpapply.special`, `xpapply.elementwise` and `xpapply.reduction` do to
-slices of any length: its values are one number per element (a *vector*, shape ``(LENGTH,)``) or
-one per slice (a *number*, shape ``()``). Between vectors and numbers stand accumulators: what
-can be computed of a piece of a slice, and combined with that of another piece.
+Between vectors and numbers stand accumulators: what can be computed of a piece of a slice, and
+combined with that of another piece.
 """
 
 from __future__ import annotations
@@ -17,68 +14,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError
-from .graph import Node, ShapeDtype, infer
+from .graph import VECTOR, Graph, Node, ShapeDtype, infer
 from .numpy_ufuncs import COMPARISONS, LOGICAL, known, op_or_definition
 from .ops import OPS, Kind
-
-LENGTH = -2
-"""Length of a slice in the shape of a vector: known only when it runs."""
-VECTOR = (LENGTH,)
-
-
-@dataclass(frozen=True)
-class SliceGraph:
-    """What is computed of one slice of each of the arrays.
-
-    Attributes
-    ----------
-    nodes : tuple of Node
-        In an order in which operands come first. Besides the elementwise ops of the table:
-        ``input`` (attribute ``k``), ``scalar``, ``length``, the reductions of the table inside
-        an accumulator, and ``accumulate`` outside of one: attributes ``by``, the `Accumulator`,
-        and ``field``, which of its numbers this is.
-    outs : tuple of int
-        The nodes that are the results.
-    """
-
-    nodes: tuple[Node, ...]
-    outs: tuple[int, ...]
-
-    @property
-    def inputs(self) -> tuple[int, ...]:
-        """The input nodes, in the order of the arrays."""
-        found = {n.attr("k"): i for i, n in enumerate(self.nodes) if n.op == "input"}
-        return tuple(found[k] for k in range(len(found)))
-
-    def is_vector(self, i: int) -> bool:
-        """Whether node `i` has one number per element of the slice."""
-        return self.nodes[i].aval.shape == VECTOR
-
-    def accumulations(self) -> dict[tuple[Any, ...], list[int]]:
-        """The accumulate nodes by what they share: ``(accumulator, operands)``."""
-        found: dict[tuple[Any, ...], list[int]] = {}
-        for i, n in enumerate(self.nodes):
-            if n.op == "accumulate":
-                found.setdefault((n.attr("by"), n.args), []).append(i)
-        return found
-
-    def levels(self) -> list[int]:
-        """For every node how many accumulations, or reductions, lie on the longest way to it."""
-        found: list[int] = []
-        for n in self.nodes:
-            reduces = n.op == "accumulate" or OPS[n.op].kind is Kind.REDUCTION
-            found.append(max((found[a] for a in n.args), default=0) + reduces)
-        return found
-
-    def __str__(self) -> str:
-        lines = []
-        for i, n in enumerate(self.nodes):
-            attrs = " ".join(f"{k}={getattr(v, 'name', v)}" for k, v in n.attrs)
-            args = " ".join(f"%{a}" for a in n.args)
-            shape = "[N]" if self.is_vector(i) else "[]"
-            text = " ".join(filter(None, (n.op, args, attrs)))
-            lines.append(f"%{i}: {n.aval.dtype}{shape} = {text}")
-        return "\n".join([*lines, "return " + ", ".join(f"%{o}" for o in self.outs)])
 
 
 @dataclass(frozen=True)
@@ -89,23 +27,23 @@ class Accumulator:
     ----------
     name : str
         For people.
-    chunk : SliceGraph or None
+    chunk : Graph or None
         From vectors to the numbers of a piece, which may look at the piece more than once.
         None: each element has such numbers (the vectors), to be combined.
-    combine : SliceGraph
+    combine : Graph
         From the numbers of two pieces (all of the one, then all of the other) to those of both.
     identity : tuple of number or None
         The numbers of an empty piece; None where it has none.
-    merge : SliceGraph or None
+    merge : Graph or None
         What `combine` does, for any number of pieces at once: from vectors, with one element per
         piece, to the numbers of all.
     """
 
     name: str
-    chunk: SliceGraph | None
-    combine: SliceGraph
+    chunk: Graph | None
+    combine: Graph
     identity: tuple[Any, ...] | None
-    merge: SliceGraph | None = None
+    merge: Graph | None = None
 
     @property
     def dtypes(self) -> tuple[str, ...]:
@@ -396,27 +334,9 @@ class SliceBuilder:
             for k, dtype in enumerate(by.dtypes)
         )
 
-    def graph(self, *outs: Expression) -> SliceGraph:
+    def graph(self, *outs: Expression) -> Graph:
         """The graph with these results, without what they do not need."""
-        live = {o.index for o in outs}
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if i in live:
-                live.update(self.nodes[i].args)
-        keep = [i for i, n in enumerate(self.nodes) if i in live or n.op == "input"]
-        new = {i: k for k, i in enumerate(keep)}
-        nodes = tuple(
-            Node(n.op, tuple(new[a] for a in n.args), n.attrs, n.aval)
-            for n in (self.nodes[i] for i in keep)
-        )
-        return SliceGraph(nodes, tuple(new[o.index] for o in outs))
-
-
-def number(node: Node) -> Any:
-    """The value of a scalar node."""
-    text, kind = node.attr("value"), np.dtype(node.aval.dtype).kind
-    if kind == "b":
-        return text == "True"
-    return {"f": float, "c": complex}.get(kind, int)(text)
+        return Graph(tuple(self.nodes), tuple(o.index for o in outs)).pruned()
 
 
 def _no_array(x: Any) -> Any:
@@ -456,9 +376,7 @@ def _weak(x: Any) -> Any:
     return x.dtype if isinstance(x, Expression) else x
 
 
-def written(
-    function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]
-) -> tuple[SliceGraph, bool]:
+def written(function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]) -> tuple[Graph, bool]:
     """The graph of a function of expressions, and whether it returned a tuple.
 
     `kinds` has the dtype of each argument, and whether it is a vector.

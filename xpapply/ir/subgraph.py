@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from .graph import Node, ShapeDtype
-from .slice_graph import Expression, SliceBuilder, SliceGraph
+from .graph import Graph, Node, ShapeDtype
+from .slice_graph import Expression, SliceBuilder
 
 
-def part(
-    graph: SliceGraph, outs: Sequence[int], given: Sequence[int] = (), length: int = 1
-) -> SliceGraph:
+def part(graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: int = 1) -> Graph:
     """What leads to some nodes of a graph, from its arrays and from numbers that are known.
 
     Accumulators are written out as their chunk; one without a chunk stays an ``accumulate``.
 
     Parameters
     ----------
-    graph : SliceGraph
+    graph : Graph
         The whole.
     outs : sequence of int
         The nodes that are results of the part.
@@ -32,7 +30,7 @@ def part(
     arrays = [builder.input(aval.dtype, aval.shape) for aval in avals]
     found = {g: builder.input(graph.nodes[g].aval.dtype, ()) for g in given}
     written: dict[Any, Sequence[Expression]] = {}
-    for i in needed(graph, outs, given):
+    for i in graph.needed(outs, given):
         node = graph.nodes[i]
         if node.op == "input":
             found[i] = arrays[node.attr("k")]
@@ -55,7 +53,7 @@ def part(
     return builder.graph(*(found[o] for o in outs))
 
 
-def completed(graph: SliceGraph) -> SliceGraph:
+def completed(graph: Graph) -> Graph:
     """The graph with a node for every number of its accumulators: pieces need all of them."""
     nodes = list(graph.nodes)
     for (by, args), found in graph.accumulations().items():
@@ -64,20 +62,11 @@ def completed(graph: SliceGraph) -> SliceGraph:
             if k not in fields:
                 attrs = (("by", by), ("field", k))
                 nodes.append(Node("accumulate", args, attrs, ShapeDtype((), dtype)))
-    return SliceGraph(tuple(nodes), graph.outs)
-
-
-def needed(graph: SliceGraph, outs: Iterable[int], given: Iterable[int] = ()) -> list[int]:
-    """The nodes on the ways from known ones to results, operands first."""
-    known, live = set(given), set(outs)
-    for i in range(len(graph.nodes) - 1, -1, -1):
-        if i in live and i not in known:
-            live.update(graph.nodes[i].args)
-    return sorted(live - known)
+    return Graph(tuple(nodes), graph.outs)
 
 
 def _written_out(
-    builder: SliceBuilder, graph: SliceGraph, args: Sequence[Expression]
+    builder: SliceBuilder, graph: Graph, args: Sequence[Expression]
 ) -> list[Expression]:
     """The results of a graph of operands that are nodes of another."""
     found: dict[int, Expression] = {}
@@ -86,9 +75,7 @@ def _written_out(
     return [found[o] for o in graph.outs]
 
 
-def _again(
-    builder: SliceBuilder, graph: SliceGraph, i: int, found: dict[int, Expression]
-) -> Expression:
+def _again(builder: SliceBuilder, graph: Graph, i: int, found: dict[int, Expression]) -> Expression:
     """A node of `graph` in the graph that is being written."""
     node = graph.nodes[i]
     return builder._add(node.op, tuple(found[a].index for a in node.args), node.attrs, node.aval)

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..errors import TraceError
 from . import accumulators
-from .graph import Graph, Node
+from .graph import VECTOR, Graph, Node, number
 from .ops import OPS, Kind
 from .rewrite import MATVEC, expand
-from .slice_graph import VECTOR, Accumulator, Expression, SliceBuilder, SliceGraph, number
+from .slice_graph import Accumulator, Expression, SliceBuilder
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,13 @@ class Sliced:
 
     Attributes
     ----------
-    graph : SliceGraph
+    graph : Graph
         Its inputs are the slice, then constants.
     consts : tuple of int
         Which constants, by their ``k``: arrays as long as the slice, or single numbers.
     """
 
-    graph: SliceGraph
+    graph: Graph
     consts: tuple[int, ...]
 
 
@@ -95,7 +95,7 @@ class _Conversion:
             vector = math.prod(n.aval.shape) > 1
             return self.builder.input(n.aval.dtype, VECTOR if vector else ())
         if n.op == "scalar":
-            return self.builder.scalar(float(attrs["value"]), n.aval.dtype)
+            return self.builder.scalar(number(n), n.aval.dtype)
         args = [self._operand(a) for a in n.args]
         if kind is Kind.LAYOUT:
             return self._moved(n, args[0])

@@ -20,7 +20,7 @@ from ...codegen import slices
 from ...codegen.elements import Sharing
 from ...codegen.slices import SliceKernels
 from ...codegen.states import size
-from ...ir.slice_graph import SliceGraph
+from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
 from ...layout import Layout, Operand
 from . import module
@@ -41,7 +41,7 @@ _SHORT = 64
 """Slices up to this length have kernels of their own, without tests for their end."""
 
 
-def why_not(graph: SliceGraph, arrays: Sequence[Any]) -> str | None:
+def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     """The reason why there is no kernel for `graph`, or None."""
     for x in arrays:
         if isinstance(x, cupy.ndarray) and any(s % x.itemsize for s in x.strides):
@@ -82,7 +82,7 @@ def merged(layout: Layout, in_order: bool) -> Dims:
     return Dims(*found)
 
 
-def sharing(graph: SliceGraph, layout: Layout, dims: Dims, processors: int) -> tuple[Sharing, int]:
+def sharing(graph: Graph, layout: Layout, dims: Dims, processors: int) -> tuple[Sharing, int]:
     """How threads share the slices of arrays that lie so, and how many blocks share a slice."""
     operands = _strided(layout)
     n_inputs = sum(o.strides is not None for o in layout.inputs)
@@ -238,11 +238,11 @@ def _vector(operands: Sequence[Operand], dims: Dims, steps: Sequence[int]) -> in
 
 
 @functools.lru_cache(maxsize=512)
-def _text(graph: SliceGraph, share: Sharing) -> SliceKernels:
+def _text(graph: Graph, share: Sharing) -> SliceKernels:
     return slices.slice_kernels(graph, share)
 
 
-def lower(graph: SliceGraph, layout: Layout, like: Any) -> Run:
+def lower(graph: Graph, layout: Layout, like: Any) -> Run:
     """What runs `graph` on arrays that lie so."""
     return Run(graph, layout, like)
 
@@ -250,7 +250,7 @@ def lower(graph: SliceGraph, layout: Layout, like: Any) -> Run:
 class Run:
     """The launches for arrays of one layout: all is decided but the addresses."""
 
-    def __init__(self, graph: SliceGraph, layout: Layout, like: Any) -> None:
+    def __init__(self, graph: Graph, layout: Layout, like: Any) -> None:
         self._graph = graph
         self._is_tensor = hasattr(like, "data_ptr")
         self._number = like.device.index if self._is_tensor else like.device.id

@@ -14,7 +14,6 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
-from ...ir.slice_graph import SliceGraph
 from ...layout import Layout, boxes
 from ...program import Program, Scratch
 from .bincount import counts as counts
@@ -266,14 +265,14 @@ def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:
     return max(1, min(slices, rows if block_bytes else max(1024, min(32768, rows))))
 
 
-def slices_why_not(graph: SliceGraph, arrays: Sequence[Any]) -> str | None:
+def slices_why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     """The reason why NumPy cannot run a function of slices, or None."""
     from . import slices
 
     return slices.why_not(graph, arrays)
 
 
-def lower_slices(graph: SliceGraph, layout: Layout, like: Any) -> Any:
+def lower_slices(graph: Graph, layout: Layout, like: Any) -> Any:
     """A function of slices as ``run(arrays, outs)``, for arrays that lie as `layout` says."""
     from . import slices
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.graph import Graph, number
 from ...ir.ops import OPS, Kind
-from ...ir.slice_graph import Accumulator, SliceGraph, number
+from ...ir.slice_graph import Accumulator
 from . import kernels
 
 VECTOR, NUMBER, CONSTANT = "vector", "number", "constant"
@@ -22,7 +23,7 @@ class Program:
 
     Parameters
     ----------
-    graph : SliceGraph
+    graph : Graph
         Made by `ir.parts.part`, or of numbers only.
     kinds : sequence of str
         What its inputs are.
@@ -40,7 +41,7 @@ class Program:
 
     def __init__(
         self,
-        graph: SliceGraph,
+        graph: Graph,
         kinds: Sequence[str],
         axes: tuple[int, ...] = (),
         weights: tuple[int, ...] = (),

@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import config, threads
-from ...ir.slice_graph import Accumulator, SliceGraph
-from ...ir.subgraph import completed, needed, part
+from ...ir.graph import Graph
+from ...ir.slice_graph import Accumulator
+from ...ir.subgraph import completed, part
 from ...layout import Layout
 from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, Program, Scratch
 from .views import SHORT_ROW, Seen, View
@@ -39,7 +40,7 @@ _KEPT_BYTES = 1 << 16
 """Buffers up to this size stay between calls."""
 
 
-def why_not(graph: SliceGraph, arrays: Sequence[Any]) -> str | None:
+def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     """The reason why NumPy cannot run `graph`, or None."""
     for x in arrays:
         if isinstance(x, np.ndarray) and any(s % x.itemsize for s in x.strides):
@@ -56,7 +57,7 @@ def why_not(graph: SliceGraph, arrays: Sequence[Any]) -> str | None:
     return None
 
 
-def lower(graph: SliceGraph, layout: Layout, like: Any) -> Lowered:
+def lower(graph: Graph, layout: Layout, like: Any) -> Lowered:
     """`graph` as a call on NumPy arrays that lie as `layout` says."""
     return Lowered(graph, layout)
 
@@ -64,7 +65,7 @@ def lower(graph: SliceGraph, layout: Layout, like: Any) -> Lowered:
 class Lowered:
     """A slice graph for arrays of one layout."""
 
-    def __init__(self, graph: SliceGraph, layout: Layout) -> None:
+    def __init__(self, graph: Graph, layout: Layout) -> None:
         self.graph = graph
         self.seen = Seen(layout)
         self.vectors = [graph.is_vector(o) for o in graph.outs]
@@ -108,7 +109,7 @@ class Lowered:
 
     def program(
         self,
-        graph: SliceGraph,
+        graph: Graph,
         outs: Sequence[int],
         given: Sequence[int] = (),
         direct: Sequence[bool] | None = None,
@@ -277,7 +278,7 @@ class _Pieces:
 
     def _used(self, nodes: Sequence[int], known: Iterable[int]) -> list[int]:
         """The known numbers that nodes are computed from."""
-        live = needed(self._graph, nodes, known)
+        live = self._graph.needed(nodes, known)
         return sorted(set(known) & {a for i in live for a in self._graph.nodes[i].args})
 
     def _level(self, level: int) -> _Level:
