@@ -380,7 +380,7 @@ def defined(graph, shape, axes, inputs):
 
     given = [wide(x) for x in inputs]
     with np.errstate(all="ignore"):
-        found = array_api.evaluate_slices(arrays.compat(given[0]), graph, given, axes)
+        found = array_api.evaluate(arrays.compat(given[0]), graph, given, axes=axes)
     kept = tuple(1 if a in axes else n for a, n in enumerate(shape))
     wanted = [shape if graph.is_vector(o) else kept for o in graph.outs]
     return [np.broadcast_to(y, s) for y, s in zip(found, wanted, strict=True)]

@@ -139,7 +139,8 @@ def test_chain(widths, kinds):
         if stage.kind == "product":
             value = graph.consts[stage.weights] @ value
         else:
-            value = array_api.evaluate(np, batch(expand(stage.graph)), value, graph.consts)
+            stacked = batch(expand(stage.graph))
+            (value,) = array_api.evaluate(np, stacked, [value], graph.consts)
     want = xpapply.apply_along_axis(net, 0, x)
     np.testing.assert_allclose(value, want, rtol=1e-12)
 

@@ -189,7 +189,7 @@ class Call:
             wide = tuple(self.shape[a] if a in self.axes else n for a, n in enumerate(y.shape))
             inputs.append(y if wide == tuple(y.shape) else xp.broadcast_to(y, wide))
         with np.errstate(all="ignore"):
-            found = array_api.evaluate_slices(xp, self.graph, inputs, self.axes)
+            found = array_api.evaluate(xp, self.graph, inputs, axes=self.axes)
         return [
             self._own_array(xp, k, y, result)
             for k, (y, result) in enumerate(zip(found, self._results, strict=True))

@@ -125,28 +125,70 @@ class Lowered:
         before, behind = x.shape[:at], x.shape[at + 1 :]
         rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
         with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
-            y = evaluate(xp, self._batched, rows, bound)
+            (y,) = evaluate(xp, self._batched, [rows], bound)
         y = xp.reshape(y, (*y.shape[:-1], *before, *behind))
         n = y.ndim - len(before) - len(behind)
         order = (*range(n, n + len(before)), *range(n), *range(n + len(before), y.ndim))
         return xp.permute_dims(y, order)
 
 
-def evaluate(xp: ModuleType, graph: Graph, x: Any, consts: tuple[Any, ...]) -> Any:
-    """Run a (batched) graph node by node."""
+def evaluate(
+    xp: ModuleType,
+    graph: Graph,
+    operands: Sequence[Any],
+    consts: Sequence[Any] = (),
+    axes: tuple[int, ...] = (),
+) -> list[Any]:
+    """The results of a graph, by one call per node on whole arrays: the definition.
+
+    Parameters
+    ----------
+    xp : module
+        The namespace of the arrays.
+    graph : Graph
+        What is computed.
+    operands : sequence of array
+        What the inputs are. Vectors of a graph for slices of any length: of one ndim, that
+        broadcast, all alike along `axes`. Numbers may be Python's.
+    consts : sequence of array
+        What the constants are.
+    axes : tuple of int
+        The axes of a slice of any length.
+
+    Returns
+    -------
+    list of array
+        Numbers that stand for vectors have length 1 along `axes`.
+    """
+    like = max((x for x in operands if hasattr(x, "ndim")), key=lambda x: x.ndim)
+    length = math.prod(like.shape[a] for a in axes)
+    batch_size = like.shape[-1] if like.shape else 1
     values: list[Any] = []
+    known: dict[Any, list[Any]] = {}
     for node in graph.nodes:
-        args = [values[a] for a in node.args]
         if node.op == "input":
-            values.append(x)
+            x = operands[node.attr("k")]
+            values.append(x if hasattr(x, "dtype") else _number(xp, node, x, like))
         elif node.op == "const":
             values.append(consts[node.attr("k")])
+        elif node.op == "length":
+            values.append(_number(xp, node, length, like))
         elif node.op == "scalar":
-            dtype = getattr(xp, node.aval.dtype)
-            values.append(arrays.asarray(number(node), x, dtype))
+            values.append(_number(xp, node, number(node), like))
+        elif node.op == "accumulate":
+            by, key = node.attr("by"), (node.attr("by"), node.args)
+            if key not in known:
+                known[key] = accumulated(xp, by, [values[a] for a in node.args], axes, length)
+            values.append(known[key][node.attr("field")])
+        elif OPS[node.op].kind is Kind.REDUCTION and graph.is_vector(node.args[0]):
+            values.append(reduced(xp, node.op, values[node.args[0]], axes, True))
         else:
-            values.append(apply(xp, node, args, x.shape[-1]))
-    return values[graph.out]
+            values.append(apply(xp, node, [values[a] for a in node.args], batch_size))
+    return [values[o] for o in graph.outs]
+
+
+def _number(xp: ModuleType, node: Node, value: Any, like: Any) -> Any:
+    return arrays.asarray(value, like, dtype_of(xp, node.aval.dtype))
 
 
 def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
@@ -164,14 +206,7 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
     if row.kind is Kind.ELEMENTWISE:
         return getattr(xp, row.api or row.name)(*args)
     if row.kind is Kind.REDUCTION:
-        keepdims = attrs.get("keepdims", False)
-        if row.name in ("sum", "prod"):  # the standard widens small dtypes otherwise
-            return getattr(xp, row.name)(
-                args[0], axis=attrs["axis"], keepdims=keepdims, dtype=args[0].dtype
-            )
-        if row.name in ("argmax", "argmin"):
-            return position(xp, row.name, args[0], attrs["axis"][0], keepdims)
-        return getattr(xp, row.name)(args[0], axis=attrs["axis"], keepdims=keepdims)
+        return reduced(xp, node.op, args[0], attrs["axis"], attrs.get("keepdims", False))
     if row.kind is Kind.CONTRACTION:
         return einsum(xp, attrs["subscripts"], *args)
     if node.op == "concat":
@@ -182,6 +217,22 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
         return args[0][index_key(attrs["key"])]
     shape = tuple(batch_size if n == BATCH else n for n in attrs["shape"])
     return getattr(xp, node.op)(args[0], shape)
+
+
+def reduced(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+    """A reduction of the table along some axes."""
+    booleans = x.dtype == xp.bool
+    if op in ("argmax", "argmin"):
+        x = xp.astype(x, xp.uint8) if booleans else x
+        if len(axes) == 1:
+            return position(xp, op, x, axes[0], keepdims)
+        y = position(xp, op, _last(xp, x, axes), -1, False)
+        return xp.reshape(y, _kept(y.shape, axes)) if keepdims else y
+    if booleans:
+        return (xp.any if op in ("sum", "max") else xp.all)(x, axis=axes, keepdims=keepdims)
+    # the standard widens small dtypes in sums otherwise
+    own = {"dtype": x.dtype} if op in ("sum", "prod") else {}
+    return getattr(xp, op)(x, axis=axes, keepdims=keepdims, **own)
 
 
 def position(xp: ModuleType, name: str, x: Any, axis: int, keepdims: bool) -> Any:
@@ -239,52 +290,6 @@ def slices_why_not(graph: Graph, like: Any) -> str | None:
     return None
 
 
-def evaluate_slices(
-    xp: ModuleType, graph: Graph, operands: Sequence[Any], axes: tuple[int, ...]
-) -> list[Any]:
-    """The results of a slice graph, by one call per node on whole arrays: the definition.
-
-    Parameters
-    ----------
-    xp : module
-        The namespace of the arrays.
-    graph : Graph
-        What is computed.
-    arrays : sequence of array
-        Of one ndim, that broadcast; all alike along `axes`. Numbers for inputs that are numbers.
-    axes : tuple of int
-        The axes of a slice.
-
-    Returns
-    -------
-    list of array
-        Numbers have length 1 along `axes`.
-    """
-    like = max((x for x in operands if hasattr(x, "ndim")), key=lambda x: x.ndim)
-    length = math.prod(like.shape[a] for a in axes)
-    values: list[Any] = []
-    known: dict[Any, list[Any]] = {}
-    for node in graph.nodes:
-        dtype = dtype_of(xp, node.aval.dtype)
-        if node.op == "input":
-            x = operands[node.attr("k")]
-            values.append(x if hasattr(x, "dtype") else arrays.asarray(x, like, dtype))
-        elif node.op == "length":
-            values.append(arrays.asarray(length, like, dtype))
-        elif node.op == "scalar":
-            values.append(arrays.asarray(number(node), like, dtype))
-        elif node.op == "accumulate":
-            by, key = node.attr("by"), (node.attr("by"), node.args)
-            if key not in known:
-                known[key] = accumulated(xp, by, [values[a] for a in node.args], axes, length)
-            values.append(known[key][node.attr("field")])
-        elif OPS[node.op].kind is Kind.REDUCTION:
-            values.append(_along(xp, node.op, values[node.args[0]], axes))
-        else:
-            values.append(apply(xp, node, [values[a] for a in node.args], 0))
-    return [values[o] for o in graph.outs]
-
-
 def accumulated(
     xp: ModuleType, by: Accumulator, vectors: list[Any], axes: tuple[int, ...], length: int
 ) -> list[Any]:
@@ -299,7 +304,7 @@ def accumulated(
         numbers = (arrays.asarray(i, vectors[0], dtype_of(xp, d)) for i, d in given)
         return [xp.broadcast_to(n, tuple(shape)) for n in numbers]
     if by.chunk is not None:
-        return evaluate_slices(xp, by.chunk, vectors, axes)
+        return evaluate(xp, by.chunk, vectors, axes=axes)
     return halved(xp, by, [_last(xp, v, axes) for v in vectors], axes)
 
 
@@ -312,7 +317,7 @@ def halved(xp: ModuleType, by: Accumulator, states: list[Any], axes: tuple[int, 
     while (n := states[0].shape[-1]) > 1:
         half = n // 2
         first, second = [s[..., :half] for s in states], [s[..., half : 2 * half] for s in states]
-        joined = evaluate_slices(xp, by.combine, [*first, *second], ())
+        joined = evaluate(xp, by.combine, [*first, *second])
         if n % 2:
             joined = [
                 xp.concat([j, s[..., -1:]], axis=-1) for j, s in zip(joined, states, strict=True)
@@ -339,20 +344,6 @@ def _last(xp: ModuleType, x: Any, axes: tuple[int, ...]) -> Any:
     batch = tuple(a for a in range(x.ndim) if a not in axes)
     y = xp.permute_dims(x, (*batch, *axes))
     return xp.reshape(y, (*y.shape[: len(batch)], math.prod(x.shape[a] for a in axes)))
-
-
-def _along(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...]) -> Any:
-    truths = x.dtype == xp.bool
-    if truths and op in ("sum", "max", "prod", "min"):
-        return (xp.any if op in ("sum", "max") else xp.all)(x, axis=axes, keepdims=True)
-    if op in ("argmax", "argmin"):
-        if truths:
-            x = xp.astype(x, xp.uint8)
-        y = position(xp, op, _last(xp, x, axes), x.ndim - len(axes), False)
-        return xp.reshape(y, _kept(y.shape, axes))
-    if op in ("sum", "prod"):
-        return getattr(xp, op)(x, axis=axes, keepdims=True, dtype=x.dtype)
-    return getattr(xp, op)(x, axis=axes, keepdims=True)
 
 
 def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
