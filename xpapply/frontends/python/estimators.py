@@ -86,7 +86,7 @@ class Estimator(Forbidden):
             further = values(real_arguments((args, kwargs)))
             given = [] if x is _MISSING else [arrays.as_array(stage.recorder, x)]
             if not given or not isinstance(given[0], Tracer):
-                return stage._fresh(value(*given, *further[0], **further[1]))
+                return stage.calls.constant(value(*given, *further[0], **further[1]))
 
             def one(v: Any) -> Any:
                 return value(v, *further[0], **further[1])

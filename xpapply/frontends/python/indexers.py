@@ -33,7 +33,7 @@ class Indexer(Forbidden):
             for i in items
         )
         if not any(True for _ in tracers(key)):
-            return stage._fresh(what[key if len(items) > 1 else key[0]])
+            return stage.calls.constant(what[key if len(items) > 1 else key[0]])
         if not isinstance(what, _JOIN):
             raise stage.recorder.refuse(f"{self._xp_name} of values that depend on the slice")
         if len(items) == 1 and isinstance(items[0], (list, tuple)):

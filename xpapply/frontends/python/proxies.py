@@ -119,12 +119,12 @@ class Function(Substitute):
     __slots__ = ()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._xp_stage.library_call(self.__xpapply_real__, args, kwargs)
+        return self._xp_stage.calls.call(self.__xpapply_real__, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
         if isinstance(what, np.ufunc) and name in ("reduce", "accumulate", "outer", "reduceat"):
-            return lambda *args, **kwargs: self._xp_stage.ufunc(what, name, args, kwargs)
+            return lambda *args, **kwargs: self._xp_stage.calls.ufunc(what, name, args, kwargs)
         if isinstance(what, np.ufunc) and name == "at":
             raise self._xp_stage.recorder.refuse(f"{self._xp_name}.at")
         value = getattr(what, name)
@@ -147,7 +147,7 @@ class Made(Forbidden):
 
     def __call__(self, *at: Any, **keywords: Any) -> Any:
         make, args, kwargs = self.__xpapply_real__
-        return self._xp_stage.make_and_call(make, args, kwargs, at, keywords)
+        return self._xp_stage.calls.make_and_call(make, args, kwargs, at, keywords)
 
 
 class Type(Substitute):
@@ -251,7 +251,7 @@ class Distribution(Forbidden):
                     raise recorder.refuse(f"{self._xp_name}.{name} with traced parameters")
                 bound = functools.partial(_with_parameters, method, args, kwargs)
                 if not isinstance(x, Tracer):
-                    return self._xp_stage._fresh(bound(x))
+                    return self._xp_stage.calls.constant(bound(x))
                 return recorder.call(syntax.ELEMENTS, bound, (x,), batch=((bound, x), {}))
 
             return call

@@ -8,6 +8,28 @@ import os
 import types
 from typing import Any
 
+HARMLESS_MODULES = frozenset(
+    (
+        "operator itertools functools collections collections.abc typing numbers string copy "
+        "types enum abc re json cmath fractions decimal statistics __future__ dataclasses zlib "
+        "hashlib struct bisect heapq textwrap unicodedata keyword math"
+    ).split()
+)
+"""Modules of the standard library whose functions only compute."""
+OFF_DEVICE = frozenset(
+    "asnumpy fuse memoize ElementwiseKernel ReductionKernel RawKernel RawModule".split()
+)
+"""Functions of CuPy that leave the device, or make others."""
+INPUT_OUTPUT = frozenset(
+    (
+        "save savez savez_compressed savetxt load loadtxt fromfile genfromtxt memmap seterr "
+        "seterrcall setbufsize set_printoptions DataSource fromregex show_config info test "
+        "get_include frompyfunc fromiter fromfunction apply_along_axis apply_over_axes"
+    ).split()
+)
+"""Functions of NumPy that read, write, set something for all, or call back."""
+
+
 _WRITES = {
     "STORE_GLOBAL": "it writes the global {}",
     "DELETE_GLOBAL": "it deletes the global {}",

@@ -9,40 +9,31 @@ no shared module is patched. What ``f`` reaches is noted in `Guards`.
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 import os
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...arrays import library
 from ...batch_of_one import BatchOfOne
-from ...batching import Batched, BatchingRule, NoRule, find, resolve, syntax
-from ...batching.instances import writeable
+from ...batching import find, resolve
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
-from ...ir.graph import ShapeDtype
-from ...ir.rewrite import compact, fold
-from .. import find as frontend_of
-from .. import name_of
 from . import (
-    arrays,
     data_dependent,
     functions,
-    instances,
-    native,
     python_builtins,
     scalars,
     sets,
-    ufuncs,
 )
 from .distinct import CLASSES
 from .indexers import Indexer, is_indexer
+from .library_calls import LibraryCalls, Runs
 from .proxies import (
     PLAIN,
     CatchWarnings,
@@ -55,7 +46,6 @@ from .proxies import (
     Function,
     Impure,
     Jitted,
-    LateMethod,
     Maker,
     Namespace,
     Object,
@@ -67,41 +57,26 @@ from .proxies import (
     same_slot,
     simple_filter,
 )
-from .purity import catches, impure, own_names, stores
+from .purity import (
+    HARMLESS_MODULES,
+    INPUT_OUTPUT,
+    OFF_DEVICE,
+    catches,
+    impure,
+    own_names,
+    stores,
+)
 from .recorder import Recorder
 from .scratch import Writes
-from .tracer import Traced, Tracer, tracers, values
+from .tracer import Traced, values
 
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
-HARMLESS_MODULES = frozenset(
-    (
-        "operator itertools functools collections collections.abc typing numbers string copy "
-        "types enum abc re json cmath fractions decimal statistics __future__ dataclasses zlib "
-        "hashlib struct bisect heapq textwrap unicodedata keyword math"
-    ).split()
-)
-"""Modules of the standard library whose functions only compute."""
-
 functions.SPECIAL.update(data_dependent.SPECIAL | sets.SPECIAL)
 
-_OFF_DEVICE = frozenset(
-    "asnumpy fuse memoize ElementwiseKernel ReductionKernel RawKernel RawModule".split()
-)
-"""Functions of CuPy that leave the device, or make others."""
-
-
-_MAKES_ARRAYS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
 _LAZY_ROOTS = ("numpy", "scipy", "torch", "xpapply")
 """Packages that load some of their modules when these are asked for, and do nothing else."""
-_IO = frozenset(
-    (
-        "save savez savez_compressed savetxt load loadtxt fromfile genfromtxt memmap seterr "
-        "seterrcall setbufsize set_printoptions DataSource fromregex show_config info test "
-        "get_include frompyfunc fromiter fromfunction apply_along_axis apply_over_axes"
-    ).split()
-)
 
 
 class _Globals(dict):
@@ -129,8 +104,9 @@ class _Globals(dict):
 class Stage:
     """Substitutes for one run of ``f``."""
 
-    def __init__(self, recorder: Recorder, watch: Guards, runs: Callable[..., Any]) -> None:
-        self.recorder, self.watch, self._runs = recorder, watch, runs
+    def __init__(self, recorder: Recorder, watch: Guards, runs: Runs) -> None:
+        self.recorder, self.watch = recorder, watch
+        self.calls = LibraryCalls(self, runs)
         self._made: dict[int, tuple[Any, Any]] = {}
         self.catches = self.keeps = False
         self._frozen: list[tuple[Any, list[Any], str]] = []
@@ -282,9 +258,9 @@ class Stage:
         if issubclass(x, tuple) and hasattr(x, "_fields") and not own_names(x):
             return x
         if x is np.vectorize:
-            return lambda *a, **k: self._vectorize(np.vectorize(*values(a), **values(k)))
+            return lambda *a, **k: self.calls.vectorize(np.vectorize(*values(a), **values(k)))
         if x is np.poly1d:
-            return self._poly1d
+            return self.calls.poly1d
         if x is np.errstate:
             return functools.partial(ErrState, self.recorder)
         if x in (np.finfo, np.iinfo, np.dtype) or root in ("collections", "itertools", "functools"):
@@ -445,10 +421,10 @@ class Stage:
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
             return Random(self, x, name)
         if isinstance(x, np.vectorize):
-            return self._vectorize(x)
+            return self.calls.vectorize(x)
         if isinstance(x, np.poly1d):
             self.watch.object(x)
-            return self._poly1d(self.substitute(x.coeffs))
+            return self.calls.poly1d(self.substitute(x.coeffs))
         if is_indexer(x):
             return Indexer(self, x, name)
         if "torch" in roots:
@@ -458,11 +434,11 @@ class Stage:
         if "numba" in roots and callable(x):
             return Jitted(self, x, getattr(x, "__name__", name))
         if "xpapply" in roots:
-            return self.model(x, name)
+            return self.calls.model(x, name)
         if type(x).__module__.removeprefix("cupyx.").startswith("scipy.interpolate") and callable(
             x
         ):
-            return self.elements(x, name)
+            return self.calls.elements(x, name)
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
             self.watch.object(x)
             return Distribution(self, x, name)
@@ -499,7 +475,7 @@ class Stage:
                 return functools.partial(simple_filter, self.recorder)
             value = getattr(module, name)
             return value if isinstance(value, type) else Forbidden(self, value, full)
-        if root in ("numpy", "scipy") and name in _IO:
+        if root in ("numpy", "scipy") and name in INPUT_OUTPUT:
             return Forbidden(self, getattr(module, name), full)
         if root in CUPY:
             return self._cupy(module, name)
@@ -545,7 +521,7 @@ class Stage:
             return Random(self, x, "cupy.random")
         if last == "get_array_module":
             return lambda *arrays: namespace_of(self.recorder, self)
-        if last in _IO or last in _OFF_DEVICE:
+        if last in INPUT_OUTPUT or last in OFF_DEVICE:
             return Forbidden(self, x, full)
         of_numpy = resolve(mirrored(full)) if full.startswith("cupy.") else None
         if isinstance(of_numpy, np.ufunc):
@@ -596,202 +572,6 @@ class Stage:
                 return lambda: bool(self.special(x, owner, "__len__")())
             return lambda: True
         raise self.recorder.refuse(f"{type(x).__name__} has no {name} written in Python")
-
-    def library_call(self, function: Any, args: tuple, kwargs: dict) -> Any:
-        """A call of a function of NumPy or SciPy."""
-        if isinstance(function, np.ufunc):
-            return self.ufunc(function, "__call__", args, kwargs)
-        name = getattr(function, "__name__", "")
-        found = list(tracers((args, kwargs)))
-        given = args, kwargs
-        args, kwargs = real_arguments(args), real_arguments(kwargs)
-        of_tensor = name == "from_dlpack" and any(not isinstance(t, Tracer) for t in found)
-        if name in _MAKES_ARRAYS or of_tensor:
-            return self._asarray(name, *args, **kwargs)
-        if any(not isinstance(t, Tracer) for t in found):
-            if self.recorder.library == "torch" and "array_api_compat" in function.__module__:
-                return self.recorder.operations.tensors.call(self.recorder, function, args, kwargs)
-            raise self.recorder.refuse(f"{name} of a tensor")
-        if found:
-            made = instances.make(self.recorder, function, args, kwargs)
-            if made is not NotImplemented:
-                return made if isinstance(made, instances.Instance) else self.substitute(made)
-            if isinstance(function, type):
-                if any(t.ref is not None for t in found):
-                    raise self.recorder.refuse(f"{name} of something that depends on the slice")
-                return self.substitute(function(*values(args), **values(kwargs)))
-            by_rule = functools.partial(
-                functions.function_call, self.recorder, function, args, kwargs
-            )
-            if root_of(function) in CUPY and isinstance(function, types.FunctionType):
-                # its own code, as that of a helper
-                by_code = lambda: self.function(function)(*given[0], **given[1])  # noqa: E731
-                return self.recorder.attempt(by_rule, by_code)
-            return by_rule()
-        if native.own(self.recorder, function) is not None:
-            return self._fresh(native.call(self.recorder, function, args, kwargs))
-        with self._calling_back(function, args, kwargs):
-            return self._fresh(function(*args, **kwargs))
-
-    @contextlib.contextmanager
-    def _calling_back(self, function: Any, args: tuple, kwargs: dict) -> Iterator[None]:
-        """Name the library's function if something is refused in a function that it calls."""
-        before = self.recorder.inside
-        if any(isinstance(x, types.FunctionType) for x in (*args, *kwargs.values())):
-            self.recorder.inside = f"{functions.public_name(function)} {functions.CALLS_BACK}"
-        try:
-            yield
-        finally:
-            self.recorder.inside = before
-
-    def _fresh(self, result: Any) -> Any:
-        """Something that a library made out of constants."""
-        if isinstance(result, (np.ndarray, tuple, list)):
-            if isinstance(result, np.ndarray) and (
-                type(result) is not np.ndarray or result.dtype.hasobject
-            ):
-                return Forbidden(self, result, type(result).__name__)
-            return self.recorder._boxed(result, None, None, [])
-        return result if type(result) in PLAIN else self.substitute(result)
-
-    def _asarray(self, name: str, x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        dtype = None if dtype is None else np.dtype(dtype)
-        kwargs.pop("order", None)
-        ndmin = kwargs.pop("ndmin", 0)
-        copy = kwargs.pop("copy", name == "array")
-        kwargs.pop("subok", None)
-        kwargs.pop("like", None)
-        if args or kwargs or ndmin > 1:
-            raise self.recorder.refuse(
-                f"numpy.{name} with {', '.join(kwargs) or 'these arguments'}"
-            )
-        found = arrays.as_array(self.recorder, x, dtype)
-        if not isinstance(found, Tracer):
-            return self._fresh(np.array(found, dtype))
-        if not isinstance(found.value, np.ndarray):  # a number becomes an array without axes
-            value = np.asarray(found.value)
-            found = self.recorder.call(syntax.SAME, lambda _: value, (found,), check=False)
-        elif found is x and copy:
-            found = arrays.copied(found)
-        if found.value.ndim < ndmin or (name.startswith("ascont") and not found.value.ndim):
-            found = found.reshape(1)
-        return found
-
-    def make_and_call(self, make: Any, args: Any, kwargs: Any, at: Any, keywords: Any) -> Any:
-        """An object of a library that is made, and called once: both are one call of its row."""
-        given = real_arguments((args, kwargs, at, keywords))
-        if not any(True for _ in tracers(given)):
-            return self._fresh(make(*args, **kwargs)(*at, **keywords))
-        row = find(make)
-        assert row is not None
-
-        def call(args: Any, kwargs: Any, at: Any, keywords: Any) -> Any:
-            args, kwargs, at, keywords = writeable((args, kwargs, at, keywords))
-            return make(*args, **kwargs)(*at, **keywords)
-
-        call.__module__ = make.__module__  # whose library it runs on
-        return self.recorder.call(row, call, given)
-
-    def ufunc(self, ufunc: Any, method: str, args: tuple, kwargs: dict) -> Any:
-        """A call of a ufunc."""
-        args, kwargs = real_arguments(args), real_arguments(kwargs)
-        if any(True for _ in tracers((args, kwargs))):
-            out = args[ufunc.nin :] if method == "__call__" else ()
-            if out:
-                args, kwargs = args[: ufunc.nin], kwargs | {"out": out}
-            return ufuncs.ufunc_call(self.recorder, ufunc, method, args, kwargs)
-        call = ufunc if method == "__call__" else getattr(ufunc, method)
-        return self._fresh(call(*args, **kwargs))
-
-    # callables ------------------------------------------------------------------------------------
-
-    def elements(self, x: Any, name: str) -> Callable[..., Any]:
-        """A callable of a library that takes arrays of any shape, element by element."""
-        self.watch.object(x)
-
-        def call(v: Any, *args: Any, **kwargs: Any) -> Any:
-            if not isinstance(v, Tracer) or args or kwargs:
-                if any(True for _ in tracers((v, args, kwargs))):
-                    raise self.recorder.refuse(f"{name} with further arguments")
-                return self._fresh(x(v, *args, **kwargs))
-            late = LateMethod(x, "__call__")
-            return self.recorder.call(syntax.ELEMENTS, x, (v,), batch=((late, v), {}))
-
-        return call
-
-    def model(self, x: Any, name: str) -> Callable[..., Any]:
-        """A network: all slices through its own plan."""
-
-        def call(v: Any) -> Any:
-            v = arrays.as_array(self.recorder, v)
-            if not isinstance(v, Tracer) or v.ndim != 1:
-                raise self.recorder.refuse(f"{name} of something that is no slice")
-            row = self.network(x, v.value.shape, v.dtype)
-            frontend = frontend_of(x)
-            self.watch.add(frontend.watch(x, (), {}))
-            return self.recorder.call(row, frontend.slice_function(x), (v,))
-
-        return call
-
-    def network(self, x: Any, shape: tuple[int, ...], dtype: Any) -> BatchingRule:
-        """The rule that runs the graph of a network on all slices at once."""
-        graph = frontend_of(x).lift(x, ShapeDtype(shape, np.dtype(dtype).name), (), {})
-        run, name = self._runs(compact(fold(graph))), name_of(x)
-
-        def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:
-            (v,) = args
-            if not isinstance(v, Batched) or v.ndim != 1:
-                raise NoRule(f"{name} of {v}")
-            return Batched(run(v.array, 1))
-
-        return BatchingRule(f"the network {name}", rule)
-
-    def _vectorize(self, x: np.vectorize) -> Callable[..., Any]:
-        """`numpy.vectorize`: the Python function for each element."""
-        self.watch.object(x)
-        if x.signature is not None or x.excluded or x.cache:
-            return Forbidden(self, x, "numpy.vectorize with signature, excluded or cache")
-        inner = self.substitute(x.pyfunc)
-
-        def call(*args: Any) -> Any:
-            found = [arrays.as_array(self.recorder, a) for a in args]
-            if not any(isinstance(a, Tracer) for a in found):
-                found = [np.asarray(a) for a in found]
-            shape = np.broadcast_shapes(*(np.shape(values(a)) for a in found))
-            if not shape or 0 in shape:
-                raise self.recorder.refuse("numpy.vectorize of a number or of nothing")
-            if np.prod(shape) > 4096:
-                raise self.recorder.refuse("numpy.vectorize of more than 4096 elements")
-            wide = [
-                functions.function_call(self.recorder, np.broadcast_to, (a, shape), {})
-                if isinstance(a, Tracer)
-                else self.recorder.constant(np.broadcast_to(a, shape))
-                for a in found
-            ]
-            results = [inner(*(w[i] for w in wide)) for i in np.ndindex(*shape)]
-            if any(isinstance(r, (tuple, list)) for r in results):
-                raise self.recorder.refuse("numpy.vectorize of a function with several results")
-            first = np.asarray(values(results[0])).dtype
-            dtype = np.dtype(x.otypes[0]) if x.otypes else first
-            flat = arrays.as_array(self.recorder, results)
-            if not isinstance(flat, Tracer):
-                return self._fresh(np.asarray(flat, dtype).reshape(shape))
-            if np.asarray(flat.value).dtype != dtype:
-                # the first element fixes the dtype
-                flat = arrays.cast(flat, dtype)
-            return flat.reshape(shape)
-
-        return call
-
-    def _poly1d(self, coefficients: Any) -> Any:
-        def evaluate(x: Any) -> Any:
-            return (
-                functions.function_call(self.recorder, np.polyval, (coefficients, x), {})
-                if any(True for _ in tracers((coefficients, x)))
-                else self._fresh(np.polyval(coefficients, x))
-            )
-
-        return evaluate
 
     def _torch(self, x: Any, name: str) -> Any:
         return self.recorder.operations.tensors.function(self, x, name)

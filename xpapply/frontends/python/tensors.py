@@ -430,7 +430,7 @@ class Model(Forbidden):
         if len(plain) == 1 and (len(shape) == 1 or shape[0] == 1):
             name = str(x.value.dtype).partition(".")[2]
             try:
-                row = stage.network(module, plain, np.dtype(name))
+                row = stage.calls.network(module, plain, np.dtype(name))
             except Exception as error:
                 why = f"{error}; "
 

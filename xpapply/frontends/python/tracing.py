@@ -9,7 +9,6 @@ import sys
 import time
 import types
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,15 @@ from ...batching import find
 from ...batching.names import CUPY, root_of
 from ...errors import TraceError, line_of, outermost
 from ...guards import Guards
-from ...ir.graph import Graph
 from ...warning_filters import silent
 from . import operations
+from .library_calls import Runs
 from .purity import impure
 from .python_builtins import real
 from .recorder import Recorder
 from .sandbox import Stage
 from .scratch import Scratch
 from .tree import Path, Ref, SideExit
-
-Runs = Callable[[Graph], Callable[[Any, int], Any]]
-"""``runs(graph)(arr, axis)``: how the graph of a network that ``f`` calls runs on all slices."""
 
 
 class Tracing:
