@@ -576,12 +576,13 @@ HARMLESS = {
 
 
 def stand_in():
-    from xpapply.frontends.torch.standin import Recorder, StandIn
+    from xpapply.frontends.torch.functions import find
+    from xpapply.frontends.torch.proxy import Proxy, Recorder
     from xpapply.ir.graph import Builder, ShapeDtype
 
-    recorder = Recorder(Builder())
+    recorder = Recorder(Builder(), find)
     value = recorder.builder.input(ShapeDtype((6,), "float32"))
-    return StandIn(recorder, value, torch.float32, torch.device("cpu"))
+    return Proxy(recorder, value, torch.float32, torch.device("cpu"))
 
 
 DUNDERS = sorted(

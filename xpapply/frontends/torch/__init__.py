@@ -20,7 +20,7 @@ from ... import threads
 from ...errors import InputError, TraceError, outermost
 from ...ir.graph import Builder, Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
-from . import script
+from . import functions, script
 from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import half_dtype as half_dtype
@@ -29,9 +29,9 @@ from .guards import Watch
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
 from .outputs import described as described
+from .proxy import Proxy, Recorder
 from .results import Structure as Structure
 from .snapshot import untouched
-from .standin import Recorder, StandIn
 
 _CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
 
@@ -139,13 +139,13 @@ def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched
 
 @outermost
 def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
-    recorder = Recorder(Builder())
+    recorder = Recorder(Builder(), functions.find)
     x = recorder.builder.input(aval)
     dtype = parameter_dtype(f, aval.dtype)
     x = recorder.cast(x, dtype)
     if batched:
         x = recorder.builder.op("reshape", x, shape=(1, *x.shape))
-    result = script.replayed(f)(StandIn(recorder, x, dtype, device_of(f)), *args, **kwargs)
+    result = script.replayed(f)(Proxy(recorder, x, dtype, device_of(f)), *args, **kwargs)
     several = isinstance(result, (tuple, list))
     if batched and several:
         result = [r[0] for r in result]

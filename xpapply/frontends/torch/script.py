@@ -16,7 +16,7 @@ import torch
 
 from ...errors import InputError, TraceError
 from . import aten
-from .standin import StandIn
+from .proxy import Proxy
 
 _WORDS: dict[str, Callable[..., Any]] = {
     "prim::unchecked_cast": lambda x: x,
@@ -90,7 +90,7 @@ def _result(node: Any, known: dict[str, Any]) -> Any:
     namespace, _, name = kind.partition("::")
     if namespace != "aten":
         raise TraceError(f"{kind} in TorchScript code")
-    if not any(isinstance(x, StandIn) for x in _flat(args)):
+    if not any(isinstance(x, Proxy) for x in _flat(args)):
         # of the overload that the code names: torch takes booleans for two integers otherwise
         overload = torch._C.parse_schema(node.schema()).overload_name
         call = getattr(getattr(torch.ops.aten, name), overload or "default", None)
@@ -102,11 +102,11 @@ def _result(node: Any, known: dict[str, Any]) -> Any:
 
 def _on_stand_ins(node: Any, name: str, args: list[Any]) -> Any:
     """A function of tensors, as the stand-in takes it."""
-    first = next(x for x in _flat(args) if isinstance(x, StandIn))
+    first = next(x for x in _flat(args) if isinstance(x, Proxy))
     names = [a.name for a in torch._C.parse_schema(node.schema()).arguments]
     positional, by_name = aten.arranged(name, names, args)
     named: Any = types.SimpleNamespace(__name__=name)
-    return first.__torch_function__(named, (StandIn,), positional, by_name)
+    return first.__torch_function__(named, (Proxy,), positional, by_name)
 
 
 def _flat(xs: Any) -> Iterator[Any]:
