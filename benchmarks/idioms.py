@@ -5,7 +5,7 @@
 Every entry is written the way it stands in public code: climate grids, MRI and
 hyperspectral images, microscopy, genomics, machine learning, finance, games.
 Nothing in it knows of xpapply, but for two that ask for the array module. The
-shares of the groups are `SHARES`; tests/test_idioms.py holds the corpus to
+shares of the groups are `SHARES`; tests/frontends/python/test_idioms.py holds the corpus to
 them, functions.py measures it.
 
 ``make(rng, slices)`` builds a function and an array that are new, so that

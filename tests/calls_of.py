@@ -62,6 +62,30 @@ def assert_at_once(f: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> np
     return got
 
 
+_SLICES = np.random.default_rng(0).random((200, 12))
+
+
+def check(f, arr=_SLICES, axis=-1, *, exact=True, vectorized=True):
+    """The loop's result, and a plan that is not the loop."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        want = np.apply_along_axis(f, axis, arr)
+        plan = xpapply.explain(f, axis, arr)
+    assert plan.vectorized == vectorized, str(plan)
+    with warnings.catch_warnings(), xpapply.options(fallback="silent"):
+        warnings.simplefilter("ignore")
+        got = xpapply.apply_along_axis(f, axis, arr)
+    after = xpapply.explain(f, axis, arr)
+    assert after.vectorized == vectorized, str(after)  # it was not given up
+    assert type(got) is type(want)
+    assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    assert got.dtype.byteorder == want.dtype.byteorder
+    if exact:
+        np.testing.assert_array_equal(got, want)
+    else:
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
+
+
 def outcome(call: Any) -> Any:
     """What a call returns or raises, with warnings ignored."""
     with warnings.catch_warnings():

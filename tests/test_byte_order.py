@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_more_idioms import check
+from calls_of import check
 
 import xpapply
 

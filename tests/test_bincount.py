@@ -8,7 +8,7 @@ import pytest
 import xpapply
 from xpapply import special
 
-counts = importlib.import_module("xpapply.backends.numpy.counts")
+counts = importlib.import_module("xpapply.backends.numpy.bincount")
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.signal as sg
 import scipy.stats as st
-from test_more_idioms import check
+from calls_of import check
 
 import xpapply
 

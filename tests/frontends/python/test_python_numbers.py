@@ -8,7 +8,7 @@ import statistics
 
 import numpy as np
 import pytest
-from test_more_idioms import check
+from calls_of import check
 
 import xpapply
 

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 import scipy.interpolate as si
-from test_more_idioms import check
+from calls_of import check
 
 import xpapply
 

@@ -3,10 +3,9 @@
 Each is compared with NumPy's loop: dtype, shape and values, bit for bit where nothing is summed.
 """
 
-import warnings
-
 import numpy as np
 import pytest
+from calls_of import check
 
 import xpapply
 from conftest import library
@@ -14,27 +13,6 @@ from conftest import library
 RNG = np.random.default_rng(0)
 A = RNG.random((200, 12))
 T = np.arange(12.0)
-
-
-def check(f, arr=A, axis=-1, *, exact=True, vectorized=True):
-    """The loop's result, and a plan that is not the loop."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        want = np.apply_along_axis(f, axis, arr)
-        plan = xpapply.explain(f, axis, arr)
-    assert plan.vectorized == vectorized, str(plan)
-    with warnings.catch_warnings(), xpapply.options(fallback="silent"):
-        warnings.simplefilter("ignore")
-        got = xpapply.apply_along_axis(f, axis, arr)
-    after = xpapply.explain(f, axis, arr)
-    assert after.vectorized == vectorized, str(after)  # it was not given up
-    assert type(got) is type(want)
-    assert (got.shape, got.dtype) == (want.shape, want.dtype)
-    assert got.dtype.byteorder == want.dtype.byteorder
-    if exact:
-        np.testing.assert_array_equal(got, want)
-    else:
-        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
 
 
 # --- NumPy's objects that are used by indexing ------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import offending
 import pytest
-import test_known_numpy
+import test_numpy_rules
 
 DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
 TRIES = int(os.environ.get("XPAPPLY_TRIES", "40" if DEEP else "1"))
@@ -31,7 +31,7 @@ VALUES = {
     "i": "np.abs(v.real).astype(np.int64) % 3",
     "S": "np.sort(v)",
 }
-"""What the examples of `test_known_numpy` call the parts of a slice `v`."""
+"""What the examples of `test_numpy_rules` call the parts of a slice `v`."""
 
 CONSTANTS: dict[str, Any] = {
     "np": np,
@@ -167,7 +167,7 @@ OTHER_WARNINGS = re.compile(r"wiener|gstd|percentileofscore|np\.polyfit|np\.root
 
 
 def sources() -> list[str]:
-    found = [f"np.{source}" for source, *_ in dict.fromkeys(test_known_numpy.CASES)]
+    found = [f"np.{source}" for source, *_ in dict.fromkeys(test_numpy_rules.CASES)]
     for text in (OPERATORS, SCIPY):
         found += [x.strip() for line in text.strip().splitlines() for x in line.split(" ; ")]
     return list(dict.fromkeys(found))

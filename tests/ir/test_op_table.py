@@ -97,7 +97,7 @@ def test_generated_kernels(row):
 
 def test_printed_in_the_docs(row, monkeypatch):
     pytest.importorskip("sphinx")
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs"))
     monkeypatch.delitem(sys.modules, "fill", raising=False)
     import fill
 

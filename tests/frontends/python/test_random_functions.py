@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 from random_functions import DTYPES, THEMES, Function, slices
+from thresholds import always_plan
 
 import xpapply
-from xpapply.frontends.python import executor, runner
+from xpapply.frontends.python import runner
 from xpapply.planning import python_functions
 
 SAMPLE = 200
@@ -25,22 +26,10 @@ CONTRADICTIONS = (
 """Refusals after which the loop saved what a rule or the tracer had got wrong."""
 
 
-THRESHOLDS = (
-    (python_functions, "_FEW", 0),
-    (python_functions, "_PLANNING", 0.0),
-    (python_functions, "_SLOWER", 1e9),
-    (runner, "_AT_LEAST", 60.0),
-    (runner, "SECONDS_PER_CALL", 0.0),
-    (executor, "SECONDS_PER_CALL", 0.0),
-)
-"""Plan however little it saves, and look for paths however long that takes."""
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _always_plan():
     with pytest.MonkeyPatch.context() as patch:
-        for module, name, value in THRESHOLDS:
-            patch.setattr(module, name, value)
+        always_plan(patch)
         yield
 
 

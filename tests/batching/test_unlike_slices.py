@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 from calls_of import calls_of
-from test_random_functions import THRESHOLDS
+from thresholds import always_plan
 
 import xpapply
 
@@ -346,8 +346,7 @@ True + v[0].item()
 
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
-    for module, name, value in THRESHOLDS:
-        monkeypatch.setattr(module, name, value)
+    always_plan(monkeypatch)
 
 
 def array(r, dtype, kind):

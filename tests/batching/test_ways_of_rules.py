@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_known_numpy
+import test_numpy_rules
 
 from xpapply.batching import NoRule, one_by_one, resolve
 from xpapply.batching.numpy import ROWS
@@ -51,13 +51,13 @@ def way(rule: Any, call: Any, args: tuple, kwargs: dict) -> bool | None:
             return None
 
 
-@pytest.mark.parametrize("source", list(dict.fromkeys(c[0] for c in test_known_numpy.CASES)))
+@pytest.mark.parametrize("source", list(dict.fromkeys(c[0] for c in test_numpy_rules.CASES)))
 def test_numpy(source: str) -> None:
     rows = {row.name.removeprefix("numpy."): row for row in ROWS}
     for n, m in ((5, 8), (4, 3), (5, 4)):
         try:
             with np.errstate(all="ignore"):
-                name, args, kwargs = test_known_numpy.arguments(
+                name, args, kwargs = test_numpy_rules.arguments(
                     source, np.dtype("f8"), n, m, 0, True
                 )
         except (IndexError, ValueError, TypeError):
@@ -67,7 +67,7 @@ def test_numpy(source: str) -> None:
             pytest.skip("a newer NumPy has it")
         try:
             found = way(rows[name].rule, call, args, kwargs)
-        except Exception:  # as the call on a slice does, says test_known_numpy
+        except Exception:  # as the call on a slice does, says test_numpy_rules
             return
         expected = None if source in NO_RULE.split() else source in SINGLY.split()
         assert found is expected, f"{WORDS[found]} instead of {WORDS[expected]}"
@@ -99,7 +99,7 @@ def label(name: str, args: tuple, kw: dict) -> str:
 
 def test_scipy() -> None:
     pytest.importorskip("scipy")
-    import test_known_scipy as known
+    import test_scipy_rules as known
 
     wrong = []
     listed = set(SCIPY_SINGLY.split())

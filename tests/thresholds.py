@@ -1,0 +1,21 @@
+"""Plan however little it saves, and look for paths however long that takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from xpapply.frontends.python import executor, runner
+from xpapply.planning import python_functions
+
+
+def always_plan(patch: pytest.MonkeyPatch) -> None:
+    """No call is so small or so quick that the loop runs instead."""
+    for module, name, value in (
+        (python_functions, "_FEW", 0),
+        (python_functions, "_PLANNING", 0.0),
+        (python_functions, "_SLOWER", 1e9),
+        (runner, "_AT_LEAST", 60.0),
+        (runner, "SECONDS_PER_CALL", 0.0),
+        (executor, "SECONDS_PER_CALL", 0.0),
+    ):
+        patch.setattr(module, name, value)
