@@ -101,7 +101,7 @@ HOW = {
     "own": "a rule of its own for all slices",
     "rows": "called slice by slice, the rest of `f` is not",
 }
-"""What the words in `BatchingRule.how` say, in the order of the table."""
+"""What the words in `BatchingRule.kind` say, in the order of the table."""
 
 
 def functions() -> str:
@@ -109,7 +109,7 @@ def functions() -> str:
     groups: dict[tuple[str, str], list[str]] = {}
     for row in batching.rows():
         module, _, name = row.name.rpartition(".")
-        groups.setdefault((module, row.how), []).append(name)
+        groups.setdefault((module, row.kind), []).append(name)
     modules = dict.fromkeys(module for module, _ in groups)
     order = {how: k for k, how in enumerate(HOW)}
     lines = ["```{list-table}", ":header-rows: 1", ":widths: 15 25 60", ""]

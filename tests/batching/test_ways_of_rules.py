@@ -116,6 +116,6 @@ def test_scipy() -> None:
         except Exception:
             continue
         example = label(name, args, kw)
-        if found is not (row.how == "rows" or example in listed):
+        if found is not (row.kind == "rows" or example in listed):
             wrong.append(f"{example}: {WORDS[found]}")
     assert not wrong, "\n".join(wrong)

@@ -80,17 +80,24 @@ class BatchingRule:
         The batching rule: `call` is the function in the namespace `xp`; `args` and
         `kwargs` hold `Batched`. Returns `Batched`, a plain value that is the same for all
         slices, or a tuple/list of these.
-    how : str
-        One word for the docs: "elementwise", "axis", "stacked", "own".
+    kind : str
+        What the docs say of it: "elementwise", "axis", "stacked", "own".
     exact : bool
         Whether the rule calls the same function, so that it is not tried out on the
         slice that is traced.
+    fresh : bool
+        Whether results share no memory with what the call gets, but where a trace finds that
+        they do.
+    lazy : bool
+        Whether it need not run where nothing uses the result: it cannot raise or warn.
     """
 
     name: str
     rule: Callable[..., Any]
-    how: str = "own"
+    kind: str = "own"
     exact: bool = False
+    fresh: bool = False
+    lazy: bool = False
 
     def __str__(self) -> str:
         return self.name

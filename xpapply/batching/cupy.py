@@ -23,13 +23,13 @@ def elementwise_row(function: Any, names: tuple[str, ...]) -> BatchingRule | Non
     if type(function).__name__ != "ufunc":
         return None
     if names:
-        return BatchingRule(mirrored(names[0]), elementwise, "elementwise", exact=True)
+        return BatchingRule(mirrored(names[0]), elementwise, "elementwise", exact=True, fresh=True)
 
     # one that other functions of CuPy call
     def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         return elementwise(xp, function, args, kwargs)
 
-    return BatchingRule(function.__name__, rule, "elementwise", exact=True)
+    return BatchingRule(function.__name__, rule, "elementwise", exact=True, fresh=True)
 
 
 def own_code(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:

@@ -117,14 +117,14 @@ def _rows() -> list[BatchingRule]:
     """All rows, most of them by the one rule of their group."""
     rows: list[BatchingRule] = []
 
-    def add(how: str, rule: Rule, names: str, *, exact: bool = False) -> None:
-        rows.extend(table("numpy", how, rule, names, exact=exact))
+    def add(kind: str, rule: Rule, names: str, *, exact: bool = False) -> None:
+        rows.extend(table("numpy", kind, rule, names, exact=exact))
 
-    def each(how: str, file: ModuleType, names: str, prefix: str = "") -> None:
+    def each(kind: str, file: ModuleType, names: str, prefix: str = "") -> None:
         """The rules in `file` for the functions of these names, or ``function=name_of_rule``."""
         for name in names.split():
             function, _, other = name.partition("=")
-            add(how, rule(getattr(file, other or function)), prefix + function)
+            add(kind, rule(getattr(file, other or function)), prefix + function)
 
     add("elementwise", checked(elementwise), ELEMENTWISE, exact=True)
     each("elementwise", numpy_elementwise, "where select choose piecewise isin digitize")

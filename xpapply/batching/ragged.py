@@ -102,7 +102,7 @@ def _reduce(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(out)
 
 
-SELECT = BatchingRule("values of a mask", _select, "lazy", exact=True)
+SELECT = BatchingRule("values of a mask", _select, exact=True, lazy=True)
 EVEN = BatchingRule("as many values for all", _even, "own", exact=True)
-ELEMENTWISE = BatchingRule("of the values of a mask", _elementwise, "new", exact=True)
-REDUCE = BatchingRule("reduction of the values of a mask", _reduce, "new", exact=True)
+ELEMENTWISE = BatchingRule("of the values of a mask", _elementwise, exact=True, fresh=True)
+REDUCE = BatchingRule("reduction of the values of a mask", _reduce, exact=True, fresh=True)

@@ -201,10 +201,11 @@ def stacked(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def table(
-    package: str, how: str, rule: Rule, names: str, *, exact: bool = True
+    package: str, kind: str, rule: Rule, names: str, *, exact: bool = True
 ) -> list[BatchingRule]:
     """Rules of functions that share one rule."""
-    return [BatchingRule(f"{package}.{n}", rule, how, exact) for n in names.split()]
+    fresh = kind == "elementwise"
+    return [BatchingRule(f"{package}.{n}", rule, kind, exact, fresh) for n in names.split()]
 
 
 # --- universal functions ------------------------------------------------------------------
@@ -230,7 +231,8 @@ def ufunc_row(ufunc: Any, method: str = "__call__") -> BatchingRule:
                 raise NoRule(f"{name} takes NumPy arrays only")
             return own(xp, ufunc, args, kwargs)
 
-    row = BatchingRule(name, rule, "elementwise" if method == "__call__" else "axis", exact=True)
+    called = method == "__call__"
+    row = BatchingRule(name, rule, "elementwise" if called else "axis", exact=True, fresh=called)
     _ufuncs[id(ufunc), method] = (ufunc, row)
     return row
 

@@ -67,4 +67,4 @@ def _gathered(found: list[Any], kinds: Any, made: Any) -> Any:
     return Batched(made(np.array(found, np.dtype(kinds))))
 
 
-EACH = BatchingRule("Python function of numbers, slice by slice", _each, "new", exact=True)
+EACH = BatchingRule("Python function of numbers, slice by slice", _each, exact=True, fresh=True)

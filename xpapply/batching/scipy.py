@@ -199,8 +199,8 @@ def structured(data: str) -> Rule:
 # ---------------------------------------------------------------------------- rows
 
 
-def _rows_of(package: str, rule: Rule, names: str, how: str = "axis") -> list[BatchingRule]:
-    return table(package, how, rule, names, exact=False)
+def _rows_of(package: str, rule: Rule, names: str, kind: str = "axis") -> list[BatchingRule]:
+    return table(package, kind, rule, names, exact=False)
 
 
 def _each(package: str, names: str) -> list[BatchingRule]:

@@ -86,7 +86,7 @@ def _place(
         found[name][rows, columns] = values - start if name in _PLACES else values
 
 
-PEAKS = BatchingRule("scipy.signal.find_peaks", _peaks, "new", exact=True)
+PEAKS = BatchingRule("scipy.signal.find_peaks", _peaks, exact=True, fresh=True)
 
 
 def _clipped(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
@@ -117,4 +117,4 @@ def _clipped(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(mask), Batched(limits[0]), Batched(limits[1])
 
 
-CLIPPED = BatchingRule("scipy.stats.sigmaclip", _clipped, "new", exact=True)
+CLIPPED = BatchingRule("scipy.stats.sigmaclip", _clipped, exact=True, fresh=True)

@@ -323,29 +323,29 @@ def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(function(x.array))
 
 
-def _rows(name: str, rule: Any, how: str = "own") -> BatchingRule:
-    return BatchingRule(name, rule, how, exact=True)
+def _rows(name: str, rule: Any, *, fresh: bool = False) -> BatchingRule:
+    return BatchingRule(name, rule, exact=True, fresh=fresh)
 
 
 INDEX = _rows("index", _index)
-GATHER = _rows("index by traced integers", _gather, "new")
-COUNT = _rows("count of a mask", _count, "new")
-COMPRESS = _rows("index by a mask", _compress, "new")
-NONZERO = _rows("nonzero", _nonzero, "new")
+GATHER = _rows("index by traced integers", _gather, fresh=True)
+COUNT = _rows("count of a mask", _count, fresh=True)
+COMPRESS = _rows("index by a mask", _compress, fresh=True)
+NONZERO = _rows("nonzero", _nonzero, fresh=True)
 SET = _rows("write", _set)
 SET_MASKED = _rows("write by a mask", _set_masked)
-STACK = _rows("stack", _stack, "new")
-CAST = _rows("cast", _cast, "new")
+STACK = _rows("stack", _stack, fresh=True)
+CAST = _rows("cast", _cast, fresh=True)
 SAME = _rows("copy", _same)
-PYTHON = _rows("Python arithmetic", _python, "new")
-MATMUL = _rows("matmul", _matmul, "new")
-MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, "new")
-MATH = _rows("math", _math, "new")
-WHOLE_NUMBERS = _rows("arithmetic of integers", _whole_numbers, "new")
-UNIQUE_COUNT = _rows("count of unique", _unique_count, "new")
-UNIQUE = _rows("unique", _unique, "new")
-BINCOUNT = _rows("bincount", _counts, "new")
-ALL_FINITE = _rows("whether all are finite", _all_finite, "new")
+PYTHON = _rows("Python arithmetic", _python, fresh=True)
+MATMUL = _rows("matmul", _matmul, fresh=True)
+MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, fresh=True)
+MATH = _rows("math", _math, fresh=True)
+WHOLE_NUMBERS = _rows("arithmetic of integers", _whole_numbers, fresh=True)
+UNIQUE_COUNT = _rows("count of unique", _unique_count, fresh=True)
+UNIQUE = _rows("unique", _unique, fresh=True)
+BINCOUNT = _rows("bincount", _counts, fresh=True)
+ALL_FINITE = _rows("whether all are finite", _all_finite, fresh=True)
 ELEMENTS = _rows("call for each element", _of_elements)
 
 __all__ = [name for name in list(globals()) if name.isupper()] + ["batch_of", "mapped"]

@@ -146,8 +146,8 @@ def _numbers(xp: Any, _: Any, given: tuple, __: dict) -> Batched:
 
 
 ELEMENTWISE = BatchingRule(
-    "torch function of the values of a mask", _elementwise, "new", exact=True
+    "torch function of the values of a mask", _elementwise, exact=True, fresh=True
 )
-REDUCE = BatchingRule("torch reduction of the values of a mask", _reduce, "new", exact=True)
-NUMBERS = BatchingRule("tensor of numbers", _numbers, "new", exact=True)
-CONSTANT = BatchingRule("constant tensor", _constant, "new", exact=True)
+REDUCE = BatchingRule("torch reduction of the values of a mask", _reduce, exact=True, fresh=True)
+NUMBERS = BatchingRule("tensor of numbers", _numbers, exact=True, fresh=True)
+CONSTANT = BatchingRule("constant tensor", _constant, exact=True, fresh=True)

@@ -276,7 +276,7 @@ class Stage:
         if self.recorder.library != "cupy":
             return False
         row = find(x)
-        return row is not None and row.how == "made"
+        return row is not None and row.kind == "made"
 
     def _builtin(self, x: Any, name: str) -> Any:
         owner = getattr(x, "__self__", None)

@@ -93,7 +93,7 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
     if special is not None:
         return special(lowering, *args, **kwargs)
     function = resolve(name) if "." in name else None
-    if isinstance(function, np.ufunc) and call.row.how == "elementwise":
+    if isinstance(function, np.ufunc) and call.row.kind == "elementwise":
         return _ufunc(lowering, function, *args, **kwargs)
     named = _FUNCTIONS.get(name)
     if named is None or function is None:

@@ -166,7 +166,7 @@ class Tree:
                     if fresh:
                         at.calls.append(step)
                         self.calls.append(step)
-                        self.masks |= step.row.how in _LAZY
+                        self.masks |= step.row.lazy
                         at.reused |= reusing & {number}
                         at.needless |= unused & {number}
                     elif position >= len(at.calls) or not same(at.calls[position], step):
@@ -224,10 +224,6 @@ class Tree:
 
 
 _WRITES = frozenset(("write", "write by a mask"))
-_FRESH = frozenset(("elementwise", "new"))
-"""Kinds of rows whose results share no memory with what they get."""
-_LAZY = frozenset(("lazy",))
-"""Kinds of rows that need not run where nothing uses the result: they cannot raise or warn."""
 
 
 def _reusing(path: Path) -> set[int]:
@@ -253,7 +249,7 @@ def _reusing(path: Path) -> set[int]:
                 found.add(number)
             continue
         number_alone = call.dtype is not None and call.shape == () and call.row.name == "index"
-        if call.row.how in _FRESH or number_alone:
+        if (call.row.fresh and call.view_of is None) or number_alone:
             continue
         kept |= {ref.index for ref in references((call.args, call.kwargs))}
     return found
@@ -266,7 +262,7 @@ def _unused(path: Path) -> set[int]:
         found = (step.args, step.kwargs) if isinstance(step, Call) else step.ref
         used |= {ref.index for ref in references(found)}
     calls = [step for step in path.steps if isinstance(step, Call)]
-    return {k for k, c in enumerate(calls, 1) if c.row.how in _LAZY and k not in used}
+    return {k for k, c in enumerate(calls, 1) if c.row.lazy and k not in used}
 
 
 def _liveness(s: Segment) -> tuple[frozenset[int], list[list[int]]]:
