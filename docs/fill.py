@@ -7,7 +7,6 @@ built page is made when the docs are built.
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import json
 import re
 from pathlib import Path
@@ -83,11 +82,9 @@ def _plain(text: str) -> str:
 
 
 def _parameters(row: Op) -> str:
-    if row.define is None:
-        return ""
-    _, *parameters = inspect.signature(row.define).parameters.values()
     return ", ".join(
-        f"`{p.name}`" if p.default is p.empty else f"`{p.name}={p.default!r}`" for p in parameters
+        f"`{p.name}`" if p.default is p.empty else f"`{p.name}={p.default!r}`"
+        for p in row.parameters.values()
     )
 
 

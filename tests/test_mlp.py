@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply.ir.ops import OPS
 from xpapply.testing import MLP_ACTIVATIONS, assert_parity
 
 RNG = np.random.default_rng(0)
@@ -12,16 +13,11 @@ W, B = RNG.standard_normal((5, 3)), RNG.standard_normal(5)
 V = RNG.standard_normal((2, 2))
 ARR = RNG.standard_normal((4, 3, 2))
 
-TORCH_NAMES = {"identity": "Identity", "sigmoid": "Sigmoid", "tanh": "Tanh", "gelu": "GELU"}
-TORCH_NAMES |= {"silu": "SiLU", "relu": "ReLU", "elu": "ELU", "selu": "SELU", "mish": "Mish"}
-TORCH_NAMES |= {"softplus": "Softplus", "softsign": "Softsign", "hardtanh": "Hardtanh"}
-TORCH_NAMES |= {"leaky_relu": "LeakyReLU", "softmax": "Softmax", "log_softmax": "LogSoftmax"}
-
 
 @pytest.mark.parametrize("name", MLP_ACTIVATIONS)
 def test_like_torch(torch, name):
     """Against an implementation that is not ours, in float64."""
-    layer = getattr(torch.nn, TORCH_NAMES[name])
+    layer = getattr(torch.nn, OPS[name].activation if name in OPS else "Identity")
     layer = layer(dim=-1) if "softmax" in name else layer()
     linear = torch.nn.Linear(3, 5).double()
     with torch.no_grad():

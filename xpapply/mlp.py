@@ -16,8 +16,6 @@ from .ir.graph import Builder, Graph, ShapeDtype
 from .ir.ops import OPS, Kind
 from .ir.rewrite import MATVEC, compact
 
-_ALONG_AXIS = ("softmax", "log_softmax")
-
 
 def _fixed(name: str, doc: str) -> Any:
     """An attribute that is read: plans are made once and look at nothing again."""
@@ -108,11 +106,7 @@ class MLP:
         # the one for hidden layers is looked at where there are none, too
         given = (activation,) if isinstance(activation, str) else ()
         for name in (*self.activations, *given):
-            row = OPS.get(name)
-            known = row is not None and (
-                row.kind is Kind.COMPOSITE or name == "tanh" or name in _ALONG_AXIS
-            )
-            if name != "identity" and not known:
+            if name not in _known():
                 raise InputError(f"unknown activation {name!r}{_similar(name)}")
         every = [x for x in (*matrices, *vectors) if x is not None]
         dtype = np.result_type(*every)
@@ -152,7 +146,7 @@ class MLP:
             x = builder.op("einsum", builder.const(w), x, subscripts=MATVEC)
             if b is not None:
                 x = x + builder.const(b)
-            if name in _ALONG_AXIS:
+            if name != "identity" and "axis" in OPS[name].parameters:
                 x = builder.op(name, x, axis=0)
             elif name != "identity":
                 x = builder.op(name, x)
@@ -180,10 +174,15 @@ def _constant(x: np.ndarray) -> np.ndarray:
     return np.ndarray(x.shape, x.dtype, x.tobytes())
 
 
+def _known() -> list[str]:
+    """The names of activations."""
+    rows = OPS.values()
+    return ["identity", *(r.name for r in rows if r.kind is Kind.COMPOSITE or r.activation)]
+
+
 def _similar(name: str) -> str:
     """Activations whose names are like this one."""
-    known = [n for n, row in OPS.items() if row.kind is Kind.COMPOSITE] + ["tanh", "identity"]
-    found = difflib.get_close_matches(str(name).lower(), known, 3)
+    found = difflib.get_close_matches(str(name).lower(), _known(), 3)
     return f": did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 

@@ -23,7 +23,7 @@ from .backends import array_api
 from .errors import UnsupportedError
 from .ir.batch import batch
 from .ir.graph import Graph, ShapeDtype, number
-from .ir.ops import OPS, Kind
+from .ir.ops import OPS, Kind, Op
 from .ir.rewrite import expand
 from .mlp import MLP
 
@@ -37,16 +37,25 @@ FUNCTION_ULPS = 4.0
 PLAIN_ULPS = 64.0
 """Error of a result whose graph is not known, in last places of its largest element."""
 
-ACTIVATIONS = (
-    *("ReLU", "LeakyReLU", "PReLU", "ELU", "SELU", "CELU", "GELU", "GELU-tanh", "SiLU", "Mish"),
-    *("Tanh", "Sigmoid", "Softplus", "Softsign", "Hardtanh", "Hardsigmoid", "Hardswish", "ReLU6"),
-    *("Softmax", "LogSoftmax", "Identity"),
-)
+
+def _activations() -> tuple[str, ...]:
+    """Those of the op table, by their names in ``torch.nn``."""
+    return (*filter(None, (row.activation for row in OPS.values())), "GELU-tanh", "Identity")
+
+
+def _mlp_activations() -> tuple[str, ...]:
+    """Those of them that have no weights, by their names in the table."""
+    drawn = [row for row in OPS.values() if row.activation]
+
+    def takes_more(row: Op) -> bool:
+        return any(p.default is p.empty for p in row.parameters.values() if p.name != "axis")
+
+    return (*(row.name for row in drawn if not takes_more(row)), "identity")
+
+
+ACTIVATIONS = _activations()
 """The activations that `networks` draws from, by their names in ``torch.nn``."""
-MLP_ACTIVATIONS = (
-    *("relu", "tanh", "sigmoid", "gelu", "silu", "identity", "elu", "softplus", "mish"),
-    *("softsign", "hardtanh", "leaky_relu", "selu", "softmax", "log_softmax"),
-)
+MLP_ACTIVATIONS = _mlp_activations()
 """The activations that `mlps` draws from."""
 ORDERS = ("C", "F", "steps", "negative", "broadcast", "transposed")
 """The memory layouts that `arrays` draws from."""
@@ -337,7 +346,7 @@ def rounding_errors(graph: Graph, rows: np.ndarray, dtype: str) -> tuple[np.ndar
                 fresh = OPS[node.op].kind is not Kind.LAYOUT and v.dtype.kind == "f"
                 if fresh:
                     own = _ROUNDOFF.get(node.aval.dtype, u) if node.op == "cast" else u
-                    ulps = FUNCTION_ULPS if node.op in _FUNCTIONS else 1.0
+                    ulps = 1.0 if OPS[node.op].error is None else FUNCTION_ULPS
                     e = np.hypot(e, ulps * max(u, own) * np.abs(v) + tiny)
             unordered = _unordered(node, args, rows.shape[1], largest, v)
             # beside infinities and NaN there is no rounding error; 0 times infinity would be NaN
@@ -345,31 +354,6 @@ def rounding_errors(graph: Graph, rows: np.ndarray, dtype: str) -> tuple[np.ndar
             done.append((v, e, unordered))
         v, e, unordered = done[graph.out]
     return e, unordered
-
-
-def _spread(x: np.ndarray, e: np.ndarray, slope: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """`e` times the steepest slope near `x`, for slopes that fall with |x|."""
-    return e * slope(np.maximum(np.abs(x) - SAFETY * e, 0.0))
-
-
-_FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "exp": lambda x, e, v: np.where(e < 1, v * np.expm1(np.minimum(e, 1)), np.exp(x + e)),
-    "expm1": lambda x, e, v: np.where(e < 1, np.exp(x) * np.expm1(np.minimum(e, 1)), np.exp(x + e)),
-    "log": lambda x, e, v: e / x,
-    "log1p": lambda x, e, v: e / (1 + x),
-    "tanh": lambda x, e, v: np.minimum(2.0, _spread(x, e, lambda t: 1 / np.cosh(t) ** 2)),
-    "sin": lambda x, e, v: np.minimum(2.0, e),
-    "cos": lambda x, e, v: np.minimum(2.0, e),
-    "erf": lambda x, e, v: np.minimum(2.0, _spread(x, e, lambda t: 1.13 * np.exp(-t * t))),
-    # torch's float64 GELU, the oracle, has 1 + erf(x), which cancels
-    "erfc": lambda x, e, v: np.minimum(
-        2.0, _spread(x, e, lambda t: 1.13 * np.exp(-t * t)) + 2.0**-52
-    ),
-    "sqrt": lambda x, e, v: np.fmin(e / (2 * v), np.sqrt(e)),
-}
-"""Error of f(x) from the error e of x; v is f(x)."""
-
-_COMPARISONS = ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal")
 
 
 def _step(node: Any, args: list[Any], size: int, u: float) -> tuple[np.ndarray, np.ndarray]:
@@ -381,8 +365,9 @@ def _step(node: Any, args: list[Any], size: int, u: float) -> tuple[np.ndarray, 
     v = array_api.apply(np, node, vs, size)  # type: ignore[arg-type]
     if kind is Kind.LAYOUT:
         return v, array_api.apply(np, node, es, size)  # type: ignore[arg-type]
-    if op in _FUNCTIONS:
-        return v, _FUNCTIONS[op](vs[0], es[0], v)
+    grown = OPS[op].error
+    if grown is not None:
+        return v, grown(vs[0], es[0], v, np.maximum(np.abs(vs[0]) - SAFETY * es[0], 0.0))
     if op in ("add", "subtract"):
         return v, np.hypot(*es)
     if op == "multiply":
@@ -391,7 +376,7 @@ def _step(node: Any, args: list[Any], size: int, u: float) -> tuple[np.ndarray, 
         # silu: the denominator may overflow while the quotient does not
         lost = np.where(np.abs(vs[1]) > _largest(u), np.abs(v), 0.0)
         return v, np.hypot(es[0], v * es[1]) / np.abs(vs[1]) + lost
-    if op in _COMPARISONS:
+    if OPS[op].compares:
         return v, np.asarray(np.abs(vs[0] - vs[1]) <= SAFETY * (es[0] + es[1]), np.float64)
     if op in ("maximum", "minimum"):
         first = vs[0] == v
@@ -407,7 +392,7 @@ def _step(node: Any, args: list[Any], size: int, u: float) -> tuple[np.ndarray, 
         elif op == "prod":
             e = np.prod(np.abs(vs[0]) + es[0] + u * np.abs(vs[0]), **how)
             e = e - np.prod(np.abs(vs[0]), **how)
-        elif op in ("argmax", "argmin"):
+        elif OPS[op].finds_position:
             sign = 1.0 if op == "argmax" else -1.0
             axis = how["axis"][0]
             e = _positions(np.moveaxis(sign * vs[0], axis, 0), np.moveaxis(es[0], axis, 0), u)
@@ -462,7 +447,7 @@ def _unordered(node: Any, args: list[Any], size: int, largest: float, v: np.ndar
         if node.op == "sum":
             total = np.sum(np.abs(args[0][0]), axis=axes, keepdims=True)
             level = np.maximum(level, _overflows(total, largest))
-        if node.op in ("argmax", "argmin"):
+        if OPS[node.op].finds_position:
             level = 2.0 * (level > 0)
         return level.reshape(v.shape)
     if kind is Kind.CONTRACTION:
@@ -645,7 +630,7 @@ def networks(
     *,
     max_depth: int = 5,
     max_width: int = 40,
-    activations: Sequence[str] = ACTIVATIONS,
+    activations: Sequence[str] | None = None,
     dtype: str = "float32",
     labels: bool = False,
 ) -> SearchStrategy[Any]:
@@ -665,7 +650,7 @@ def networks(
     max_width : int, optional
         Most features between layers.
     activations : sequence of str, optional
-        Names from `ACTIVATIONS`.
+        Names from `ACTIVATIONS`; all of them if they are not given.
     dtype : str, optional
         dtype of the parameters.
     labels : bool, optional
@@ -693,14 +678,15 @@ def networks(
     import torch
 
     st = _strategies()
-    skip, concatenation, label = _torch_modules()
+    skip, concatenation, label, _ = _torch_modules()
+    names = _activations() if activations is None else activations
 
     def draw_network(draw: Any) -> Any:
         generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32 - 1)))
         layers: list[Any] = []
         width = features
         for _ in range(draw(st.integers(1, max_depth))):
-            made, width = _block(draw, st, width, max_width, activations, skip, concatenation)
+            made, width = _block(draw, st, width, max_width, names, skip, concatenation)
             layers += made
         if draw(st.booleans()):
             layers = [torch.nn.Sequential(*layers[:2]), *layers[2:]]
@@ -774,12 +760,15 @@ def activation(name: str, number: float = 1.0, width: int = 1) -> Any:
         "Softmax": lambda: nn.Softmax(dim=-1),
         "LogSoftmax": lambda: nn.LogSoftmax(dim=-1),
     }
-    return special.get(name, lambda: getattr(nn, name)())()
+    if name in special:
+        return special[name]()
+    function = _torch_modules()[3]
+    return getattr(nn, name)() if hasattr(nn, name) else function(name)
 
 
 @functools.cache
-def _torch_modules() -> tuple[Any, Any, Any]:
-    """The modules that join a layer with its input, and the one that says which number is largest.
+def _torch_modules() -> tuple[Any, Any, Any, Any]:
+    """The modules that join a layer with its input, that find a position, and of one function.
 
     Made here so that torch is imported late.
     """
@@ -805,7 +794,15 @@ def _torch_modules() -> tuple[Any, Any, Any]:
         def forward(self, x: Any) -> Any:
             return getattr(torch, self.name)(x, -1, self.keepdim)
 
-    return Skip, Concatenation, Label
+    class Function(torch.nn.Module):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+        def forward(self, x: Any) -> Any:
+            return getattr(torch, self.name)(x)
+
+    return Skip, Concatenation, Label, Function
 
 
 def _randomize(net: Any, generator: Any) -> None:
@@ -829,7 +826,7 @@ def mlps(
     *,
     max_depth: int = 4,
     max_width: int = 40,
-    activations: Sequence[str] = MLP_ACTIVATIONS,
+    activations: Sequence[str] | None = None,
     dtypes: Sequence[str] = ("float32", "float64"),
 ) -> SearchStrategy[MLP]:
     """Random `xpapply.MLP` networks for slices of `features` values.
@@ -843,7 +840,7 @@ def mlps(
     max_width : int, optional
         Most features between layers.
     activations : sequence of str, optional
-        Names of activations.
+        Names from `MLP_ACTIVATIONS`; all of them if they are not given.
     dtypes : sequence of str, optional
         dtypes of the weights.
 
@@ -867,11 +864,12 @@ def mlps(
     >>> test()
     """
     st = _strategies()
+    known = _mlp_activations() if activations is None else activations
 
     def draw_mlp(draw: Any) -> MLP:
         depth = draw(st.integers(1, max_depth))
         widths = draw(st.lists(st.integers(1, max_width), min_size=depth, max_size=depth))
-        names = draw(st.lists(st.sampled_from(list(activations)), min_size=depth, max_size=depth))
+        names = draw(st.lists(st.sampled_from(list(known)), min_size=depth, max_size=depth))
         biased = draw(st.lists(st.booleans(), min_size=depth, max_size=depth))
         dtype = draw(st.sampled_from(list(dtypes)))
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -1,21 +1,33 @@
 """A row of the op table is all that an op needs: one that is added here is known everywhere."""
 
+import re
 import sys
 from pathlib import Path
 
 import host_cxx
+import hypothesis
 import numpy as np
 import pytest
 import scipy.special as sp
 
 import xpapply
 from conftest import library
-from xpapply.codegen import kernels
+from xpapply import testing
+from xpapply.codegen import cost, kernels, slices, tensor
+from xpapply.codegen.elements import Sharing
 from xpapply.ir import numpy_ufuncs
 from xpapply.ir.ops import OPS, Kind, Op
 from xpapply.ir.rewrite import compact, fold
+from xpapply.ir.slice_graph import written
 
-ROW = Op("asinh", Kind.ELEMENTWISE, "inverse hyperbolic sine", c="asinh({0})", torch=("arcsinh",))
+ROW = Op(
+    "asinh",
+    Kind.ELEMENTWISE,
+    "inverse hyperbolic sine",
+    c="asinh({0})",
+    torch=("arcsinh",),
+    activation="asinh",
+)
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 6))
 
@@ -93,6 +105,29 @@ def test_generated_kernels(row):
     out = np.empty((40, 6), "f")
     host_cxx.run_network(graph, x, 1, out)
     np.testing.assert_allclose(out, np.apply_along_axis(f, -1, x), rtol=1e-5, atol=1e-6)
+    assert "asinhf(" in kernels.network_kernel(graph, kernels.Access(1, 0), 1).function.text
+
+
+def test_slice_kernels(row):
+    graph = written(lambda x: (np.arcsinh(x), np.arcsinh(np.float64(2.0) * x)), [("float32", True)])
+    text = slices.slice_kernels(graph[0], Sharing(1, 64, steps=(1, 1, 1))).source
+    assert {"asinhf(", "asinh("} <= set(re.findall(r"asinhf?\(", text))
+
+
+def test_tensor_kernels(row):
+    net = xpapply.MLP([np.ones((16, 16), "f"), np.ones((3, 16), "f")], activation="asinh")
+    graph = compact(fold(xpapply.lift(net, (16,), "float32")))
+    for core in ("mma", "wgmma"):
+        text = tensor.tensor_kernel(graph, kernels.Access(1, 0), tensor.Target(core, "highest"))
+        assert "asinhf(" in text.source
+    assert cost.tensor(graph, 1 << 20, cost.Device(132, 1.7e9, 4e12, "mma", 1 << 17), "high") > 0
+
+
+def test_drawn_by_the_strategies(torch, row):
+    net = hypothesis.find(testing.mlps(3), lambda net: "asinh" in net.activations)
+    testing.assert_parity(net, 0, np.linspace(-3, 3, 12, dtype="f").reshape(3, 4))
+    module = hypothesis.find(testing.networks(3), lambda net: "Function" in str(net))
+    testing.assert_parity(module, 0, np.linspace(-3, 3, 12, dtype="f").reshape(3, 4))
 
 
 def test_printed_in_the_docs(row, monkeypatch):

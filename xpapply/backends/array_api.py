@@ -57,7 +57,7 @@ def why_not(graph: Graph, like: Any) -> str | None:
     xp = arrays.compat(like)
     for node in expand(graph).nodes:
         row = OPS[node.op]
-        if node.op in ("erf", "erfc"):
+        if row.in_special:
             if special_function(xp, node.op) is None:
                 extra = " without SciPy" if xp.__name__ == "numpy" else ""
                 return f"{xp.__name__}{extra} has no {node.op}"
@@ -199,7 +199,7 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
         if dtype is None:
             raise UnsupportedError(f"{xp.__name__} has no dtype {attrs['dtype']}")
         return xp.astype(args[0], dtype)
-    if node.op in ("erf", "erfc"):
+    if row.in_special:
         function = special_function(xp, node.op)
         assert function is not None
         return function(args[0])
@@ -222,7 +222,7 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
 def reduced(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     """A reduction of the table along some axes."""
     booleans = x.dtype == xp.bool
-    if op in ("argmax", "argmin"):
+    if OPS[op].finds_position:
         x = xp.astype(x, xp.uint8) if booleans else x
         if len(axes) == 1:
             return position(xp, op, x, axes[0], keepdims)
@@ -283,7 +283,8 @@ def slices_why_not(graph: Graph, like: Any) -> str | None:
         if (
             row is not None
             and row.kind is Kind.ELEMENTWISE
-            and node.op not in ("cast", "erf", "erfc")
+            and node.op != "cast"
+            and not row.in_special
         ):
             if not hasattr(xp, row.api or row.name):
                 return f"{xp.__name__} has no {row.api or row.name}"

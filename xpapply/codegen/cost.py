@@ -19,12 +19,6 @@ _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
 _OVERHEAD = 50.0
 """Instructions per slice and lane for loads, stores and synchronisation."""
-_LONG = {"exp": 6.0, "tanh": 8.0, "divide": 4.0, "erfc": 20.0, "sqrt": 8.0}
-"""Instructions of an elementwise function; 1 for all others that need few, 25 for the rest."""
-_SHORT = frozenset(
-    "add subtract multiply negative abs maximum minimum relu greater greater_equal less "
-    "less_equal equal not_equal logical_and logical_or logical_not where cast".split()
-)
 
 
 class Outlook(NamedTuple):
@@ -137,12 +131,9 @@ def _products(graph: Graph) -> int:
 
 
 def _elementwise(graph: Graph) -> float:
-    total = 0.0
-    for n in graph.nodes:
-        if OPS[n.op].kind in (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.COMPOSITE):
-            each = 1.0 if n.op in _SHORT else _LONG.get(n.op, 25.0)
-            total += each * math.prod(n.aval.shape)
-    return total
+    computes = (Kind.ELEMENTWISE, Kind.REDUCTION, Kind.COMPOSITE)
+    rows = ((OPS[n.op], math.prod(n.aval.shape)) for n in graph.nodes)
+    return sum(row.instructions * size for row, size in rows if row.kind in computes)
 
 
 def _is_float32(graph: Graph) -> bool:

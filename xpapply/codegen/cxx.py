@@ -6,15 +6,15 @@ that tests without a GPU run the very text that a GPU would.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from ..ir.graph import Graph, number
-from ..ir.ops import OPS
+from ..ir.ops import OPS, Op
 
 TYPES = {
     "bool": "bool",
@@ -71,10 +71,7 @@ template <> __device__ __forceinline__ float xpapply_relu<float>(const float x) 
 """
 """Functions that expressions call, to stand before every kernel."""
 
-FUNCTIONS = re.compile(
-    r"\b(fabs|sqrt|expm1|exp|log1p|log2|log10|log|tanh|sinh|cosh|tan|sin|cos|atan2|atan|pow|"
-    r"floor|ceil|erfc|erf)\("
-)
+_FUNCTION = re.compile(r"\b(?!xp)([a-z]\w*)\(")
 _T = re.compile(r"\bT\b")
 
 
@@ -93,17 +90,31 @@ def literal(value: float, dtype: str) -> str:
     return f"({text}{suffix})" if text.startswith("-") else text + suffix
 
 
+@functools.lru_cache(maxsize=512)
+def of_float32(c: str) -> str:
+    """An expression of the table with C's names of its functions for float32.
+
+    So there is no doubt about the overload. Functions of this package, ``xp...``, are templates.
+    """
+    return _FUNCTION.sub(r"\1f(", c)
+
+
+def expression(c: str, args: Iterable[str], ctype: str) -> str:
+    """An expression of the table on these operands, of which ``T`` is the type."""
+    return _T.sub(ctype, c.format(*args))
+
+
 def statements(
     graph: Graph,
     nodes: Iterable[int],
     operand: Callable[[int], str],
     suffix: str = "",
-    forms: Mapping[str, str] = MappingProxyType({}),
+    form: Callable[[Op], str] = lambda row: row.c,
 ) -> list[str]:
     """One ``const`` variable ``t<i>`` per elementwise node.
 
     `operand` names the values that come from outside `nodes`; numbers are
-    written in place. `forms` has expressions that stand for those of the table.
+    written in place. `form` chooses the expression of a row.
     """
     inside = set(nodes)
 
@@ -119,10 +130,8 @@ def statements(
     for i in sorted(inside):
         node = graph.nodes[i]
         ctype = TYPES[node.aval.dtype]
-        text = forms.get(node.op, OPS[node.op].c).format(*map(name, node.args))
-        compute = graph.nodes[node.args[-1]].aval.dtype
-        text = _T.sub(ctype, text)
-        if compute == "float32":  # C's name of the function: no doubt about the overload
-            text = FUNCTIONS.sub(r"\1f(", text)
-        lines.append(f"const {ctype} t{i}{suffix} = {text};")
+        c = form(OPS[node.op])
+        if graph.nodes[node.args[-1]].aval.dtype == "float32":
+            c = of_float32(c)
+        lines.append(f"const {ctype} t{i}{suffix} = {expression(c, map(name, node.args), ctype)};")
     return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from ..ir.graph import Graph, Node, number
 from ..ir.ops import OPS
-from .cxx import FLOAT16, FUNCTIONS, TYPES, literal
+from .cxx import FLOAT16, TYPES, expression, literal, of_float32
 
 PREAMBLE = (
     """
@@ -105,20 +104,13 @@ class Sharing:
         return self.length != self.lanes * self.elements
 
 
-_INTEGER = {"abs": "({0} < 0 ? -{0} : {0})", "floor": "{0}", "ceil": "{0}"}
-"""Forms for whole numbers, where those of the table are for floats."""
-_NAN_WINS = dict.fromkeys(("maximum", "max"), "xp_max({0}, {1})") | dict.fromkeys(
-    ("minimum", "min"), "xp_min({0}, {1})"
-)
-_T = re.compile(r"\bT\b")
-
-
 def form(op: str, dtype: str) -> str:
     """The C++ expression of an op on operands of a dtype."""
-    kind = np.dtype(dtype).kind
-    if kind in "biu":
-        return _INTEGER.get(op, OPS[op].c)
-    return _NAN_WINS.get(op, OPS[op].c)
+    row = OPS[op]
+    if np.dtype(dtype).kind in "biu":
+        return row.int_c or row.c
+    c = row.slice_c or row.c
+    return of_float32(c) if dtype in ("float32", "float16") else c
 
 
 def statement(node: Node, name: str, args: Sequence[str], dtype: str) -> str:
@@ -126,10 +118,7 @@ def statement(node: Node, name: str, args: Sequence[str], dtype: str) -> str:
     ctype = TYPES[node.aval.dtype]
     if node.op == "cast":
         return f"const {ctype} {name} = ({ctype})({args[0]});"
-    text = _T.sub(ctype, form(node.op, dtype).format(*args))
-    if dtype in ("float32", "float16"):  # C's name of the function: no doubt which one
-        text = FUNCTIONS.sub(r"\1f(", text)
-    return f"const {ctype} {name} = {text};"
+    return f"const {ctype} {name} = {expression(form(node.op, dtype), args, ctype)};"
 
 
 def written_number(value: Any, dtype: str) -> str:

@@ -206,7 +206,6 @@ SHARED_BYTES = 48 << 10
 _REGISTERS = 96
 """Four-byte numbers of one slice that one thread can hold; beyond, cuBLAS is faster (measured)."""
 _REGISTERS_WITHOUT_SHARED = 32
-_LONG_FUNCTIONS = frozenset(("exp", "expm1", "log", "log1p", "tanh", "sin", "cos", "erf", "erfc"))
 
 
 def network_why_not(graph: Graph) -> str | None:
@@ -234,8 +233,8 @@ def rows_per_thread(graph: Graph, slices: int) -> int:
     words = f.numbers * np.dtype(f.dtype).itemsize // 4
     if slices < (4 * THREADS if words > 40 else 40_000):
         return 1
-    if words > 16 and any(n.op in _LONG_FUNCTIONS for n in f.graph.nodes):
-        return 3 if words < 32 else 2  # they need registers themselves
+    if words > 16 and any(OPS[n.op].needs_registers for n in f.graph.nodes):
+        return 3 if words < 32 else 2
     return 4 if words <= 40 else 3 if words <= 56 else 2
 
 
@@ -389,11 +388,12 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
         for i, n in enumerate(nodes)
         if dependent[i] and (n.op == "einsum" or OPS[n.op].kind is Kind.REDUCTION)
     ]
-    if len(reductions) != 1 or nodes[reductions[0]].op not in ("einsum", *_IDENTITY):
+    if len(reductions) != 1:
         return None
     at = reductions[0]
     node = nodes[at]
-    if math.prod(node.aval.shape) != 1:
+    row = OPS["sum" if node.op == "einsum" else node.op]
+    if not row.join or math.prod(node.aval.shape) != 1:
         return None
     if node.op == "einsum" and node.attr("subscripts") != MATVEC:
         return None
@@ -430,6 +430,7 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     dtype = nodes[at].aval.dtype
     T = TYPES[dtype]
     start = graph.entry
+    assert row.identity is not None
 
     def name(a: int) -> str:
         return "in0" if a == start else f"c{a}"
@@ -468,7 +469,7 @@ __device__ __forceinline__ {T} xpapply_map({", ".join(arguments)}) {{
   return {result};
 }}
 __device__ __forceinline__ {T} xpapply_join({T} s, {T} e) {{
-  return {"s + e" if node.op == "einsum" else OPS[node.op].c.format("s", "e")};
+  return {"s + e" if node.op == "einsum" else row.c.format("s", "e")};
 }}
 __device__ __forceinline__ {OUT} xpapply_post({", ".join([f"{T} s", *numbers_in])}) {{
   {" ".join(lines)}
@@ -486,15 +487,12 @@ __device__ __forceinline__ {OUT} xpapply_post({", ".join([f"{T} s", *numbers_in]
         map_expr=f"xpapply_map({passed})",
         reduce_expr="xpapply_join(a, b)",
         post_expr=f"out0 = xpapply_post({post})",
-        identity=literal(_IDENTITY["sum" if node.op == "einsum" else node.op], dtype),
+        identity=literal(row.identity, dtype),
         reduce_type=T,
         preamble=preamble,
         per_slice=tuple(per_slice),
         numbers=tuple(numbers),
     )
-
-
-_IDENTITY = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
 
 
 def _upstream(graph: Graph, at: int, dependent: Sequence[bool]) -> list[int]:

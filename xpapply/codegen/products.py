@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from ..ir.graph import number
+from ..ir.ops import OPS
 from ..ir.rewrite import Region
 from .factors import LONG_SUM, Constants, Product, Slots, laid_out
 from .spread import MOST_TILES, Refused, Value, Values
@@ -24,8 +25,6 @@ _MOST_FACTORS = 128
 """Registers for the left factors of two products at once."""
 _STAGE_BYTES = 32 << 10
 """Bytes of weights that are read at once where all of them do not fit in shared memory."""
-
-_HOMOGENEOUS = frozenset(("relu", "abs", "negative"))
 
 
 class Products(Values):
@@ -466,7 +465,8 @@ class Products(Values):
         if source is None or not self._affine(source) or self._reader(source) is not region:
             return None
         nodes = self._behind_bias(source)
-        allowed = all(self.graph.nodes[i].op in _HOMOGENEOUS or self._slope(i) for i in nodes)
+        ops = self.graph.nodes
+        allowed = all(OPS[ops[i].op].homogeneous or self._slope(i) for i in nodes)
         return source if allowed else None
 
     def _behind_bias(self, product: int) -> list[int]:

@@ -29,13 +29,6 @@ MOST_TILES = 16
 _WHOLE_INPUT = 4
 """An input of so few numbers is multiplied by plain multiply-adds: no rounding, no tiles."""
 
-_C = {
-    "exp": "xp_exp({0})",
-    "erfc": "xp_erfc({0})",
-    "divide": "xp_divide({0}, {1})",
-}
-_FINITE = frozenset(("relu", "tanh", "add", "multiply", "subtract", "abs", "negative"))
-
 CARE, TRUST = "/* care */ ", "/* trust */ "
 """How lines start that only one of the two loops has."""
 
@@ -276,14 +269,17 @@ class Values(Layers):
     def _shows_nan(self) -> bool:
         """Whether a NaN inside is a NaN in some result: no comparison loses it."""
         nodes = self.graph.nodes
-        compared = {"greater", "greater_equal", "less", "less_equal", "equal"}
+
+        def false_of_nan(op: str) -> bool:
+            return OPS[op].compares and op != "not_equal"
+
         for i, n in enumerate(nodes):
             if not self.dependent[i] or (n.aval.dtype != "bool" and n.op != "where"):
                 continue
-            if n.op == "where":  # a comparison with NaN is false
-                if nodes[n.args[0]].op not in compared or not self.dependent[n.args[2]]:
+            if n.op == "where":
+                if not false_of_nan(nodes[n.args[0]].op) or not self.dependent[n.args[2]]:
                     return False
-            elif n.op not in compared:
+            elif not false_of_nan(n.op):
                 return False
         return True
 
@@ -338,10 +334,10 @@ class Values(Layers):
             return self._number(a, like)
 
         out = self._declare(region.out, size, like.slots, dealt=like.dealt)
-        body = statements(graph, nodes, operand, forms=_C)
+        body = statements(graph, nodes, operand, form=lambda row: row.tensor_c or row.c)
         result = f"t{region.out}" if region.out in nodes else operand(region.out)
         self._each(out, [*body, f"{self._element(out, out)} = {result};"])
-        if any(graph.nodes[i].op not in _FINITE for i in nodes):
+        if not all(OPS[graph.nodes[i].op].keeps_finite for i in nodes):
             self._mask(out, "0")
 
     def _mask(self, v: Value, number: str, emit: Callable[..., None] | None = None) -> None:
@@ -378,7 +374,7 @@ class Values(Layers):
         x = self.values[node.args[0]]
         if self._size(i) != 1:
             raise Refused(f"{node.op} along one of several axes")
-        step = OPS[node.op].c
+        step, neutral = OPS[node.op].c, OPS[node.op].identity
         v = self._declare(i, 1, None)
         if x.slots is None:
             first, count, element = f"{x.name}[m][0][h]", x.size, f"{x.name}[m][c][h]"
@@ -393,10 +389,8 @@ class Values(Layers):
                 ],
             )
             return
-        identity = literal(
-            {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[node.op], "float32"
-        )
-        self._mask(x, identity)
+        assert neutral is not None
+        self._mask(x, literal(neutral, "float32"))
         self._each(
             v,
             [

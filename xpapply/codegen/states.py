@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..ir.accumulators import largest, smallest
+from ..ir.accumulators import identity
 from ..ir.graph import Graph, Node, number
 from ..ir.ops import OPS, Kind
 from ..ir.slice_graph import Accumulator
@@ -101,7 +101,7 @@ class States(Elements):
         if chunk is None or not s.held:
             return False
         if s.across:
-            return not any(n.op in ("argmax", "argmin") for n in chunk.nodes)
+            return not any(OPS[n.op].finds_position for n in chunk.nodes)
         return s.lanes <= 32
 
     def piece(self, ks: Sequence[int], guarded: bool) -> list[str]:
@@ -303,7 +303,7 @@ class _Part(_Reductions):
             name = f"r{self._k}_{i}"
             ctype = TYPES[dtype]
             emit(f"{ctype} {name} = {_start(n.op, dtype)};")
-            if n.op in ("argmax", "argmin"):
+            if OPS[n.op].finds_position:
                 emit(f"long long {name}_at = {_NOWHERE};")
                 takes = f"{name}_at == {_NOWHERE} || {OPS[n.op].c.format(name, value)}"
                 inside.append(f"if ({takes}) {{ {name} = {value}; {name}_at = (long long)jv; }}")
@@ -388,7 +388,7 @@ def _share(n: Node, name: str, dtype: str, width: int, emit: Callable[[str], Any
     """A reduction of the table over neighbouring threads: afterwards all of them have it."""
     for offset in _halves(width):
         other = f"const {TYPES[dtype]} other = xp_shuffle({name}, {offset});"
-        if n.op not in ("argmax", "argmin"):
+        if not OPS[n.op].finds_position:
             emit(f"{{ {other} {name} = {form(n.op, dtype).format(name, 'other')}; }}")
             continue
         same = f"(other == {name} || (other != other && {name} != {name}))"
@@ -403,9 +403,7 @@ def _share(n: Node, name: str, dtype: str, width: int, emit: Callable[[str], Any
 
 def _start(op: str, dtype: str) -> str:
     """What a reduction of the table begins with."""
-    if op in ("sum", "prod"):
-        return written_number(int(op == "prod"), dtype)
-    return written_number((smallest if op.endswith("max") else largest)(dtype), dtype)
+    return written_number(identity(op, dtype), dtype)
 
 
 def _halves(n: int) -> Iterable[int]:

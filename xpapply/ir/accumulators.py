@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .graph import Graph, number
+from .ops import OPS
 from .slice_graph import Accumulator, SliceBuilder
 
 Value = Any
@@ -43,8 +44,8 @@ def _of_two(merge: Graph) -> Graph:
             pair = inputs[0][n.attr("k")], inputs[1][n.attr("k")]
         elif n.op == "scalar":
             pair = (builder.scalar(number(n), n.aval.dtype),) * 2
-        elif n.op in _SIMPLE:
-            pair = (_SIMPLE[n.op][0](*args[0]),) * 2
+        elif OPS[n.op].join:
+            pair = (builder.op(OPS[n.op].join, *args[0]),) * 2
         elif n.op == "cast":
             pair = tuple(builder.cast(x, n.aval.dtype) for x in args[0])
         else:
@@ -53,34 +54,26 @@ def _of_two(merge: Graph) -> Graph:
     return builder.graph(*(found[o][0] for o in merge.outs))
 
 
-def largest(dtype: str) -> Any:
-    """What no number of a dtype is larger than."""
-    kind = np.dtype(dtype).kind
-    return math.inf if kind == "f" else True if kind == "b" else int(np.iinfo(dtype).max)
-
-
-def smallest(dtype: str) -> Any:
-    """What no number of a dtype is smaller than."""
-    kind = np.dtype(dtype).kind
-    return -math.inf if kind == "f" else False if kind == "b" else int(np.iinfo(dtype).min)
-
-
-_SIMPLE: dict[str, tuple[Callable[[Any, Any], Any], Callable[[str], Any]]] = {
-    "sum": (lambda a, b: a + b, lambda dtype: 0),
-    "prod": (lambda a, b: a * b, lambda dtype: 1),
-    "max": (lambda a, b: np.maximum(a, b), smallest),
-    "min": (lambda a, b: np.minimum(a, b), largest),
-}
+def identity(reduction: str, dtype: str) -> Any:
+    """The number of a dtype that changes nothing in a reduction of the table."""
+    value, kind = OPS[reduction].identity, np.dtype(dtype).kind
+    assert value is not None
+    if math.isfinite(value):
+        return int(value)
+    if kind in "fb":  # without infinities True is the largest, False the smallest
+        return value if kind == "f" else value > 0
+    limits = np.iinfo(dtype)
+    return int(limits.max if value > 0 else limits.min)
 
 
 @functools.cache
 def simple(name: str, dtype: str) -> Accumulator:
-    """A reduction of the table: "sum", "prod", "max" or "min"."""
+    """A reduction of the table that joins its numbers, such as "sum" or "max"."""
 
     def reduced(x: Value) -> tuple[Value]:
         return (x.builder.reduce(name, x),)
 
-    return _graphs(name, reduced, [dtype], reduced, [dtype], (_SIMPLE[name][1](dtype),))
+    return _graphs(name, reduced, [dtype], reduced, [dtype], (identity(name, dtype),))
 
 
 def shift(top: Value) -> Any:
@@ -190,5 +183,4 @@ def position(name: str, dtype: str) -> Accumulator:
         is_best = (values == best) | ((values != values) & (best != best))
         return best, values.builder.reduce("min", np.where(is_best, indices, last))
 
-    identity = (smallest if name == "argmax" else largest)(dtype)
-    return _graphs(name, chunk, [dtype], merge, [dtype, "int64"], (identity, last))
+    return _graphs(name, chunk, [dtype], merge, [dtype, "int64"], (identity(name, dtype), last))

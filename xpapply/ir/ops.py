@@ -9,11 +9,14 @@ generation reads `c`, tests draw from `domain`, and the docs print the rows.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from .graph import Value
@@ -46,7 +49,14 @@ class Op:
         C++ expression of the operands ``{0}``, ``{1}`` ...; ``T`` is their type. It
         spells NaN out: a comparison with NaN is false in C++ as in NumPy. For a
         reduction: how ``{1}`` joins what has come of the numbers before it; for argmax
-        and argmin whether the number ``{1}`` takes the place of ``{0}``.
+        and argmin whether the number ``{1}`` takes the place of ``{0}``. Functions have
+        their names of float64; kernels write those of float32, with an f behind.
+    int_c : str
+        C++ expression of integers, where it is another.
+    slice_c : str
+        C++ expression in slice kernels, where these have a function for it.
+    tensor_c : str
+        The same in kernels on tensor cores, of float32.
     api : str
         Name in the array API standard, where it differs.
     torch : tuple of str
@@ -56,6 +66,32 @@ class Op:
         attribute `dtype`.
     define : callable
         For a composite: the definition, on `Value` operands and keyword attributes.
+    join : str
+        For a reduction: the elementwise op that joins two numbers.
+    identity : float
+        For a reduction: the number that changes nothing. In a dtype without infinities its
+        smallest or largest number stands for them.
+    instructions : float
+        What one element takes in a kernel: for choosing between kernels.
+    needs_registers : bool
+        Its function in C++ needs registers of its own: threads take fewer slices at a time.
+    keeps_finite : bool
+        Finite operands give finite results, but for overflow.
+    homogeneous : bool
+        A power of two that multiplies the operand multiplies the result.
+    compares : bool
+        Compares two numbers.
+    complex : bool
+        NumPy has it for complex numbers.
+    in_special : bool
+        Libraries have it in their copy of `scipy.special`, not beside the others.
+    activation : str
+        Its name in ``torch.nn`` (or in torch, as a function), if `xpapply.testing` is to
+        draw networks with it.
+    error : callable
+        How far the result may be off where the operand is off by `e`, of the arrays
+        ``(x, e, f(x), near)``; `near` is the least magnitude that the operand may have.
+        Where it is not given: by `e`.
     domain : tuple of float
         Where tests draw operands from.
     """
@@ -64,11 +100,38 @@ class Op:
     kind: Kind
     doc: str = ""
     c: str = ""
+    int_c: str = ""
+    slice_c: str = ""
+    tensor_c: str = ""
     api: str = ""
     torch: tuple[str, ...] = ()
     result: str = "same"
     define: Callable[..., Value] | None = None
+    join: str = ""
+    identity: float | None = None
+    instructions: float = 25.0
+    needs_registers: bool = False
+    keeps_finite: bool = False
+    homogeneous: bool = False
+    compares: bool = False
+    complex: bool = False
+    in_special: bool = False
+    activation: str = ""
+    error: Callable[[Any, Any, Any, Any], Any] | None = None
     domain: tuple[float, float] = (-50.0, 50.0)
+
+    @property
+    def finds_position(self) -> bool:
+        """Whether it is a reduction to the position of a number."""
+        return self.kind is Kind.REDUCTION and self.result == "int64"
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """What a composite takes besides its operand."""
+        if self.define is None:
+            return {}
+        _, *found = inspect.signature(self.define).parameters.values()
+        return {p.name: p for p in found}
 
 
 class _Calls:
@@ -134,6 +197,58 @@ _SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al. 2017, arXiv 
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 _E, _R, _L, _C = Kind.ELEMENTWISE, Kind.REDUCTION, Kind.LAYOUT, Kind.COMPOSITE
+_LARGER, _SMALLER = (f"({{0}} {sign} {{1}} || {{0}} != {{0}} ? {{0}} : {{1}})" for sign in "><")
+_LINEAR: dict[str, Any] = {"keeps_finite": True, "homogeneous": True}
+
+
+# --- rows that have columns in common -------------------------------------------------
+
+
+def _short(name: str, doc: str, c: str, **columns: Any) -> Op:
+    """One instruction or two."""
+    return Op(name, _E, doc, c, instructions=1.0, **columns)
+
+
+def _comparison(name: str, doc: str, c: str, **columns: Any) -> Op:
+    """A comparison of two numbers."""
+    return _short(name, doc, c, result="bool", compares=True, **columns)
+
+
+def _function(name: str, doc: str, **columns: Any) -> Op:
+    """A function of one number that C calls by the same name; NumPy has it of complex ones."""
+    return Op(name, _E, doc, f"{name}({{0}})", **{"complex": True} | columns)
+
+
+def _series(name: str, doc: str, **columns: Any) -> Op:
+    """Such a function that C computes by a series of many terms."""
+    return _function(name, doc, needs_registers=True, **columns)
+
+
+# --- how errors grow ------------------------------------------------------------------
+
+
+def _error_of_exp(x: Any, e: Any, v: Any, near: Any) -> Any:
+    return np.where(e < 1, v * np.expm1(np.minimum(e, 1)), np.exp(x + e))
+
+
+def _error_of_expm1(x: Any, e: Any, v: Any, near: Any) -> Any:
+    return np.where(e < 1, np.exp(x) * np.expm1(np.minimum(e, 1)), np.exp(x + e))
+
+
+def _error_of_sqrt(x: Any, e: Any, v: Any, near: Any) -> Any:
+    return np.fmin(e / (2 * v), np.sqrt(e))
+
+
+def _error_of_erf(x: Any, e: Any, v: Any, near: Any) -> Any:
+    return np.minimum(2.0, e * (1.13 * np.exp(-near * near)))
+
+
+def _error_of_erfc(x: Any, e: Any, v: Any, near: Any) -> Any:
+    # torch's float64 GELU, what results are compared with, has 1 + erf(x), which cancels
+    return np.minimum(2.0, e * (1.13 * np.exp(-near * near)) + 2.0**-52)
+
+
+# --- the table ------------------------------------------------------------------------
 
 _ROWS = [
     # leaves
@@ -142,61 +257,119 @@ _ROWS = [
     Op("const", Kind.LEAF, "a constant array: an argument of every kernel, never baked in"),
     Op("scalar", Kind.LEAF, "a number, part of the graph's structure"),
     # arithmetic
-    Op("add", _E, "a + b", c="({0} + {1})"),
-    Op("subtract", _E, "a - b", c="({0} - {1})", torch=("sub",)),
-    Op("multiply", _E, "a * b", c="({0} * {1})", torch=("mul",)),
-    Op("divide", _E, "a / b", c="({0} / {1})", torch=("div", "true_divide", "truediv")),
-    Op("negative", _E, "-a", c="(-{0})", torch=("neg",)),
-    Op("abs", _E, "|a|", c="fabs({0})", torch=("absolute",)),
-    Op("sqrt", _E, "square root", c="sqrt({0})", domain=(0, 1e6)),
+    _short("add", "a + b", "({0} + {1})", keeps_finite=True, complex=True),
+    _short("subtract", "a - b", "({0} - {1})", torch=("sub",), keeps_finite=True, complex=True),
+    _short("multiply", "a * b", "({0} * {1})", torch=("mul",), keeps_finite=True, complex=True),
+    Op(
+        "divide",
+        _E,
+        "a / b",
+        c="({0} / {1})",
+        tensor_c="xp_divide({0}, {1})",
+        torch=("div", "true_divide", "truediv"),
+        instructions=4.0,
+        complex=True,
+    ),
+    _short("negative", "-a", "(-{0})", torch=("neg",), **_LINEAR, complex=True),
+    _short(
+        "abs",
+        "|a|",
+        "fabs({0})",
+        int_c="({0} < 0 ? -{0} : {0})",
+        torch=("absolute",),
+        **_LINEAR,
+        complex=True,
+    ),
+    _function("sqrt", "square root", instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)),
     # a < b is false for NaN on either side, so NaN is asked for by its own
-    Op("maximum", _E, "larger one, NaN wins", c="({0} > {1} || {0} != {0} ? {0} : {1})"),
-    Op("minimum", _E, "smaller one, NaN wins", c="({0} < {1} || {0} != {0} ? {0} : {1})"),
+    _short("maximum", "larger one, NaN wins", _LARGER, slice_c="xp_max({0}, {1})"),
+    _short("minimum", "smaller one, NaN wins", _SMALLER, slice_c="xp_min({0}, {1})"),
     # transcendental
-    Op("exp", _E, "exponential", c="exp({0})"),
-    Op("expm1", _E, "exp(a) - 1", c="expm1({0})"),
-    Op("log", _E, "natural logarithm", c="log({0})", domain=(0, 1e6)),
-    Op("log1p", _E, "log(1 + a)", c="log1p({0})", domain=(-1, 1e6)),
-    Op("tanh", _E, "hyperbolic tangent", c="tanh({0})"),
-    Op("sin", _E, "sine", c="sin({0})"),
-    Op("cos", _E, "cosine", c="cos({0})"),
-    Op("tan", _E, "tangent", c="tan({0})"),
-    Op("atan", _E, "inverse tangent", c="atan({0})", torch=("arctan",)),
+    _series("exp", "exponential", tensor_c="xp_exp({0})", instructions=6.0, error=_error_of_exp),
+    _series("expm1", "exp(a) - 1", error=_error_of_expm1),
+    _series("log", "natural logarithm", error=lambda x, e, v, near: e / x, domain=(0, 1e6)),
+    _series("log1p", "log(1 + a)", error=lambda x, e, v, near: e / (1 + x), domain=(-1, 1e6)),
+    _series(
+        "tanh",
+        "hyperbolic tangent",
+        instructions=8.0,
+        keeps_finite=True,
+        activation="Tanh",
+        error=lambda x, e, v, near: np.minimum(2.0, e * (1 / np.cosh(near) ** 2)),
+    ),
+    _series("sin", "sine", error=lambda x, e, v, near: np.minimum(2.0, e)),
+    _series("cos", "cosine", error=lambda x, e, v, near: np.minimum(2.0, e)),
+    _function("tan", "tangent"),
+    _function("atan", "inverse tangent", torch=("arctan",)),
     Op("atan2", _E, "angle of the point (b, a)", c="atan2({0}, {1})", torch=("arctan2",)),
-    Op("sinh", _E, "hyperbolic sine", c="sinh({0})"),
-    Op("cosh", _E, "hyperbolic cosine", c="cosh({0})"),
-    Op("log2", _E, "logarithm to base 2", c="log2({0})", domain=(0, 1e6)),
-    Op("log10", _E, "logarithm to base 10", c="log10({0})", domain=(0, 1e6)),
-    Op("pow", _E, "a to the power of b", c="pow({0}, {1})", domain=(0.01, 10)),
-    Op("erf", _E, "error function", c="erf({0})"),
-    Op("erfc", _E, "1 - erf(a), without cancellation", c="erfc({0})"),
+    _function("sinh", "hyperbolic sine"),
+    _function("cosh", "hyperbolic cosine"),
+    _function("log2", "logarithm to base 2", domain=(0, 1e6)),
+    _function("log10", "logarithm to base 10", domain=(0, 1e6)),
+    Op("pow", _E, "a to the power of b", c="pow({0}, {1})", complex=True, domain=(0.01, 10)),
+    _series("erf", "error function", complex=False, in_special=True, error=_error_of_erf),
+    _series(
+        "erfc",
+        "1 - erf(a), without cancellation",
+        tensor_c="xp_erfc({0})",
+        instructions=20.0,
+        complex=False,
+        in_special=True,
+        error=_error_of_erfc,
+    ),
     # rounding
-    Op("floor", _E, "largest whole number not above", c="floor({0})"),
-    Op("ceil", _E, "smallest whole number not below", c="ceil({0})"),
+    Op("floor", _E, "largest integer not above", c="floor({0})", int_c="{0}"),
+    Op("ceil", _E, "smallest integer not below", c="ceil({0})", int_c="{0}"),
     # comparison and choice
-    Op("greater", _E, "a > b", c="({0} > {1})", torch=("gt",), result="bool"),
-    Op("greater_equal", _E, "a >= b", c="({0} >= {1})", torch=("ge",), result="bool"),
-    Op("less", _E, "a < b", c="({0} < {1})", torch=("lt",), result="bool"),
-    Op("less_equal", _E, "a <= b", c="({0} <= {1})", torch=("le",), result="bool"),
-    Op("equal", _E, "a == b", c="({0} == {1})", torch=("eq",), result="bool"),
-    Op("not_equal", _E, "a != b", c="({0} != {1})", torch=("ne",), result="bool"),
-    Op("isfinite", _E, "neither infinite nor NaN", c="({0} - {0} == {0} - {0})", result="bool"),
-    Op("logical_and", _E, "a and b", c="({0} && {1})", result="bool"),
-    Op("logical_or", _E, "a or b", c="({0} || {1})", result="bool"),
-    Op("logical_not", _E, "not a", c="(!{0})", result="bool"),
-    Op("where", _E, "b where a, else c", c="({0} ? {1} : {2})"),
-    Op("cast", _E, "another dtype", c="T({0})", result="attr"),
+    _comparison("greater", "a > b", "({0} > {1})", torch=("gt",)),
+    _comparison("greater_equal", "a >= b", "({0} >= {1})", torch=("ge",)),
+    _comparison("less", "a < b", "({0} < {1})", torch=("lt",)),
+    _comparison("less_equal", "a <= b", "({0} <= {1})", torch=("le",)),
+    _comparison("equal", "a == b", "({0} == {1})", torch=("eq",), complex=True),
+    _comparison("not_equal", "a != b", "({0} != {1})", torch=("ne",), complex=True),
+    Op(
+        "isfinite",
+        _E,
+        "neither infinite nor NaN",
+        c="({0} - {0} == {0} - {0})",
+        result="bool",
+        complex=True,
+    ),
+    _short("logical_and", "a and b", "({0} && {1})", result="bool"),
+    _short("logical_or", "a or b", "({0} || {1})", result="bool"),
+    _short("logical_not", "not a", "(!{0})", result="bool"),
+    _short("where", "b where a, else c", "({0} ? {1} : {2})"),
+    _short("cast", "another dtype", "T({0})", result="attr"),
     # reductions
-    Op("sum", _R, "sum", c="({0} + {1})"),
-    Op("prod", _R, "product", c="({0} * {1})", domain=(-2, 2)),
-    Op("max", _R, "largest, NaN wins", c="({0} > {1} || {0} != {0} ? {0} : {1})", torch=("amax",)),
-    Op("min", _R, "smallest, NaN wins", c="({0} < {1} || {0} != {0} ? {0} : {1})", torch=("amin",)),
+    Op("sum", _R, "sum", c="({0} + {1})", join="add", identity=0.0),
+    Op("prod", _R, "product", c="({0} * {1})", join="multiply", identity=1.0, domain=(-2, 2)),
+    Op(
+        "max",
+        _R,
+        "largest, NaN wins",
+        c=_LARGER,
+        slice_c="xp_max({0}, {1})",
+        torch=("amax",),
+        join="maximum",
+        identity=-math.inf,
+    ),
+    Op(
+        "min",
+        _R,
+        "smallest, NaN wins",
+        c=_SMALLER,
+        slice_c="xp_min({0}, {1})",
+        torch=("amin",),
+        join="minimum",
+        identity=math.inf,
+    ),
     Op(
         "argmax",
         _R,
         "position of the largest: of the first NaN, else of the first of equal ones",
         c="({1} > {0} || ({1} != {1} && {0} == {0}))",
         result="int64",
+        identity=-math.inf,
     ),
     Op(
         "argmin",
@@ -204,6 +377,7 @@ _ROWS = [
         "position of the smallest: of the first NaN, else of the first of equal ones",
         c="({1} < {0} || ({1} != {1} && {0} == {0}))",
         result="int64",
+        identity=math.inf,
     ),
     # contraction
     Op("einsum", Kind.CONTRACTION, "sum of products; a product with a weight matrix is nm,m->n"),
@@ -216,57 +390,96 @@ _ROWS = [
     # composites: reductions
     Op("mean", _C, "mean", define=_mean),
     Op("var", _C, "variance, two passes", define=_var),
-    Op("softmax", _C, "exp(a) / sum(exp(a)), shifted by the maximum", define=_softmax),
-    Op("log_softmax", _C, "log(softmax(a)), shifted by the maximum", define=_log_softmax),
+    Op(
+        "softmax",
+        _C,
+        "exp(a) / sum(exp(a)), shifted by the maximum",
+        activation="Softmax",
+        define=_softmax,
+    ),
+    Op(
+        "log_softmax",
+        _C,
+        "log(softmax(a)), shifted by the maximum",
+        activation="LogSoftmax",
+        define=_log_softmax,
+    ),
     Op("standardize", _C, "(a - mean) / sqrt(var + eps)", define=_standardize),
     # composites: activations, with the arguments and defaults of torch.nn.functional
     Op("square", _C, "a * a", define=lambda x: x * x),
     Op("reciprocal", _C, "1 / a", define=lambda x: 1.0 / x),
     Op("rsqrt", _C, "1 / sqrt(a)", define=lambda x: 1.0 / F.sqrt(x), domain=(0.01, 1e6)),
-    Op("relu", _C, "max(a, 0)", c="xpapply_relu({0})", define=lambda x: F.maximum(x, 0.0)),
+    Op(
+        "relu",
+        _C,
+        "max(a, 0)",
+        c="xpapply_relu({0})",
+        instructions=1.0,
+        **_LINEAR,
+        activation="ReLU",
+        define=lambda x: F.maximum(x, 0.0),
+    ),
     Op(
         "leaky_relu",
         _C,
         "a where a > 0, else slope * a",
+        activation="LeakyReLU",
         define=lambda x, negative_slope=0.01: F.where(x > 0.0, x, x * negative_slope),
     ),
     Op(
         "prelu",
         _C,
         "leaky_relu with a learnt slope",
+        activation="PReLU",
         define=lambda x, weight: F.where(x > 0.0, x, x * weight),
     ),
     Op(
         "elu",
         _C,
         "a where a > 0, else alpha * expm1(a)",
+        activation="ELU",
         define=lambda x, alpha=1.0: F.where(x > 0.0, x, F.expm1(x) * alpha),
     ),
     Op(
         "celu",
         _C,
         "a where a > 0, else alpha * expm1(a / alpha)",
+        activation="CELU",
         define=lambda x, alpha=1.0: F.where(x > 0.0, x, F.expm1(x / alpha) * alpha),
     ),
     Op(
         "selu",
         _C,
         "scaled elu that keeps mean 0 and variance 1",
+        activation="SELU",
         define=lambda x: F.where(x > 0.0, x, F.expm1(x) * _SELU_ALPHA) * _SELU_SCALE,
     ),
-    Op("gelu", _C, "a * normal distribution function of a", define=_gelu),
+    Op("gelu", _C, "a * normal distribution function of a", activation="GELU", define=_gelu),
     Op(
         "sigmoid",
         _C,
         "1 / (1 + exp(-a))",
         torch=("expit",),
+        activation="Sigmoid",
         define=lambda x: 1.0 / (F.exp(-x) + 1.0),
     ),
     Op("log_sigmoid", _C, "log(sigmoid(a))", torch=("logsigmoid",), define=_log_sigmoid),
-    Op("silu", _C, "a * sigmoid(a)", define=lambda x: x / (F.exp(-x) + 1.0)),
-    Op("mish", _C, "a * tanh(softplus(a))", define=lambda x: x * F.tanh(_softplus(x))),
-    Op("softplus", _C, "log(1 + exp(beta a)) / beta", define=_softplus),
-    Op("softsign", _C, "a / (1 + |a|)", define=lambda x: x / (F.abs(x) + 1.0)),
+    Op("silu", _C, "a * sigmoid(a)", activation="SiLU", define=lambda x: x / (F.exp(-x) + 1.0)),
+    Op(
+        "mish",
+        _C,
+        "a * tanh(softplus(a))",
+        activation="Mish",
+        define=lambda x: x * F.tanh(_softplus(x)),
+    ),
+    Op("softplus", _C, "log(1 + exp(beta a)) / beta", activation="Softplus", define=_softplus),
+    Op(
+        "softsign",
+        _C,
+        "a / (1 + |a|)",
+        activation="Softsign",
+        define=lambda x: x / (F.abs(x) + 1.0),
+    ),
     Op("tanhshrink", _C, "a - tanh(a)", define=lambda x: x - F.tanh(x)),
     Op(
         "softshrink",
@@ -286,19 +499,28 @@ _ROWS = [
         "hardtanh",
         _C,
         "a, clipped",
+        activation="Hardtanh",
         define=lambda x, min_val=-1.0, max_val=1.0: F.minimum(F.maximum(x, min_val), max_val),
     ),
-    Op("relu6", _C, "a, clipped to 0 ... 6", define=lambda x: F.minimum(F.maximum(x, 0.0), 6.0)),
+    Op(
+        "relu6",
+        _C,
+        "a, clipped to 0 ... 6",
+        activation="ReLU6",
+        define=lambda x: F.minimum(F.maximum(x, 0.0), 6.0),
+    ),
     Op(
         "hardsigmoid",
         _C,
         "(a + 3) / 6, clipped to 0 ... 1",
+        activation="Hardsigmoid",
         define=lambda x: F.relu6(x + 3.0) / 6.0,
     ),
     Op(
         "hardswish",
         _C,
         "a * hardsigmoid(a)",
+        activation="Hardswish",
         define=lambda x: x * F.relu6(x + 3.0) / 6.0,
     ),
 ]

@@ -199,10 +199,6 @@ _OF_TRUTHS: dict[str, Callable[..., Any]] = {
     "less_equal": lambda a, b: ~a | b,
 }
 """What NumPy has for truths, and the array API for numbers only."""
-_OF_COMPLEX = frozenset(
-    "add subtract multiply divide negative abs sqrt exp expm1 log log1p log2 log10 sin cos tan "
-    "sinh cosh tanh atan pow isfinite equal not_equal".split()
-)
 
 
 class SliceBuilder:
@@ -289,11 +285,11 @@ class SliceBuilder:
             return self.op(name, *given)
         if loop[0].kind == "b" and name in _OF_TRUTHS:
             return _OF_TRUTHS[name](*given)  # type: ignore[no-any-return]
-        if name in ("floor", "ceil") and loop[0].kind != "f":
+        if OPS[name].int_c == "{0}" and loop[0].kind != "f":
             return given[0]
         if name == "isfinite" and loop[0].kind not in "fc":
             return self.ufunc(np.equal, given[0], given[0])
-        if loop[0].kind == "c" and name not in _OF_COMPLEX:
+        if loop[0].kind == "c" and not OPS[name].complex:
             raise TraceError(f"numpy.{ufunc.__name__} of {loop[0]}: complex numbers have none")
         if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (1, 2):
             return given[0] if operands[1] == 1 else self.node("multiply", [given[0]] * 2)

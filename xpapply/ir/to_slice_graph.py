@@ -112,7 +112,7 @@ class _Conversion:
         x = args[0]
         if self.graph.nodes[n.args[0]].aval.shape != (self.length,) or not x.aval.shape:
             raise _Refused
-        if n.op in ("argmax", "argmin"):
+        if OPS[n.op].finds_position:
             by = accumulators.position(n.op, x.aval.dtype)
             return self.builder.accumulate(by, x)[1]
         if n.op in ("max", "min"):

@@ -292,7 +292,7 @@ class Calls:
         return cupy.empty(shape, dtype)
 
     def elementwise(self, op: str) -> Callable[..., Any]:
-        if op in ("erf", "erfc"):
+        if OPS[op].in_special:
             import cupyx.scipy.special as special
 
             return getattr(special, op)  # type: ignore[no-any-return]
@@ -305,7 +305,7 @@ class Calls:
         return out
 
     def reduce(self, op: str, x: Any, axis: tuple[int, ...], keepdims: bool, out: Any) -> Any:
-        if op in ("argmax", "argmin"):
+        if OPS[op].finds_position:
             # CuPy's own may give a NaN that is not the first: its threads meet them in any order
             best = getattr(cupy, op.removeprefix("arg"))(x, axis=axis, keepdims=True)
             found, nan = (y.view("int8") for y in (x == best, x != x))

@@ -51,7 +51,7 @@ class _NumPy:
     def elementwise(self, op: str) -> Callable[..., Any]:
         if op == "where":
             return _where
-        if op in ("erf", "erfc"):
+        if OPS[op].in_special:
             import scipy.special
 
             return getattr(scipy.special, op)  # type: ignore[no-any-return]
@@ -67,7 +67,7 @@ class _NumPy:
         self, op: str, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, out: Any
     ) -> np.ndarray:
         reduction = getattr(np, op)
-        if op in ("argmax", "argmin"):
+        if OPS[op].finds_position:
             return reduction(x, axis[0], out, keepdims=keepdims)  # type: ignore[no-any-return]
         if op in ("sum", "prod"):
             return reduction(x, axis=axis, keepdims=keepdims, out=out, dtype=x.dtype)  # type: ignore[no-any-return]
@@ -146,7 +146,7 @@ def library_dtype(dtype: str) -> str:
 
 def why_not(graph: Graph, like: Any) -> str | None:
     """The reason why NumPy cannot run `graph`, or None."""
-    needs = {n.op for n in expand(graph).nodes} & {"erf", "erfc"}
+    needs = {n.op for n in expand(graph).nodes if OPS[n.op].in_special}
     if needs:
         try:
             import scipy.special  # noqa: F401

@@ -15,12 +15,10 @@ ROW = (32, 1024)
 _TILE = 8192
 """Elements of a transposed copy that stay in the first cache."""
 
-REDUCTIONS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
-
 
 def elementwise(op: str) -> Any:
     """NumPy's ufunc for an elementwise op of the table."""
-    if op in ("erf", "erfc"):
+    if OPS[op].in_special:
         import scipy.special
 
         return getattr(scipy.special, op)

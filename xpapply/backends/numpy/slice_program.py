@@ -96,7 +96,7 @@ class Program:
                 fields = folds[n.attr("by"), n.args]
                 if i == fields[0]:
                     steps.append((args, tuple(fields)))
-            elif n.op in ("argmax", "argmin"):
+            elif n.op in OPS and OPS[n.op].finds_position:
                 steps.append(((*args, self._start), (i,)))
             elif n.op not in ("input", "scalar", "length"):
                 steps.append((args, (i,)))
@@ -212,7 +212,7 @@ class Program:
         if node.op == "where":
             replaced = self._slots.get(outs[0], -1) == self._slots.get(args[2], -2)
             return kernels.chosen_in_place if replaced else kernels.chosen
-        if node.op in ("argmax", "argmin"):
+        if OPS[node.op].finds_position:
             if len(self.axes) == 1 and self._weights == (1,):
                 return functools.partial(kernels.position, getattr(np, node.op), self.axes[0])
             order = kernels.positions(block, self.axes, self._weights)
@@ -222,7 +222,8 @@ class Program:
             rows = np.arange(math.prod(block[:-1])) * block[-1]
             return functools.partial(kernels.best_of_rows, getattr(np, f"arg{node.op}"), rows)
         if OPS[node.op].kind is Kind.REDUCTION:
-            return functools.partial(kernels.reduced, kernels.REDUCTIONS[node.op].reduce, self.axes)
+            joined = getattr(np, OPS[node.op].join).reduce
+            return functools.partial(kernels.reduced, joined, self.axes)
         return kernels.elementwise(node.op)
 
     def _has_short_rows(self, i: int, block: tuple[int, ...]) -> bool:

@@ -7,7 +7,6 @@ and those that change shapes in `shape_functions.py`.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,17 +69,15 @@ def _elementwise(name: str) -> Callable[..., Proxy]:
 
 def _composite(name: str) -> Callable[..., Proxy]:
     """A composite row as a torch function: same arguments, same defaults."""
-    define = OPS[name].define
-    assert define is not None
-    parameters = list(inspect.signature(define).parameters.values())
+    parameters = OPS[name].parameters
 
     def rule(r: Recorder, input: Any, *args: Any, **kwargs: Any) -> Proxy:
-        attrs = dict(zip([p.name for p in parameters[1:]], args, strict=False)) | kwargs
+        attrs = dict(zip(parameters, args, strict=False)) | kwargs
         tensors = {k: v for k, v in attrs.items() if isinstance(v, (torch.Tensor, Proxy))}
         operands = [input, *tensors.values()]
         values = [r.value(x, input.dtype) for x in operands]
         rest = {k: v for k, v in attrs.items() if k not in tensors}
-        unknown = set(rest) - {p.name for p in parameters}
+        unknown = set(rest) - set(parameters)
         if unknown:
             raise TraceError(f"{name} with {', '.join(sorted(unknown))}")
         return like(r, r.builder.op(name, *values, **rest), input.dtype, input.device)
@@ -99,8 +96,11 @@ def _rows_of(_: int) -> dict[str, Callable[..., Proxy]]:
     for row in OPS.values():
         if row.kind is Kind.ELEMENTWISE and row.name != "cast":
             rule = _elementwise(row.name)
+        elif row.kind is Kind.REDUCTION:
+            rule = (_position if row.finds_position else _reduction)(row.name)
         elif row.kind is Kind.COMPOSITE and row.name not in _RULES:
-            rule = _composite(row.name)
+            along = _reduction if "keepdims" in row.parameters else _along
+            rule = (along if "axis" in row.parameters else _composite)(row.name)
         else:
             continue
         found |= dict.fromkeys((row.name, *row.torch), rule)
@@ -404,20 +404,11 @@ _RULES: dict[str, Callable[..., Any]] = SHAPE_RULES | {
     "feature_alpha_dropout": _dropout,
     "dropout1d": _dropout,
     "prelu": _prelu,
-    "softmax": _along("softmax"),
-    "log_softmax": _along("log_softmax"),
     "softmin": lambda r, input, dim=None, _stacklevel=3, dtype=None: _along("softmax")(
         r, _rows()["negative"](r, input), dim, dtype=dtype
     ),
-    "sum": _reduction("sum"),
-    "mean": _reduction("mean"),
-    "prod": _reduction("prod"),
-    "max": _reduction("max"),
-    "min": _reduction("min"),
     "amax": _amax("max"),
     "amin": _amax("min"),
-    "argmax": _position("argmax"),
-    "argmin": _position("argmin"),
     "var": _var,
     "std": _std,
     "pow": _pow,

@@ -228,11 +228,6 @@ for _name in (
 _PLAIN = {
     "__getitem__": "getitem",
     "iadd": "add_",
-    "multiply": "mul",
-    "true_divide": "div",
-    "truediv": "div",
-    "divide": "div",
-    "subtract": "sub",
     "concatenate": "cat",
     "concat": "cat",
     "and": "logical_and",
