@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, Phase, settings
 
 # threads of torch that wait let go of their core: there are as many processes as cores
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# JAX compiles every operation for every shape, and the code runs once
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=40, **_common)
@@ -47,6 +49,18 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError("XPAPPLY_REQUIRE names cupy, but there is no CUDA device")
     for item in marked:
         item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+@pytest.fixture
+def plan_always(monkeypatch):
+    """However few slices there are, and however quick the function: the loop is never quicker."""
+    import xpapply
+    from xpapply.planning import python_functions
+
+    monkeypatch.setattr(python_functions, "_FEW", 0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    with xpapply.options(fallback="silent"):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")
