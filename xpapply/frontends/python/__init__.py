@@ -9,7 +9,7 @@ there is `runner.Traced`: what a trace on real slices tells, run on all of them.
 - `ufuncs.py`, `functions.py`, `indexing.py`, `attributes.py`: what functions do with arrays, as
   calls; `data_dependent.py`, `ragged.py`: with results and masks whose lengths depend on the data
 - `python_builtins.py`: Python's builtins and `math`
-- `tensors.py`, `estimators.py`: torch and scikit-learn inside ``f``
+- `tensors.py`, `torch_objects.py`, `estimators.py`: torch and scikit-learn inside ``f``
 - `operations.py`: all of these, as the recorder gets them
 - `sandbox.py`, `proxies.py`: what stands for everything that ``f`` can reach
 - `purity.py`: what the code alone tells of side effects

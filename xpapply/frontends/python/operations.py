@@ -6,7 +6,7 @@ way, `tracer.py` imports none of them: it asks the recorder, which is given this
 
 from __future__ import annotations
 
-from . import estimators, native, scalars, tensors
+from . import estimators, native, scalars, tensors, torch_objects
 from .arrays import as_array
 from .attributes import attribute
 from .functions import function_call
@@ -32,6 +32,7 @@ __all__ = [
     "scalars",
     "setitem",
     "tensors",
+    "torch_objects",
     "ufunc_call",
     "whole",
 ]

@@ -428,7 +428,7 @@ class Stage:
         if is_indexer(x):
             return Indexer(self, x, name)
         if "torch" in roots:
-            return self.recorder.operations.tensors.substitute(self, x, name)
+            return self.recorder.operations.torch_objects.substitute(self, x, name)
         if not roots.isdisjoint(self.recorder.operations.estimators.PACKAGES):
             return self.recorder.operations.estimators.substitute(self, x, name)
         if "numba" in roots and callable(x):
@@ -574,7 +574,7 @@ class Stage:
         raise self.recorder.refuse(f"{type(x).__name__} has no {name} written in Python")
 
     def _torch(self, x: Any, name: str) -> Any:
-        return self.recorder.operations.tensors.function(self, x, name)
+        return self.recorder.operations.torch_objects.function(self, x, name)
 
 
 def _is_library(x: Any) -> bool:

@@ -1,12 +1,9 @@
-"""torch inside ``f``: tensors are traced as arrays are, networks run by their own plan."""
+"""Tensors inside ``f``, traced as arrays are."""
 
 from __future__ import annotations
 
-import functools
 import operator
 import sys
-import time
-import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +11,19 @@ import numpy as np
 
 from ...batching import Batched, BatchingRule, NoRule, ragged, syntax, tensor_rules
 from . import arrays
-from .proxies import Forbidden, Function
-from .python_builtins import real
 from .recorder import Recorder
-from .tracer import Traced, Tracer, tracers, values
+from .tracer import Traced, Tracer, tracers
 from .tree import Ref
 
 if TYPE_CHECKING:
-    from .sandbox import Stage
+    pass
 
-_FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor", "from_dlpack"])
+FROM_NUMPY = frozenset(["from_numpy", "as_tensor", "asarray", "tensor", "from_dlpack"])
 _SAME = frozenset(["detach", "cpu", "contiguous", "clone", "requires_grad_", "eval"])
-_CONTEXTS = frozenset(["no_grad", "inference_mode"])
 
 
-def _torch() -> Any:
+def torch_module() -> Any:
+    """torch, which the user has loaded."""
     return sys.modules["torch"]
 
 
@@ -69,9 +64,13 @@ class Tensor(Traced):
         return (self[k] for k in range(len(self.value)))
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, Tensor) and key.ref is not None and key.value.dtype == _torch().bool:
+        if (
+            isinstance(key, Tensor)
+            and key.ref is not None
+            and key.value.dtype == torch_module().bool
+        ):
             return _compressed(self, key)
-        return call(self.recorder, _torch().Tensor.__getitem__, (self, key), {})
+        return call(self.recorder, torch_module().Tensor.__getitem__, (self, key), {})
 
     def _refuse(self, *args: Any) -> Any:
         raise self.recorder.refuse("a tensor that depends on the slice is written to or printed")
@@ -95,7 +94,7 @@ class Tensor(Traced):
 
 def _operator(name: str) -> Any:
     def method(self: Tensor, *others: Any) -> Any:
-        return call(self.recorder, getattr(_torch().Tensor, name), (self, *others), {})
+        return call(self.recorder, getattr(torch_module().Tensor, name), (self, *others), {})
 
     return method
 
@@ -127,7 +126,7 @@ class Selected(Tensor):
     def ref(self) -> Any:  # type: ignore[override]
         if self._even is None:
             recorder, n = self.recorder, len(self.value)
-            found = call(recorder, _torch().Tensor.sum, (self.mask,), {})
+            found = call(recorder, torch_module().Tensor.sum, (self.mask,), {})
             recorder.ask(found, n)
             even = recorder.call(
                 ragged.EVEN,
@@ -167,7 +166,7 @@ class Selected(Tensor):
         if name not in _REDUCTIONS or not alone:
             return NotImplemented
         real = self.recorder.real(lambda: _quietly(function)(self.value, *args[1:], **kwargs))
-        if not isinstance(real, _torch().Tensor) or real.ndim:
+        if not isinstance(real, torch_module().Tensor) or real.ndim:
             return NotImplemented
         return self.recorder.call(
             tensor_rules.REDUCE,
@@ -184,12 +183,12 @@ class Selected(Tensor):
             return same and x._even is None
         if isinstance(x, Tensor):
             return x.value.ndim == 0
-        return not isinstance(x, (Traced, _torch().Tensor, np.ndarray, list, tuple))
+        return not isinstance(x, (Traced, torch_module().Tensor, np.ndarray, list, tuple))
 
 
 def _quietly(function: Callable[..., Any]) -> Callable[..., Any]:
     def one(*args: Any, **kwargs: Any) -> Any:
-        with _torch().no_grad():
+        with torch_module().no_grad():
             return function(*args, **kwargs)
 
     return one
@@ -231,7 +230,7 @@ def _of_one_length(x: Tensor, mask: Tensor) -> Any:
     recorder = x.recorder
     real = recorder.real(lambda: x.value[mask.value])
     n = int(mask.value.sum())
-    found = call(recorder, _torch().Tensor.sum, (mask,), {})
+    found = call(recorder, torch_module().Tensor.sum, (mask,), {})
     recorder.ask(found, n)
     return recorder.call(
         syntax.COMPRESS, lambda *_: real, (x, mask), batch=((x, mask, n), {}), check=False
@@ -262,7 +261,7 @@ def _attribute(x: Tensor, name: str) -> Any:
         return lambda *args, **kwargs: to_numpy(x)
     if name in _SAME and not (name == "cpu" and x.value.device.type != "cpu"):
         return lambda *args, **kwargs: x
-    method = getattr(_torch().Tensor, name)  # an AttributeError is the user's
+    method = getattr(torch_module().Tensor, name)  # an AttributeError is the user's
     if name.endswith("_") or not callable(method):
         raise recorder.refuse(f"the attribute {name} of a tensor")
     return lambda *args, **kwargs: call(recorder, method, (x, *args), kwargs)
@@ -300,7 +299,7 @@ _CUPY = BatchingRule("tensor to CuPy", _to_cupy)
 
 def _item(x: Tensor) -> Any:
     """``x.item()``: a Python number."""
-    flat = call(x.recorder, _torch().Tensor.reshape, (x, ()), {}) if x.value.ndim else x
+    flat = call(x.recorder, torch_module().Tensor.reshape, (x, ()), {}) if x.value.ndim else x
     return to_numpy(flat).item()
 
 
@@ -308,7 +307,7 @@ def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: 
     """``torch.from_numpy(x)`` and the like."""
     x = arrays.as_array(recorder, x)
     if isinstance(x, Tensor):
-        return call(recorder, _torch().as_tensor, (x, *args), kwargs)
+        return call(recorder, torch_module().as_tensor, (x, *args), kwargs)
     if isinstance(x, Tracer) and x.weak:
         raise recorder.refuse("a tensor is made of a Python number")
 
@@ -344,7 +343,7 @@ def _made(function: Any, array: np.ndarray, args: tuple, kwargs: dict) -> Any:
 
 def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
     """Any torch function: torch.vmap runs it for all slices."""
-    torch = _torch()
+    torch = torch_module()
     name = getattr(function, "__name__", "a torch function")
     for t in tracers((args, kwargs)):
         if isinstance(t, Tensor):
@@ -373,9 +372,9 @@ def result(recorder: Recorder, found: Any) -> Any:
     """What ``f`` returned for a tensor, as one tensor."""
     if isinstance(found, (list, tuple)):
         parts = [result(recorder, x) for x in found]
-        return call(recorder, _torch().stack, (parts,), {})
+        return call(recorder, torch_module().stack, (parts,), {})
     if isinstance(found, Tracer) and found.ref is not None:
-        real = _torch().asarray(found.value)
+        real = torch_module().asarray(found.value)
         return recorder.call(
             tensor_rules.NUMBERS,
             lambda _: real,
@@ -384,7 +383,7 @@ def result(recorder: Recorder, found: Any) -> Any:
             check=False,
         )
     if type(found) in (bool, int, float, complex):
-        number, any_slice = _torch().asarray(found), Tensor(recorder, found, Ref(0))
+        number, any_slice = torch_module().asarray(found), Tensor(recorder, found, Ref(0))
         return recorder.call(
             tensor_rules.CONSTANT,
             lambda _: number,
@@ -399,250 +398,8 @@ def result(recorder: Recorder, found: Any) -> Any:
 
 def box(recorder: Recorder, real: Any, ref: Any) -> Any:
     """A result of torch."""
-    if isinstance(real, _torch().Tensor):
+    if isinstance(real, torch_module().Tensor):
         return Tensor(recorder, real, ref)
     if ref is None:
         return real
     raise recorder.refuse(f"a result of type {type(real).__name__}")
-
-
-class Model(Forbidden):
-    """A `torch.nn.Module`: it runs by its own plan, as if it were given alone."""
-
-    __slots__ = ()
-
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
-        module, stage = self.__xpapply_real__, self._xp_stage
-        recorder = stage.recorder
-        if args or kwargs or not isinstance(x, Tensor):
-            raise recorder.refuse(f"{self._xp_name} with these arguments")
-        frontend = _frontend()
-        stage.watch.add(frontend.watch(module, (), {}))
-        shape = tuple(x.value.shape)
-        plain = shape if len(shape) == 1 else shape[1:]
-        torch = _torch()
-        if x.ref is None or not shape:
-            raise recorder.refuse(f"{self._xp_name} of a tensor of shape {shape}")
-        if x.value.dtype != frontend.parameter_dtype(module, "float32"):
-            with torch.no_grad():
-                module(x.value)  # torch's own error
-        row, why = None, ""
-        if len(plain) == 1 and (len(shape) == 1 or shape[0] == 1):
-            name = str(x.value.dtype).partition(".")[2]
-            try:
-                row = stage.calls.network(module, plain, np.dtype(name))
-            except Exception as error:
-                why = f"{error}; "
-
-        def one(t: Any) -> Any:
-            with torch.no_grad(), frontend.untouched(frontend.modules(module)):
-                return module(t)
-
-        found = recorder.real(lambda: one(x.value.clone()))
-        if row is not None and isinstance(found, torch.Tensor):
-            given = (_Run(module, row), x, plain, len(shape) > 1)
-            return recorder.call(_MODEL, lambda _: found, (x,), batch=(given, {}))
-        structure = frontend.Structure(found)
-        if not structure.known:
-            what, taken = frontend.described(found)
-            hint = f"a module whose forward returns {taken} runs for all slices at once"
-            raise recorder.refuse(f"{self._xp_name} returns {what}; {hint}")
-        started = time.perf_counter()
-        try:
-            batches = frontend.Inside(module, x.value, structure)
-        except Exception as error:
-            raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
-        recorder.until += time.perf_counter() - started  # it has run for several slices
-        parts = tuple(structure.parts(found))
-        many = recorder.call(
-            _IN_BATCHES, lambda _: parts, (x,), batch=((_Run(module, batches), x), {})
-        )
-        return structure.filled(many)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _STAY and self._stays(name):
-            return lambda *args, **kwargs: self._moved(name, args, kwargs)
-        if name in ("forward", "predict"):
-            method = getattr(type(self.__xpapply_real__), name)
-            owner = self
-            if name == "forward":
-                return self.__call__
-            return functools.partial(self._xp_stage.substitute(method), owner)
-        if name in ("parameters", "state_dict", "named_parameters"):
-            return super().__getattr__(name)
-        value = getattr(self.__xpapply_real__, name)
-        if isinstance(value, (_torch().nn.Module, _torch().Tensor, bool, int, float, str)):
-            self._xp_stage.watch.add(_frontend().watch(self.__xpapply_real__, (), {}))
-            return self._xp_stage.substitute(value, f"{self._xp_name}.{name}")
-        return super().__getattr__(name)
-
-    def _stays(self, name: str) -> bool:
-        module = self.__xpapply_real__
-        if name in ("eval", "train"):
-            return not module.training
-        return same_slot_of(module, name)
-
-    def _moved(self, name: str, args: tuple, kwargs: dict) -> Any:
-        """``net.to(device)`` and the like, if the network is there already."""
-        stage, module, torch = self._xp_stage, self.__xpapply_real__, _torch()
-        stage.watch.add(_frontend().watch(module, (), {}))
-        if name == "train" and (args or kwargs.get("mode", True)) not in (False, (False,)):
-            raise stage.recorder.refuse(f"it puts {self._xp_name} into training mode")
-        if name in ("eval", "train"):
-            return self
-        tensors = [*module.parameters(), *module.buffers()]
-        if name == "requires_grad_":
-            wanted = bool(args[0] if args else kwargs.get("requires_grad", True))
-            same = all(t.requires_grad == wanted for t in module.parameters())
-        else:
-            device, dtype = _destination(torch, name, args, kwargs)
-            same = all(t.device == device for t in tensors) if device is not None else True
-            floats = [t for t in tensors if t.is_floating_point() or t.is_complex()]
-            same = same and (dtype is None or all(t.dtype == dtype for t in floats))
-        if not same:
-            raise stage.recorder.refuse(f"it changes {self._xp_name} by .{name}()")
-        return self
-
-
-_STAY = frozenset("eval train to cpu cuda float double half bfloat16 requires_grad_".split())
-"""Methods of a network that return it as it is, if there is nothing to change."""
-
-
-def same_slot_of(module: Any, name: str) -> bool:
-    """Whether a network has the method that torch gives it."""
-    return getattr(type(module), name) is getattr(_torch().nn.Module, name)
-
-
-def _destination(torch: Any, name: str, args: tuple, kwargs: dict) -> tuple[Any, Any]:
-    """Device and dtype that a method of a network asks for."""
-    dtypes = {"float": torch.float32, "double": torch.float64}
-    dtypes |= {"half": torch.float16, "bfloat16": torch.bfloat16}
-    if name in dtypes:
-        return None, dtypes[name]
-    if name == "to":
-        like = args[0] if args else kwargs.get("tensor")
-        if isinstance(like, torch.Tensor):
-            return like.device, like.dtype
-        given = dict(zip(("device", "dtype"), args, strict=False)) | kwargs
-        if isinstance(given.get("device"), torch.dtype):
-            given["dtype"] = given.pop("device")
-        device = given.get("device")
-        return device if device is None else _device(torch, device), given.get("dtype")
-    index = args[0] if args else kwargs.get("device")
-    return _device(torch, name if index is None or name == "cpu" else index), None
-
-
-def _device(torch: Any, device: Any) -> Any:
-    """A device, the current one where no number is given."""
-    found = torch.device("cuda", device) if type(device) is int else torch.device(device)
-    if found.type == "cuda" and found.index is None:
-        return torch.device("cuda", torch.cuda.current_device())
-    return found
-
-
-class _Run:
-    """What runs a network; equal to another one of the same network, which it does not keep."""
-
-    def __init__(self, module: Any, row: Any) -> None:
-        self._module, self.row = weakref.ref(module), row
-        self._hash = id(module)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Run) and other._module() is self._module()
-
-    def __hash__(self) -> int:
-        return self._hash
-
-
-def _run_model(xp: Any, _: Any, given: tuple, __: dict) -> Batched:
-    run, x, shape, batched = given
-    rows = Batched(x.array.reshape(x.array.shape[0], *shape))
-    with _torch().no_grad():
-        found = run.row.rule(xp, None, (rows,), {}).array
-    return Batched(found[:, None] if batched else found)
-
-
-_MODEL = BatchingRule("torch network", _run_model)
-
-
-def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> tuple[Batched, ...]:
-    run, x = given
-    with _torch().no_grad():
-        return tuple(map(Batched, run.row(x.array)))
-
-
-_IN_BATCHES = BatchingRule("torch network in batches", _run_in_batches)
-
-
-def _frontend() -> Any:
-    from .. import find
-
-    return find(_torch().nn.Identity())
-
-
-def substitute(stage: Stage, x: Any, name: str) -> Any:
-    """What stands for an object of torch."""
-    torch = _torch()
-    if isinstance(x, torch.nn.Module):
-        return Model(stage, x, name or type(x).__name__)
-    if isinstance(x, (torch.dtype, torch.device, torch.Size)):
-        return x
-    if isinstance(x, torch.Tensor):
-        copy = x.detach().clone()
-        before, content, ref = copy._version, _content(x), weakref.ref(x)
-
-        def unchanged() -> bool:
-            x = ref()
-            # by its content: .data and .numpy() write without a new version
-            return x is not None and x.dtype == copy.dtype and torch.equal(_content(x), content)
-
-        stage.watch.add(unchanged)
-        stage.checks.append(lambda: copy._version == before)
-        return Tensor(stage.recorder, copy, None)
-    return Forbidden(stage, x, name)
-
-
-def _content(x: Any) -> Any:
-    """The bytes of a tensor."""
-    flat = x.detach().reshape(-1).contiguous()
-    return flat.clone().view(_torch().uint8) if flat.dtype.is_floating_point else flat.clone()
-
-
-class _TorchFunction(Function):
-    """A function of torch."""
-
-    __slots__ = ()
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        function, recorder = self.__xpapply_real__, self._xp_stage.recorder
-        found = list(tracers((args, kwargs)))
-        args, kwargs = tuple(map(real, args)), {k: real(v) for k, v in kwargs.items()}
-        if function.__name__ in _FROM_NUMPY and found and not isinstance(args[0], Tensor):
-            return from_numpy(recorder, function, *args, **kwargs)
-        if function.__name__ in ("rand", "randn", "randint", "randperm", "normal", "bernoulli"):
-            raise recorder.refuse(f"it draws random numbers: torch.{function.__name__}")
-        if function.__name__ in ("manual_seed", "save", "load", "set_grad_enabled"):
-            raise recorder.refuse(f"it calls torch.{function.__name__}")
-        if not found:
-            return box(recorder, function(*args, **kwargs), None)
-        if any(isinstance(t, Tensor) and t.ref is not None for t in found):
-            return call(recorder, function, args, kwargs)
-        return box(recorder, function(*values(args), **values(kwargs)), None)
-
-
-def function(stage: Stage, x: Any, name: str) -> Any:
-    """A function or class of torch."""
-    torch = _torch()
-    if not isinstance(x, type):
-        return _TorchFunction(stage, x, name)
-    if x.__name__ in _CONTEXTS or x is torch.Tensor:
-        return x
-    dtype = _OLD.get(x.__name__)
-    if dtype is not None and x.__module__ == "torch":
-        made = functools.partial(torch.tensor, dtype=getattr(torch, dtype))
-        return lambda v: from_numpy(stage.recorder, made, v)
-    return Forbidden(stage, x, name)
-
-
-_OLD = {"FloatTensor": "float32", "DoubleTensor": "float64", "LongTensor": "int64"}
-"""The old classes for tensors of one dtype."""
