@@ -83,11 +83,16 @@ def test_frontends_and_backends_of_other_distributions(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[xpapply.backends]\nstrange = other_backend\n")
-    (tmp_path / "other_backend.py").write_text("ENGINE = 'strange'\n")
+    (tmp_path / "other_backend.py").write_text(
+        "from xpapply.backends import Backend\n"
+        "class Strange(Backend):\n"
+        "    name = 'strange'\n"
+        "BACKEND = Strange()\n"
+    )
     engine, names = in_new_process(
         f"import sys; sys.path.append({str(tmp_path)!r})\n"
         "from xpapply.planning import engines\n"
-        "print((engines.backend('strange').ENGINE, engines.names()))"
+        "print((engines.backend('strange').name, engines.names()))"
     )
     assert engine == "strange"
     assert len(set(names)) == len(names)

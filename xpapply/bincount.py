@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import operator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -83,20 +84,18 @@ def _bins(x: Any) -> int:
 
 def _counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     """Counts by the backend of `x`, or by the one that borrows its memory."""
-    library = arrays.library(x) or "numpy"
-    own: Any = engines.backend(library)
+    own = engines.backend(arrays.library(x) or "numpy")
     given = [x] if weights is None else [x, weights]
-    if config.current().engine == "array_api" or own is None:
+    borrower = None if own is None else own.slices_borrower(given)
+    if own is None or isinstance(borrower, str) or config.current().engine == "array_api":
         return array_api.counts(x, weights, axes, bins)
-    if not hasattr(own, "slices_lender"):
-        return getattr(own, "counts", array_api.counts)(x, weights, axes, bins)
-    loan = own.slices_lender(given)
-    if isinstance(loan, str):
-        return array_api.counts(x, weights, axes, bins)
-    name, _ = loan
-    backend: Any = engines.backend(name)
-    lent = importlib.import_module(name).from_dlpack
-    with own.lending(x):
-        seen = [lent(v.detach()) for v in given]
-        found = backend.counts(*seen, *(() if len(seen) > 1 else (None,)), axes, bins)
+    if borrower is None:
+        found = own.counts(x, weights, axes, bins)
+        return array_api.counts(x, weights, axes, bins) if found is None else found
+    backend = engines.backend(borrower.engine)
+    assert backend is not None
+    view = importlib.import_module(borrower.engine).from_dlpack
+    with nullcontext() if borrower.context is None else borrower.context(x):
+        seen, *others = [view(v.detach()) for v in given]
+        found = backend.counts(seen, others[0] if others else None, axes, bins)
         return arrays.compat(x).from_dlpack(found)

@@ -1,9 +1,7 @@
 """Calls of functions of slices: everything decided for arrays of one layout but the addresses.
 
-A backend runs them if it has ``slices_why_not(graph, arrays)``, the reason why it cannot, and
-``lower_slices(graph, layout, like)``, which gives ``run(arrays, outs)``. One that has
-``slices_lender(arrays)`` instead lends its arrays to another: ``(name, view)``. All other
-libraries run on `backends.array_api`, by one array operation per node.
+The backend of the arrays runs them, or one that borrows their memory (`Backend.slices_borrower`).
+What both refuse runs on `backends.array_api`, by one array operation per node.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config
-from .backends import array_api
+from .backends import Backend, Borrower, array_api
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph
 from .layout import Layout, Operand
@@ -50,7 +48,7 @@ class _Result:
             step *= self.shape[a]
         return Operand(self.dtype, tuple(strides))
 
-    def empty(self, own: Any, like: Any) -> Any:
+    def empty(self, own: Backend, like: Any) -> Any:
         """Memory for it."""
         if self.order is None:
             return own.empty(self.shape, self.dtype, like)
@@ -104,16 +102,17 @@ class Call:
         self.engine, self.kernels = "array_api", ("one array operation per node",)
         self._run: Any = None
         self._fresh: Call | None = None
-        backend, self._view, self.reasons = _backend(graph, like, own)
+        self._own = engines.backend(self._library)
+        backend, borrower, self.reasons = _backend(graph, like, own)
+        self._view = None if borrower is None else borrower.view
+        self._context = None if borrower is None else borrower.context
         if out is not None:
             self._check(out, like)
             self._fresh = Call(name, graph, several, given, as_is, shape, axes, keepdims, None)
         if backend is not None and (out is None or self._is_direct(out)):
-            self._own: Any = engines.backend(self._library)
-            self._lending = getattr(self._own, "lending", engines._nothing_to_switch)
             self._lower(backend, given, like, out)
 
-    def _lower(self, backend: Any, given: Sequence[Any], like: Any, out: Any) -> None:
+    def _lower(self, backend: Backend, given: Sequence[Any], like: Any, out: Any) -> None:
         """Let a backend make what runs on arrays that lie so."""
         operands = tuple(_operand(x, self.shape) for x in given)
         if out is None:
@@ -122,7 +121,7 @@ class Call:
         else:
             several = zip(as_tuple(out), self._results, strict=True)
             outs = tuple(_operand(y, self.shape, r.squeezed) for y, r in several)
-        self.engine = backend.ENGINE
+        self.engine = backend.name
         self._run, self.kernels = _nothing, ("nothing: there are no slices",)
         if any(math.prod(r.shape) for r in self._results):
             layout = Layout(self.shape, self.axes, operands, outs)
@@ -142,6 +141,7 @@ class Call:
         if self._run is None:
             results = self._on_any_array(given, like)
         else:
+            assert self._own is not None
             results = [r.empty(self._own, like) for r in self._results]
             self._start(given, results, like)
         if self._library == "numpy":
@@ -154,8 +154,11 @@ class Call:
         if view is not None:
             given = [x if isinstance(x, np.generic) else view(x) for x in given]
             results = [view(y) for y in results]
-        with self._lending(like):
+        if self._context is None:
             self._run(given, results)
+        else:
+            with self._context(like):
+                self._run(given, results)
 
     def _into(self, given: Sequence[Any], operands: Sequence[Any], out: Any) -> Any:
         """Run into `out`: by way of memory of its own, where that is not possible at once."""
@@ -165,7 +168,7 @@ class Call:
                 raise InputError(f"{self.name}: out={arrays.describe(y)} is read-only")
         if self._run is not None and not _overlap(given, targets):
             self._start(given, targets, given[self._first])
-            if hasattr(self._own, "written"):
+            if self._own is not None:
                 for y in targets:
                     self._own.written(y)
             return out
@@ -323,38 +326,35 @@ def _is_plain(x: Any) -> bool:
 
 def _backend(
     graph: Graph, like: Any, own: Sequence[Any]
-) -> tuple[ModuleType | None, Callable[[Any], Any] | None, tuple[str, ...]]:
-    """The backend that runs a graph, how it sees an array, and why not a faster one."""
+) -> tuple[Backend | None, Borrower | None, tuple[str, ...]]:
+    """The backend that runs a graph, as the borrower of the arrays, and why not a faster one."""
     library = arrays.library(like)
     assert library is not None
     forced = config.current().engine
     engines.check_name(forced)
-    found, view = engines.backend(library), None
+    found = engines.backend(library)
+    borrower = None if found is None else found.slices_borrower(own)
     reasons: list[str] = []
-    if found is not None and hasattr(found, "slices_lender"):
-        loan = found.slices_lender(own)
-        if isinstance(loan, str):
-            reasons.append(loan)
-            found = None
-        else:
-            found, view = engines.backend(loan[0]), loan[1]
-    if found is not None and not hasattr(found, "lower_slices"):
-        found = None
-    if forced in ("numpy", "cupy") and (found is None or forced != found.ENGINE):
+    if isinstance(borrower, str):
+        reasons.append(borrower)
+        found = borrower = None
+    elif borrower is not None:
+        found = engines.backend(borrower.engine)
+    if forced in ("numpy", "cupy") and (found is None or forced != found.name):
         raise UnsupportedError(f"engine {forced!r} does not run on {arrays.describe(like)}")
     if forced == "array_api" or (library == "torch" and forced == library):
         found = None  # others ("loop", "torch.vmap" ...) say how functions of a slice run
     if found is not None:
         refusal = found.slices_why_not(graph, own)
         if refusal is not None:
-            reasons.append(f"{found.ENGINE}: {refusal}")
+            reasons.append(f"{found.name}: {refusal}")
             found = None
     if found is None:
         refusal = array_api.slices_why_not(graph, like)
         if refusal is not None:
             raise UnsupportedError("; ".join([*reasons, refusal]))
-        return None, None, tuple(reasons)
-    return found, view, tuple(reasons)
+        borrower = None
+    return found, borrower, tuple(reasons)
 
 
 def _operand(x: Any, shape: tuple[int, ...], squeezed: tuple[int, ...] = ()) -> Operand:

@@ -162,10 +162,10 @@ class MLP:
         xp = arrays.compat(v)
         v = xp.asarray(v)
         graph = self.lift(ShapeDtype(tuple(v.shape), arrays.dtype_name(v)))
-        refused = array_api.why_not(graph, v)
+        refused = array_api.BACKEND.why_not(graph, v)
         if refused:
             raise UnsupportedError(refused)
-        lowered = array_api.lower(graph)
+        lowered = array_api.BACKEND.lower(graph)
         return lowered(v, axis, lowered.bind(graph.consts, v))
 
 

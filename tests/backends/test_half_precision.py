@@ -38,7 +38,7 @@ def graph_of(net, features, dtype):
 def slow_float32(torch, monkeypatch):
     """As on a GPU, where products of float32 take longer than those of 16 bits."""
     backend = pytest.importorskip("xpapply.backends.torch")
-    monkeypatch.setattr(backend.Lowered, "slower_than_half", lambda self, x, consts: True)
+    monkeypatch.setattr(backend.TorchLowered, "slower_than_half", lambda self, x, consts: True)
     # nothing is known of functions that have run as on a CPU
     monkeypatch.setattr("xpapply.cache._by_code", weakref.WeakKeyDictionary())
 
@@ -180,8 +180,8 @@ def test_16_bits_are_priced_on_cupy(monkeypatch, cupy, torch, widths):
     graph = graph_of(mlp(torch, *widths, dtype="float16"), widths[0], "float16")
     for device, slower in ((H200, True), (replace(H200, core=""), False)):
         monkeypatch.setattr(backend.module, "device", lambda number, device=device: device)
-        lowered = backend.Lowered(graph, lent=True)
-        assert "in blocks" in lowered.outlook(array, graph.consts).kernels[0]
+        lowered = backend.CuPyLowered(graph, borrowed=True)
+        assert "in blocks" in lowered.estimate(array, graph.consts).kernels[0]
         assert lowered.slower_than_half(array, graph.consts) == slower
 
 
@@ -191,7 +191,7 @@ def test_one_kernel_for_all_layers_is_not_given_up(monkeypatch, cupy, torch, wid
     monkeypatch.setattr(backend.module, "device", lambda number: H200)
     array = SimpleNamespace(size=widths[0] << 20, device=SimpleNamespace(id=0))
     graph = graph_of(mlp(torch, *widths, dtype="float16"), widths[0], "float16")
-    assert not backend.Lowered(graph, lent=True).slower_than_half(array, graph.consts)
+    assert not backend.CuPyLowered(graph, borrowed=True).slower_than_half(array, graph.consts)
 
 
 def test_the_price_of_16_bits_grows_with_slices_and_layers(torch):

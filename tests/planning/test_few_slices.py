@@ -149,7 +149,7 @@ def test_buffers_that_are_in_use_are_no_one_elses(torch, nets):
     net = nets["relu"]
     x = torch.from_numpy(RNG.normal(size=(5, 6)).astype("f4"))
     graph = xpapply.lift(net, (6,))
-    lowered = backend.lower(graph)
+    lowered = backend.BACKEND.lower(graph)
     bound, out = lowered.bind(graph.consts, x), torch.empty(5, 2)
     run = lowered.prepared(x, 1, bound, out)
     run(x, out)
@@ -208,7 +208,7 @@ def test_activations_that_torch_has_run_as_one_operation(torch, name):
     }[name]
     special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, 50.0, -50.0, 3.0, -3.0, 1e30, -1e30]
     x = np.array([special, np.linspace(-8, 8, 12)], "f4")
-    lowered = backend.lower(xpapply.lift(net, (12,)))
+    lowered = backend.BACKEND.lower(xpapply.lift(net, (12,)))
     assert len(lowered._batched.nodes) == 2
     with np.errstate(all="ignore"):
         y = xpapply.apply_along_axis(net, -1, x)

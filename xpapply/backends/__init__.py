@@ -1,1 +1,187 @@
-"""One file per library: graph in, callable on that library's arrays out."""
+"""One file per array library: what runs graphs on its arrays, and what that promises.
+
+`Backend` is the contract, with defaults for all that a library need not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..codegen.cost import Estimate
+    from ..ir.graph import Graph
+    from ..layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Borrower:
+    """Another library's backend that works on an array's memory, without a copy.
+
+    Attributes
+    ----------
+    engine : str
+        Its name.
+    view : callable or None
+        ``view(x)`` is an array with the layout of the one that was asked about, as the other
+        library has it. None: it takes them as they are.
+    context : callable or None
+        ``context(x)`` is a context manager for the work on `x`: its device and stream.
+    """
+
+    engine: str
+    view: Callable[[Any], Any] | None
+    context: Callable[[Any], AbstractContextManager[Any]] | None = None
+
+
+class Lowered:
+    """The graph of one slice, compiled: what `Backend.lower` returns.
+
+    Attributes
+    ----------
+    graph : Graph
+        What is computed.
+    kernels : tuple of str
+        A line for each thing that it calls or launches, for `explain`.
+    """
+
+    graph: Graph
+    kernels: tuple[str, ...]
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> Any:
+        """The constants as this wants them, on the device of `like`.
+
+        Called once per state of the model and device, and kept. Lowered graphs of all precisions
+        share it.
+        """
+        return consts
+
+    def __call__(self, x: Any, at: int, bound: Any, out: Any) -> Any:
+        """Run on all slices of `x`, into `out`.
+
+        Both have their axes in memory order (slowest first, wherever the strides allow), the
+        slices along axis `at` of `x`, the results along the axes that start at `at` in `out`. `x`
+        may be strided, read-only, and of any dtype that the graph's input has. Extra memory has a
+        fixed size: `xpapply.layout.boxes` cuts the batch axes into blocks.
+        """
+        raise NotImplementedError
+
+    def prepared(
+        self, x: Any, at: int, bound: Any, out: Any
+    ) -> Callable[[Any, Any], object] | None:
+        """``call(x, out)`` for arrays that lie like these, or None: `__call__` is as quick.
+
+        Made once for a layout, so that repeated calls of few slices decide nothing again.
+        """
+
+    def estimate(self, x: Any, consts: tuple[Any, ...]) -> Estimate | None:
+        """What a call with arrays like `x` would run, and what that takes.
+
+        None where the device and the size of the array make no difference. `consts` are those of
+        the model at hand, which may rule a way out. It must agree with what `__call__` does, and
+        launch nothing.
+        """
+
+    def slower_than_half(self, x: Any, consts: tuple[Any, ...]) -> bool:
+        """Whether the library's own operations in 16 bits take less time than float32 here."""
+        return False
+
+
+class Backend:
+    """Runs graphs on the arrays of one library, which must be arrays that can be written to.
+
+    A file of `xpapply.backends`, or a module that an entry point names, has an instance as its
+    ``BACKEND``. A subclass needs a `name`, `empty` and `lower`.
+
+    Attributes
+    ----------
+    name : str
+        The name of the engine, as `Plan.engine` shows it: the root package of the arrays' class.
+    """
+
+    name: str
+
+    # --- networks and other functions of one slice ------------------------------------
+
+    def why_not(self, graph: Graph, like: Any) -> str | None:
+        """The reason why it cannot run the graph on arrays such as `like`, or None.
+
+        A refusal goes to `Plan.reasons` and the next engine is tried.
+        """
+
+    def lower(self, graph: Graph) -> Lowered:
+        """The graph of one slice, compiled.
+
+        Called once per structure and ``options(precision=...)``, so it must not look at
+        ``graph.consts``: graphs that differ in their constants are equal. A backend that heeds the
+        precision reads ``config.current().precision`` here, and nowhere later.
+        """
+        raise NotImplementedError
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        """Memory for results, on the device of `like`. `dtype` is a name."""
+        raise NotImplementedError
+
+    def result_dtype(self, dtype: str) -> str:
+        """The dtype of results that a graph has in `dtype`, which the library may not have."""
+        return dtype
+
+    def limits(self, like: Any) -> tuple[float, float] | None:
+        """Bytes and operations per second of the device at best, where that is known.
+
+        They make the `floor` line of `explain`, where there is no estimate.
+        """
+
+    # --- functions of the slices of several arrays ------------------------------------
+
+    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
+        """The reason why it cannot run a function of slices, or None.
+
+        `arrays` are the arguments that are no numbers. After a refusal `array_api` runs, one array
+        operation per node: the definition.
+        """
+        return "it has no functions of slices"
+
+    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
+        """``run(arrays, outs)`` for arguments that lie as `layout` says, with any addresses.
+
+        It fills `outs`, memory for the results, and has `kernels`, as `Lowered` has them. A number
+        among the arguments is passed by value. It must not copy what it reads, nor wait for the
+        device.
+        """
+        raise NotImplementedError
+
+    def counts(self, x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
+        """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``.
+
+        None: `array_api` counts.
+        """
+
+    # --- the memory of arrays ---------------------------------------------------------
+
+    def borrower(self, x: Any, dtype: str) -> Borrower | None:
+        """Which other backend runs networks on arrays laid out like `x`, if one is faster.
+
+        Asked once for all arrays with the class, shape, strides, dtype and device of `x`, and for
+        the memory from `empty`; `dtype` is that of the results.
+        """
+
+    def slices_borrower(self, arrays: Sequence[Any]) -> Borrower | str | None:
+        """Which other backend runs functions of slices on these arrays.
+
+        None: this one itself. A text says why nobody may (autograd records the call), and
+        `array_api` runs.
+        """
+
+    def on_borrowed(self) -> Backend:
+        """What runs networks on another library's memory, which may have further dtypes."""
+        return self
+
+    def written(self, x: Any) -> None:
+        """Called after an array of the user's, an ``out=``, was written to."""
+
+    def is_wrapped(self, x: Any) -> bool:
+        """Whether an array stands for others, inside a transform of its library."""
+        return False

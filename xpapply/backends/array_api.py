@@ -22,8 +22,7 @@ from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
 from ..ir.slice_graph import Accumulator
 from ..layout import boxes
-
-ENGINE = "array_api"
+from . import Backend, Lowered
 
 _BLOCK_BYTES = 1 << 25
 """Bytes of all values of a block."""
@@ -52,24 +51,6 @@ def special_function(xp: ModuleType, name: str) -> Callable[[Any], Any] | None:
     return getattr(special, name)  # type: ignore[no-any-return]
 
 
-def why_not(graph: Graph, like: Any) -> str | None:
-    """The reason why this library cannot run `graph`, or None."""
-    xp = arrays.compat(like)
-    for node in expand(graph).nodes:
-        row = OPS[node.op]
-        if row.in_special:
-            if special_function(xp, node.op) is None:
-                extra = " without SciPy" if xp.__name__ == "numpy" else ""
-                return f"{xp.__name__}{extra} has no {node.op}"
-            continue
-        if node.op == "cast" and not hasattr(xp, node.aval.dtype):
-            return f"{xp.__name__} has no dtype {node.aval.dtype}"
-        named = row.kind is Kind.ELEMENTWISE and node.op != "cast"
-        if named and not hasattr(xp, row.api or row.name):
-            return f"{xp.__name__} has no {row.api or row.name}"
-    return None
-
-
 def dtype_of(xp: ModuleType, name: str) -> Any:
     """A dtype of a library, None where it has none; JAX without x64 has fewer bits for it."""
     dtype = getattr(xp, name, None)
@@ -80,15 +61,40 @@ def dtype_of(xp: ModuleType, name: str) -> Any:
     return dtype
 
 
-def lower(graph: Graph) -> Lowered:
-    """`graph` as a callable on whole arrays."""
-    return Lowered(graph)
+class ArrayAPI(Backend):
+    """The reference, for arrays of any library. What can be written to may have a subclass."""
+
+    name = "array_api"
+
+    def why_not(self, graph: Graph, like: Any) -> str | None:
+        xp = arrays.compat(like)
+        for node in expand(graph).nodes:
+            row = OPS[node.op]
+            if row.in_special:
+                if special_function(xp, node.op) is None:
+                    extra = " without SciPy" if xp.__name__ == "numpy" else ""
+                    return f"{xp.__name__}{extra} has no {node.op}"
+                continue
+            if node.op == "cast" and not hasattr(xp, node.aval.dtype):
+                return f"{xp.__name__} has no dtype {node.aval.dtype}"
+            named = row.kind is Kind.ELEMENTWISE and node.op != "cast"
+            if named and not hasattr(xp, row.api or row.name):
+                return f"{xp.__name__} has no {row.api or row.name}"
+        return None
+
+    def lower(self, graph: Graph) -> ArrayAPILowered:
+        return ArrayAPILowered(graph)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        xp = arrays.compat(like)
+        return xp.empty(shape, dtype=dtype_of(xp, dtype), device=arrays.device(like))
 
 
-class Lowered:
+BACKEND = ArrayAPI()
+
+
+class ArrayAPILowered(Lowered):
     """One namespace call per node, on a block of slices."""
-
-    engine = ENGINE
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -108,17 +114,16 @@ class Lowered:
         """All slices of `x`; the results stand where the applied axis stood."""
         xp = arrays.compat(x)
         slices = math.prod(x.shape[:at] + x.shape[at + 1 :])
-        if slices <= self._rows or arrays.library(x) in _WHOLE:
+        if out is None and (slices <= self._rows or arrays.library(x) in _WHOLE):
             return self._run(xp, x, at, bound)
-        whole: Any = None
         for box in boxes(x.shape, at, self._rows):
             y = self._run(xp, x[box], at, bound)
             n = y.ndim - x.ndim + 1
-            if whole is None:
+            if out is None:
                 shape = (*x.shape[:at], *y.shape[at : at + n], *x.shape[at + 1 :])
-                whole = xp.empty(shape, dtype=y.dtype, device=arrays.device(y))
-            whole[(*box[:at], *(slice(None),) * n, *box[at + 1 :])] = y
-        return whole
+                out = xp.empty(shape, dtype=y.dtype, device=arrays.device(y))
+            out[(*box[:at], *(slice(None),) * n, *box[at + 1 :], ...)] = y
+        return out
 
     def _run(self, xp: ModuleType, x: Any, at: int, bound: tuple[Any, ...]) -> Any:
         """One block."""

@@ -26,8 +26,7 @@ from ..ir.rewrite import Region, expand
 from ..layout import boxes
 from ..program import Program, Scratch
 from ..repeated import Repeated
-
-ENGINE = "torch"
+from . import Backend, Borrower, Lowered
 
 _CPU_BLOCK_BYTES = 1 << 20
 _GPU_BLOCK_BYTES = 1 << 28
@@ -45,7 +44,7 @@ _spare: dict[tuple[Program, int], Scratch] = {}
 """The buffers of the last call that took several blocks: memory is slow the first time."""
 
 
-class _Torch:
+class TorchCalls:
     """torch's calls, as `Program` wants them."""
 
     name = "torch"
@@ -123,32 +122,68 @@ class _Torch:
         return x.expand(shape)
 
 
-def why_not(graph: Graph, like: Any) -> str | None:
-    """The reason why torch cannot run `graph`, or None."""
-    for node in expand(graph, _NATIVE).nodes:
-        if node.op == "index" and any(
-            isinstance(k, tuple) and (k[2] or 1) < 0 for k in node.attr("key")
-        ):
-            return "torch has no slices with negative steps"
-    return None
+class Torch(Backend):
+    """torch's fused products; functions of slices run on the memory of NumPy or CuPy arrays."""
 
+    name = "torch"
 
-def empty(shape: tuple[int, ...], dtype: str, like: torch.Tensor) -> torch.Tensor:
-    """Memory for results, from torch's allocator."""
-    return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
-
-
-def lender(x: torch.Tensor, dtype: str) -> tuple[str, Callable[[torch.Tensor], Any]] | None:
-    """CUDA tensors go to CuPy's kernels, if CuPy is there: how it sees those laid out like `x`."""
-    if x.device.type != "cuda" or not _cupy_is_installed():
+    def why_not(self, graph: Graph, like: Any) -> str | None:
+        for node in expand(graph, _NATIVE).nodes:
+            if node.op == "index" and any(
+                isinstance(k, tuple) and (k[2] or 1) < 0 for k in node.attr("key")
+            ):
+                return "torch has no slices with negative steps"
         return None
-    return "cupy", _AsCuPy(x)
+
+    def lower(self, graph: Graph) -> TorchLowered:
+        return TorchLowered(graph)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: torch.Tensor) -> torch.Tensor:
+        return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
+
+    def borrower(self, x: torch.Tensor, dtype: str) -> Borrower | None:
+        """CUDA tensors go to CuPy's kernels, if CuPy is there."""
+        if x.device.type != "cuda" or not _cupy_is_installed():
+            return None
+        return Borrower("cupy", _AsCuPy(x), _on_stream_of)
+
+    def slices_borrower(self, arrays: Sequence[torch.Tensor]) -> Borrower | str:
+        """Where nobody borrows tensors, torch's own operations run, which autograd records."""
+        if torch.is_grad_enabled() and any(t.requires_grad for t in arrays):
+            return "autograd records this call; under torch.no_grad() it runs fused"
+        if any(map(self.is_wrapped, arrays)):
+            return "a transform of torch follows this call"
+        if any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in arrays):
+            return "a subclass of Tensor has a meaning of its own"
+        if any(t.dtype == torch.bfloat16 for t in arrays):
+            return "neither NumPy nor CuPy has bfloat16"
+        if any(t.is_conj() or t.is_neg() or t.layout != torch.strided for t in arrays):
+            return "a tensor whose elements do not lie in memory as they are"
+        kind = arrays[0].device.type
+        if kind == "cpu":
+            return Borrower("numpy", _as_numpy)
+        if kind == "cuda" and _cupy_is_installed():
+            return Borrower("cupy", None, _on_stream_of)
+        return f"no backend borrows tensors on {kind}"
+
+    def written(self, x: torch.Tensor) -> None:
+        """Tell autograd: what it has saved of the tensor is no longer so."""
+        if not x.is_inference():
+            torch.autograd.graph.increment_version(x)
+
+    def is_wrapped(self, x: torch.Tensor) -> bool:
+        """Inside `torch.func`, or with a forward derivative."""
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):  # type: ignore[attr-defined]
+            return True
+        in_level = forward_ad._current_level >= 0
+        return in_level and forward_ad.unpack_dual(x).tangent is not None  # type: ignore[no-untyped-call]
 
 
-def lend(x: torch.Tensor, dtype: str) -> tuple[str, Any] | None:
-    """One tensor, as `lender` has it."""
-    loan = lender(x, dtype)
-    return None if loan is None else (loan[0], loan[1](x))
+BACKEND = Torch()
+
+
+def _as_numpy(t: torch.Tensor) -> np.ndarray:
+    return t.detach().numpy()
 
 
 class _AsCuPy:
@@ -189,7 +224,7 @@ def _cupy_is_installed() -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _borrowed(stream: torch.cuda.Stream) -> Any:
+def _stream_of_cupy(stream: torch.cuda.Stream) -> Any:
     """torch's stream as one of CuPy's."""
     import cupy
 
@@ -206,14 +241,12 @@ _address_of_stream: Callable[[int], int] = getattr(
 """The current stream of a device, without a Python object for it."""
 
 
-def lending(x: torch.Tensor) -> Any:
-    """Make the borrowing library work on torch's device and current stream.
+def _on_stream_of(x: torch.Tensor) -> Any:
+    """Make CuPy work on the device of a tensor, and on torch's current stream.
 
     Most often it does already: both have the default stream of the device that is current.
     """
     device = x.device
-    if device.type != "cuda":
-        return _NOTHING
     import cupy
 
     index = device.index
@@ -228,19 +261,12 @@ def _switched(device: torch.device) -> Iterator[None]:
     import cupy
 
     stream = torch.cuda.current_stream(device)
-    with cupy.cuda.Device(device.index), _borrowed(stream):
+    with cupy.cuda.Device(device.index), _stream_of_cupy(stream):
         yield
 
 
-def lower(graph: Graph) -> Lowered:
-    """`graph` as a callable on tensors."""
-    return Lowered(graph)
-
-
-class Lowered:
+class TorchLowered(Lowered):
     """Blocks through a `Program`, on torch's own threads."""
-
-    engine = ENGINE
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -250,7 +276,7 @@ class Lowered:
 
     def _program(self, device: torch.device) -> Program:
         if device not in self._programs:
-            self._programs[device] = Program(self._batched, _Torch(device))
+            self._programs[device] = Program(self._batched, TorchCalls(device))
         return self._programs[device]
 
     def bind(self, consts: tuple[Any, ...], like: torch.Tensor) -> list[Any]:
@@ -258,8 +284,7 @@ class Lowered:
         with torch.inference_mode():
             return self._program(like.device).bind(consts)
 
-    @staticmethod
-    def slower_than_half(x: torch.Tensor, consts: tuple[Any, ...]) -> bool:
+    def slower_than_half(self, x: torch.Tensor, consts: tuple[Any, ...]) -> bool:
         """Whether torch's own operations in 16 bits take less time than float32 in blocks.
 
         They do on GPUs that have bfloat16. On a CPU without such products they take 2 to 30 times
@@ -349,44 +374,3 @@ class Lowered:
             _spare.clear()
             _spare[key] = scratch
         return out
-
-
-def is_wrapped(t: torch.Tensor) -> bool:
-    """Whether a tensor stands for others: inside `torch.func`, or with a forward derivative."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(t):  # type: ignore[attr-defined]
-        return True
-    in_level = forward_ad._current_level >= 0
-    return in_level and forward_ad.unpack_dual(t).tangent is not None  # type: ignore[no-untyped-call]
-
-
-def written(t: torch.Tensor) -> None:
-    """Tell autograd that a tensor was written to: what it has saved of it is no longer so."""
-    if not t.is_inference():
-        torch.autograd.graph.increment_version(t)
-
-
-def slices_lender(tensors: Sequence[torch.Tensor]) -> tuple[str, Any] | str:
-    """Who runs functions of slices on the memory of these tensors, and how it sees one.
-
-    A text says why nobody does: then torch's own operations run, which autograd records.
-    """
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        return "autograd records this call; under torch.no_grad() it runs fused"
-    if any(is_wrapped(t) for t in tensors):
-        return "a transform of torch follows this call"
-    if any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in tensors):
-        return "a subclass of Tensor has a meaning of its own"
-    if any(t.dtype == torch.bfloat16 for t in tensors):
-        return "neither NumPy nor CuPy has bfloat16"
-    if any(t.is_conj() or t.is_neg() or t.layout != torch.strided for t in tensors):
-        return "a tensor whose elements do not lie in memory as they are"
-    kind = tensors[0].device.type
-    if kind == "cpu":
-        return "numpy", _as_numpy
-    if kind == "cuda" and _cupy_is_installed():
-        return "cupy", None
-    return f"no backend borrows tensors on {kind}"
-
-
-def _as_numpy(t: torch.Tensor) -> np.ndarray:
-    return t.detach().numpy()

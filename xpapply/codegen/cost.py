@@ -21,7 +21,7 @@ _OVERHEAD = 50.0
 """Instructions per slice and lane for loads, stores and synchronisation."""
 
 
-class Outlook(NamedTuple):
+class Estimate(NamedTuple):
     """What a call would run.
 
     `kernels` are launched; `refused` says what cannot be, and why; `floor` and

@@ -1,29 +1,37 @@
 """From a graph and an array to a result: choose a backend, bring axes in order, run.
 
-A backend may lend its arrays to another one, which sees the same memory: CUDA
-tensors to CuPy's kernels, NumPy arrays to torch's products.
+Another library's backend may borrow the memory of arrays: CuPy's kernels that of CUDA
+tensors, torch's products that of NumPy arrays.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import nullcontext
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from .. import arrays, config, frontends, masked, registry
+from ..backends import Backend, Borrower, Lowered
 from ..cache import BoundedDict
 from ..errors import InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..layout import MemoryOrder
 
 
-def backend(library: str) -> ModuleType | None:
+@functools.cache
+def backend(library: str) -> Backend | None:
     """The backend that serves a library's arrays, or None."""
-    return registry.find("backends", library)
+    module = registry.find("backends", library)
+    return None if module is None else module.BACKEND
+
+
+def _runner(name: str, library: str) -> Backend:
+    """The backend `name` for arrays of a library, whose memory it may borrow."""
+    found = backend(name)
+    assert found is not None
+    return found if name in (library, "array_api") else found.on_borrowed()
 
 
 @functools.cache
@@ -41,21 +49,12 @@ def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _lowered(name: str, graph: Graph, precision: str, lent: bool) -> Any:
+def _lowered(runner: Backend, graph: Graph, precision: str) -> Lowered:
     """Compiled once per structure: graphs are equal when only their weights differ.
 
     Backends read `precision` from the options in force.
     """
-    module = backend(name)
-    assert module is not None
-    return _answer(module, "lower", lent)(graph)
-
-
-def _answer(module: ModuleType, name: str, lent: bool) -> Callable[..., Any]:
-    """A function of a backend: `name`, or ``<name>_lent`` where another library's memory may have
-    dtypes that it has not itself."""
-    found: Callable[..., Any] = getattr(module, name)
-    return getattr(module, f"{name}_lent", found) if lent else found
+    return runner.lower(graph)
 
 
 class Bound:
@@ -65,7 +64,7 @@ class Bound:
         self.graph = graph
         self._weights: dict[tuple[str, Any], Any] = {}
 
-    def weights(self, engine: str, lowered: Any, like: Any) -> Any:
+    def weights(self, engine: str, lowered: Lowered, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""
         key = (engine, arrays.place(like))
         found = self._weights.get(key)
@@ -82,16 +81,17 @@ class Engine:
 
     def __init__(self, name: str, bound: Bound, library: str) -> None:
         self.name = name
-        lent = name not in (library, "array_api")
-        self.lowered = _lowered(name, bound.graph, config.current().precision, lent)
+        runner = _runner(name, library)
+        self.lowered = _lowered(runner, bound.graph, config.current().precision)
         self._bound = bound
         self._result = bound.graph.result
         self._own = backend(library)
-        dtype = getattr(self._own, "library_dtype", str)(self._result.dtype)
+        dtype = self._result.dtype
+        dtype = dtype if self._own is None else self._own.result_dtype(dtype)
         self.result = ShapeDtype(self._result.shape, dtype)
-        self._lends = lent
+        self._borrows = name not in (library, "array_api")
         self.kernels: tuple[str, ...] = self.lowered.kernels
-        if self._lends:
+        if self._borrows:
             self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
         self._library = library
         self._known = BoundedDict()
@@ -103,13 +103,13 @@ class Engine:
 
     def look_at(self, seen: Any, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
-        if hasattr(self.lowered, "outlook"):
-            found = self.lowered.outlook(seen, self._bound.graph.consts)
+        consts = self._bound.graph.consts
+        found = self.lowered.estimate(seen, consts)
+        if found is not None:
             self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
             self.floor, self.expected = found.floor, found.expected
             reasons += found.refused
-        if hasattr(self.lowered, "slower_than_half"):
-            self.slower_than_half = self.lowered.slower_than_half(seen, self._bound.graph.consts)
+        self.slower_than_half = self.lowered.slower_than_half(seen, consts)
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices."""
@@ -136,20 +136,19 @@ class Engine:
         if self.name == "array_api" or self._own is None:
             found = self._on_any_array(axis)
         else:
-            view: Callable[[Any], Any] | None = None
-            if self._lends:
-                loan = _lender(self._own, x, self._result.dtype)
-                if loan is None or loan[0] != self.name:  # nor is this one
+            borrower: Borrower | None = None
+            if self._borrows:
+                borrower = self._own.borrower(x, self._result.dtype)
+                if borrower is None or borrower.engine != self.name:  # nor is this one
                     return chosen(self._bound, arr).prepared(arr, axis)
-                view = loan[1]
-            found = _Prepared(self.name, self.lowered, self._bound, self._own, arr, axis, view)
+            found = _Prepared(self.name, self.lowered, self._bound, self._own, arr, axis, borrower)
         self._known[key] = found
         return found
 
     def _on_any_array(self, axis: int) -> Callable[[Any], Any]:
         """Arrays of the standard have no memory to write to: the result is made by the call."""
         lowered, bound, name = self.lowered, self._bound, self.name
-        return lambda x: lowered(x, axis, bound.weights(name, lowered, x))
+        return lambda x: lowered(x, axis, bound.weights(name, lowered, x), None)
 
 
 class _Prepared:
@@ -158,12 +157,12 @@ class _Prepared:
     def __init__(
         self,
         name: str,
-        lowered: Any,
+        lowered: Lowered,
         bound: Bound,
-        own: ModuleType,
+        own: Backend,
         arr: Any,
         axis: int,
-        view: Callable[[Any], Any] | None,
+        borrower: Borrower | None,
     ) -> None:
         self._name, self._lowered, self._bound, self._own = name, lowered, bound, own
         result = bound.graph.result
@@ -178,10 +177,10 @@ class _Prepared:
         self._at = order.at
         self._outward = None if outward == tuple(range(len(outward))) else outward
         self._shape = (*before, *result.shape, *behind)
-        self._view = view
+        self._view = None if borrower is None else borrower.view or plain
         self._view_of_result: Callable[[Any], Any] | None = None
-        self._lending = getattr(own, "lending", None)
-        self._call: Callable[[Any, Any], Any] | None = None
+        self._context = None if borrower is None else borrower.context
+        self._call: Callable[[Any, Any], object] | None = None
 
     def __call__(self, arr: Any) -> Any:
         x = plain(arr) if self._wraps else arr
@@ -191,13 +190,13 @@ class _Prepared:
         else:
             as_result = self._view_of_result
             if as_result is None:
-                loan = _lender(self._own, out, self._dtype)
-                assert loan is not None
-                as_result = self._view_of_result = loan[1]
-            if self._lending is None:
+                borrower = self._own.borrower(out, self._dtype)
+                assert borrower is not None
+                as_result = self._view_of_result = borrower.view or plain
+            if self._context is None:
                 self._run(self._view(x), as_result(out))
             else:
-                with self._lending(x):
+                with self._context(x):
                     self._run(self._view(x), as_result(out))
         y = out if self._outward is None else arrays.permute(out, self._outward)
         # what NumPy's own loop does with the type of its input
@@ -210,30 +209,11 @@ class _Prepared:
             self._call = self._prepared(source, target)
         self._call(source, target)
 
-    def _prepared(self, source: Any, target: Any) -> Callable[[Any, Any], Any]:
+    def _prepared(self, source: Any, target: Any) -> Callable[[Any, Any], object]:
         lowered, at = self._lowered, self._at
         weights = self._bound.weights(self._name, lowered, source)
-        found: Callable[[Any, Any], Any] | None = None
-        if hasattr(lowered, "prepared"):
-            found = lowered.prepared(source, at, weights, target)
+        found = lowered.prepared(source, at, weights, target)
         return found or (lambda x, out: lowered(x, at, weights, out))
-
-
-_NOTHING = nullcontext()
-
-
-def _nothing_to_switch(x: Any) -> Any:
-    """What a backend without `lending` enters."""
-    return _NOTHING
-
-
-def _lender(own: ModuleType, x: Any, dtype: str) -> tuple[str, Callable[[Any], Any]] | None:
-    """Who borrows arrays laid out like `x`, and how it sees one of them."""
-    if hasattr(own, "lender"):
-        found: tuple[str, Callable[[Any], Any]] | None = own.lender(x, dtype)
-        return found
-    loan = own.lend(x, dtype)
-    return None if loan is None else (loan[0], lambda y: own.lend(y, dtype)[1])
 
 
 class AnyLibrary:
@@ -262,9 +242,7 @@ def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
     for name, seen in _candidates(library, arr, bound.graph):
         if forced and name != forced:
             continue
-        module = backend(name)
-        assert module is not None
-        refusal = _answer(module, "why_not", name != library)(bound.graph, seen)
+        refusal = _runner(name, library).why_not(bound.graph, seen)
         if refusal is None:
             engine = Engine(name, bound, library)
             engine.look_at(seen, reasons)
@@ -289,10 +267,9 @@ def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     if own is not None:
         x = plain(arr)
-        lends = hasattr(own, "lender") or hasattr(own, "lend")
-        loan = _lender(own, x, graph.result.dtype) if lends else None
-        if loan is not None:
-            found.append((loan[0], loan[1](x)))
+        borrower = own.borrower(x, graph.result.dtype)
+        if borrower is not None:
+            found.append((borrower.engine, (borrower.view or plain)(x)))
         found.append((library, arr))
     return [*found, ("array_api", arr)]
 
@@ -305,9 +282,8 @@ def in_float32(engine: Engine, half: str) -> str:
 
 def limits(name: str, arr: Any) -> tuple[float, float] | None:
     """Bytes and operations per second of the device, where the backend knows them."""
-    find: Callable[[Any], tuple[float, float] | None] | None
-    find = getattr(backend(name), "limits", None)
-    return None if find is None else find(arr)
+    found = backend(name)
+    return None if found is None else found.limits(arr)
 
 
 def plain(arr: Any) -> Any:

@@ -8,7 +8,7 @@ what each would take.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -25,15 +25,11 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import without_bfloat16
 from ...ir.to_slice_graph import sliced
-from ...layout import boxes
+from ...layout import Layout, boxes
 from ...program import Program
-from . import module, slices
-from .bincount import counts as counts
+from .. import Backend, Lowered
+from . import bincount, module, slices
 from .runs import Calls, Chain, Network, Tensor, Weights, reduction_function
-
-ENGINE = "cupy"
-
-slices_why_not, lower_slices = slices.why_not, slices.lower
 
 _FEW_SLICES = 16384
 """Fewer slices than this leave threads idle if each takes whole slices ..."""
@@ -43,54 +39,67 @@ _BLOCK_BYTES = 1 << 28
 """One buffer of a block: many launches cost more time than small blocks save memory traffic."""
 
 
-def library_dtype(dtype: str) -> str:
-    """The dtype in which CuPy returns results; it has no bfloat16."""
-    return "float32" if dtype == "bfloat16" else dtype
+class CuPy(Backend):
+    """Generated kernels, or cuBLAS in blocks."""
 
+    name = "cupy"
 
-def why_not(graph: Graph, like: Any) -> str | None:
-    """The reason why CuPy cannot run `graph`, or None."""
-    if like.dtype.kind not in "fiub":
-        return f"no kernels for {like.dtype} input"
-    if any(s % like.itemsize for s in like.strides):
-        return "elements do not lie on multiples of their size"
-    return None
-
-
-def why_not_lent(graph: Graph, like: Any) -> str | None:
-    """The same on the memory of tensors, which may be bfloat16."""
-    lowered = Lowered(graph, lent=True)
-    if not lowered.by_address:
-        return why_not(graph, like)
-    bound = Weights(graph.consts)
-    if not bound.finite:
-        return "a weight is not finite"
-    return lowered.tensor_refusal(like.device.id, lowered.precision(bound))
-
-
-def empty(shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-    """Memory for results, from CuPy's pool."""
-    with _on(like.device.id):
-        return cupy.empty(shape, library_dtype(dtype))
-
-
-def limits(like: Any) -> tuple[float, float] | None:
-    """Bytes and float32 operations per second by the device's clocks and widths."""
-    if not isinstance(like, cupy.ndarray):
+    def why_not(self, graph: Graph, like: Any) -> str | None:
+        if like.dtype.kind not in "fiub":
+            return f"no kernels for {like.dtype} input"
+        if any(s % like.itemsize for s in like.strides):
+            return "elements do not lie on multiples of their size"
         return None
-    memory, clock = module.rates(like.device.id)
-    rate = 2 * clock * module.device(like.device.id).multiprocessors * 128
-    return (memory, rate) if memory and rate else None
+
+    def lower(self, graph: Graph) -> CuPyLowered:
+        return CuPyLowered(graph)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        """From CuPy's pool."""
+        with _on(like.device.id):
+            return cupy.empty(shape, self.result_dtype(dtype))
+
+    def result_dtype(self, dtype: str) -> str:
+        return "float32" if dtype == "bfloat16" else dtype  # CuPy has no bfloat16
+
+    def limits(self, like: Any) -> tuple[float, float] | None:
+        """By the device's clocks and widths; operations of float32."""
+        if not isinstance(like, cupy.ndarray):
+            return None
+        memory, clock = module.rates(like.device.id)
+        rate = 2 * clock * module.device(like.device.id).multiprocessors * 128
+        return (memory, rate) if memory and rate else None
+
+    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
+        return slices.why_not(graph, arrays)
+
+    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> slices.Run:
+        return slices.Run(graph, layout, like)
+
+    def counts(self, x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
+        return bincount.counts(x, weights, axes, bins)
+
+    def on_borrowed(self) -> Backend:
+        return _ON_TENSORS
 
 
-def lower(graph: Graph) -> Lowered:
-    """`graph` as a callable on CuPy arrays."""
-    return Lowered(graph)
+class CuPyOnTensors(CuPy):
+    """The same on the memory of tensors, which may be bfloat16."""
+
+    def why_not(self, graph: Graph, like: Any) -> str | None:
+        lowered = self.lower(graph)
+        if not lowered.by_address:
+            return super().why_not(graph, like)
+        bound = Weights(graph.consts)
+        if not bound.finite:
+            return "a weight is not finite"
+        return lowered.tensor_refusal(like.device.id, lowered.precision(bound))
+
+    def lower(self, graph: Graph) -> CuPyLowered:
+        return CuPyLowered(graph, borrowed=True)
 
 
-def lower_lent(graph: Graph) -> Lowered:
-    """`graph` as a callable on the memory of tensors."""
-    return Lowered(graph, lent=True)
+BACKEND, _ON_TENSORS = CuPy(), CuPyOnTensors()
 
 
 @dataclass(frozen=True)
@@ -103,16 +112,15 @@ class _Way:
     run: Callable[[Any, int, int, Weights, Any], None]
 
 
-class Lowered:
+class CuPyLowered(Lowered):
     """A kernel on tensor cores, one without, a reduction kernel, or cuBLAS in blocks."""
 
-    engine = ENGINE
-
-    def __init__(self, graph: Graph, *, lent: bool = False) -> None:
+    def __init__(self, graph: Graph, *, borrowed: bool = False) -> None:
         self._asked = current().precision
         self._result = graph.result.dtype
-        graph = graph if lent else without_bfloat16(graph)
+        graph = graph if borrowed else without_bfloat16(graph)
         self.graph = graph
+        self.kernels = ("chosen by the array and its device",)
         # CuPy has no bfloat16: only a kernel that gets addresses reads or writes it
         self.by_address = "bfloat16" in (graph.input.dtype, graph.result.dtype)
         self._refusal = network_why_not(graph)
@@ -128,11 +136,6 @@ class Lowered:
     def _chain(self) -> Chain | None:
         stages = chain.stages(self.graph)
         return None if stages is None else Chain(stages)
-
-    @property
-    def kernels(self) -> tuple[str, ...]:
-        """What runs where no array says more."""
-        return ("chosen by the array and its device",)
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> Weights:
         """The weights, packed and copied to the device as the kernels first want them."""
@@ -162,7 +165,7 @@ class Lowered:
                     self._failed[number, found[0].what] = str(error).strip().partition("\n")[0]
                     found = self._chosen[key] = found[1:]
 
-    def outlook(self, x: Any, consts: tuple[Any, ...] = ()) -> cost.Outlook:
+    def estimate(self, x: Any, consts: tuple[Any, ...] = ()) -> cost.Estimate:
         """What would run on an array, what that takes, and why nothing faster."""
         length = self.graph.input.shape[0]
         slices, number = x.size // max(1, length), x.device.id
@@ -177,7 +180,7 @@ class Lowered:
         refused = tuple(f"{what}: {reason}" for what, reason in reasons.items())
         device = module.device(number)
         least = cost.floor(self.graph, slices, device, precision)
-        return cost.Outlook((able[0].what,), refused, least, max(least, able[0].seconds))
+        return cost.Estimate((able[0].what,), refused, least, max(least, able[0].seconds))
 
     def slower_than_half(self, x: Any, consts: tuple[Any, ...]) -> bool:
         """Whether torch's own operations in 16 bits should take less time than what runs here.

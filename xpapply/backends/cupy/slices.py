@@ -242,11 +242,6 @@ def _text(graph: Graph, share: Sharing) -> SliceKernels:
     return slices.slice_kernels(graph, share)
 
 
-def lower(graph: Graph, layout: Layout, like: Any) -> Run:
-    """What runs `graph` on arrays that lie so."""
-    return Run(graph, layout, like)
-
-
 class Run:
     """The launches for arrays of one layout: all is decided but the addresses."""
 
@@ -337,7 +332,7 @@ def _described(share: Sharing, blocks: int) -> str:
 
 
 class OneFunction:
-    """One function of one slice, as `backends.cupy.Lowered` runs it."""
+    """One function of one slice, as `backends.cupy.CuPyLowered` runs it."""
 
     def __init__(self, sliced: Sliced) -> None:
         self._sliced = sliced

@@ -16,9 +16,8 @@ from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
 from ...layout import Layout, boxes
 from ...program import Program, Scratch
-from .bincount import counts as counts
-
-ENGINE = "numpy"
+from .. import Backend, Borrower, Lowered
+from . import bincount
 
 BLOCK_BYTES = 1 << 21
 """One buffer of a block: smaller ones have threads wait for each other more (measured)."""
@@ -30,7 +29,7 @@ _POOL_MACS = 6e7
 """Below this many multiply-adds, waking threads costs more than they save."""
 
 
-class _NumPy:
+class NumPyCalls:
     """NumPy's calls, as `Program` wants them."""
 
     name = "NumPy"
@@ -59,7 +58,7 @@ class _NumPy:
 
     def cast(self, x: np.ndarray, dtype: str, out: np.ndarray | None) -> np.ndarray:
         if out is None:
-            return x.astype(library_dtype(dtype))
+            return x.astype(BACKEND.result_dtype(dtype))
         np.copyto(out, x, casting="unsafe")
         return out
 
@@ -136,47 +135,58 @@ def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
     return out
 
 
-_LIBRARY = _NumPy()
+_CALLS = NumPyCalls()
 
 
-def library_dtype(dtype: str) -> str:
-    """The dtype in which NumPy returns results; it has no bfloat16."""
-    return "float32" if dtype == "bfloat16" else dtype
+class NumPy(Backend):
+    """Networks in blocks; functions of slices by `slices`."""
 
+    name = "numpy"
 
-def why_not(graph: Graph, like: Any) -> str | None:
-    """The reason why NumPy cannot run `graph`, or None."""
-    needs = {n.op for n in expand(graph).nodes if OPS[n.op].in_special}
-    if needs:
-        try:
-            import scipy.special  # noqa: F401
-        except ImportError:
-            return f"NumPy has no {needs.pop()}, and SciPy is not installed"
-    return None
-
-
-def empty(shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
-    """Memory for results."""
-    return np.empty(shape, library_dtype(dtype))
-
-
-def lender(x: np.ndarray, dtype: str) -> tuple[str, Callable[[np.ndarray], Any]] | None:
-    """With torch loaded anyway, its fused products and its thread pool are faster (measured)."""
-    torch = sys.modules.get("torch")
-    if torch is None or not hasattr(torch, "from_numpy"):
+    def why_not(self, graph: Graph, like: Any) -> str | None:
+        needs = {n.op for n in expand(graph).nodes if OPS[n.op].in_special}
+        if needs:
+            try:
+                import scipy.special  # noqa: F401
+            except ImportError:
+                return f"NumPy has no {needs.pop()}, and SciPy is not installed"
         return None
-    if x.dtype.name not in _TORCH_DTYPES or not x.dtype.isnative or dtype == "bfloat16":
-        return None
-    if any(s < 0 or s % x.itemsize for s in x.strides):
-        return None
-    return "torch", lambda y: torch.from_numpy(_writable(y))
+
+    def lower(self, graph: Graph) -> NumPyLowered:
+        return NumPyLowered(graph)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
+        return np.empty(shape, self.result_dtype(dtype))
+
+    def result_dtype(self, dtype: str) -> str:
+        return "float32" if dtype == "bfloat16" else dtype  # NumPy has no bfloat16
+
+    def borrower(self, x: np.ndarray, dtype: str) -> Borrower | None:
+        """With torch loaded anyway, its fused products and thread pool are faster (measured)."""
+        torch = sys.modules.get("torch")
+        if torch is None or not hasattr(torch, "from_numpy"):
+            return None
+        if x.dtype.name not in _TORCH_DTYPES or not x.dtype.isnative or dtype == "bfloat16":
+            return None
+        if any(s < 0 or s % x.itemsize for s in x.strides):
+            return None
+        return Borrower("torch", lambda y: torch.from_numpy(_writable(y)))
+
+    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
+        from . import slices
+
+        return slices.why_not(graph, arrays)
+
+    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
+        from . import slices
+
+        return slices.Lowered(graph, layout)
+
+    def counts(self, x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.ndarray:
+        return bincount.counts(x, weights, axes, bins)
 
 
-def lend(x: np.ndarray, dtype: str) -> tuple[str, Any] | None:
-    """One array, as `lender` has it."""
-    loan = lender(x, dtype)
-    return None if loan is None else (loan[0], loan[1](x))
-
+BACKEND = NumPy()
 
 _TORCH_DTYPES = frozenset(
     ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
@@ -196,19 +206,12 @@ def _writable(x: np.ndarray) -> np.ndarray:
     return x if x.flags.writeable else np.asarray(_Alias(x))
 
 
-def lower(graph: Graph) -> Lowered:
-    """`graph` as a callable on NumPy arrays."""
-    return Lowered(graph)
-
-
-class Lowered:
+class NumPyLowered(Lowered):
     """Blocks through a `Program`, in threads where that pays."""
-
-    engine = ENGINE
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._program = Program(batch(expand(graph)), _LIBRARY)
+        self._program = Program(batch(expand(graph)), _CALLS)
         self._macs = graph.flops() / 2
         self.kernels: tuple[str, ...] = (
             "einsum as stacked matmul(out=), in-place bias and activation, threads over blocks",
@@ -263,17 +266,3 @@ def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:
     """Slices per block: buffers that stay in cache, not so few that calls dominate."""
     rows = (block_bytes or BLOCK_BYTES) // row_bytes
     return max(1, min(slices, rows if block_bytes else max(1024, min(32768, rows))))
-
-
-def slices_why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
-    """The reason why NumPy cannot run a function of slices, or None."""
-    from . import slices
-
-    return slices.why_not(graph, arrays)
-
-
-def lower_slices(graph: Graph, layout: Layout, like: Any) -> Any:
-    """A function of slices as ``run(arrays, outs)``, for arrays that lie as `layout` says."""
-    from . import slices
-
-    return slices.lower(graph, layout, like)

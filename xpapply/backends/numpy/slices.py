@@ -58,11 +58,6 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     return None
 
 
-def lower(graph: Graph, layout: Layout, like: Any) -> Lowered:
-    """`graph` as a call on NumPy arrays that lie as `layout` says."""
-    return Lowered(graph, layout)
-
-
 class Lowered:
     """A slice graph for arrays of one layout."""
 
