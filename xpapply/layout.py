@@ -10,10 +10,13 @@ and writing both run along memory.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from . import arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +92,114 @@ def boxes(shape: Sequence[int], at: int, rows: int) -> Iterator[tuple[Any, ...]]
     if cut == 0:  # all of it
         yield tuple([slice(None) if a == at else slice(0, n) for a, n in enumerate(dims)])
         return
-    steps = [1] * len(dims)
-    steps[cut:] = dims[cut:]
-    steps[cut - 1] = max(1, rows // inner)
-    counts = [math.ceil(n / s) for n, s in zip(dims, steps, strict=True)]
-    for flat in range(math.prod(counts)):
-        index: list[Any] = [slice(None)] * len(dims)
-        for a in range(len(dims) - 1, -1, -1):
-            flat, k = divmod(flat, counts[a])
-            if a != at:
-                index[a] = slice(k * steps[a], min((k + 1) * steps[a], dims[a]))
-        yield tuple(index)
+    sizes = [1] * len(dims)
+    sizes[cut:] = dims[cut:]
+    sizes[cut - 1] = max(1, rows // inner)
+    for box in grid(dims, sizes, range(len(dims))):
+        yield (*box[:at], slice(None), *box[at + 1 :])
+
+
+Box = tuple[slice, ...]
+
+
+def grid(shape: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Iterator[Box]:
+    """Boxes of the lengths `sizes` along some axes of an array, the last of them fastest.
+
+    They are whole along the other axes.
+    """
+    for starts in itertools.product(*(range(0, shape[a], sizes[a]) for a in axes)):
+        box = [slice(0, n) for n in shape]
+        for a, start in zip(axes, starts, strict=True):
+            box[a] = slice(start, min(start + sizes[a], shape[a]))
+        yield tuple(box)
+
+
+def run_blocks(
+    run: Callable[[Any, Any], Any], x: Any, at: int, out: Any, blocks: Iterable[tuple[Any, ...]]
+) -> None:
+    """Run blocks of slices, each into its place.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(block, place)`` of a block with its axes as in `x`. Results have shape ``(*result
+        shape, slices)``. They may be written to `place`, an array of that shape, which is then
+        what is returned; it is None where the results do not lie evenly in `out`.
+    x, out : array
+        In memory order.
+    at : int
+        The applied axis of `x`, and the first axis of results in `out`.
+    blocks : iterable of tuple of slice
+        As `boxes` yields them.
+    """
+    ndim = out.ndim - x.ndim + 1
+    inner = tuple(range(at, at + ndim))
+    axes = (*inner, *range(at), *range(at + ndim, out.ndim))
+    for box in blocks:
+        # with an ellipsis: without one an index of a 0-d array is a copy
+        target = out[(*box[:at], *(slice(None),) * ndim, *box[at + 1 :], ...)]
+        target = arrays.permute(target, axes)
+        place = _in_line(target, ndim)
+        result = run(x[box], place)
+        if result is not place:
+            target[...] = result.reshape((*result.shape[:-1], *target.shape[ndim:]))
+
+
+def columns(block: Any, at: int) -> Any:
+    """The slices of a block as columns: shape ``(M, slices)``."""
+    axes = (at, *range(at), *range(at + 1, block.ndim))
+    return arrays.permute(block, axes).reshape((block.shape[at], -1))
+
+
+def _in_line(x: Any, ndim: int) -> Any:
+    """`x` with all axes after the first `ndim` as one; None if that takes a copy."""
+    if x.ndim == ndim + 1:
+        return x
+    steps = arrays.strides(x)
+    if steps is None or len(merged(x.shape, [(s,) for s in steps], range(ndim, x.ndim))) > 1:
+        return None
+    return x.reshape((*x.shape[:ndim], -1))
+
+
+class Dim(NamedTuple):
+    """Neighbouring axes of several arrays that are one step in the memory of each."""
+
+    size: int
+    steps: tuple[int, ...]
+    """In each array."""
+    axis: int
+    """The fastest of the axes."""
+
+
+def merged(
+    shape: Sequence[int], strides: Sequence[tuple[int, ...]], axes: Iterable[int]
+) -> list[Dim]:
+    """Axes of arrays, given slowest first, as few dims as possible; axes of length 1 are none.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        That all arrays broadcast to.
+    strides : sequence of tuple of int
+        For each axis the stride in every array.
+    axes : iterable of int
+        The axes that are asked about, which others must not lie between.
+
+    Examples
+    --------
+    >>> merged((2, 3, 4), [(12,), (4,), (1,)], range(3))
+    [Dim(size=24, steps=(1,), axis=2)]
+    """
+    found: list[Dim] = []
+    for a in axes:
+        n, steps = shape[a], strides[a]
+        if n == 1:
+            continue
+        if found and found[-1].steps == tuple(n * s for s in steps):
+            found[-1] = Dim(found[-1].size * n, steps, a)
+        else:
+            found.append(Dim(n, steps, a))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ SHAPES = [
 
 def kernels_for(case, layout, processors=132):
     """The sharing that is chosen, or forced, and the kernels for it."""
-    dims = cupy_slices.merged(layout, case.in_order)
+    dims = cupy_slices.dims_of(layout, case.in_order)
     share, blocks = cupy_slices.sharing(case.graph, layout, dims, processors)
     return share, codegen.slice_kernels(case.graph, share), blocks
 
@@ -99,7 +99,7 @@ def test_dtypes_compile(dtype):
         assert codegen.why_not(graph) is None
         kinds = ((dtype, True),) * len(graph.inputs)
         layout = contiguous_layout(graph, kinds, (1000, 16), (1,))
-        share, _ = cupy_slices.sharing(graph, layout, cupy_slices.merged(layout, True), 132)
+        share, _ = cupy_slices.sharing(graph, layout, cupy_slices.dims_of(layout, True), 132)
         text = codegen.slice_kernels(graph, share)
         assert compile_plain(text.source, ARCHITECTURES[k % 4])
 
@@ -432,7 +432,7 @@ def plain_dims(layout, axes):
 @given(layouts(), st.booleans())
 def test_merged_dims_reach_every_element_once(layout, in_order):
     """The same slices, and in each the same elements of all arrays; in order where that counts."""
-    dims = cupy_slices.merged(layout, in_order)
+    dims = cupy_slices.dims_of(layout, in_order)
     core = plain_dims(layout, layout.axes)
     batch = plain_dims(layout, [a for a in range(len(layout.shape)) if a not in layout.axes])
     got, want = (offsets(d) if d else None for d in (dims.core, core))
@@ -451,7 +451,7 @@ def test_dims_of_contiguous_arrays_are_merged(order):
     steps = tuple(s // 4 for s in x.strides)
     first = (0, 1) if order == "F" else (2, 3)
     layout = Layout(x.shape, first, (Operand("float32", steps),) * 2, ())
-    dims = cupy_slices.merged(layout, False)
+    dims = cupy_slices.dims_of(layout, False)
     length = 6 if order == "F" else 20
     assert dims.core == ((length, (1, 1)),)
     assert dims.batch == ((120 // length, (length, length)),)
@@ -541,7 +541,7 @@ def test_launches_are_within_the_limits_of_cuda(problem, processors, aligned):
 @given(layouts(sides=(1, 2, 3, 4, 8, 16), most=3))
 def test_vectors_only_where_all_of_them_are_aligned(layout):
     """Every vector of every array starts at a multiple of its size, if the array does."""
-    dims = cupy_slices.merged(layout, False)
+    dims = cupy_slices.dims_of(layout, False)
     steps = tuple(s if s in (0, 1) else -1 for s in dims.core[-1][1]) if dims.core else ()
     operands = cupy_slices._strided(layout)
     vector = cupy_slices._vector(operands, dims, steps)
@@ -561,7 +561,7 @@ def test_vectors_where_rows_allow_them(dtype, width, vector):
     layout = Layout(
         (100, width), (1,), (Operand(dtype.name, (width, 1)),), (Operand("float32", (1, 0)),)
     )
-    dims = cupy_slices.merged(layout, False)
+    dims = cupy_slices.dims_of(layout, False)
     assert cupy_slices._vector(cupy_slices._strided(layout), dims, (1, 0)) == vector
 
 

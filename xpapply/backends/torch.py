@@ -23,7 +23,7 @@ from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
-from ..layout import boxes
+from ..layout import boxes, columns, run_blocks
 from ..program import Program, Scratch
 from ..repeated import Repeated
 from . import Backend, Borrower, Lowered
@@ -353,23 +353,14 @@ class TorchLowered(Lowered):
         program = self._program(x.device)
         slices = math.prod(x.shape) // max(1, x.shape[at])
         rows = self._rows(program, x, slices)
-        ndim = out.ndim - x.ndim + 1
         with torch.inference_mode():
             key = (program, rows)
             scratch = _spare.pop(key, None) or program.scratch(rows)
-            for piece in boxes(x.shape, at, rows):
-                block = x[piece]
-                batch_shape = (*block.shape[:at], *block.shape[at + 1 :])
-                columns = block.movedim(at, 0).reshape(x.shape[at], -1)
-                target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
-                target = target.movedim(tuple(range(at, at + ndim)), tuple(range(ndim)))
-                try:
-                    flat = target.view((*target.shape[:ndim], -1))
-                except RuntimeError:
-                    flat = None
-                result = program.run(columns, bound, scratch, flat)
-                if result is not flat and (flat is None or result.data_ptr() != flat.data_ptr()):
-                    target.copy_(result.reshape((*result.shape[:-1], *batch_shape)))
+
+            def run(block: torch.Tensor, place: Any) -> torch.Tensor:
+                return program.run(columns(block, at), bound, scratch, place)
+
+            run_blocks(run, x, at, out, boxes(x.shape, at, rows))
         if x.device.type == "cpu" and not config.current().block_bytes:
             _spare.clear()
             _spare[key] = scratch

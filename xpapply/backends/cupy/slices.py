@@ -22,7 +22,7 @@ from ...codegen.slices import SliceKernels
 from ...codegen.states import size
 from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
-from ...layout import Layout, Operand
+from ...layout import Layout, Operand, merged
 from . import module
 from .runs import Weights
 
@@ -60,7 +60,7 @@ class Dims:
     batch: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def merged(layout: Layout, in_order: bool) -> Dims:
+def dims_of(layout: Layout, in_order: bool) -> Dims:
     """The dims of all arrays together; those of the slice `in_order`, or as memory has them."""
     strides = list(zip(*(o.strides or () for o in _strided(layout)), strict=True))
 
@@ -71,14 +71,7 @@ def merged(layout: Layout, in_order: bool) -> Dims:
     core = [a for a in layout.axes if layout.shape[a] != 1]
     batch = [a for a in range(len(layout.shape)) if a not in layout.axes and layout.shape[a] != 1]
     for axes in (core if in_order else slowest_first(core), slowest_first(batch)):
-        dims: list[tuple[int, tuple[int, ...]]] = []
-        for a in axes:
-            n, steps = layout.shape[a], strides[a]
-            if dims and dims[-1][1] == tuple(n * s for s in steps):
-                dims[-1] = (dims[-1][0] * n, steps)
-            else:
-                dims.append((n, steps))
-        found.append(tuple(dims))
+        found.append(tuple((d.size, d.steps) for d in merged(layout.shape, strides, axes)))
     return Dims(*found)
 
 
@@ -260,7 +253,7 @@ class Run:
         if not graph.accumulations():  # which axes the slice has makes no difference
             layout = replace(layout, axes=tuple(range(len(layout.shape))))
         in_order = any(by.name in ("argmax", "argmin") for by, _ in graph.accumulations())
-        dims = merged(layout, in_order)
+        dims = dims_of(layout, in_order)
         if not graph.accumulations() and len(dims.core) > 1:
             dims = Dims(dims.core[-1:], dims.core[:-1])
         share, blocks = sharing(graph, layout, dims, module.device(self._number).multiprocessors)

@@ -14,8 +14,8 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
-from ...layout import Layout, boxes
-from ...program import Program, Scratch
+from ...layout import Layout, boxes, columns, run_blocks
+from ...program import Program
 from .. import Backend, Borrower, Lowered
 from . import bincount
 
@@ -226,40 +226,20 @@ class NumPyLowered(Lowered):
         options = config.current()
         slices = math.prod(x.shape) // max(1, x.shape[at])
         rows = block_rows(self._program.row_bytes, slices, options.block_bytes)
-        pieces = boxes(x.shape, at, rows)
-        result_ndim = out.ndim - x.ndim + 1
 
-        def work(pieces: Iterator[tuple[Any, ...]]) -> None:
+        def work(blocks: Iterator[tuple[Any, ...]]) -> None:
             scratch = self._program.scratch(min(rows, slices))
+
+            def run(block: np.ndarray, place: Any) -> np.ndarray:
+                return self._program.run(columns(block, at), bound, scratch, place)
+
             with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
-                for piece in pieces:
-                    self._block(x[piece], at, bound, scratch, out, piece, result_ndim)
+                run_blocks(run, x, at, out, blocks)
 
         count = min(options.thread_count(), -(-slices // rows))
-        threads.in_threads(work, pieces, 1 if slices * self._macs < _POOL_MACS else count)
+        count = 1 if slices * self._macs < _POOL_MACS else count
+        threads.in_threads(work, boxes(x.shape, at, rows), count)
         return out
-
-    def _block(
-        self, x: Any, at: int, bound: list[Any], scratch: Scratch, out: Any, piece: Any, ndim: int
-    ) -> None:
-        batch_shape = x.shape[:at] + x.shape[at + 1 :]
-        columns = np.moveaxis(x, at, 0).reshape(x.shape[at], -1)
-        # with an ellipsis: without one an index of a 0-d array is a copy
-        target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :], ...)]
-        target = np.moveaxis(target, range(at, at + ndim), range(ndim))
-        flat = _flat_view(target, ndim)
-        result = self._program.run(columns, bound, scratch, flat)
-        if flat is None or not np.may_share_memory(result, flat):
-            target[...] = result.reshape((*result.shape[:-1], *batch_shape))
-
-
-def _flat_view(x: np.ndarray, ndim: int) -> np.ndarray | None:
-    """`x` with all axes behind the first `ndim` as one; None if that takes a copy."""
-    shape = (*x.shape[:ndim], math.prod(x.shape[ndim:]))
-    try:
-        return np.reshape(x, shape, copy=False)
-    except ValueError:
-        return None
 
 
 def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:

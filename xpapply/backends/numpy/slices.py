@@ -21,7 +21,7 @@ from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
-from ...layout import Layout
+from ...layout import Box, Layout, grid
 from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, Program, Scratch
 from .views import SHORT_ROW, Seen, View
 
@@ -133,8 +133,6 @@ class Lowered:
 
 # --- blocks -----------------------------------------------------------------------------------
 
-Box = tuple[slice, ...]
-
 
 def _extend(sizes: list[int], seen: Seen, applied: bool, most: int) -> None:
     """Let a box grow along the axes of the slice, or across, fastest first, up to `most`."""
@@ -144,15 +142,6 @@ def _extend(sizes: list[int], seen: Seen, applied: bool, most: int) -> None:
             count = math.ceil(dim.size / max(1, min(dim.size, most)))
             sizes[k] = math.ceil(dim.size / count)  # boxes of much the same size
             most //= sizes[k]
-
-
-def _boxes(shape: Sequence[int], sizes: Sequence[int], dims: Sequence[int]) -> Iterator[Box]:
-    """The boxes of some dims of an array, whole along the others."""
-    for starts in itertools.product(*(range(0, shape[k], sizes[k]) for k in dims)):
-        box = [slice(0, n) for n in shape]
-        for k, start in zip(dims, starts, strict=True):
-            box[k] = slice(start, min(start + sizes[k], shape[k]))
-        yield tuple(box)
 
 
 def _shape(box: Box) -> tuple[int, ...]:
@@ -199,7 +188,7 @@ class _Whole:
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         if not self._single:
-            boxes = _boxes(self._shape, self._sizes, self._batch)
+            boxes = grid(self._shape, self._sizes, self._batch)
             work = functools.partial(self._blocks, arrays, outs)
             return threads.in_threads(work, boxes, self._threads)
         try:
@@ -300,7 +289,7 @@ class _Pieces:
                 np.copyto(y, known[o])
         if self._mapped:
             numbers, targets = [known[i] for i in self._given], [outs[k] for k in self._mapped]
-            boxes = _boxes(self._seen.shape, self._sizes, self._seen.memory)
+            boxes = grid(self._seen.shape, self._sizes, self._seen.memory)
             work = functools.partial(self._results, arrays, numbers, targets)
             threads.in_threads(work, boxes, self._threads)
 
@@ -324,8 +313,8 @@ class _Pieces:
     def _tasks(self) -> Iterator[tuple[int, Box, list[Box]]]:
         """Runs of pieces of the slices in a box."""
         shape = self._seen.shape
-        for box in _boxes(shape, self._sizes, self._batch):
-            pieces = _boxes(shape, self._sizes, self._along)
+        for box in grid(shape, self._sizes, self._batch):
+            pieces = grid(shape, self._sizes, self._along)
             for run in range(self._runs):
                 yield run, box, list(itertools.islice(pieces, self._per_run))
 

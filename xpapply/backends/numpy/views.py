@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ...layout import Layout, Operand
+from ...layout import Layout, Operand, merged
 
 SHORT_ROW = 32
 """Elements that NumPy's inner loops shall at least have."""
@@ -119,17 +120,15 @@ def _dims(layout: Layout) -> list[Dim]:
     inputs = sum(o.strides is not None for o in layout.inputs)
     axes = [a for a, n in enumerate(layout.shape) if n != 1]
     axes.sort(key=lambda a: -max(abs(s[a]) for s in strides[:inputs]))
-    merged: list[Dim] = []
-    for a in axes:
-        n, steps = layout.shape[a], (*(s[a] for s in strides), weights[a])
-        dim = Dim(n, a, a in layout.axes, steps)
-        together = tuple(s * n for s in steps)
-        if merged and merged[-1].applied == dim.applied and merged[-1].steps == together:
-            dim = dim._replace(size=merged.pop().size * n)
-        merged.append(dim)
-    if not any(d.applied for d in merged):
-        merged.insert(0, Dim(1, 0, True, (0,) * (len(strides) + 1)))
-    return merged
+    steps = [(*(s[a] for s in strides), weights[a]) for a in range(len(layout.shape))]
+    found = [
+        Dim(d.size, d.axis, applied, d.steps)
+        for applied, group in itertools.groupby(axes, key=lambda a: a in layout.axes)
+        for d in merged(layout.shape, steps, group)
+    ]
+    if not any(d.applied for d in found):
+        found.insert(0, Dim(1, 0, True, (0,) * (len(strides) + 1)))
+    return found
 
 
 def _block_order(dims: Sequence[Dim]) -> tuple[int, ...]:
