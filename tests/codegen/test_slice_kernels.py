@@ -272,7 +272,7 @@ def test_however_slices_are_shared(device, k):
         last = axes[0] if beside else None
         inputs, outs = data.draw(problems(case, shape, axes, last))
         with (
-            mock.patch.object(cupy_slices, "merged", unmerged),
+            mock.patch.object(cupy_slices, "dims_of", unmerged),
             mock.patch.object(cupy_slices, "sharing", return_value=(share, way.blocks)),
         ):
             check(device, case, shape, axes, inputs, outs)
