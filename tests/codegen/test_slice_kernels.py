@@ -34,9 +34,9 @@ from slice_ways import (
 
 import xpapply
 from xpapply import special
-from xpapply.codegen import slices as codegen
+from xpapply.codegen import slice_kernels as codegen
 from xpapply.codegen.cxx import TYPES
-from xpapply.codegen.elements import Sharing
+from xpapply.codegen.slice_kernels import Sharing
 from xpapply.ir import accumulators
 from xpapply.ir.rewrite import compact
 from xpapply.ir.slice_graph import written

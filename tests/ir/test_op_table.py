@@ -13,8 +13,8 @@ import scipy.special as sp
 import xpapply
 from conftest import library
 from xpapply import testing
-from xpapply.codegen import cost, kernels, slices, tensor
-from xpapply.codegen.elements import Sharing
+from xpapply.codegen import cost, kernels, tensor
+from xpapply.codegen.slice_kernels import Sharing, slice_kernels
 from xpapply.ir import numpy_ufuncs
 from xpapply.ir.ops import OPS, Kind, Op
 from xpapply.ir.rewrite import compact, fold
@@ -110,7 +110,7 @@ def test_generated_kernels(row):
 
 def test_slice_kernels(row):
     graph = written(lambda x: (np.arcsinh(x), np.arcsinh(np.float64(2.0) * x)), [("float32", True)])
-    text = slices.slice_kernels(graph[0], Sharing(1, 64, steps=(1, 1, 1))).source
+    text = slice_kernels(graph[0], Sharing(1, 64, steps=(1, 1, 1))).source
     assert {"asinhf(", "asinh("} <= set(re.findall(r"asinhf?\(", text))
 
 

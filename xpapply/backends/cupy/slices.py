@@ -16,10 +16,8 @@ import cupy
 import numpy as np
 
 from ...cache import BoundedDict
-from ...codegen import slices
-from ...codegen.elements import Sharing
-from ...codegen.slices import SliceKernels
-from ...codegen.states import size
+from ...codegen import slice_kernels
+from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
 from ...layout import Layout, Operand, merged
@@ -46,7 +44,7 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     for x in arrays:
         if isinstance(x, cupy.ndarray) and any(s % x.itemsize for s in x.strides):
             return "elements do not lie on multiples of their size"
-    return slices.why_not(graph)
+    return slice_kernels.why_not(graph)
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,7 @@ def _vector(operands: Sequence[Operand], dims: Dims, steps: Sequence[int]) -> in
 
 @functools.lru_cache(maxsize=512)
 def _text(graph: Graph, share: Sharing) -> SliceKernels:
-    return slices.slice_kernels(graph, share)
+    return slice_kernels.slice_kernels(graph, share)
 
 
 class Run:

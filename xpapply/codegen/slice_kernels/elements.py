@@ -1,16 +1,16 @@
-"""Elements of slices in C++: their types and numbers, the expressions of ops, loops over them."""
+"""The elements that a thread holds, in C++: numbers, the expressions of ops, loops over them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..ir.graph import Graph, Node, number
-from ..ir.ops import OPS
-from .cxx import FLOAT16, TYPES, expression, literal, of_float32
+from ...ir.graph import Graph, number
+from ...ir.ops import OPS
+from ..cxx import FLOAT16, TYPES, expression, literal, of_float32
+from .sharing import Sharing
 
 PREAMBLE = (
     """
@@ -44,66 +44,6 @@ template <class T, int V> struct alignas(sizeof(T) * V) Pack { T a[V]; };
 """What stands before every kernel."""
 
 
-@dataclass(frozen=True)
-class Sharing:
-    """How threads share the slices: all that the text of the kernels depends on.
-
-    Attributes
-    ----------
-    lanes : int
-        Threads per slice in a block, a power of two.
-    slices : int
-        Slices per block.
-    vector : int
-        Elements that lie side by side in memory and are moved at once.
-    pieces : int
-        Such vectors that a thread holds at a time.
-    across : bool
-        Neighbouring threads have neighbouring slices, not neighbouring elements of one.
-    held : bool
-        The whole slice is held in registers.
-    split : bool
-        Several blocks share a slice.
-    length : int
-        Elements of a slice if they are few; 0: told at launch.
-    core, batch : int
-        Dims of a slice and of the batch, after those that lie together were merged.
-    steps : tuple of int
-        For each array, inputs first: its step along the slice if that is 0 or 1, -1: told at
-        launch.
-    wide : bool
-        Offsets do not fit in 32 bits.
-    """
-
-    lanes: int
-    slices: int
-    vector: int = 1
-    pieces: int = 1
-    across: bool = False
-    held: bool = False
-    split: bool = False
-    length: int = 0
-    core: int = 1
-    batch: int = 1
-    steps: tuple[int, ...] = ()
-    wide: bool = False
-
-    @property
-    def threads(self) -> int:
-        """Threads per block."""
-        return self.lanes * self.slices
-
-    @property
-    def elements(self) -> int:
-        """Elements that a thread holds at a time."""
-        return self.vector * self.pieces
-
-    @property
-    def guarded(self) -> bool:
-        """Whether a held slice may be shorter than what its threads hold."""
-        return self.length != self.lanes * self.elements
-
-
 def form(op: str, dtype: str) -> str:
     """The C++ expression of an op on operands of a dtype."""
     row = OPS[op]
@@ -113,8 +53,10 @@ def form(op: str, dtype: str) -> str:
     return of_float32(c) if dtype in ("float32", "float16") else c
 
 
-def statement(node: Node, name: str, args: Sequence[str], dtype: str) -> str:
-    """``const T name = ...;`` for an elementwise op on operands of a dtype."""
+def statement(graph: Graph, i: int, name: str, args: Sequence[str]) -> str:
+    """``const T name = ...;`` for an elementwise node, of these operands."""
+    node = graph.nodes[i]
+    dtype = graph.nodes[node.args[-1]].aval.dtype
     ctype = TYPES[node.aval.dtype]
     if node.op == "cast":
         return f"const {ctype} {name} = ({ctype})({args[0]});"
@@ -141,8 +83,7 @@ def numbers(graph: Graph, names: dict[int, str], prefix: str, emit: Callable[[st
         if n.op == "scalar":
             names[i] = written_number(number(n), n.aval.dtype)
             continue
-        dtype = graph.nodes[n.args[-1]].aval.dtype
-        emit(statement(n, f"{prefix}{i}", [names[a] for a in n.args], dtype))
+        emit(statement(graph, i, f"{prefix}{i}", [names[a] for a in n.args]))
         names[i] = f"{prefix}{i}"
 
 
@@ -159,16 +100,20 @@ class Elements:
     """
 
     def __init__(self, graph: Graph, sharing: Sharing) -> None:
-        self.graph, self.s = graph, sharing
+        self.graph, self.sharing = graph, sharing
         self.level = graph.levels()
         self.accumulators = list(graph.accumulations().items())
         self._state_of = {i: k for k, (_, nodes) in enumerate(self.accumulators) for i in nodes}
         self._named: set[int] = set()
         """Numbers that stand in variables by now."""
 
+    def start(self) -> None:
+        """A kernel begins: no number stands in a variable."""
+        self._named.clear()
+
     def first(self, base: str, piece: str) -> str:
         """Which element a vector begins with: those of the lanes lie side by side."""
-        s = self.s
+        s = self.sharing
         lane = "" if s.lanes == 1 else " + lane" if s.vector == 1 else f" + lane * {s.vector}"
         return f"{base} + {piece} * {s.lanes * s.vector}{lane}"
 
@@ -176,7 +121,7 @@ class Elements:
         """A loop over the elements ``e`` of a thread's piece; ``jv`` is the place in the slice."""
         if not inside:
             return
-        s = self.s
+        s = self.sharing
         emit("XP_UNROLL")
         emit(f"for (int e = 0; e < {s.elements}; ++e) {{")
         if guarded or any("jv" in line for line in inside):
@@ -205,7 +150,7 @@ class Elements:
             return f"t{i}"
         if i not in known:
             given = [self.element(a, known, lines) for a in n.args]
-            lines.append(statement(n, f"t{i}", given, g.nodes[n.args[-1]].aval.dtype))
+            lines.append(statement(g, i, f"t{i}", given))
             known[i] = f"t{i}"
         return known[i]
 
