@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from xpapply.codegen.access import geometry, placement
 from xpapply.codegen.cxx import TYPES
-from xpapply.codegen.kernels import geometry, network_kernel, placement
+from xpapply.codegen.scalar_network import network_kernel
 
 _HEADER = """
 #include <cmath>

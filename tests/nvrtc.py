@@ -6,7 +6,9 @@ The frame around each text is the one that CuPy puts there.
 from __future__ import annotations
 
 from xpapply.codegen.cxx import TYPES
-from xpapply.codegen.kernels import NetworkKernel, Reduction, RegionKernel
+from xpapply.codegen.elementwise import RegionKernel
+from xpapply.codegen.reduction import Reduction
+from xpapply.codegen.scalar_network import NetworkKernel
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 

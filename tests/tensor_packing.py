@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xpapply.codegen import cores
+from xpapply.codegen import ptx
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ def _affine(p: Product, value: np.ndarray, target, careful: bool) -> np.ndarray:
     top = np.abs(np.where(np.isnan(value), 0, value)).max(1)
     infinite, exponent = np.zeros(len(top), bool), np.zeros(len(top), int)
     if careful:  # like xp_into_range
-        off = _with_their_tile(~((top == 0) | ((top >= cores.LEAST) & (top <= 65504))))
+        off = _with_their_tile(~((top == 0) | ((top >= ptx.LEAST) & (top <= 65504))))
         infinite = off & np.isinf(top)
         scaled = off & (top > 0) & ~infinite
         exponent = np.where(scaled, np.maximum(np.frexp(top)[1] - 1 - 12, -126), 0)

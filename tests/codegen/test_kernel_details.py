@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from test_tensor_kernels import COLUMNS, CORES, ROWS, graph_of, kernel, mlp, target
 
 import xpapply
-from xpapply.codegen import tensor
+from xpapply.codegen import tensor_network
 from xpapply.codegen.cxx import literal
-from xpapply.codegen.factors import _bfloat16
+from xpapply.codegen.graph_queries import prepare
+from xpapply.codegen.tensor_network.kernel import _Kernel
+from xpapply.codegen.tensor_network.packing import _bfloat16, natural
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
@@ -102,7 +104,7 @@ def softmax(torch):
 @pytest.mark.parametrize("core", CORES)
 def test_places_without_a_feature_take_no_part_in_reductions(torch, core):
     """13 features fill a tile of 8 and five places of another."""
-    text = tensor.tensor_kernel(graph_of(softmax(torch), 16), ROWS, target(core))
+    text = tensor_network.tensor_kernel(graph_of(softmax(torch), 16), ROWS, target(core))
     masks = re.findall(
         r"if \((\d+) >> \(2 \* t \+ \(e & 1\)\) & 1\) (\w+)\[m\]\[(\d)\]\[e\] = ([^;]+);",
         text.source,
@@ -131,19 +133,18 @@ def test_joined_values_keep_their_places(torch, core):
             return self.c(torch.cat([torch.relu(self.a(x)), torch.tanh(self.b(x))], -1))
 
     graph = graph_of(Both().eval(), 16)
-    made = tensor._Kernel(tensor.prepare(graph), ROWS, target(core))
+    graph = prepare(graph)
+    made = _Kernel(graph, ROWS, target(core))
     source = made.kernel().source
-    joined = next(v for i, v in made.values.items() if graph_op(made, i) == "concat")
+    values = made.fragments.values.items()
+    joined = next(v for i, v in values if graph.nodes[i].op == "concat")
     expected = [*range(12), *[-1] * 4, *range(12, 24), *[-1] * 4]
     assert list(joined.slots) == expected
     places = [int(p) for p in re.findall(rf"{joined.name}\[m\]\[(\d) \+ j\]", source)]
     assert places[:2] == [0, 2]
-    product = made.packing.products[max(made.packing.products)]
+    products = made.products.packing.products
+    product = products[max(products)]
     assert list(product.inputs) == expected
-
-
-def graph_op(made, i):
-    return made.graph.nodes[i].op
 
 
 def test_values_that_lie_differently_are_refused(torch):
@@ -158,19 +159,19 @@ def test_values_that_lie_differently_are_refused(torch):
         def forward(self, x):
             return self.b(torch.tanh(self.a(x)) + x)
 
-    graph = tensor.prepare(graph_of(Skip().eval(), 16))
-    with pytest.raises(tensor.Refused, match="laid out differently"):
-        tensor._Kernel(graph, ROWS, target("mma"), natural=False).kernel()
-    text = tensor.tensor_kernel(graph, ROWS, target("mma"))
+    graph = prepare(graph_of(Skip().eval(), 16))
+    with pytest.raises(tensor_network.Refused, match="laid out differently"):
+        _Kernel(graph, ROWS, target("mma"), in_order=False).kernel()
+    text = tensor_network.tensor_kernel(graph, ROWS, target("mma"))
     assert not text.packing  # read in order instead
 
 
 def test_natural_places():
-    made = tensor._Kernel(tensor.prepare(graph_of(mlp(16, 9), 16)), ROWS, target("mma"))
-    assert made._natural(9) == (*range(9), *[-1] * 7)
-    assert made._natural(8) == tuple(range(8))
-    assert made._natural(9, 4) == (*range(9), *[-1] * 23)
-    quads = made._input_slots()
+    made = _Kernel(prepare(graph_of(mlp(16, 9), 16)), ROWS, target("mma"))
+    assert natural(9) == (*range(9), *[-1] * 7)
+    assert natural(8) == tuple(range(8))
+    assert natural(9, 4) == (*range(9), *[-1] * 23)
+    quads = made.transfers.slots
     assert quads[:8] == (0, 1, 4, 5, 8, 9, 12, 13)
     assert quads[8:] == (2, 3, 6, 7, 10, 11, 14, 15)
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
-from xpapply.codegen import chain, kernels
+from xpapply.codegen import chain, elementwise, reduction, scalar_network
+from xpapply.codegen.access import Access, geometry
 from xpapply.codegen.cxx import literal
-from xpapply.codegen.rows import prepare
+from xpapply.codegen.graph_queries import prepare
 from xpapply.frontends import find
 from xpapply.ir.batch import batch
 from xpapply.ir.graph import ShapeDtype
@@ -53,7 +54,7 @@ def test_network_kernel_on_the_host(torch, data):
     arr = data.draw(array, label="arr")
     rows = data.draw(st.sampled_from((1, 2, 4)), label="rows")
     graph = graph_of(net, features, arr.dtype.name)
-    assert kernels.network_why_not(graph) is None
+    assert scalar_network.why_not(graph) is None
     got = through_kernel(graph, arr, axis % ndim, rows)
     with xpapply.options(engine="array_api"):
         want = xpapply.apply_along_axis(net, axis, arr)
@@ -85,8 +86,8 @@ def test_texts_do_not_depend_on_weights():
     one, two = (
         xpapply.MLP([np.full((16, 8), v, "f"), np.full((1, 16), v, "f")]) for v in (1.0, 2.0)
     )
-    access = kernels.Access(1, 0, True)
-    texts = [kernels.network_kernel(graph_of(net, 8), access, 4) for net in (one, two)]
+    access = Access(1, 0, True)
+    texts = [scalar_network.network_kernel(graph_of(net, 8), access, 4) for net in (one, two)]
     assert texts[0].operation == texts[1].operation
     assert texts[0].function.text == texts[1].function.text
 
@@ -94,9 +95,9 @@ def test_texts_do_not_depend_on_weights():
 def test_offsets_beyond_32_bits_are_known():
     """2**31 elements and more need wide indices; a few less do not."""
     shape, strides = ((1 << 28) + 1, 8), (32, 4)
-    assert kernels.geometry(shape, strides, 4, 0, 1, 1)[0].wide
-    assert not kernels.geometry((1 << 20, 8), strides, 4, 0, 1, 1 << 20)[0].wide
-    assert kernels.geometry((1 << 20, 8), strides, 4, 0, 1, 1 << 31)[0].wide
+    assert geometry(shape, strides, 4, 0, 1, 1)[0].wide
+    assert not geometry((1 << 20, 8), strides, 4, 0, 1, 1 << 20)[0].wide
+    assert geometry((1 << 20, 8), strides, 4, 0, 1, 1 << 31)[0].wide
 
 
 @pytest.mark.parametrize(
@@ -104,14 +105,14 @@ def test_offsets_beyond_32_bits_are_known():
     [((32, 4), 0, True), ((32, 4), 4, False), ((36, 4), 0, False), ((64, 8), 0, False)],
 )
 def test_vector_loads_only_where_aligned(strides, pointer, vector):
-    assert kernels.geometry((10, 8), strides, 4, pointer, 1, 10)[0].vector is vector
+    assert geometry((10, 8), strides, 4, pointer, 1, 10)[0].vector is vector
 
 
 def test_refusals_say_why():
     wide = xpapply.MLP([np.ones((200, 300), "f"), np.ones((200, 200), "f")])
-    assert "registers" in kernels.network_why_not(graph_of(wide, 300))
+    assert "registers" in scalar_network.why_not(graph_of(wide, 300))
     deep = xpapply.MLP([np.ones((64, 64), "f")] * 6)
-    assert "shared memory" in kernels.network_why_not(graph_of(deep, 64))
+    assert "shared memory" in scalar_network.why_not(graph_of(deep, 64))
 
 
 @pytest.mark.parametrize(
@@ -190,11 +191,11 @@ def test_nvrtc_compiles_network_kernels(cupy, torch, name):
     import nvrtc
 
     net, features = example_networks()[name]
-    accesses = [kernels.Access(1, 0, True), kernels.Access(2, 1, False, True, True)]
+    accesses = [Access(1, 0, True), Access(2, 1, False, True, True)]
     for dtype in ("float32", "float16", "uint8"):
         graph = graph_of(net, features, dtype)
         for access in accesses if dtype == "float32" else accesses[:1]:
-            source = nvrtc.elementwise_source(kernels.network_kernel(graph, access, 2))
+            source = nvrtc.elementwise_source(scalar_network.network_kernel(graph, access, 2))
             for architecture in nvrtc.ARCHITECTURES if dtype == "float32" else ("sm_90",):
                 assert len(nvrtc.compile_source(source, architecture)) > 1000
 
@@ -207,7 +208,7 @@ def test_nvrtc_compiles_regions(cupy, torch):
     for net, features in example_networks().values():
         graph = batch(prepare(graph_of(net, features)))
         for region in regions(graph).values():
-            source = nvrtc.elementwise_source(kernels.region_kernel(graph, region))
+            source = nvrtc.elementwise_source(elementwise.region_kernel(graph, region))
             assert nvrtc.compile_source(source, "sm_75")
 
 
@@ -217,7 +218,7 @@ def test_nvrtc_compiles_reductions(cupy, architecture):
     import nvrtc
 
     net = xpapply.MLP([np.ones((1, 300), "f")], [[0.5]], output_activation="sigmoid")
-    text = kernels.reduction_kernel(graph_of(net, 300, "uint8"))
+    text = reduction.reduction_kernel(graph_of(net, 300, "uint8"))
     assert nvrtc.compile_source(nvrtc.reduction_source(text), architecture)
 
 
@@ -232,7 +233,7 @@ def test_reductions_are_recognised(torch):
         def forward(self, x):
             return x.sum(-1) / (x * x).sum(-1)
 
-    assert kernels.reduction_kernel(graph_of(Norm(), 7)) is not None
-    assert kernels.reduction_kernel(graph_of(nn.Linear(7, 1), 7)) is not None
-    assert kernels.reduction_kernel(graph_of(nn.Linear(7, 2), 7)) is None
-    assert kernels.reduction_kernel(graph_of(TwoSums(), 7)) is None
+    assert reduction.reduction_kernel(graph_of(Norm(), 7)) is not None
+    assert reduction.reduction_kernel(graph_of(nn.Linear(7, 1), 7)) is not None
+    assert reduction.reduction_kernel(graph_of(nn.Linear(7, 2), 7)) is None
+    assert reduction.reduction_kernel(graph_of(TwoSums(), 7)) is None

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import xpapply
 from conftest import Library
 from xpapply import frontends, loop, testing
-from xpapply.codegen import cost, tensor
-from xpapply.codegen.kernels import Access
+from xpapply.codegen import cost, tensor_network
+from xpapply.codegen.access import Access
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
 from xpapply.layout import MemoryOrder
@@ -33,9 +33,9 @@ H200 = cost.Device(132, 1.78e9, 4.3e12, "wgmma", SHARED)
 ROWS, COLUMNS = Access(1, 0, True), Access(0, 1)
 DENSE_ROWS, DENSE_COLUMNS = Access(1, 0, True, dense=True), Access(0, 1, dense=True)
 GROUPED = Access(2, 1, False, grouped=True)
-ALIGNED_COLUMNS = Access(0, 1, dense=True, rows=True)
+ALIGNED_COLUMNS = Access(0, 1, dense=True, aligned=True)
 EVEN = Access(1, 1, grouped=True, even=True)
-ALIGNED_EVEN = replace(EVEN, rows=True)
+ALIGNED_EVEN = replace(EVEN, aligned=True)
 
 
 def graph_of(f, features, dtype="float32"):
@@ -77,12 +77,12 @@ def error(got, exact):
 
 
 def target(core, precision="highest", shared=SHARED):
-    return tensor.Target(core, precision, shared)
+    return tensor_network.Target(core, precision, shared)
 
 
 def kernel(net, features, core="mma", precision="highest", access=ROWS, dtype="float32"):
     graph = graph_of(net, features, dtype)
-    return tensor.tensor_kernel(graph, access, target(core, precision)), graph
+    return tensor_network.tensor_kernel(graph, access, target(core, precision)), graph
 
 
 # --- texts ----------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_nvrtc_compiles_bfloat16(cupy, torch, access, architecture, core, dtype)
     for widths in ((16, 64, 4), (10, 24, 3), (3, 24, 2), (2, 1)):
         graph = graph_of(bfloat16_net(*widths), widths[0], dtype)
         assert graph.result.dtype == "bfloat16"
-        text = tensor.tensor_kernel(graph, access, target(core, "medium"))
+        text = tensor_network.tensor_kernel(graph, access, target(core, "medium"))
         kind = {"bfloat16": "bfloat16", "float32": "float"}[dtype]
         assert f"typedef {kind} IN;" in text.source
         assert "typedef bfloat16 OUT;" in text.source
@@ -286,7 +286,7 @@ def test_refusals_say_why(torch, core):
     from torch import nn
 
     def refusal(f, features, shared=SHARED):
-        return tensor.why_not(graph_of(f, features), target(core, "highest", shared))
+        return tensor_network.why_not(graph_of(f, features), target(core, "highest", shared))
 
     assert refusal(mlp(16, 64, 64, 64, 4), 16) is None
     assert "shared memory" in refusal(mlp(16, 64, 64, 64, 4), 16, 1 << 10)
@@ -321,7 +321,7 @@ def test_axes_that_change_places_are_refused(torch, core):
 
     for rows, refused in ((4, True), (1, False), (32, False)):
         graph = graph_of(Turned(rows).eval(), 16)
-        reason = tensor.why_not(graph, target(core))
+        reason = tensor_network.why_not(graph, target(core))
         assert (reason is not None and "permute_dims" in reason) == refused
 
 
@@ -702,7 +702,7 @@ def test_random_networks(cupy, torch, core, exponents, width):
         array = testing.arrays(features, axis, ndim=ndim, max_side=5, **how)
         arr = data.draw(array, label="arr")
         graph = graph_of(net, features, arr.dtype.name)
-        if tensor.why_not(graph, target(core, "highest")) is not None:
+        if tensor_network.why_not(graph, target(core, "highest")) is not None:
             return
         there = Library("cupy", "").array(arr)
         got = through(cupy, tensor_run(graph, core), graph, there, axis % ndim)
@@ -953,7 +953,7 @@ def test_precisions(cupy, torch, core, name):
     net = benchmarked(name)
     m = net[0].in_features
     graph = graph_of(net, m)
-    if tensor.why_not(graph, target(core, "highest")) is not None:
+    if tensor_network.why_not(graph, target(core, "highest")) is not None:
         pytest.skip("too wide for this kernel")
     x = np.random.default_rng(8).standard_normal((200_000, m)).astype("f")
     import copy

@@ -13,7 +13,8 @@ import scipy.special as sp
 import xpapply
 from conftest import library
 from xpapply import testing
-from xpapply.codegen import cost, kernels, tensor
+from xpapply.codegen import cost, scalar_network, tensor_network
+from xpapply.codegen.access import Access
 from xpapply.codegen.slice_kernels import Sharing, slice_kernels
 from xpapply.ir import numpy_ufuncs
 from xpapply.ir.ops import OPS, Kind, Op
@@ -100,12 +101,12 @@ def test_run_by_every_backend(row, lib, engine):
 
 def test_generated_kernels(row):
     graph = compact(fold(xpapply.lift(f, (6,), "float32")))
-    assert kernels.network_why_not(graph) is None
+    assert scalar_network.why_not(graph) is None
     x = X.astype("f")
     out = np.empty((40, 6), "f")
     host_cxx.run_network(graph, x, 1, out)
     np.testing.assert_allclose(out, np.apply_along_axis(f, -1, x), rtol=1e-5, atol=1e-6)
-    assert "asinhf(" in kernels.network_kernel(graph, kernels.Access(1, 0), 1).function.text
+    assert "asinhf(" in scalar_network.network_kernel(graph, Access(1, 0), 1).function.text
 
 
 def test_slice_kernels(row):
@@ -118,7 +119,8 @@ def test_tensor_kernels(row):
     net = xpapply.MLP([np.ones((16, 16), "f"), np.ones((3, 16), "f")], activation="asinh")
     graph = compact(fold(xpapply.lift(net, (16,), "float32")))
     for core in ("mma", "wgmma"):
-        text = tensor.tensor_kernel(graph, kernels.Access(1, 0), tensor.Target(core, "highest"))
+        target = tensor_network.Target(core, "highest")
+        text = tensor_network.tensor_kernel(graph, Access(1, 0), target)
         assert "asinhf(" in text.source
     assert cost.tensor(graph, 1 << 20, cost.Device(132, 1.7e9, 4e12, "mma", 1 << 17), "high") > 0
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
-from xpapply.codegen import chain, kernels
+from xpapply.codegen import chain, reduction, scalar_network
+from xpapply.codegen.access import Access
 from xpapply.frontends import find
 from xpapply.ir.graph import Builder, ShapeDtype
 from xpapply.ir.rewrite import compact, fold
@@ -287,7 +288,7 @@ def test_wrong_positions_are_noticed(torch, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 def test_special_values_on_the_host(name, dtype):
     graph = position_graph(name, (4,), 0, dtype)
-    assert kernels.network_why_not(graph) is None
+    assert scalar_network.why_not(graph) is None
     with np.errstate(invalid="ignore"):
         rows = ROWS.astype(dtype)
     want = getattr(np, name)(rows, 1)
@@ -330,10 +331,10 @@ def test_only_the_network_kernel_takes_them(torch):
     """A reduction kernel joins numbers, and a position is none of them."""
     for net in (classifier(), module(lambda x: x.argmax()), module(lambda x: x.argmax().float())):
         graph = graph_of(net, 4)
-        assert kernels.network_why_not(graph) is None
-        assert kernels.reduction_kernel(graph) is None
+        assert scalar_network.why_not(graph) is None
+        assert reduction.reduction_kernel(graph) is None
     graph = graph_of(module(lambda x: x.sum(0, keepdim=True).argmax()), 4)
-    assert kernels.reduction_kernel(graph) is None
+    assert reduction.reduction_kernel(graph) is None
 
 
 def test_wide_classifier_is_a_chain(torch):
@@ -350,11 +351,11 @@ def test_wide_classifier_is_a_chain(torch):
 def test_nvrtc_compiles_them(cupy, torch, name):
     import nvrtc
 
-    for access in (kernels.Access(1, 0, True), kernels.Access(2, 1, False, True, True)):
+    for access in (Access(1, 0, True), Access(2, 1, False, True, True)):
         for dtype in ("float32", "float16", "float64"):
             graphs = (graph_of(classifier(name), 4, dtype), position_graph(name, (2, 4), 1, dtype))
             for graph in graphs:
-                source = nvrtc.elementwise_source(kernels.network_kernel(graph, access, 2))
+                source = nvrtc.elementwise_source(scalar_network.network_kernel(graph, access, 2))
                 architectures = nvrtc.ARCHITECTURES if dtype == "float32" else ("sm_90",)
                 for architecture in architectures:
                     assert len(nvrtc.compile_source(source, architecture)) > 1000

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ..ir.graph import Builder, Graph, Value
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
-from .kernels import network_why_not
-from .rows import prepare
+from . import scalar_network
+from .graph_queries import prepare
 
 _WIDE_IN, _WIDE_OUT = 32, 16
 """A product with more inputs and more outputs than this is worth a BLAS call (measured)."""
@@ -70,7 +70,7 @@ def stages(graph: Graph) -> list[Stage] | None:
         at = i
     if at != graph.out:
         found.append(_piece(graph, at, graph.out))
-    runnable = all(s.kind != "kernel" or network_why_not(s.graph) is None for s in found)
+    runnable = all(s.kind != "kernel" or scalar_network.why_not(s.graph) is None for s in found)
     return found if runnable and any(s.kind == "product" for s in found) else None
 
 

@@ -47,7 +47,7 @@ class Device:
     bandwidth : float
         Bytes per second of its memory.
     core : str
-        Kind of tensor core, see `tensor.Target`; "" for none that is used.
+        Kind of tensor core, see `tensor_network.Target`; "" for none that is used.
     shared : int
         Bytes of shared memory that a block may have.
     """

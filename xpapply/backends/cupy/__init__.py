@@ -17,9 +17,9 @@ import cupy
 from cupy.cuda.compiler import CompileException
 
 from ...cache import BoundedDict
-from ...codegen import chain, cost, tensor
-from ...codegen.kernels import Reduction, network_why_not, reduction_kernel
-from ...codegen.rows import prepare
+from ...codegen import chain, cost, scalar_network, tensor_network
+from ...codegen.graph_queries import prepare
+from ...codegen.reduction import Reduction, reduction_kernel
 from ...config import PRECISIONS, current
 from ...ir.batch import batch
 from ...ir.graph import Graph
@@ -123,7 +123,7 @@ class CuPyLowered(Lowered):
         self.kernels = ("chosen by the array and its device",)
         # CuPy has no bfloat16: only a kernel that gets addresses reads or writes it
         self.by_address = "bfloat16" in (graph.input.dtype, graph.result.dtype)
-        self._refusal = network_why_not(graph)
+        self._refusal = scalar_network.why_not(graph)
         self._reduction = None if self.by_address else reduction_kernel(graph)
         self._network = None if self._refusal else Network(graph)
         found = None if self.by_address else sliced(graph)
@@ -288,18 +288,18 @@ class CuPyLowered(Lowered):
         return Program(batch(prepare(self.graph)), Calls())
 
 
-def _target(device: cost.Device, precision: str) -> tensor.Target:
-    return tensor.Target(device.core or "mma", precision, device.shared)
+def _target(device: cost.Device, precision: str) -> tensor_network.Target:
+    return tensor_network.Target(device.core or "mma", precision, device.shared)
 
 
 @functools.lru_cache(maxsize=512)
-def _tensor(graph: Graph, target: tensor.Target) -> Tensor:
+def _tensor(graph: Graph, target: tensor_network.Target) -> Tensor:
     return Tensor(graph, target)
 
 
 @functools.lru_cache(maxsize=512)
-def _tensor_why_not(graph: Graph, target: tensor.Target) -> str | None:
-    return tensor.why_not(graph, target)
+def _tensor_why_not(graph: Graph, target: tensor_network.Target) -> str | None:
+    return tensor_network.why_not(graph, target)
 
 
 _NOTHING = nullcontext()

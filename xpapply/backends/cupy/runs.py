@@ -17,18 +17,11 @@ import numpy as np
 
 from ...cache import BoundedDict
 from ...codegen import chain
-from ...codegen.kernels import (
-    THREADS,
-    Access,
-    NetworkKernel,
-    Reduction,
-    geometry,
-    network_kernel,
-    placement,
-    region_kernel,
-    rows_per_thread,
-)
-from ...codegen.tensor import Target, TensorKernel, tensor_kernel
+from ...codegen.access import Access, geometry, placement
+from ...codegen.elementwise import region_kernel
+from ...codegen.reduction import Reduction
+from ...codegen.scalar_network import THREADS, NetworkKernel, network_kernel, slices_per_thread
+from ...codegen.tensor_network import Target, TensorKernel, tensor_kernel
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
@@ -62,8 +55,10 @@ class Network:
             access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, out.size)
             if place is not None:
                 access = replace(access, grouped=False)
-            text, kernel = _network_kernel(self.graph, access, rows_per_thread(self.graph, slices))
-            tiles = -(-slices // (THREADS * text.function.rows))
+            text, kernel = _network_kernel(
+                self.graph, access, slices_per_thread(self.graph, slices)
+            )
+            tiles = -(-slices // (THREADS * text.function.slices))
             size = min(tiles, _BLOCKS_PER_SM * module.device(x.device.id).multiprocessors) * THREADS
             found = (kernel, text, numbers, placement(access, numbers[1], self._numbers), size)
             self._known[key] = found
@@ -233,8 +228,8 @@ def _alias(x: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=512)
-def _network_kernel(graph: Graph, access: Access, rows: int) -> tuple[NetworkKernel, Any]:
-    text = network_kernel(graph, access, rows)
+def _network_kernel(graph: Graph, access: Access, each: int) -> tuple[NetworkKernel, Any]:
+    text = network_kernel(graph, access, each)
     kernel = cupy.ElementwiseKernel(
         text.in_params,
         text.out_params,

@@ -192,6 +192,40 @@ class Packing:
         return _TYPICAL - 2 - int(_exponent(largest)) if largest else _TYPICAL
 
 
+class Floats:
+    """The floats of the packed weights, which lie before the factors: each piece, by its place."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.pieces: list[tuple[int, Piece]] = []
+        self._known: dict[tuple[int, Slots | None], int] = {}
+
+    def add(self, n: int, piece: Piece) -> int:
+        """Where `n` numbers lie from now on."""
+        at = -(-self.count // 4) * 4
+        self.pieces.append((at, piece))
+        self.count = at + n
+        return at
+
+    def constant(self, i: int, size: int, slots: Slots | None) -> int:
+        """Where constant `i` of `size` numbers lies, laid out like a value."""
+        slots = slots if size > 1 else None
+        key = (i, slots)
+        if key not in self._known:
+
+            def piece(value: Constants) -> np.ndarray:
+                flat = value(i).reshape(-1).astype(np.float32)
+                return flat if slots is None else laid_out(flat, slots)
+
+            self._known[key] = self.add(size if slots is None else len(slots), piece)
+        return self._known[key]
+
+
+def natural(n: int, tiles: int = 0) -> Slots:
+    """Features in their order, in as many tiles as they need or as are asked for."""
+    return tuple(k if k < n else -1 for k in range(8 * (tiles or -(-n // 8))))
+
+
 def laid_out(a: np.ndarray, slots: Slots) -> np.ndarray:
     """Numbers by feature, put where a value has its features; 0 elsewhere."""
     places = np.array(slots)

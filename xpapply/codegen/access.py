@@ -1,0 +1,143 @@
+"""How a network kernel finds the slices of an array, and where their results go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+EVEN = 256
+"""Slices that kernels take together, at most."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a kernel finds its slices: what its text depends on.
+
+    Attributes
+    ----------
+    before, behind : int
+        The number of batch dims before and behind the applied axis, after
+        dims that lie together were merged.
+    vector : bool
+        Each slice is contiguous and aligned to 16 bytes.
+    wide : bool
+        Offsets do not fit in 32 bits.
+    grouped : bool
+        The results of consecutive slices do not lie at equal distances.
+    dense : bool
+        There is one batch dim and no gap: the next slice starts one slice further, or,
+        along the first axis, one element further.
+    even : bool
+        Behind the applied axis lies one batch dim without gaps, before it another one, and
+        `EVEN` consecutive slices never differ in the one before.
+    aligned : bool
+        With `dense` or `even` and a batch dim behind: elements of consecutive slices that
+        lie side by side start at multiples of 16 bytes.
+    """
+
+    before: int
+    behind: int
+    vector: bool = False
+    wide: bool = False
+    grouped: bool = False
+    dense: bool = False
+    even: bool = False
+    aligned: bool = False
+
+
+def geometry(
+    shape: Sequence[int], strides: Sequence[int], itemsize: int, pointer: int, at: int, outputs: int
+) -> tuple[Access, tuple[int, ...]]:
+    """How a network kernel finds the slices of an array, and the numbers that it gets.
+
+    Parameters
+    ----------
+    shape, strides : sequence of int
+        Of the array in memory order, strides in bytes.
+    itemsize, pointer : int
+        Size of an element and address of the first.
+    at : int
+        Position of the applied axis.
+    outputs : int
+        Numbers in the whole output.
+
+    Returns
+    -------
+    Access
+        What the text of the kernel depends on.
+    tuple of int
+        The arguments between the weights and the placement of results.
+    """
+    before = merged(shape[:at], strides[:at])
+    behind = merged(shape[at + 1 :], strides[at + 1 :])
+    vector = (
+        strides[at] == itemsize
+        and pointer % 16 == 0
+        and all(s % 16 == 0 for _, s in (*before, *behind))
+    )
+    reach = sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True)) // itemsize
+    slices = math.prod(shape) // shape[at]
+    # room for one more stride of the grid in 32 bits
+    wide = max(reach, outputs, slices) >= (1 << 31) - (1 << 26)
+    dims = [v for n, s in (*before, *behind) for v in (n, s // itemsize)]
+    numbers = (slices, math.prod(n for n, _ in behind), strides[at] // itemsize, *dims)
+    grouped = bool(before and behind)
+    apart = [s for _, s in (*before, *behind)]
+    step = itemsize if behind else shape[at] * itemsize
+    dense = apart == [step] and (behind != [] or strides[at] == itemsize)
+    even = len(before) == len(behind) == 1 and apart[1] == itemsize and behind[0][0] % EVEN == 0
+    starts = pointer % 16 == 0 and strides[at] % 16 == 0 and all(s % 16 == 0 for _, s in before)
+    aligned = (dense or even) and behind != [] and starts
+    access = Access(len(before), len(behind), vector, wide, grouped, dense, even, aligned)
+    return access, numbers
+
+
+def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:
+    """Where results of `numbers` numbers go in an output in memory order.
+
+    ``(o_row, o_j)``: result j of slice i lies at ``i * o_row + j * o_j``. Grouped,
+    ``(o_row, o_j, n_group, o_group)``: it lies at
+    ``i % n_group * o_row + i // n_group * o_group + j * o_j``.
+    """
+    if access.grouped:
+        return 1, n_behind, n_behind, numbers * n_behind
+    return (1, n_behind) if access.behind else (numbers, 1)
+
+
+def merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Dims as (length, stride), slowest first, with those that lie together made one."""
+    dims: list[tuple[int, int]] = []
+    for n, s in zip(shape, strides, strict=True):
+        if n == 1:
+            continue
+        if dims and dims[-1][1] == n * s:
+            dims[-1] = (dims[-1][0] * n, s)
+        else:
+            dims.append((n, s))
+    return dims
+
+
+def locate(access: Access) -> list[str]:
+    """Statements that add to ``at`` where slice ``row`` starts.
+
+    They read the numbers ``n_<dim>`` and ``s_<dim>`` of the batch dims
+    ``b0, b1 ...`` before and ``c0, c1 ...`` behind the applied axis.
+    """
+    lines = []
+    # the last dim of each group is the fastest; `rest` is divided from there
+    both = access.before and access.behind
+    for group, count, start in (
+        ("c", access.behind, "row % (I)n_behind" if both else "row"),
+        ("b", access.before, "row / (I)n_behind" if both else "row"),
+    ):
+        if not count:
+            continue
+        lines.append(f"I {group}_rest = {start};")
+        for d in range(count - 1, 0, -1):
+            lines += [
+                f"at += ({group}_rest % (I)n_{group}{d}) * (I)s_{group}{d};",
+                f"{group}_rest /= (I)n_{group}{d};",
+            ]
+        lines.append(f"at += {group}_rest * (I)s_{group}0;")
+    return lines

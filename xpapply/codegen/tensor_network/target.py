@@ -1,0 +1,33 @@
+"""What a kernel on tensor cores is written for, and that there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Refused(Exception):
+    """The graph has something that this kernel has no form for."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the kernel is written for.
+
+    Attributes
+    ----------
+    core : str
+        "wgmma" (sm_90a) or "mma" (sm_80 and later).
+    precision : str
+        "highest", "high" or "medium", as `xpapply.options` says.
+    shared : int
+        Bytes of shared memory that a block may have.
+    """
+
+    core: str
+    precision: str
+    shared: int = 227 << 10
+
+    @property
+    def warps(self) -> int:
+        """Warps that take a tile together."""
+        return 4 if self.core == "wgmma" else 1
