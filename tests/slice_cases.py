@@ -169,7 +169,7 @@ def loop_in_place(f, axis, x, dtype=float):
 
 
 def eps(dtype):
-    """What rounding to a dtype may change, relatively; whole numbers are computed in float64."""
+    """What rounding to a dtype may change, relatively; integers are computed in float64."""
     dtype = np.dtype(dtype)
     return float(np.finfo(dtype if dtype.kind in "fc" else float).eps)
 

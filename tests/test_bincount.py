@@ -1,4 +1,4 @@
-"""Counts of whole numbers: long slices, which are counted in pieces, and arrays without a True."""
+"""Counts of integers: long slices, which are counted in pieces, and arrays without a True."""
 
 import importlib
 

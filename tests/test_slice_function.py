@@ -198,7 +198,7 @@ def test_bincount_on_a_gpu(cupy, torch, axis, kind):
     ("x", "options", "error", "says"),
     [
         ([-1], {}, xpapply.InputError, "not negative"),
-        ([1.5], {}, TypeError, "whole numbers"),
+        ([1.5], {}, TypeError, "integers"),
         ([1], {"minlength": -1}, xpapply.InputError, "minlength"),
         ([1], {"weights": [1.0, 2.0]}, xpapply.InputError, "do not broadcast"),
         ([1], {"axis": 1}, np.exceptions.AxisError, "out of bounds"),

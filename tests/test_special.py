@@ -66,7 +66,7 @@ def wide(x):
 # --- SciPy's own tests ------------------------------------------------------------------------
 
 SUITE = "scipy.special.tests.test_logsumexp"
-PROMOTED = "a whole number counts as float64 in every library; SciPy leaves that to the library"
+PROMOTED = "an integer counts as float64 in every library; SciPy leaves that to the library"
 NOT_C99 = "JAX's own exp, which SciPy's test compares with, has NaN for -inf+infj"
 
 

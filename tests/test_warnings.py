@@ -177,7 +177,7 @@ def test_overflow_of_integers_is_seen_exactly(dtype, name):
         seen = []
         with np.errstate(over="call", call=lambda *kind, seen=seen: seen.append(kind)):
             given = [Batched(x[k : k + 1]) for x in operands]
-            syntax.WHOLE_NUMBERS.rule(np, None, (name, given, np.dtype(dtype)), {})
+            syntax.INTEGERS.rule(np, None, (name, given, np.dtype(dtype)), {})
         assert bool(seen) == wanted[k], exact[k]
     with np.errstate(all="ignore"):
         found = getattr(np, name)(*operands)

@@ -1,4 +1,4 @@
-"""How often each whole number occurs in every slice: what `special.bincount` looks at and runs."""
+"""How often each integer occurs in every slice: what `special.bincount` looks at and runs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,10 @@ def bincount(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
     same_place("bincount", [x] if weights is None else [x, weights])
     least = operator.index(minlength)
     if least < 0:
-        raise InputError(f"minlength={least}: use a whole number that is not negative")
+        raise InputError(f"minlength={least}: use an integer that is not negative")
     if not _is_whole(arrays.dtype_name(x)):
         raise TypeError(
-            f"bincount of dtype {x.dtype}: it counts whole numbers. Cast the array first: "
-            "x.astype(int)"
+            f"bincount of dtype {x.dtype}: it counts integers. Cast the array first: x.astype(int)"
         )
     axes = normalize_axes(axis, x.ndim)
     if weights is not None:

@@ -67,7 +67,7 @@ def _whole(name: str, value: Any) -> int:
         number = operator.index(value)
         if number >= 0 and not isinstance(value, bool):
             return number
-    raise InputError(f"{name}={value!r}: use a whole number, 0 for automatic")
+    raise InputError(f"{name}={value!r}: use an integer, 0 for automatic")
 
 
 _NAMES = {f.name: f for f in fields(Options)}

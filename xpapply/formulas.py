@@ -22,7 +22,7 @@ Value = Any
 
 
 def _real(x: Value) -> Value:
-    """Whole numbers as float64, as NumPy's ufuncs have it; float16 in more than 16 bits."""
+    """Integers as float64, as NumPy's ufuncs have it; float16 in more than 16 bits."""
     dtype = x.aval.dtype
     if x.dtype.kind != "f":
         return x.astype("float64")

@@ -122,7 +122,7 @@ def _number(value: Any, x: Any) -> Any:
 
 
 def _floating(x: Any) -> Any:
-    """Python's whole numbers as floats: they need not fit into the dtype of the arrays."""
+    """Python's integers as floats: they need not fit into the dtype of the arrays."""
     return float(x) if type(x) in (bool, int) else x
 
 
@@ -144,7 +144,7 @@ def logsumexp(
     Parameters
     ----------
     a : array_like (Ni..., M, Nk...)
-        Numbers, real or complex. Whole numbers count as float64.
+        Numbers, real or complex. Integers count as float64.
     axis : int, tuple of int or None
         The axes of a slice; None for all.
     b : array_like, optional
@@ -285,7 +285,7 @@ def mean_var(
     Parameters
     ----------
     x : array_like (Ni..., M, Nk...)
-        Numbers, real or complex. Whole numbers count as float64.
+        Numbers, real or complex. Integers count as float64.
     axis : int, tuple of int or None
         The axes of a slice; None for all.
     correction : float
@@ -331,7 +331,7 @@ def standardize(x: Any, axis: Axis = None, correction: float = 0, eps: float = 0
     Parameters
     ----------
     x : array_like (Ni..., M, Nk...)
-        Numbers, real or complex. Whole numbers count as float64.
+        Numbers, real or complex. Integers count as float64.
     axis : int, tuple of int or None
         The axes of a slice; None for all.
     correction : float
@@ -387,7 +387,7 @@ def norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False) -> Any
     Parameters
     ----------
     x : array_like (Ni..., M, Nk...)
-        Numbers, real or complex. Whole numbers count as float64.
+        Numbers, real or complex. Integers count as float64.
     ord : float or {"l1", "l2", "max"}
         ``sum(|x| ** ord) ** (1 / ord)``; inf for the largest magnitude, -inf for the smallest, 0
         for the number of elements that are not 0.
@@ -430,7 +430,7 @@ def normalize(x: Any, ord: Any = 2, axis: Axis = None) -> Any:
     Parameters
     ----------
     x : array_like (Ni..., M, Nk...)
-        Numbers, real or complex. Whole numbers count as float64.
+        Numbers, real or complex. Integers count as float64.
     ord : float or {"l1", "l2", "max"}
         As for `norm`.
     axis : int, tuple of int or None
@@ -545,7 +545,7 @@ def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0)
     Parameters
     ----------
     x : array_like (Ni..., M, Nk...)
-        Whole numbers that are not negative.
+        Integers that are not negative.
     axis : int, tuple of int or None
         The axes of a slice; None for all.
     weights : array_like, optional
@@ -566,7 +566,7 @@ def bincount(x: Any, axis: Axis = None, weights: Any = None, minlength: int = 0)
     InputError
         For negative numbers, or weights whose shape does not broadcast to that of `x`.
     TypeError
-        If `x` is not of whole numbers.
+        If `x` is not of integers.
 
     Examples
     --------

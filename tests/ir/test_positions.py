@@ -37,7 +37,7 @@ def module(forward):
 
 
 def classifier(name="argmax", widths=(4, 7, 3)):
-    """A network that ends with a class label; its weights are small whole numbers."""
+    """A network that ends with a class label; its weights are small integers."""
     import torch
 
     class Label(torch.nn.Module):

@@ -1,7 +1,7 @@
 """What batching rules that are written for one function share.
 
-Such a rule is a function with the parameters of the NumPy function behind `xp` and `call`, made a
-rule by `rule`. It raises `Awkward` for arguments that are not worth a batched way.
+Such a rule is a function with the parameters of the NumPy function after `xp` and `call`, made a
+rule by `rule`. It raises `Unsupported` for arguments that are not worth a batched way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import Batched, NoRule, OneByOne
 from .rules import Rule, batch_size, leaves, mapped
 
 
-class Awkward(Exception):
+class Unsupported(Exception):
     """Arguments that are not worth a batched way: the function is called once per slice."""
 
 
@@ -38,14 +38,14 @@ def contiguous(xp: Any) -> Callable[[Batched], Batched]:
 
 
 def rule(function: Callable[..., Any]) -> Rule:
-    """The rule of a function with the parameters of the NumPy function behind `xp` and `call`."""
+    """The rule of a function with the parameters of the NumPy function after `xp` and `call`."""
 
     def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         no_output(kwargs)
         kwargs = {k: x for k, x in kwargs.items() if k != "out"}
         try:
             return function(xp, call, *args, **kwargs)
-        except Awkward:
+        except Unsupported:
             return by_rows(xp, call, args, kwargs)
 
     return call_rule
@@ -117,7 +117,7 @@ def constant(*xs: Any) -> None:
 def plain(*xs: Any) -> None:
     """Take `Batched` only where a rule expects them."""
     if traced(xs):
-        raise Awkward
+        raise Unsupported
 
 
 def operand_list(x: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, by_rows, constant, traced
+from .function_rules import Unsupported, as_rows, by_rows, constant, traced
 from .rules import batch_size, mapped
 
 _WELL_CONDITIONED = 1e5
@@ -60,13 +60,13 @@ def polyfit(
     """Places that are the same for all slices: one system with many right-hand sides."""
     constant(deg, rcond, full, cov)
     if traced(w):
-        raise Awkward
+        raise Unsupported
     if traced(x):
         if w is not None or rcond is not None or full or cov or xp is not np:
-            raise Awkward
+            raise Unsupported
         return _fits(x, y, int(deg))
     if y.ndim != 1 or (full and xp is not np):
-        raise Awkward
+        raise Unsupported
     options = {"rcond": rcond, "full": full, "w": w, "cov": cov}
 
     def run(part: Any) -> Any:
@@ -94,22 +94,22 @@ def _fits(x: Batched, y: Any, deg: int) -> Any:
     n = batch_size((x, y))
     places, values = as_rows(np, x, n).array, as_rows(np, y, n).array
     if places.ndim != 2 or values.shape != places.shape:
-        raise Awkward
+        raise Unsupported
     if not {places.dtype.kind, values.dtype.kind} <= {*"biuf"}:
-        raise Awkward
+        raise Unsupported
     places, values = places.astype(float), values.astype(float)
     if not 0 <= deg < places.shape[1]:
-        raise Awkward
+        raise Unsupported
     if not (np.abs(places) < 1e30).all() or not (np.abs(values) < 1e100).all():
-        raise Awkward  # also NaN, for which LAPACK raises
+        raise Unsupported  # also NaN, for which LAPACK raises
     with np.errstate(all="ignore"):
         system = places[:, :, None] ** np.arange(deg, -1, -1)
         scale = np.sqrt((system * system).sum(axis=1))
         if not (np.isfinite(scale) & (scale > 0)).all():
-            raise Awkward
+            raise Unsupported
         u, s, vt = np.linalg.svd(system / scale[:, None], full_matrices=False)
         if not (s[:, -1] > 1e3 * places.shape[1] * np.finfo(float).eps * s[:, 0]).all():
-            raise Awkward  # NumPy warns of a poor fit
+            raise Unsupported  # NumPy warns of a poor fit
         inner = _times(u.transpose(0, 2, 1), values) / s
         return Batched(_times(vt.transpose(0, 2, 1), inner) / scale)
 
@@ -122,17 +122,17 @@ def lstsq(xp: Any, call: Any, a: Any, b: Any, rcond: Any = None) -> Any:
     """One matrix for all slices, with a right-hand side of each; or a matrix of each."""
     constant(rcond)
     if xp is not np or not traced((a, b)):
-        raise Awkward
+        raise Unsupported
     if not isinstance(a, Batched):
         return _one_matrix(call, a, b, rcond)
     n = batch_size((a, b))
     right = as_rows(xp, b, n)
     if a.ndim != 2 or right.ndim != 1 or right.shape != a.shape[:1] or 0 in a.array.shape:
-        raise Awkward
+        raise Unsupported
     if not (rcond is None or (np.ndim(rcond) == 0 and rcond < 1 / _WELL_CONDITIONED)):
-        raise Awkward
+        raise Unsupported
     if not {a.dtype.kind, right.dtype.kind} <= {*"biuf"} or a.shape[0] < a.shape[1]:
-        raise Awkward
+        raise Unsupported
     example = call(*mapped(lambda x: x.array[0], (a, b)), rcond)
     dtype = example[0].dtype
     rows, columns = a.shape
@@ -157,7 +157,7 @@ def lstsq(xp: Any, call: Any, a: Any, b: Any, rcond: Any = None) -> Any:
 
 def _one_matrix(call: Any, a: Any, b: Any, rcond: Any) -> Any:
     if b.ndim != 1:
-        raise Awkward
+        raise Unsupported
 
     def run(part: Any) -> Any:
         right = part(b).array

@@ -4,8 +4,8 @@ Functions that only move values around share the rule `moves`: it runs the funct
 *numbers* of the elements, and then moves the data of all slices by what came out. Most others
 run as they are along an axis of the batch (`axis`), or take stacks of matrices by themselves.
 What is left has a function of its own in the file of its topic, with the parameters of the NumPy
-function behind `xp` and `call`. Such a function raises `Awkward` for arguments that are not worth
-a batched way; then the rule calls the function once per slice.
+function after `xp` and `call`. Such a function raises `Unsupported` for arguments that are not
+worth a batched way; then the rule calls the function once per slice.
 """
 
 from __future__ import annotations

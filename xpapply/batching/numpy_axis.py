@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, constant, contiguous, flat, operand_list, plain
+from .function_rules import Unsupported, as_rows, constant, contiguous, flat, operand_list, plain
 from .rules import aligned, batch_size, mapped, results, shifted
 
 
 def diff(
     xp: Any, call: Any, a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
 ) -> Any:
-    """With values in front and behind put there first."""
+    """With values before and after put there first."""
     constant(n, axis)
     if prepend is None and append is None:
         if a.ndim == 0:
-            raise Awkward
+            raise Unsupported
         return Batched(call(a.array, n=n, axis=shifted(axis, a.ndim)))
     if n < 1:
-        raise Awkward
+        raise Unsupported
     size = batch_size((a, prepend, append))
     a = as_rows(xp, a, size)
     parts = []
@@ -37,13 +37,13 @@ def diff(
                 x = Batched(xp.broadcast_to(x.array, shape))
             parts.append(x.array)
     if len({p.ndim for p in parts}) > 1 or a.ndim == 0:
-        raise Awkward
+        raise Unsupported
     axis = shifted(axis, a.ndim)
     return Batched(call(xp.concatenate(parts, axis), n=n, axis=axis))
 
 
 def ediff1d(xp: Any, call: Any, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences with values in front and behind in the dtype of the array."""
+    """Differences with values before and after in the dtype of the array."""
     n = batch_size((ary, to_end, to_begin))
     example = call(*mapped(lambda x: x.array[0], (ary, to_end, to_begin)))
     a = flat(as_rows(xp, ary, n))
@@ -62,7 +62,7 @@ def gradient(
     constant(axis, edge_order)
     plain(varargs)
     if not isinstance(f, Batched) or f.ndim == 0:
-        raise Awkward
+        raise Unsupported
     axes = tuple(range(-f.ndim, 0)) if axis is None else axis
     if isinstance(axes, tuple):
         axes = shifted(axes, f.ndim)
@@ -77,7 +77,7 @@ def trace(
 ) -> Any:
     """The sums of the diagonals."""
     if a.ndim < 2:
-        raise Awkward
+        raise Unsupported
     axes = shifted((axis1, axis2), a.ndim)
     return Batched(call(contiguous(xp)(a).array, offset, *axes, dtype=dtype))
 
@@ -91,10 +91,10 @@ def trapezoid(xp: Any, call: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: in
     n = batch_size((y, x, dx))
     constant(axis)
     if isinstance(dx, Batched):
-        raise Awkward
+        raise Unsupported
     y = as_rows(xp, y, n)
     if y.ndim == 0 or (isinstance(x, Batched) and x.ndim != y.ndim) or _deep(0 if x is None else x):
-        raise Awkward
+        raise Unsupported
     axis = shifted(axis, y.ndim)
     x = x.array if isinstance(x, Batched) else x
     return Batched(call(xp.ascontiguousarray(y.array), x, dx=dx, axis=axis))
@@ -118,11 +118,11 @@ def average(
         axis = shifted(axis, a.ndim)
         return results(call(array, axis=axis, returned=returned, keepdims=keepdims))
     if a.ndim != 1:
-        raise Awkward
+        raise Unsupported
     if weights is not None:
         weights = as_rows(xp, weights, n)
         if weights.shape != a.shape:
-            raise Awkward
+            raise Unsupported
         weights = xp.ascontiguousarray(weights.array)
     if axis is not None:
         shifted(axis, 1)
@@ -135,7 +135,7 @@ def lexsort(xp: Any, call: Any, keys: Any, axis: int = -1) -> Any:
     n = batch_size(keys)
     listed = [as_rows(xp, k, n) for k in operand_list(keys)]
     if any(k.ndim != 1 for k in listed) or axis not in (-1, 0):
-        raise Awkward
+        raise Unsupported
     if xp is np:
         return Batched(call([k.array for k in listed], axis=-1))
     order = xp.broadcast_to(xp.arange(listed[0].shape[0]), listed[0].array.shape)
@@ -162,7 +162,7 @@ def packbits(xp: Any, call: Any, a: Any, axis: Any = None, *args: Any, **kwargs:
 def all_axes(xp: Any, call: Any, a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """Transforms along all axes of a slice unless told which."""
     if a.ndim == 0:
-        raise Awkward
+        raise Unsupported
     if axes is None:
         axes = tuple(range(-a.ndim if s is None else -len(s), 0))
     axes = shifted(tuple(axes), a.ndim)
@@ -189,7 +189,7 @@ def quantile(
     if out is not None or overwrite_input or interpolation is not None:
         raise NoRule("quantile in place")
     if weights is not None or a.ndim == 0 or (axis is None and a.ndim > 1 and keepdims):
-        raise Awkward
+        raise Unsupported
     array = flat(a) if axis is None else a.array
     axis = -1 if axis is None else shifted(axis, a.ndim)
     found = call(array, q, axis=axis, method=method, keepdims=keepdims)
@@ -204,7 +204,7 @@ def nanquantile(xp: Any, call: Any, a: Any, q: Any, axis: Any = None, **kw: Any)
         raise NoRule("quantile in place")
     without = getattr(xp, call.__name__.removeprefix("nan"))
     if kw.keys() - {"method"}:
-        raise Awkward
+        raise Unsupported
     return _without_nans(
         xp, lambda x: quantile(xp, without, Batched(x), q, -1, **kw).array, a, axis
     )
@@ -215,20 +215,20 @@ def nanmedian(xp: Any, call: Any, a: Any, axis: Any = None, **kw: Any) -> Any:
     if kw.get("overwrite_input"):
         raise NoRule("median in place")
     if kw:
-        raise Awkward
+        raise Unsupported
     return _without_nans(xp, lambda x: xp.median(x, axis=-1), a, axis)
 
 
 def _without_nans(xp: Any, function: Callable[[Any], Any], a: Batched, axis: Any) -> Batched:
     if a.ndim == 0 or a.array.size == 0:
-        raise Awkward
+        raise Unsupported
     if axis is None or a.ndim == 1:
         shifted(axis or 0, 1)
         outer, x = a.array.shape[:1], flat(a)
     elif shifted(axis, a.ndim) in (-1, a.ndim):
         outer, x = a.array.shape[:-1], a.array.reshape(-1, a.shape[-1])
     else:
-        raise Awkward
+        raise Unsupported
     missing = xp.isnan(x)
     counts = (~missing).sum(axis=1)
     found: Any = None
@@ -244,8 +244,8 @@ def _without_nans(xp: Any, function: Callable[[Any], Any], a: Batched, axis: Any
             found[counts == count] = part
     if bool((counts == 0).any()):
         if found is None or found.dtype != x.dtype:
-            raise Awkward  # such a result has the dtype of the input
+            raise Unsupported  # such a result has the dtype of the input
         warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
     if len(outer) > 1 and found.ndim > 1:
-        raise Awkward  # the axis of `q` comes first
+        raise Unsupported  # the axis of `q` comes first
     return Batched(found.reshape(*outer, *found.shape[1:]))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched
-from .function_rules import Awkward, cache_parts, constant, flat
+from .function_rules import Unsupported, cache_parts, constant, flat
 
 
 def convolve(xp: Any, call: Any, a: Any, v: Any, mode: Any = "full") -> Any:
@@ -15,7 +15,7 @@ def convolve(xp: Any, call: Any, a: Any, v: Any, mode: Any = "full") -> Any:
     constant(mode)
     a, v = _signals(xp, a, v)
     if xp is not np and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
-        raise Awkward  # CuPy may go by an FFT, which spreads them
+        raise Unsupported  # CuPy may go by an FFT, which spreads them
     if v.shape[1] > a.shape[1]:
         a, v = v, a
     return Batched(_windows(xp, a, v, mode, False))
@@ -26,7 +26,7 @@ def correlate(xp: Any, call: Any, a: Any, v: Any, mode: Any = "valid") -> Any:
     constant(mode)
     a, v = _signals(xp, a, v)
     if xp is not np and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
-        raise Awkward
+        raise Unsupported
     v = v[:, ::-1].conj()
     if v.shape[1] > a.shape[1]:
         return Batched(_windows(xp, v, a, mode, True))
@@ -39,7 +39,7 @@ def _signals(xp: Any, *xs: Any) -> list[Any]:
     for x in xs:
         x = x if isinstance(x, Batched) else Batched(xp.asarray(x)[None])
         if x.ndim > 1 or x.dtype.kind not in "biufc" or flat(x).shape[1] == 0:
-            raise Awkward
+            raise Unsupported
         found.append(flat(x))
     return found
 
@@ -57,12 +57,12 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     elif mode == "valid":
         start, length = k - 1, m - k + 1
     else:
-        raise Awkward
+        raise Unsupported
     if dtype.kind == "c" and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
-        raise Awkward  # BLAS has its own products of complex infinities
+        raise Unsupported  # BLAS has its own products of complex infinities
     a, v = a.astype(inner, copy=False), v.astype(inner, copy=False)
     if xp is np and v.shape[0] == 1 and dtype.kind in "iuf" and np.isfinite(v).all():
-        # one convolution of all rows, one behind the other, with room between them
+        # one convolution of all rows, one after the other, with room between them
         wide = np.zeros((n, m + k - 1), inner)
         wide[:, :m] = a
         found = np.convolve(wide.reshape(-1), v[0])[: wide.size].reshape(wide.shape)
@@ -73,7 +73,7 @@ def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
             rows = a if v.shape[0] == 1 else v
             return (rows @ matrix).astype(dtype, copy=False)
         if k > MOST_TAPS:
-            raise Awkward
+            raise Unsupported
     found = xp.zeros((n, length), inner)
     for part in cache_parts(n, 2 * m * inner.itemsize) if xp is np else [slice(None)]:
         x, taps, into = (t[part] if t.shape[0] > 1 else t for t in (a, v, found))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, constant, flat, operand_list, plain
+from .function_rules import Unsupported, as_rows, constant, flat, operand_list, plain
 from .rules import aligned, batch_size, elementwise
 
 
@@ -19,7 +19,7 @@ def where(xp: Any, call: Any, condition: Any, *values: Any) -> Any:
 
 
 def _lined_up(*trees: Any) -> tuple[Any, ...]:
-    """Lists of operands with their axes lined up behind the batch axis."""
+    """Lists of operands with their axes lined up after the batch axis."""
     ndim = max(x.ndim if isinstance(x, Batched) else np.ndim(x) for tree in trees for x in tree)
     return tuple([aligned(x, ndim) if isinstance(x, Batched) else x for x in t] for t in trees)
 
@@ -46,11 +46,11 @@ def piecewise(xp: Any, call: Any, x: Any, condlist: Any, funclist: Any, *args: A
     if args or any(callable(f) for f in funclist):
         raise NoRule("functions in piecewise")
     if not isinstance(x, Batched) or (isinstance(condlist, Batched) and condlist.ndim <= x.ndim):
-        raise Awkward
+        raise Unsupported
     conditions = operand_list(condlist)
     n = x.array.shape[0]
     if any(as_rows(xp, c, n).shape != x.shape for c in conditions):
-        raise Awkward
+        raise Unsupported
     conditions = [as_rows(xp, c, n).array for c in conditions]
     return Batched(call(x.array, conditions, funclist))
 
@@ -73,7 +73,7 @@ def isin(
         return Batched(call(element.array, test_elements, invert=invert, **given))
     element = as_rows(xp, element, batch_size(test_elements))
     if {element.dtype.kind, test_elements.dtype.kind} == {"i", "u"}:
-        raise Awkward
+        raise Unsupported
     found = xp.zeros(element.array.shape, bool)
     for k in range(flat(test_elements).shape[1]):
         found |= element.array == aligned(Batched(flat(test_elements)[:, k]), element.ndim)
@@ -84,21 +84,21 @@ def digitize(xp: Any, call: Any, x: Any, bins: Any, right: bool = False) -> Any:
     """The same bins for all slices."""
     plain(bins, right)
     if np.isnan(np.asarray(bins)).any():
-        raise Awkward
+        raise Unsupported
     return Batched(call(x.array, bins, right=right))
 
 
 def like(xp: Any, call: Any, prototype: Any, *args: Any, **kwargs: Any) -> Any:
     """`zeros_like` and its kin."""
     if kwargs.get("shape") is not None or len(args) > 3:
-        raise Awkward
+        raise Unsupported
     return Batched(call(prototype.array, *args, **kwargs))
 
 
 def full_like(xp: Any, call: Any, a: Any, fill_value: Any, *args: Any, **kwargs: Any) -> Any:
     """`full_like` of a value, with a value, or both."""
     if kwargs.get("shape") is not None or len(args) > 3:
-        raise Awkward
+        raise Unsupported
     a = as_rows(xp, a, batch_size((a, fill_value)))
     fill = aligned(fill_value, a.ndim) if isinstance(fill_value, Batched) else fill_value
     return Batched(call(a.array, fill, *args, **kwargs))
@@ -117,7 +117,7 @@ def array_equal(xp: Any, call: Any, a1: Any, a2: Any, equal_nan: bool = False) -
     same = a1.array == a2.array
     if equal_nan:
         if {a1.dtype.kind, a2.dtype.kind} - set("biufc"):
-            raise Awkward
+            raise Unsupported
         same |= (a1.array != a1.array) & (a2.array != a2.array)
     return _all(Batched(same))
 

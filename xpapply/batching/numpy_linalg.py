@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, constant, contiguous, flat, infinite_products
+from .function_rules import Unsupported, as_rows, constant, contiguous, flat, infinite_products
 from .rules import aligned, batch_size, elementwise, mapped, results, shifted
 
 
@@ -57,7 +57,7 @@ def tensordot(xp: Any, call: Any, a: Any, b: Any, axes: Any = 2) -> Any:
 def _summed(xp: Any, a: Any, b: Any, of_a: list[int], of_b: list[int]) -> Any:
     """Products of matrices whose inner axes are those of the sums."""
     if infinite_products(xp, a, b):
-        raise Awkward
+        raise Unsupported
     one, rows, n = _matrix(xp, a, of_a, True)
     other, columns, m = _matrix(xp, b, of_b, False)
     if n != m:
@@ -97,7 +97,7 @@ def einsum(xp: Any, call: Any, *operands: Any, **kwargs: Any) -> Any:
     constant(kwargs)
     first = operands[0]
     if not isinstance(first, str) or "." in first or infinite_products(xp, *operands[1:]):
-        raise Awkward
+        raise Unsupported
     inputs, arrow, output = first.replace(" ", "").partition("->")
     if not arrow:
         letters = inputs.replace(",", "")
@@ -126,7 +126,7 @@ def cross(xp: Any, call: Any, a: Any, b: Any, **kwargs: Any) -> Any:
     """Vectors in the last axes."""
     last = set(kwargs) <= {"axis"} and kwargs.get("axis", -1) == -1
     if not last or 0 in _ndims(a, b):
-        raise Awkward
+        raise Unsupported
     return elementwise(xp, call, (a, b), {})
 
 
@@ -136,7 +136,7 @@ def norm(
     """Vectors and matrices; the 2-norm of all values is a dot product, as in NumPy."""
     constant(ord, axis, keepdims)
     if x.ndim == 0:
-        raise Awkward
+        raise Unsupported
     euclidean = ord is None or (ord == 2 and x.ndim == 1) or (ord in ("f", "fro") and x.ndim == 2)
     array = x.array if x.dtype.kind in "fc" else x.array.astype(float)
     n = array.shape[0]
@@ -148,7 +148,7 @@ def norm(
         return Batched(found.reshape(n, *(1,) * x.ndim) if keepdims else found)
     if axis is None:
         if x.ndim > 2:
-            raise Awkward
+            raise Unsupported
         axis = -1 if x.ndim == 1 else (-2, -1)
     array = contiguous(xp)(Batched(array)).array
     return Batched(call(array, ord, shifted(axis, x.ndim), keepdims))
@@ -158,7 +158,7 @@ def solve(xp: Any, call: Any, a: Any, b: Any) -> Any:
     """Vectors are matrices of one column."""
     ndims = _ndims(a, b)
     if ndims[0] != 2 or ndims[1] not in (1, 2):
-        raise Awkward
+        raise Unsupported
     n = batch_size((a, b))
     if not isinstance(a, Batched) and ndims[1] == 1:
         return Batched(xp.ascontiguousarray(call(a, b.array.T).T))
@@ -171,7 +171,7 @@ def solve(xp: Any, call: Any, a: Any, b: Any) -> Any:
 def eig(xp: Any, call: Any, a: Any) -> Any:
     """Stacks, unless some slices have complex results and others have not."""
     if a.ndim != 2:
-        raise Awkward
+        raise Unsupported
     found = call(a.array)
     values = found if call.__name__ == "eigvals" else found[0]
     is_complex = a.dtype.kind != "c" and values.dtype.kind == "c"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, constant, flat, no_output, traced
+from .function_rules import Unsupported, as_rows, constant, flat, no_output, traced
 from .rules import Rule, batch_size, leaves, mapped, shifted
 
 
@@ -124,7 +124,7 @@ def array(xp: Any, call: Any, object: Any, dtype: Any = None, **kwargs: Any) -> 
     if not isinstance(object, Batched) and dtype is not None:
         target = np.dtype(dtype).kind
         if any(x.dtype.kind != target for x in leaves(object)):
-            raise Awkward  # numbers in lists are converted one by one
+            raise Unsupported  # numbers in lists are converted one by one
     if dtype is not None:
         kwargs["dtype"] = dtype
     return moves("object")(xp, call, (object,), kwargs)
@@ -139,7 +139,7 @@ def pad(xp: Any, call: Any, array: Any, pad_width: Any, mode: Any = "constant", 
     """All modes that move values, and constants."""
     constant(pad_width, kw)
     if isinstance(pad_width, dict):
-        raise Awkward
+        raise Unsupported
     move = moves("array", "array pad_width mode")
     if mode in ("edge", "symmetric", "reflect", "wrap") and kw.get("reflect_type") != "odd":
         return move(xp, call, (array, pad_width, mode), kw)
@@ -148,7 +148,7 @@ def pad(xp: Any, call: Any, array: Any, pad_width: Any, mode: Any = "constant", 
         if np.ndim(kw.get("stat_length", 0)) == 0:
             return Batched(call(array.array, [(0, 0), *map(tuple, widths)], mode, **kw))
     if mode != "constant":
-        raise Awkward
+        raise Unsupported
     found = move(xp, call, (array, pad_width), {})
     if np.any(kw.get("constant_values", 0)):
         outside = np.pad(np.zeros(array.shape, bool), pad_width, constant_values=True)
@@ -163,10 +163,10 @@ def roll(xp: Any, call: Any, a: Any, shift: Any, axis: Any = None) -> Any:
     if not isinstance(shift, Batched):
         return moves("a", "a shift axis")(xp, call, (a, shift, axis), {})
     if shift.ndim or shift.dtype.kind not in "iu" or (axis not in (None, 0, -1)):
-        raise Awkward
+        raise Unsupported
     a = as_rows(xp, a, batch_size(shift))
     if a.ndim != 1 or a.shape[0] == 0:
-        raise Awkward
+        raise Unsupported
     n = a.shape[0]
     places = (xp.arange(n) - shift.array.astype(np.intp)[:, None]) % n
     return Batched(xp.take_along_axis(a.array, places, axis=1))
@@ -184,7 +184,7 @@ def take(xp: Any, call: Any, a: Any, indices: Any, axis: Any = None, mode: str =
         axis = axis % np.ndim(a)
         return Batched(xp.moveaxis(call(a, indices.array, axis=axis, **others), axis, 0))
     if indices.dtype.kind not in "iu" or mode != "raise" or (axis is not None and a.ndim != 1):
-        raise Awkward
+        raise Unsupported
     found = xp.take_along_axis(flat(a), flat(indices), axis=1)
     return Batched(found.reshape(indices.array.shape))
 
@@ -194,9 +194,9 @@ def take_along_axis(xp: Any, call: Any, arr: Any, indices: Any, axis: Any = -1) 
     n = batch_size((arr, indices))
     arr, indices = as_rows(xp, arr, n), as_rows(xp, indices, n)
     if arr.ndim != indices.ndim or arr.ndim == 0:
-        raise Awkward
+        raise Unsupported
     if axis is None:
         if indices.ndim != 1:
-            raise Awkward
+            raise Unsupported
         return Batched(call(flat(arr), indices.array, axis=1))
     return Batched(call(arr.array, indices.array, axis=shifted(axis, arr.ndim)))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, constant, flat
+from .function_rules import Unsupported, as_rows, constant, flat
 from .rules import aligned, batch_size
 
 
@@ -15,7 +15,7 @@ def vander(xp: Any, call: Any, x: Any, N: Any = None, increasing: bool = False) 
     """Powers in the last axis."""
     constant(N, increasing)
     if x.ndim != 1:
-        raise Awkward
+        raise Unsupported
     n = x.shape[0] if N is None else N
     found = xp.empty((*x.array.shape, n), np.promote_types(x.dtype, int))
     powers = found if increasing else found[..., ::-1]
@@ -31,13 +31,13 @@ def polyval(xp: Any, call: Any, p: Any, x: Any) -> Any:
     """Horner's scheme, on all slices."""
     if not isinstance(p, Batched):
         if np.ndim(p) != 1:
-            raise Awkward
+            raise Unsupported
         return Batched(call(p, x.array))
     if p.ndim != 1 or isinstance(x, np.poly1d):
-        raise Awkward
+        raise Unsupported
     x = as_rows(xp, x, batch_size(p))
     if x.ndim == 0 and x.dtype.kind in "iu" and p.dtype.kind in "iu":
-        raise Awkward  # NumPy warns of single integers that overflow
+        raise Unsupported  # NumPy warns of single integers that overflow
     found = xp.zeros_like(x.array)
     for k in range(p.shape[0]):
         found = found * x.array + aligned(Batched(p.array[:, k]), x.ndim)
@@ -48,7 +48,7 @@ def polyder(xp: Any, call: Any, p: Any, m: int = 1) -> Any:
     """Coefficients times exponents."""
     constant(m)
     if p.ndim != 1 or m < 0:
-        raise Awkward
+        raise Unsupported
     array = p.array
     for _ in range(m):
         array = array[:, :-1] * xp.arange(array.shape[1] - 1, 0, -1)
@@ -59,7 +59,7 @@ def polyint(xp: Any, call: Any, p: Any, m: int = 1, k: Any = None) -> Any:
     """Coefficients divided by exponents."""
     constant(m)
     if p.ndim != 1 or m != 1 or (k is not None and np.ndim(k)) or isinstance(k, Batched):
-        raise Awkward
+        raise Unsupported
     array = p.array / xp.arange(p.shape[0], 0, -1)
     last = xp.full((len(array), 1), 0.0 if k is None else k)
     return Batched(xp.concatenate([array, last], axis=1))
@@ -68,7 +68,7 @@ def polyint(xp: Any, call: Any, p: Any, m: int = 1, k: Any = None) -> Any:
 def _poly_sum(xp: Any, call: Any, a1: Any, a2: Any) -> Any:
     n = batch_size((a1, a2))
     if any(isinstance(a, np.poly1d) for a in (a1, a2)):
-        raise Awkward
+        raise Unsupported
     one, other = flat(as_rows(xp, a1, n)), flat(as_rows(xp, a2, n))
     gap = other.shape[1] - one.shape[1]
     if gap > 0:
@@ -85,4 +85,4 @@ def roots(xp: Any, call: Any, p: Any) -> Any:
     """One slice after the other, if no zeros are stripped."""
     if p.ndim != 1 or bool((p.array[:, :1] == 0).any()) or bool((p.array[:, -1:] == 0).any()):
         raise NoRule("roots: the number of roots depends on the data")
-    raise Awkward
+    raise Unsupported

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched
-from .function_rules import Awkward, as_rows, cache_parts, flat, plain, traced
+from .function_rules import Unsupported, as_rows, cache_parts, flat, plain, traced
 from .rules import batch_size, leaves
 
 
@@ -42,17 +42,17 @@ def searchsorted(xp: Any, call: Any, a: Any, v: Any, side: str = "left", sorter:
     plain(side)
     if not isinstance(a, Batched) and sorter is None:
         if np.ndim(a) != 1 or not _ascending(np.asarray(a)[None]):
-            raise Awkward  # a search in what is not sorted depends on the one before
+            raise Unsupported  # a search in what is not sorted depends on the one before
         return Batched(call(a, v.array, side=side))
     if sorter is not None or side not in ("left", "right") or a.ndim != 1 or a.shape[0] == 0:
-        raise Awkward
+        raise Unsupported
     v = as_rows(xp, v, batch_size(a))
     keys = flat(v)
     if a.dtype != v.dtype and {a.dtype.kind, v.dtype.kind} == {"i", "u"}:
-        raise Awkward  # compared exactly by `<`, but not here
+        raise Unsupported  # compared exactly by `<`, but not here
     few = keys.shape[1] <= FEW_KEYS or xp is not np
     if not (few and _ascending(a.array)) or bool((keys != keys).any()):
-        raise Awkward
+        raise Unsupported
     return Batched(_rank(xp, a.array, keys, side == "right").reshape(v.array.shape))
 
 
@@ -72,18 +72,18 @@ def interp(
     if isinstance(x, Batched) and not traced((xp, fp, left, right)):
         if ordered is not None and ordered.ndim == 1 and _ascending(ordered[None]):
             return Batched(call(x.array, xp, fp, left, right, period))
-        raise Awkward  # a search in what is not sorted depends on the one before
+        raise Unsupported  # a search in what is not sorted depends on the one before
     if period is not None or any(y.dtype.kind == "c" for y in leaves((x, xp, fp, left, right))):
-        raise Awkward
+        raise Unsupported
     shape = x.shape if isinstance(x, Batched) else np.shape(x)
     at, places, values = (_one_axis(ns, y) for y in (x, xp, fp))
     count = places.shape[1]
     if values.shape[1] != count or count < 2 or np.ndim(left) or np.ndim(right):
-        raise Awkward
+        raise Unsupported
     if isinstance(xp, Batched) and at.shape[1] > FEW_KEYS and ns is np:
-        raise Awkward
+        raise Unsupported
     if not _ascending(places):
-        raise Awkward
+        raise Unsupported
     left = values[:, :1] if left is None else _one_axis(ns, left)
     right = values[:, -1:] if right is None else _one_axis(ns, right)
     found = _interpolated(ns, at, places, values, left, right)
@@ -94,7 +94,7 @@ def _one_axis(ns: Any, x: Any) -> Any:
     """Values as float64 ``(B, N)``, or ``(1, N)`` for a constant."""
     array = flat(x) if isinstance(x, Batched) else ns.asarray(x).reshape(1, -1)
     if array.dtype.kind not in "biuf":
-        raise Awkward
+        raise Unsupported
     return array.astype(np.float64)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Awkward, as_rows, constant, flat, plain, traced
+from .function_rules import Unsupported, as_rows, constant, flat, plain, traced
 from .rules import batch_size, leaves
 
 
@@ -78,7 +78,7 @@ def _limits(xp: Any, a: Any, limits: Any) -> tuple[Any, Any, Any]:
         limits = [dtype.type(x) if type(x) in (int, float) else x for x in limits]
         first, last = (as_rows(xp, x, len(a)).array for x in limits)
         if first.ndim != 1 or first.dtype.kind != "f" or last.dtype.kind != "f":
-            raise Awkward
+            raise Unsupported
         first, last = first[:, None], last[:, None]
         if bool((first > last).any()):
             raise ValueError("max must be larger than min in range parameter.")
@@ -108,7 +108,7 @@ def _edges(xp: Any, a: Any, bins: int, limits: Any) -> tuple[Any, Any, Any, Any]
     if dtype.kind in "iu":
         dtype = np.result_type(dtype, float)
     if bool((spread / bins == 0).any()):
-        raise Awkward  # `linspace` then computes all of them in another way
+        raise Unsupported  # `linspace` then computes all of them in another way
     edges = xp.linspace(first[:, 0], last[:, 0], bins + 1, dtype=dtype, axis=1)
     if bool((edges[:, :-1] >= edges[:, 1:]).any()):
         raise ValueError("Too many bins for data range.")
@@ -169,22 +169,22 @@ def histogram(
         weights = as_rows(xp, weights, n)
         weights = flat(weights) if flat(weights).shape == values.shape else None
         if weights is None or weights.dtype.kind not in "iuf" or weights.dtype == np.longdouble:
-            raise Awkward
+            raise Unsupported
     if values.dtype.kind not in "iuf" or not 0 < values.shape[1] <= BLOCK:
-        raise Awkward
+        raise Unsupported
     if np.ndim(bins) == 0:
         if not isinstance(bins, (int, np.integer)) or bins < 1:
-            raise Awkward
+            raise Unsupported
         index, edges = _uniform(xp, values, int(bins), range)
         counts = _counted(xp, index, weights, int(bins))
     else:
         edges = xp.asarray(bins)
         if edges.ndim != 1 or edges.size < 2 or edges.dtype.kind not in "iuf":
-            raise Awkward
+            raise Unsupported
         if bool((edges != edges).any()) or bool((edges[:-1] > edges[1:]).any()):
-            raise Awkward
+            raise Unsupported
         if edges.dtype != values.dtype and {edges.dtype.kind, values.dtype.kind} == {"i", "u"}:
-            raise Awkward
+            raise Unsupported
         counts = _between(xp, values, edges, weights)
     if density:
         widths = xp.array(xp.diff(edges), float)
@@ -241,11 +241,11 @@ def cov(
     """The covariance of variables of each slice."""
     constant(rowvar, bias, ddof)
     if fweights is not None or aweights is not None:
-        raise Awkward
+        raise Unsupported
     n = batch_size((m, y))
     given = [as_rows(xp, x, n) for x in (m, y) if x is not None]
     if any(x.ndim not in (1, 2) for x in given):
-        raise Awkward
+        raise Unsupported
     dtype = np.result_type(*(x.dtype for x in given), np.float64) if dtype is None else dtype
     variables = []
     for i, x in enumerate(given):
@@ -254,10 +254,10 @@ def cov(
         variables.append(array.swapaxes(1, 2) if not rowvar and turn else array)
     x = xp.array(xp.concatenate(variables, axis=1), dtype=dtype, order="C")
     if x.shape[1] == 0 or x.shape[2] == 0:
-        raise Awkward
+        raise Unsupported
     ddof = (0 if bias else 1) if ddof is None else ddof
     if ddof != int(ddof) or x.shape[2] - ddof <= 0:
-        raise Awkward
+        raise Unsupported
     x -= x.mean(axis=2, keepdims=True)
     found = x @ x.swapaxes(1, 2).conj()
     found *= np.true_divide(1, x.shape[2] - ddof)

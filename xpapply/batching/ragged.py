@@ -1,4 +1,4 @@
-"""``v[mask]``: values of which every slice has another number, one behind the other.
+"""``v[mask]``: values of which every slice has another number, one after the other.
 
 Elementwise work runs on all of them at once. Reductions run once per number of
 values: slices that have as many are an ordinary batch, and so give what the
@@ -93,11 +93,11 @@ def _elementwise(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 def _reduce(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A function that makes a number of the values of each slice."""
-    row, before, x, behind, keywords, dtype = args
+    row, before, x, after, keywords, dtype = args
     function = in_namespace(xp, row.name)
     out = xp.empty(len(x.counts), dtype)
     for index, batch in x.batches():
-        found = row.rule(xp, function, (*before, Batched(batch), *behind), keywords)
+        found = row.rule(xp, function, (*before, Batched(batch), *after), keywords)
         out[index] = found.array if isinstance(found, Batched) else found
     return Batched(out)
 

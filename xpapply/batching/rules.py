@@ -57,7 +57,7 @@ def batch_size(tree: Any) -> int:
 
 
 def aligned(x: Batched, ndim: int) -> Any:
-    """The array of `x` with axes of length 1 behind the batch axis, for values of `ndim` axes."""
+    """The array of `x` with axes of length 1 after the batch axis, for values of `ndim` axes."""
     if x.ndim >= ndim:
         return x.array
     return x.array.reshape(x.array.shape[0], *(1,) * (ndim - x.ndim), *x.shape)
@@ -77,7 +77,7 @@ def _text(x: Any) -> bool:
 
 
 def elementwise(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """The function itself, with the operands' axes lined up behind the batch axis."""
+    """The function itself, with the operands' axes lined up after the batch axis."""
     ndim = max(map(_ndim, (*args, *kwargs.values())), default=0)
     line_up = functools.partial(aligned, ndim=ndim)
     given, named = mapped(line_up, args), mapped(line_up, kwargs) if kwargs else kwargs
@@ -156,7 +156,7 @@ def shifted(axis: Any, ndim: int) -> Any:
 
 
 def along(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) -> Rule:
-    """The function itself, along the axis behind the batch axis.
+    """The function itself, along the axis after the batch axis.
 
     `default` is the function's own default; None means all axes. All `Batched` must have the same
     number of axes. `reduces`: for axis=None, whether flattening the value first is the same.
@@ -263,7 +263,7 @@ def _ufunc_method(method: str, xp: Any, call: Any, args: tuple, kwargs: dict) ->
         kwargs = kwargs | {"where": where.array}
     axis = kwargs.pop("axis", 0) if "axis" in kwargs else (rest.pop(0) if rest else 0)
     if rest:
-        raise NoRule(f"{method} with positional arguments behind axis")
+        raise NoRule(f"{method} with positional arguments after axis")
     if axis is None:
         x, axis = (x, 0) if x.ndim == 1 else (_flat(x), 0)
         if kwargs.get("keepdims"):

@@ -158,7 +158,7 @@ def _math(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
         )
 
 
-def _whole_numbers(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+def _integers(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """Arithmetic of NumPy's integers, which reports where one overflows.
 
     NumPy reports it for single integers, not for arrays of them.
@@ -234,7 +234,7 @@ def _matmul(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 
 def _stackable(xp: Any, x: Any, ndim: int, other: int, axis: int) -> Any:
-    """An operand of `matmul` with a batch axis, if it has one, and at least a matrix behind."""
+    """An operand of `matmul` with a batch axis, if it has one, and at least a matrix after it."""
     array = x.array if isinstance(x, Batched) else xp.asarray(x)
     if ndim == 1:
         array = xp.expand_dims(array, axis)
@@ -341,7 +341,7 @@ PYTHON = _rows("Python arithmetic", _python, fresh=True)
 MATMUL = _rows("matmul", _matmul, fresh=True)
 MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, fresh=True)
 MATH = _rows("math", _math, fresh=True)
-WHOLE_NUMBERS = _rows("arithmetic of integers", _whole_numbers, fresh=True)
+INTEGERS = _rows("arithmetic of integers", _integers, fresh=True)
 UNIQUE_COUNT = _rows("count of unique", _unique_count, fresh=True)
 UNIQUE = _rows("unique", _unique, fresh=True)
 BINCOUNT = _rows("bincount", _counts, fresh=True)

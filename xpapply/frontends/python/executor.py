@@ -261,8 +261,8 @@ class Executor:
     def _parts(self, asked: Any) -> list[tuple[Any, Any]]:
         """The answers, and which slices gave them; None: all."""
         xp = self.xp
-        truths = asked.dtype == bool or str(asked.dtype) == "torch.bool"
-        if truths and xp is not np:  # a device is asked once
+        booleans = asked.dtype == bool or str(asked.dtype) == "torch.bool"
+        if booleans and xp is not np:  # a device is asked once
             yes = int(xp.count_nonzero(asked))
             if yes in (0, len(asked)):
                 return [(yes > 0, None)]
@@ -271,7 +271,7 @@ class Executor:
                 asked = arrays.on_host(asked)
             if (asked == asked[0]).all():
                 return [(asked[0].item(), None)]
-        if truths:
+        if booleans:
             return [(False, _true(xp, ~asked)), (True, _true(xp, asked))]
         asked = arrays.on_host(asked)
         answers = np.unique(asked)

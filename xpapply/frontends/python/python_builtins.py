@@ -161,14 +161,14 @@ def _sorted(recorder: Recorder, iterable: Any, /, *, key: Any = None, reverse: b
 def _truths(name: str) -> Callable[..., Any]:
     python = getattr(builtins, name)
 
-    def truths(recorder: Recorder, iterable: Any, /) -> Any:
+    def booleans(recorder: Recorder, iterable: Any, /) -> Any:
         # an iterator is not read beyond the first answer
         x = _vector(recorder, iterable)
         if x is None:
             return python(iterable)
         return plain(function_call(recorder, getattr(np, name), (x != 0,), {}), bool)
 
-    return truths
+    return booleans
 
 
 def _isinstance(recorder: Recorder, x: Any, classes: Any, /) -> bool:

@@ -345,8 +345,8 @@ class Traced:
                 index = [end] * arr.ndim
                 index[axis] = slice(None)  # type: ignore[call-overload]
                 result = f(arr[tuple(index)], *self._args, **self._kwargs)
-                behind = arr.ndim - axis - 1
-                at = (*(end,) * axis, ..., *(end,) * behind)
+                after = arr.ndim - axis - 1
+                at = (*(end,) * axis, ..., *(end,) * after)
                 self._same(_host(out[at]), _cast(result, out[at]))
             self._checked = True
         return out

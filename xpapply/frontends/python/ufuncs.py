@@ -95,7 +95,7 @@ def _whole_number(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
     if real.dtype.kind not in "iu":
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, check=False)
     return recorder.call(
-        syntax.WHOLE_NUMBERS,
+        syntax.INTEGERS,
         lambda *_: real,
         (ufunc.__name__, inputs, real.dtype),
         check=False,

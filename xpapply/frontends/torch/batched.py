@@ -275,7 +275,7 @@ class Batches:
         return Parts(by_slice(p, n, s) for p, s in zip(parts, self._shapes, strict=True))
 
     def _as_one(self, parts: Parts, axis: int) -> Any:
-        """Several results as one, stacked behind the axis of the slices, as NumPy would."""
+        """Several results as one, stacked after the axis of the slices, as NumPy would."""
         return torch.stack(list(parts), axis) if self._several else parts[0]
 
 

@@ -198,8 +198,8 @@ class _Layout:
         order = MemoryOrder.of(arrays.strides(arr), arr.ndim, axis)
         self.axis, self.at = axis, order.at
         self.inward = None if order.axes == tuple(range(arr.ndim)) else order.axes
-        before, behind = order.batch(arr.shape)
-        self.batch = (*before, *behind)
+        before, after = order.batch(arr.shape)
+        self.batch = (*before, *after)
         self.slices = math.prod(self.batch)
         self.place = _place(arr)
         self._batch_axes = [a for a in order.axes if a != axis]
@@ -211,8 +211,8 @@ class _Layout:
         if ndim not in self._outward:
             where = {a: k for k, a in enumerate(self._batch_axes)}
             before = (where[a] for a in range(self.axis))
-            behind = (where[a] for a in range(self.axis + 1, len(where) + 1))
-            axes = (*before, *range(len(where), ndim), *behind)
+            after = (where[a] for a in range(self.axis + 1, len(where) + 1))
+            axes = (*before, *range(len(where), ndim), *after)
             self._outward[ndim] = None if axes == tuple(range(ndim)) else axes
         axes_ = self._outward[ndim]
         return out if axes_ is None else out.permute(axes_)
