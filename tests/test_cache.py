@@ -2,9 +2,11 @@
 
 import gc
 import math
+import re
 import sys
 import tracemalloc
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -78,3 +80,67 @@ def test_what_outlives_the_module_ends_silently(monkeypatch):
     del f, Double
     gc.collect()
     assert not said
+
+
+# --- one way to forget everything ---------------------------------------------------------
+
+
+NET = xpapply.MLP([np.linspace(-1, 1, 32).reshape(4, 8)])
+
+
+def deviation(v):
+    return np.sort(v) - v.mean()
+
+
+def used():
+    """Something of every kind that is remembered."""
+    x = np.random.default_rng(0).standard_normal((2000, 8))
+    center = xpapply.elementwise(lambda a, b: a - b)
+    with xpapply.options(block_bytes=1 << 12):
+        return [
+            xpapply.apply_along_axis(NET, 1, x),
+            xpapply.apply_along_axis(deviation, 1, x),
+            xpapply.special.softmax(x, 1),
+            center(x, 1.0),
+        ]
+
+
+def test_a_cleared_cache_is_empty(torch):
+    first = used()
+    assert any(r.cache_info().currsize for r in cache_module._results)
+    assert any(cache_module._dicts.values())
+    assert cache_module._by_code
+    assert cache_module._by_object
+    cache_module.clear()
+    assert not any(r.cache_info().currsize for r in cache_module._results)
+    assert not any(cache_module._dicts.values())
+    assert not cache_module._by_code
+    assert not cache_module._by_object
+    for y, again in zip(first, used(), strict=True):
+        np.testing.assert_array_equal(y, again)
+
+
+FACTS = {
+    "arrays": "names of types and dtypes",
+    "registry": "where modules are",
+    "planning.engines": "backends and their names",
+    "backends.torch": "whether CuPy is installed",
+    "backends.cupy.module": "devices",
+    "batching": "functions of libraries",
+    "ir.accumulators": "accumulators, which are compared by identity",
+    "formulas": "functions of slices, whose own dicts are cleared",
+    "special": "dtypes",
+    "testing": "functions of libraries",
+    "frontends.python": "attributes, and NumPy's exponents",
+    "frontends.torch": "the table of ops, and devices",
+}
+"""What `functools.cache` and `lru_cache` may keep: it stays true."""
+
+
+def test_what_is_compiled_is_kept_in_one_way():
+    package = Path(xpapply.__file__).parent
+    for path in package.rglob("*.py"):
+        name = ".".join(path.relative_to(package).with_suffix("").parts)
+        if name == "cache" or name.startswith(tuple(FACTS)):
+            continue
+        assert not re.search(r"lru_cache\(|functools\.cache\b", path.read_text()), name

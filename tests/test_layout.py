@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
-from xpapply.layout import MemoryOrder, boxes
+from xpapply.layout import MemoryOrder, boxes, columns, grid, merged, run_blocks
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
@@ -34,6 +35,63 @@ def test_boxes_are_not_small(shape, data, rows):
     assert count == 1 if rows >= slices else count > 1
     if fastest and rows <= fastest[0]:
         assert count == slices // fastest[0] * math.ceil(fastest[0] / rows)
+
+
+@given(shape=SHAPES, data=st.data())
+def test_a_grid_tiles_exactly(shape, data):
+    sizes = [data.draw(st.integers(1, n)) for n in shape]
+    axes = data.draw(st.permutations(range(len(shape))))
+    hits = np.zeros(shape, int)
+    for box in grid(shape, sizes, axes):
+        assert all(0 < b.stop - b.start <= n for b, n in zip(box, sizes, strict=True))
+        hits[box] += 1
+    assert (hits == 1).all()
+
+
+@given(data=st.data())
+def test_merged_dims_reach_the_same_elements(data):
+    ndim = data.draw(st.integers(1, 4))
+    arrays = [data.draw(testing.arrays(3, 0, ndim=ndim, dtypes=["int8"])) for _ in range(2)]
+    shape = [min(x.shape[a] for x in arrays) for a in range(ndim)]
+    steps = [tuple(x.strides[a] for x in arrays) for a in range(ndim)]
+    dims = merged(shape, steps, range(ndim))
+    want = [
+        sum(s[k] * i for s, i in zip(steps, at, strict=True))
+        for at in np.ndindex(*shape)
+        for k in range(2)
+    ]
+    got = [
+        sum(d.steps[k] * i for d, i in zip(dims, at, strict=True))
+        for at in np.ndindex(*(d.size for d in dims))
+        for k in range(2)
+    ]
+    assert got == want
+    for a, b in itertools.pairwise(dims):
+        assert a.steps != tuple(b.size * s for s in b.steps)
+
+
+@given(data=st.data(), rows=st.integers(1, 20), writes=st.booleans())
+def test_blocks_come_to_their_places(data, rows, writes):
+    """In any memory, whether results are written where they are to be or come back."""
+    ndim = data.draw(st.integers(1, 4))
+    at = data.draw(st.integers(0, ndim - 1))
+    x = data.draw(testing.arrays(3, at, ndim=ndim, dtypes=["float64"]))
+    order = data.draw(st.permutations(range(ndim + 1)))
+    shape = (*x.shape[:at], 2, 3, *x.shape[at + 1 :])
+    memory = np.full([shape[a] for a in order], np.nan)
+    out = memory.transpose(np.argsort(order))
+
+    def run(block, place):
+        found = np.stack([columns(block, at), -columns(block, at)])
+        if not writes or place is None:
+            return found
+        assert place.shape == found.shape
+        assert np.shares_memory(place, out)
+        place[...] = found
+        return place
+
+    run_blocks(run, x, at, out, boxes(x.shape, at, rows))
+    np.testing.assert_array_equal(out, np.stack([x, -x], axis=at))
 
 
 @given(data=st.data())

@@ -1,4 +1,8 @@
-"""What is known of functions: remembered per function, forgotten with it."""
+"""What is remembered: of functions, forgotten with them, and what was compiled for graphs.
+
+`clear` forgets all of it. What is kept elsewhere are facts: about dtypes, names, the functions of
+libraries and where modules are.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,67 @@ import functools
 import weakref
 from collections.abc import Callable, Hashable
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from .batch_of_one import BatchOfOne
 from .guards import exact, same, snapshot
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_D = TypeVar("_D", bound="Dict")
+
 _REMEMBERED = 64
 """Entries kept per function and kind; arrays of ever new shapes must not fill the memory."""
 
 
-class BoundedDict(dict[Hashable, Any]):
+class Dict(dict[Hashable, Any]):
+    """A dict that can be referenced weakly."""
+
+
+class BoundedDict(Dict):
     """A dict that starts anew when it is full."""
 
     def __setitem__(self, key: Hashable, value: Any) -> None:
         if len(self) >= _REMEMBERED and key not in self:
             self.clear()
         super().__setitem__(key, value)
+
+
+_results: list[functools._lru_cache_wrapper[Any]] = []
+_dicts: weakref.WeakValueDictionary[int, Dict] = weakref.WeakValueDictionary()
+"""By their identity."""
+
+
+def remembered(most: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """`functools.lru_cache` for so many results, which `clear` forgets."""
+
+    def decorate(f: Callable[_P, _R]) -> Callable[_P, _R]:
+        found = functools.lru_cache(maxsize=most)(f)
+        _results.append(found)
+        return found  # type: ignore[return-value]
+
+    return decorate
+
+
+def kept(found: _D) -> _D:
+    """A dict that is there for as long as something else holds it, and that `clear` empties."""
+    _dicts[id(found)] = found
+    return found
+
+
+def clear() -> None:
+    """Forget everything that was planned, traced or compiled: the next call is a first one.
+
+    Arrays, weights and buffers that were kept for further calls are freed.
+    """
+    for results in _results:
+        results.cache_clear()
+    for found in list(_dicts.values()):
+        found.clear()
+    _by_object.clear()
+    _by_code.clear()
 
 
 def _gone() -> None:

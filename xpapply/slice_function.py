@@ -14,9 +14,8 @@ import numpy as np
 
 from . import arrays, config
 from .bound_call import Call, as_tuple
-from .cache import BoundedDict
+from .cache import BoundedDict, Dict, kept
 from .errors import InputError
-from .ir.graph import Graph
 from .ir.slice_graph import written
 from .slice_arguments import (
     Number,
@@ -46,8 +45,8 @@ class Slicewise:
         self.name = name
         self._write = write
         self._of_nothing = of_nothing
-        self._graphs: dict[Any, tuple[Graph, bool]] = {}
-        self._known = BoundedDict()
+        self._graphs = kept(Dict())
+        self._known = kept(BoundedDict())
 
     def __call__(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None

@@ -1,7 +1,6 @@
 """Networks whose parameters have 16 bits: what runs where the kernel on tensor cores refuses."""
 
 import itertools
-import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import frontends
+from xpapply import cache, frontends
 from xpapply.codegen import cost
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
@@ -39,8 +38,9 @@ def slow_float32(torch, monkeypatch):
     """As on a GPU, where products of float32 take longer than those of 16 bits."""
     backend = pytest.importorskip("xpapply.backends.torch")
     monkeypatch.setattr(backend.TorchLowered, "slower_than_half", lambda self, x, consts: True)
-    # nothing is known of functions that have run as on a CPU
-    monkeypatch.setattr("xpapply.cache._by_code", weakref.WeakKeyDictionary())
+    cache.clear()  # functions have run as on a CPU
+    yield
+    cache.clear()
 
 
 # --- the choice -------------------------------------------------------------------------

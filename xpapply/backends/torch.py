@@ -18,13 +18,13 @@ import torch
 from torch.autograd import forward_ad
 
 from .. import config, threads
-from ..cache import BoundedDict
+from ..cache import BoundedDict, Dict, kept, remembered
 from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
 from ..layout import boxes, columns, run_blocks
-from ..program import Program, Scratch
+from ..program import Program
 from ..repeated import Repeated
 from . import Backend, Borrower, Lowered
 
@@ -40,8 +40,8 @@ _NATIVE: dict[str, Callable[..., Any]] = {
 """Composites that torch has as one operation with ``out=``."""
 _IDLE_BYTES = 1 << 20
 """Buffers up to this size are kept for the next call of the kind."""
-_spare: dict[tuple[Program, int], Scratch] = {}
-"""The buffers of the last call that took several blocks: memory is slow the first time."""
+_spare = kept(Dict())
+"""Buffers of the last call that took several blocks: memory is slow the first time."""
 
 
 class TorchCalls:
@@ -223,7 +223,7 @@ def _cupy_is_installed() -> bool:
     return importlib.util.find_spec("cupy") is not None
 
 
-@functools.lru_cache(maxsize=64)
+@remembered(64)
 def _stream_of_cupy(stream: torch.cuda.Stream) -> Any:
     """torch's stream as one of CuPy's."""
     import cupy

@@ -6,13 +6,13 @@ that tests without a GPU run the very text that a GPU would.
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from ..cache import remembered
 from ..ir.graph import Graph, number
 from ..ir.ops import OPS, Op
 
@@ -90,7 +90,7 @@ def literal(value: float, dtype: str) -> str:
     return f"({text}{suffix})" if text.startswith("-") else text + suffix
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def of_float32(c: str) -> str:
     """An expression of the table with C's names of its functions for float32.
 

@@ -6,7 +6,6 @@ one number per element, or one per slice, kernels for slices of any length run i
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cache import remembered
 from ..errors import TraceError
 from . import accumulators
 from .graph import VECTOR, Graph, Node, number
@@ -38,7 +38,7 @@ class Sliced:
     consts: tuple[int, ...]
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def sliced(graph: Graph) -> Sliced | None:
     """`graph` as a slice graph, or None."""
     (length,) = graph.input.shape

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import arrays, config, frontends, masked, registry
 from ..backends import Backend, Borrower, Lowered
-from ..cache import BoundedDict
+from ..cache import BoundedDict, remembered
 from ..errors import InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..layout import MemoryOrder
@@ -48,7 +48,7 @@ def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
         raise UnsupportedError(f"{there} {', '.join(names())}")
 
 
-@functools.lru_cache(maxsize=256)
+@remembered(256)
 def _lowered(runner: Backend, graph: Graph, precision: str) -> Lowered:
     """Compiled once per structure: graphs are equal when only their weights differ.
 

@@ -16,7 +16,7 @@ from typing import Any
 import cupy
 from cupy.cuda.compiler import CompileException
 
-from ...cache import BoundedDict
+from ...cache import BoundedDict, remembered
 from ...codegen import chain, cost, scalar_network, tensor_network
 from ...codegen.graph_queries import prepare
 from ...codegen.reduction import Reduction, reduction_kernel
@@ -292,12 +292,12 @@ def _target(device: cost.Device, precision: str) -> tensor_network.Target:
     return tensor_network.Target(device.core or "mma", precision, device.shared)
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def _tensor(graph: Graph, target: tensor_network.Target) -> Tensor:
     return Tensor(graph, target)
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def _tensor_why_not(graph: Graph, target: tensor_network.Target) -> str | None:
     return tensor_network.why_not(graph, target)
 

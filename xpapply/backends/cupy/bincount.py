@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
 import cupy
 
+from ...cache import remembered
+
 _COPIES = 1 << 20
 """Counters in all: where there are few of them, copies keep threads from waiting for each other."""
 
 
-@functools.cache
+@remembered(2)
 def _kernel(weighted: bool) -> Any:
     weight = ", float64 w" if weighted else ""
     add = "atomicAdd(at, w)" if weighted else "atomicAdd((unsigned long long*)at, 1ull)"

@@ -18,6 +18,7 @@ import cupy
 from cupy.cuda import nvrtc
 from cupy_backends.cuda.api import driver
 
+from ...cache import remembered
 from ...codegen.cost import Device
 
 _OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "-fmad=true")
@@ -51,7 +52,7 @@ def device(number: int) -> Device:
     )
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def function(source: str, name: str, number: int, shared: int) -> Any:
     """Kernel `name` of `source` on device `number`, with `shared` bytes of dynamic memory.
 

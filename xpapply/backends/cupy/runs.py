@@ -15,7 +15,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...cache import BoundedDict
+from ...cache import BoundedDict, remembered
 from ...codegen import chain
 from ...codegen.access import Access, geometry, placement
 from ...codegen.elementwise import region_kernel
@@ -227,7 +227,7 @@ def _alias(x: Any) -> Any:
     return cupy.ndarray((1,), x.dtype, x.data)
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def _network_kernel(graph: Graph, access: Access, each: int) -> tuple[NetworkKernel, Any]:
     text = network_kernel(graph, access, each)
     kernel = cupy.ElementwiseKernel(
@@ -242,12 +242,12 @@ def _network_kernel(graph: Graph, access: Access, each: int) -> tuple[NetworkKer
     return text, kernel
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def _tensor_kernel(graph: Graph, access: Access, target: Target) -> TensorKernel:
     return tensor_kernel(graph, access, target)
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def reduction_function(text: Reduction) -> Any:
     """The kernel object of a reduction."""
     return cupy.ReductionKernel(

@@ -6,7 +6,6 @@ in any of them, so nothing is copied.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...cache import BoundedDict
+from ...cache import BoundedDict, remembered
 from ...codegen import slice_kernels
 from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...ir.graph import Graph
@@ -228,7 +227,7 @@ def _vector(operands: Sequence[Operand], dims: Dims, steps: Sequence[int]) -> in
 # --- launching --------------------------------------------------------------------------------
 
 
-@functools.lru_cache(maxsize=512)
+@remembered(512)
 def _text(graph: Graph, share: Sharing) -> SliceKernels:
     return slice_kernels.slice_kernels(graph, share)
 
