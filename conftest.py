@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, currently_in_test_context, reject, settings
 
 # threads of torch that wait let go of their core: there are as many processes as cores
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -174,28 +174,111 @@ LIBRARIES = [
     Library("cupy", "array_api"),
     Library("cuda", "cupy"),
 ]
+"""The matrix: all array libraries, with all engines that run networks on their arrays."""
+NAMES = tuple(dict.fromkeys(lib.name for lib in LIBRARIES))
+GPU = ("cupy", "cuda")
+OWN = [Library(name, "") for name in NAMES]
+"""The libraries with whatever engine runs on their arrays if none is asked for."""
 
 
-def _parameter(lib: Library):
-    gpu = lib.name in ("cupy", "cuda")
-    return pytest.param(lib, id=f"{lib.name}-{lib.engine}", marks=[pytest.mark.gpu] if gpu else [])
+@dataclass(frozen=True)
+class Slices(Library):
+    """A library with the engine that it has for functions of slices."""
+
+    @contextmanager
+    def __call__(self):
+        import xpapply
+
+        with xpapply.options(engine=self.engine), _with_64_bits(self.name):
+            yield
+
+    def array(self, x):
+        if self.name == "array_api_strict" and x.dtype == np.float16:
+            if currently_in_test_context():
+                reject()
+            pytest.skip("the array API standard has no float16")
+        return super().array(x)
+
+    def can(self, *given):
+        """Whether the library has the dtypes of what an expression gives of arrays."""
+        *arrays, f = given
+        with np.errstate(all="ignore"):
+            dtypes = {x.dtype.name for x in (*arrays, np.asarray(f(*arrays)))}
+        if self.name in ("torch", "cuda"):
+            return not dtypes & {"uint16", "uint32", "uint64"}
+        return self.name != "array_api_strict" or "float16" not in dtypes
 
 
-@pytest.fixture(params=map(_parameter, LIBRARIES), scope="session")
+@contextmanager
+def _with_64_bits(name):
+    if name != "jax":
+        yield
+        return
+    jax = library("jax")
+    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+        yield
+
+
+_REFERENCE = [Slices(name, "array_api") for name in ("numpy", "torch")]
+OF_SLICES = [*(Slices(name, "") for name in NAMES), *_REFERENCE]
+"""The same matrix for functions of slices."""
+
+
+def parameters(libraries, without=()):
+    """Libraries as parameters of a fixture: those on a GPU are marked, `without` those named."""
+    return [
+        pytest.param(
+            lib,
+            id=lib.name
+            if type(lib) is Library and not lib.engine
+            else f"{lib.name}-{lib.engine or 'default'}",
+            marks=[pytest.mark.gpu] if lib.name in GPU else [],
+        )
+        for lib in libraries
+        if lib.name not in without
+    ]
+
+
+@pytest.fixture(params=parameters(LIBRARIES), scope="session")
 def xp(request):
     """Every array library with every engine that runs on its arrays."""
-    return _present(request.param)
+    return present(request.param)
 
 
-@pytest.fixture(params=[_parameter(x) for x in LIBRARIES if x.name != "jax"], scope="session")
+@pytest.fixture(params=parameters(LIBRARIES, without=["jax"]), scope="session")
 def quick_xp(request):
     """The same without JAX, which compiles every operation for every shape."""
-    return _present(request.param)
+    return present(request.param)
 
 
-def _present(lib: Library) -> Library:
+@pytest.fixture(params=parameters(OWN), scope="session")
+def place(request):
+    """Every array library."""
+    return present(request.param)
+
+
+@pytest.fixture(params=parameters(OWN, without=GPU), scope="session")
+def host_place(request):
+    """Every array library that needs no GPU."""
+    return present(request.param)
+
+
+@pytest.fixture(params=parameters(OF_SLICES), scope="session")
+def any_lib(request):
+    """Every array library with every engine for functions of slices."""
+    return present(request.param)
+
+
+@pytest.fixture(params=parameters(OF_SLICES, without=["jax"]), scope="session")
+def lib(request):
+    """The same without JAX."""
+    return present(request.param)
+
+
+def present(lib: Library) -> Library:
+    """`lib`, or a skip where it or its engine is not installed."""
     for name in ("torch",) if "torch" in (lib.name, lib.engine) else (lib.name,):
         library("torch" if name == "cuda" else name)
-    if lib.engine == "cupy":
+    if lib.engine == "cupy" or lib.name == "cuda":
         library("cupy")
     return lib

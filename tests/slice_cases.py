@@ -1,83 +1,11 @@
 """What the tests of functions of slices have in common: libraries, arrays with axes, the loop."""
 
 import itertools
-from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
-import pytest
-from hypothesis import currently_in_test_context, reject
 from hypothesis import strategies as st
 
-import xpapply
-from conftest import Library, library
 from xpapply import testing
-
-
-@dataclass(frozen=True)
-class Slices(Library):
-    """A library with the engine that it has for functions of slices."""
-
-    @contextmanager
-    def __call__(self):
-        with xpapply.options(engine=self.engine), _with_64_bits(self.name):
-            yield
-
-    def array(self, x):
-        if self.name == "array_api_strict" and x.dtype == np.float16:
-            if currently_in_test_context():
-                reject()
-            pytest.skip("the array API standard has no float16")
-        return super().array(x)
-
-    def can(self, *given):
-        """Whether the library has the dtypes of what an expression gives of arrays."""
-        *arrays, f = given
-        with np.errstate(all="ignore"):
-            dtypes = {x.dtype.name for x in (*arrays, np.asarray(f(*arrays)))}
-        if self.name in ("torch", "cuda"):
-            return not dtypes & {"uint16", "uint32", "uint64"}
-        return self.name != "array_api_strict" or "float16" not in dtypes
-
-
-@contextmanager
-def _with_64_bits(name):
-    if name != "jax":
-        yield
-        return
-    jax = library("jax")
-    with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
-        yield
-
-
-def _parameter(lib):
-    gpu = lib.name in ("cupy", "cuda")
-    engine = lib.engine or "default"
-    return pytest.param(lib, id=f"{lib.name}-{engine}", marks=[pytest.mark.gpu] if gpu else [])
-
-
-ALL = [
-    Slices("numpy", ""),
-    Slices("numpy", "array_api"),
-    Slices("torch", ""),
-    Slices("torch", "array_api"),
-    Slices("array_api_strict", ""),
-    Slices("jax", ""),
-    Slices("cupy", ""),
-    Slices("cuda", ""),
-]
-LIBRARIES = [_parameter(x) for x in ALL]
-QUICK = [_parameter(x) for x in ALL if x.name != "jax"]
-"""Without JAX, which compiles every operation for every shape."""
-
-
-def present(lib):
-    """`lib`, or a skip where it is not installed."""
-    library("torch" if lib.name == "cuda" else lib.name)
-    if lib.name == "cuda":
-        library("cupy")
-    return lib
-
 
 # --- arrays with axes -------------------------------------------------------------------------
 

@@ -13,21 +13,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from slice_cases import LIBRARIES, QUICK, arrays, axes_of, close, eps, loop, present, run, with_axis
+from slice_cases import arrays, axes_of, close, eps, loop, run, with_axis
 
 import xpapply
-from conftest import library
+from conftest import OF_SLICES, library, parameters, present
 from xpapply import InputError, TraceError, elementwise, reduction
-
-
-@pytest.fixture(params=LIBRARIES, scope="session")
-def any_lib(request):
-    return present(request.param)
-
-
-@pytest.fixture(params=QUICK, scope="session")
-def lib(request):
-    return present(request.param)
 
 
 def quiet(f, *args):
@@ -591,10 +581,8 @@ def test_no_axes_map_and_post_every_element(any_lib):
 
 # --- out --------------------------------------------------------------------------------------
 
-WRITABLE = [p for p in LIBRARIES if p.values[0].name != "jax"]
 
-
-@pytest.fixture(params=WRITABLE, scope="session")
+@pytest.fixture(params=parameters(OF_SLICES, without=["jax"]), scope="session")
 def writable(request):
     return present(request.param)
 

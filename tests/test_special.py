@@ -13,37 +13,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from slice_cases import (
-    LIBRARIES,
-    QUICK,
     arrays,
     axes_of,
     close,
     eps,
     loop,
     loop_in_place,
-    present,
     run,
     with_axis,
 )
 
 import xpapply
-from conftest import library
+from conftest import OF_SLICES, library
 from xpapply import InputError, special
 
 scipy_special = library("scipy.special")
 
 FLOATS = ("float16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
-
-
-@pytest.fixture(params=LIBRARIES, scope="session")
-def any_lib(request):
-    return present(request.param)
-
-
-@pytest.fixture(params=QUICK, scope="session")
-def lib(request):
-    return present(request.param)
 
 
 def floating(dtype):
@@ -174,7 +161,7 @@ def test_scipys_own_tests(scipys, any_lib, cls, name, cases):
         pytest.skip(scipy_skips(name, any_lib, cases[0]))
 
 
-ANY_NUMPY = LIBRARIES[0].values[0]
+ANY_NUMPY = OF_SLICES[0]
 
 
 def test_scipys_tests_can_fail(scipys, monkeypatch):

@@ -73,21 +73,6 @@ METHODS = {
 }
 """Functions of methods and decisions."""
 
-PLACES = [
-    Library("numpy", ""),
-    Library("torch", ""),
-    Library("jax", ""),
-    Library("array_api_strict", ""),
-    pytest.param(Library("cupy", ""), marks=pytest.mark.gpu),
-    pytest.param(Library("cuda", ""), marks=pytest.mark.gpu),
-]
-
-
-@pytest.fixture(params=PLACES, ids=lambda p: p.name)
-def place(request):
-    library("torch" if request.param.name == "cuda" else request.param.name)
-    return request.param
-
 
 def compare(place, f, axis=1, arr=ARR):
     x = place.array(arr)

@@ -9,20 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
-from conftest import Library, library
 from xpapply import get_array_module
 from xpapply.planning import python_functions
 
-PLACES = [Library(name, "") for name in ("numpy", "torch", "jax", "array_api_strict")]
 EXAMPLES = settings().max_examples // 8
 SHAPES = [(24, 5), (6, 5, 4), (2, 13, 5)]
 """Few, as JAX compiles for every shape."""
-
-
-@pytest.fixture(params=PLACES, ids=lambda p: p.name, scope="session")
-def place(request):
-    library(request.param.name)
-    return request.param
 
 
 @pytest.fixture(autouse=True)
@@ -80,11 +72,11 @@ def calls(draw):
     return draw(functions()), axis, arr
 
 
-def same(place, got, want):
+def same(host_place, got, want):
     assert type(got) is type(want)
     assert got.dtype == want.dtype
     assert got.shape == want.shape
-    np.testing.assert_allclose(place.numpy(got), place.numpy(want), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(host_place.numpy(got), host_place.numpy(want), rtol=1e-4, atol=1e-5)
 
 
 def the_loop(f, axis, x, *args, **kwargs):
@@ -94,31 +86,31 @@ def the_loop(f, axis, x, *args, **kwargs):
 
 @settings(max_examples=EXAMPLES)
 @given(call=calls(), k=st.sampled_from([0.25, 2.0, 3]))
-def test_every_public_call(place, call, k):
+def test_every_public_call(host_place, call, k):
     source, axis, arr = call
-    f, x = made(source), place.array(arr)
+    f, x = made(source), host_place.array(arr)
     want = the_loop(f, axis, x)
     plan = xpapply.explain(f, axis, x)
     assert plan.vectorized, (source, plan)
     with calls_of(f) as counted:
-        same(place, xpapply.apply_along_axis(f, axis, x), want)
-        same(place, xpapply.apply_along_axis(func1d=f, axis=axis, arr=x), want)
-        same(place, plan(x, axis), want)
+        same(host_place, xpapply.apply_along_axis(f, axis, x), want)
+        same(host_place, xpapply.apply_along_axis(func1d=f, axis=axis, arr=x), want)
+        same(host_place, plan(x, axis), want)
     assert counted.number < plan.slices, source
     assert plan.out_shape == tuple(want.shape)
     assert plan.out_dtype == str(want.dtype).rpartition(".")[2]
     with_k = the_loop(f, axis, x, k=k)
-    same(place, xpapply.apply_along_axis(f, axis, x, k=k), with_k)
-    same(place, xpapply.apply_along_axis(f, axis, x, k), with_k)
-    same(place, xpapply.explain(f, axis, x, k)(x, axis), with_k)
+    same(host_place, xpapply.apply_along_axis(f, axis, x, k=k), with_k)
+    same(host_place, xpapply.apply_along_axis(f, axis, x, k), with_k)
+    same(host_place, xpapply.explain(f, axis, x, k)(x, axis), with_k)
 
 
 @settings(max_examples=EXAMPLES)
 @given(call=calls())
-def test_compiled(place, call):
+def test_compiled(host_place, call):
     """`lift` and `compile` of what has a graph; for the others an error that says why."""
     source, axis, arr = call
-    f, x = made(source), place.array(arr)
+    f, x = made(source), host_place.array(arr)
     try:
         graph = xpapply.lift(f, (arr.shape[axis],), "float32")
     except xpapply.UnsupportedError:
@@ -128,7 +120,7 @@ def test_compiled(place, call):
     want = the_loop(f, axis, x)
     got = xpapply.compile(f, (arr.shape[axis],), "float32")(x, axis)
     assert graph.result.shape == want.shape[axis % arr.ndim :][: len(graph.result.shape)]
-    np.testing.assert_allclose(place.numpy(got), place.numpy(want), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(host_place.numpy(got), host_place.numpy(want), rtol=1e-4, atol=1e-5)
 
 
 # --- changes between calls ------------------------------------------------------------
@@ -158,11 +150,11 @@ class Model:
         return total(v * self.weights) * self.scale + self.offset
 
 
-def of_global(place):
+def of_global(host_place):
     return (lambda v: total(v) * SCALE), lambda: globals().__setitem__("SCALE", 7.0)
 
 
-def of_closure(place):
+def of_closure(host_place):
     k = 2.0
 
     def f(v):
@@ -175,24 +167,24 @@ def of_closure(place):
     return f, change
 
 
-def of_list(place):
+def of_list(host_place):
     ks = [2.0, 3.0]
     return (lambda v: total(v) * ks[0] + ks[1]), lambda: ks.__setitem__(1, 8.0)
 
 
-def of_dict(place):
+def of_dict(host_place):
     ks = {"a": {"b": 2.0}}
     return (lambda v: largest(v) * ks["a"]["b"]), lambda: ks["a"].update(b=9.0)
 
 
-def of_default(place):
+def of_default(host_place):
     def f(v, k=2.0):
         return total(v) * k
 
     return f, lambda: setattr(f, "__defaults__", (4.0,))
 
 
-def of_code(place):
+def of_code(host_place):
     def f(v):
         return total(v)
 
@@ -202,7 +194,7 @@ def of_code(place):
     return f, lambda: setattr(f, "__code__", g.__code__)
 
 
-def of_helper(place):
+def of_helper(host_place):
     helper = total
 
     def f(v):
@@ -215,25 +207,25 @@ def of_helper(place):
     return f, change
 
 
-def of_attribute(place):
+def of_attribute(host_place):
     model = Model(2.0)
     return model, lambda: setattr(model, "scale", -1.0)
 
 
-def of_a_class(place):
+def of_a_class(host_place):
     return Model(2.0), lambda: setattr(Model, "offset", 10.0)
 
 
-def of_an_array(place):
-    weights = place.array(np.arange(5, dtype=np.float32))
-    if place.name == "jax":
+def of_an_array(host_place):
+    weights = host_place.array(np.arange(5, dtype=np.float32))
+    if host_place.name == "jax":
         pytest.skip("arrays of JAX do not change")
     return (lambda v: total(v * weights)), lambda: weights.__setitem__(3, 50.0)
 
 
-def of_a_replaced_array(place):
-    model = Model(place.array(np.arange(5, dtype=np.float32)))
-    new = place.array(np.ones(5, np.float32))
+def of_a_replaced_array(host_place):
+    model = Model(host_place.array(np.arange(5, dtype=np.float32)))
+    new = host_place.array(np.ones(5, np.float32))
     return model, lambda: setattr(model, "weights", new)
 
 
@@ -244,26 +236,26 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("make", CHANGES, ids=lambda f: f.__name__)
-def test_changes_between_calls(place, make, monkeypatch):
+def test_changes_between_calls(host_place, make, monkeypatch):
     """Noticed by the next call, which needs no loop either."""
     monkeypatch.setitem(globals(), "SCALE", 2.0)
     monkeypatch.setattr(Model, "offset", 1.0)
-    x = place.array(np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32))
-    f, change = make(place)
+    x = host_place.array(np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32))
+    f, change = make(host_place)
     before = the_loop(f, 1, x)
     for _ in range(3):
-        same(place, xpapply.apply_along_axis(f, 1, x), before)
-    alone = place.name == "jax" and make is of_a_replaced_array  # which no tracer knows
+        same(host_place, xpapply.apply_along_axis(f, 1, x), before)
+    alone = host_place.name == "jax" and make is of_a_replaced_array  # which no tracer knows
     assert xpapply.explain(f, 1, x).vectorized != alone
     change()
     after = the_loop(f, 1, x)
-    assert not np.allclose(place.numpy(after), place.numpy(before))
+    assert not np.allclose(host_place.numpy(after), host_place.numpy(before))
     for _ in range(2):
-        same(place, xpapply.apply_along_axis(f, 1, x), after)
+        same(host_place, xpapply.apply_along_axis(f, 1, x), after)
     with calls_of(f) as counted:
-        same(place, xpapply.apply_along_axis(f, 1, x), after)
+        same(host_place, xpapply.apply_along_axis(f, 1, x), after)
     assert (counted.number < 40) != alone
-    same(place, xpapply.explain(f, 1, x)(x, 1), after)
+    same(host_place, xpapply.explain(f, 1, x)(x, 1), after)
 
 
 # --- errstate and warnings -----------------------------------------------------------------
