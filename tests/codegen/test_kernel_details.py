@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_tensor_kernels import COLUMNS, CORES, ROWS, graph_of, kernel, mlp, target
+from tensor_cases import COLUMNS, CORES, ROWS, graph_of, kernel, mlp, target
 
 import xpapply
 from xpapply.codegen import tensor_network

@@ -1,17 +1,16 @@
-"""Kernels of slices: compiled by NVRTC, and run on the host, thread by thread, and on a GPU."""
+"""Kernels of slices: compiled by NVRTC, and run on the host, thread by thread."""
 
 import itertools
 import math
-import re
-import threading
 from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from nvrtc import ARCHITECTURES, compile_plain
+from slice_kernel_cases import ONE_FUNCTION, cupy_slices, run, shapes_and_axes
 from slice_ways import (
     CASES,
     EVERY,
@@ -19,14 +18,12 @@ from slice_ways import (
     Gpu,
     Host,
     Place,
-    Way,
     agree,
     case,
     contiguous_layout,
     defined,
     extent,
     forced,
-    layout_of,
     numbers_like,
     places,
     soft_threshold,
@@ -41,9 +38,6 @@ from xpapply.ir import accumulators
 from xpapply.ir.rewrite import compact
 from xpapply.ir.slice_graph import written
 from xpapply.ir.to_slice_graph import sliced
-from xpapply.layout import Layout, Operand
-
-cupy_slices = pytest.importorskip("xpapply.backends.cupy.slices")
 
 # --- NVRTC ------------------------------------------------------------------------------------
 
@@ -145,29 +139,6 @@ def test_states_that_fill_shared_memory_are_refused():
 # --- on the host, and on a GPU ----------------------------------------------------------------
 
 
-@pytest.fixture(params=["host", pytest.param("gpu", marks=pytest.mark.gpu)], scope="module")
-def device(request):
-    return Host() if request.param == "host" else Gpu()
-
-
-def run(device, graph, shape, axes, inputs, outs, processors=16):
-    """Run a graph on arrays in their memory: ``(array, memory)`` each. Numbers are no pairs."""
-    layout = layout_of(
-        shape,
-        axes,
-        [x[0] if isinstance(x, tuple) else x for x in inputs],
-        [y for y, _ in outs],
-    )
-    with device(processors):
-        targets = [device.array(*y) for y in outs]
-        arrays = [device.array(*x) if isinstance(x, tuple) else x for x in inputs]
-        found = cupy_slices.Run(graph, layout, targets[0])
-        found(arrays, targets)
-        for (_, memory), target in zip(outs, targets, strict=True):
-            memory[:] = device.back(target)
-    return found
-
-
 def nothing_beside(y, memory):
     """All that is beside an array in memory is what it was before."""
     got = y.copy()
@@ -198,6 +169,11 @@ def problems(draw, case, shape, axes, last=None):
         place = draw(places(ndim, last if vector else None), label=f"result {k}")
         outs.append(place.array(shape if vector else kept, graph.nodes[o].aval.dtype))
     return inputs, outs
+
+
+@pytest.fixture(params=["host", pytest.param("gpu", marks=pytest.mark.gpu)], scope="module")
+def device(request):
+    return Host() if request.param == "host" else Gpu()
 
 
 def check(device, case, shape, axes, inputs, outs, **how):
@@ -280,16 +256,6 @@ def test_however_slices_are_shared(device, k):
     each()
 
 
-@st.composite
-def shapes_and_axes(draw, sides=(1, 2, 3, 5), longest=1, most=4):
-    """A shape, some of its axes, and perhaps one long axis."""
-    shape = draw(st.lists(st.sampled_from(sides), min_size=1, max_size=most))
-    axes = draw(st.permutations(range(len(shape))))[: draw(st.integers(1, len(shape)))]
-    if draw(st.booleans()):
-        shape[draw(st.sampled_from(range(len(shape))))] = draw(st.integers(1, longest))
-    return tuple(shape), tuple(sorted(axes))
-
-
 # the same examples each time: each is a kernel of its own, to be compiled
 @settings(max_examples=30, derandomize=True)
 @given(st.data())
@@ -358,15 +324,6 @@ def test_many_results_and_inputs(device):
         np.testing.assert_array_equal(nothing_beside(*y), w)
 
 
-ONE_FUNCTION = {
-    "standardized": lambda v: (v - v.mean()) / v.std(),
-    "weighted": lambda v: v * np.linspace(-1, 1, len(v)) + np.array([2.0]),
-    "mean": lambda v: v.mean(),
-    "with its dim": lambda v: v.sum(keepdims=True),
-    "position": lambda v: v.argmax(),
-}
-
-
 @pytest.mark.parametrize("name", ONE_FUNCTION)
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_one_function_of_slices(name, at):
@@ -387,389 +344,3 @@ def test_one_function_of_slices(name, at):
         for _ in range(2):  # the second time by what is known of the first
             one(host.array(x, memory), at, 0, bound, host.array(*y))
     np.testing.assert_allclose(nothing_beside(*y), want, rtol=1e-12, atol=1e-12)
-
-
-# --- how threads share slices -----------------------------------------------------------------
-
-
-@st.composite
-def layouts(draw, sides=(1, 2, 3, 4), most=4):
-    """Layouts of some inputs and one result each: steps of 0, negative ones, gaps."""
-    shape, axes = draw(shapes_and_axes(sides, 6, most))
-
-    def operand(dims, dtype):
-        place = draw(places(len(dims)))
-        x, _ = place.array(dims, dtype)
-        steps = zip(x.strides, dims, strict=True)
-        return Operand(dtype, tuple(0 if n == 1 else s // x.itemsize for s, n in steps))
-
-    dtypes = st.sampled_from(["uint8", "float32", "float64"])
-    inputs = [
-        operand(tuple(1 if draw(st.integers(0, 5)) == 0 else n for n in shape), draw(dtypes))
-        for _ in range(draw(st.integers(1, 3)))
-    ]
-    kept = tuple(1 if a in axes else n for a, n in enumerate(shape))
-    outs = [operand(draw(st.sampled_from([shape, kept])), draw(dtypes))]
-    return Layout(shape, axes, tuple(inputs), tuple(outs))
-
-
-def offsets(dims):
-    """Where the elements lie in every array, in the order of the dims."""
-    found = []
-    for index in itertools.product(*(range(n) for n, _ in dims)):
-        arrays = len(dims[0][1]) if dims else 0
-        at = [sum(i * s[k] for i, (_, s) in zip(index, dims, strict=True)) for k in range(arrays)]
-        found.append(tuple(at))
-    return found
-
-
-def plain_dims(layout, axes):
-    steps = list(zip(*(o.strides for o in cupy_slices._strided(layout)), strict=True))
-    return [(layout.shape[a], steps[a]) for a in axes]
-
-
-@settings(max_examples=200)
-@given(layouts(), st.booleans())
-def test_merged_dims_reach_every_element_once(layout, in_order):
-    """The same slices, and in each the same elements of all arrays; in order where that counts."""
-    dims = cupy_slices.dims_of(layout, in_order)
-    core = plain_dims(layout, layout.axes)
-    batch = plain_dims(layout, [a for a in range(len(layout.shape)) if a not in layout.axes])
-    got, want = (offsets(d) if d else None for d in (dims.core, core))
-    if got is not None:
-        assert got == want if in_order else sorted(got) == sorted(want)
-    assert got is not None or len(want) == 1
-    got, want = (offsets(d) if d else None for d in (dims.batch, batch))
-    assert got is None or sorted(got) == sorted(want)
-    assert math.prod(n for n, _ in dims.batch) == layout.slices
-    assert math.prod(n for n, _ in dims.core) == layout.length
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_dims_of_contiguous_arrays_are_merged(order):
-    x = np.ndarray((2, 3, 4, 5), order=order, dtype="f", buffer=bytearray(480))
-    steps = tuple(s // 4 for s in x.strides)
-    first = (0, 1) if order == "F" else (2, 3)
-    layout = Layout(x.shape, first, (Operand("float32", steps),) * 2, ())
-    dims = cupy_slices.dims_of(layout, False)
-    length = 6 if order == "F" else 20
-    assert dims.core == ((length, (1, 1)),)
-    assert dims.batch == ((120 // length, (length, length)),)
-
-
-def large_layouts():
-    """Layouts of arrays of up to 2 ** 36 elements."""
-
-    @st.composite
-    def draw(draw):
-        c = draw(st.sampled_from(EVERY))
-        exponents = draw(st.lists(st.integers(0, 34), min_size=1, max_size=4))
-        while sum(exponents) > 36:
-            exponents[exponents.index(max(exponents))] //= 2
-        shape = tuple(max(1, (1 << e) + draw(st.integers(-3, 3))) for e in exponents)
-        count = draw(st.integers(1, len(shape)))
-        axes = tuple(sorted(draw(st.permutations(range(len(shape))))[:count]))
-        axes = axes if c.graph.accumulations() else ()
-        order = draw(st.permutations(range(len(shape))))
-        moved = tuple(shape[a] for a in order)
-        at = tuple(sorted(order.index(a) for a in axes))
-        layout = contiguous_layout(c.graph, c.kinds, moved, at)
-
-        def back(o):
-            return (
-                o
-                if o.strides is None
-                else Operand(o.dtype, tuple(o.strides[order.index(a)] for a in range(len(shape))))
-            )
-
-        inputs, outs = (tuple(map(back, os)) for os in (layout.inputs, layout.outs))
-        return c, Layout(shape, axes, inputs, outs)
-
-    return draw()
-
-
-_POWERS = case("powers of float64")
-_BESIDE = Layout((256, 32), (0,), *((Operand("float64", s),) for s in ((32, 1), (0, 1))))
-_NEARLY = contiguous_layout(CASES[1].graph, CASES[1].kinds, (2143197555,), (0,))
-
-
-@settings(max_examples=300)
-@given(large_layouts(), st.sampled_from([1, 2, 16, 132, 200]), st.booleans())
-@example((_POWERS, _BESIDE), 1, True).via("states that do not fit in shared memory")
-@example((CASES[1], _NEARLY), 83, True).via("blocks of which the last would end beyond 32 bits")
-def test_launches_are_within_the_limits_of_cuda(problem, processors, aligned):
-    """Threads of a block, shared memory, blocks; nothing that 32 bits do not hold."""
-    c, layout = problem
-    like = type("Like", (), {"device": type("Device", (), {"id": 0})()})()
-    with (
-        Host()(processors),
-        mock.patch.object(cupy_slices.module, "function", lambda text, *_: text),
-    ):
-        run = cupy_slices.Run(c.graph, layout, like)
-        functions, grid, (threads,), numbers, scratch = run._launches(aligned)
-        share, _, dims = run._shared(aligned)
-    count, length = numbers[:2]
-    assert count * length == math.prod(layout.shape)
-    assert threads == share.threads <= 1024
-    assert share.lanes & (share.lanes - 1) == 0
-    assert share.lanes == 1 or threads % 32 == 0
-    assert not share.across or share.lanes <= 32
-    assert share.steps or len(dims.core) != 1
-    assert grid[0] < 1 << 31
-    assert grid[0] * share.slices >= count
-    assert not (share.held and share.split)
-    assert share.length in (0, length)
-    if share.held:
-        assert share.lanes * share.elements >= length
-    if share.split:
-        _, per_block, blocks = scratch
-        assert blocks == grid[1] < 1 << 16
-        assert (blocks - 1) * per_block < length <= blocks * per_block
-        assert per_block % (share.lanes * share.elements) == 0
-    for kept in re.findall(r"xp_shared\[(\d+)\]", functions[0]):
-        assert int(kept) <= 48 << 10
-    reach = [
-        sum(abs(s[k]) * (n - 1) for n, s in (*dims.core, *dims.batch))
-        for k in range(len(cupy_slices._strided(layout)))
-    ]
-    # where the last block would end if it were full, the last step of a loop, the last threads
-    ends = blocks * per_block if share.split else 0, length + share.lanes * share.elements
-    assert share.wide or max(*reach, *ends, grid[0] * share.slices) < 1 << 31
-
-
-@settings(max_examples=300)
-@given(layouts(sides=(1, 2, 3, 4, 8, 16), most=3))
-def test_vectors_only_where_all_of_them_are_aligned(layout):
-    """Every vector of every array starts at a multiple of its size, if the array does."""
-    dims = cupy_slices.dims_of(layout, False)
-    steps = tuple(s if s in (0, 1) else -1 for s in dims.core[-1][1]) if dims.core else ()
-    operands = cupy_slices._strided(layout)
-    vector = cupy_slices._vector(operands, dims, steps)
-    assert vector == 1 or len(dims.core) == 1
-    assert vector == 1 or vector <= dims.core[0][0]
-    for k, o in enumerate(operands):
-        if vector > 1 and steps[k] == 1:
-            assert vector * np.dtype(o.dtype).itemsize <= 16
-            assert all(s[k] % vector == 0 for _, s in dims.batch)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "width", "vector"), [("f4", 8, 4), ("f4", 6, 2), ("f4", 7, 1), ("u1", 64, 8)]
-)
-def test_vectors_where_rows_allow_them(dtype, width, vector):
-    dtype = np.dtype(dtype)
-    layout = Layout(
-        (100, width), (1,), (Operand(dtype.name, (width, 1)),), (Operand("float32", (1, 0)),)
-    )
-    dims = cupy_slices.dims_of(layout, False)
-    assert cupy_slices._vector(cupy_slices._strided(layout), dims, (1, 0)) == vector
-
-
-# --- on a GPU ---------------------------------------------------------------------------------
-
-CALLS = {
-    "logsumexp": (special.formulas.calls["logsumexp"], lambda x: special.logsumexp(x, axis=1)),
-    "softmax": (special.formulas.calls["softmax"], lambda x: special.softmax(x, axis=1)),
-    "log_softmax": (
-        special.formulas.calls["log_softmax"],
-        lambda x: special.log_softmax(x, axis=1),
-    ),
-    "mean_var": (special.formulas.calls["mean_var"], lambda x: special.mean_var(x, axis=1)),
-    "standardize": (
-        special.formulas.calls["standardize"],
-        lambda x: special.standardize(x, axis=1, correction=1, eps=1e-3),
-    ),
-    "norm": (
-        special.formulas.norm_call(special.formulas.norm, "2", 1),
-        lambda x: special.norm(x, axis=1),
-    ),
-    "normalize": (
-        special.formulas.norm_call(special.formulas.normalize, "1", 1),
-        lambda x: special.normalize(x, 1, axis=1),
-    ),
-    "argmax_and_max": (
-        special.formulas.argmax_and_max,
-        lambda x: special.argmax_and_max(x, axis=1),
-    ),
-    "extent": (extent._call, lambda x: extent(x, axis=1)),
-}
-"""Calls along axis 1, and what remembers how they run."""
-ON_GPU = [
-    *(Way(lanes, 128 // lanes, held=True, vector=4) for lanes in (1, 4, 32)),
-    *(Way(lanes, max(1, 128 // lanes), pieces=3, vector=2) for lanes in (1, 2, 16, 32, 64, 1024)),
-    *(Way(lanes, 1, held=True) for lanes in (128, 256, 512)),
-    *(Way(lanes, 16, across=True, held=True) for lanes in (8, 32)),
-    *(Way(lanes, 128 // lanes, across=True, pieces=4) for lanes in (1, 4, 32)),
-    *(Way(lanes, 2, split=True, blocks=b, pieces=2) for lanes in (32, 128) for b in (2, 7)),
-    *(Way(8, 16, split=True, blocks=b, across=True) for b in (2, 7)),
-]
-
-
-def results(y):
-    """One or several results as NumPy arrays."""
-    return [x.get() if hasattr(x, "get") else x.cpu().numpy() for x in _all(y)]
-
-
-def _all(y):
-    return y if isinstance(y, tuple) else (y,)
-
-
-def exactly(f, x):
-    """What the definition gives, in float64 where that is what numbers are rounded from."""
-    with xpapply.options(engine="array_api"), np.errstate(all="ignore"):
-        return [np.asarray(y) for y in _all(f(x.astype("d") if x.dtype.kind == "f" else x))]
-
-
-def near(got, want, eps):
-    for y, w in zip(got, want, strict=True):
-        scale = np.abs(w[np.isfinite(w)].astype("d")).max(initial=1)
-        np.testing.assert_allclose(
-            y.astype("d"), w.astype("d"), rtol=64 * eps, atol=64 * eps * scale
-        )
-
-
-def poisoned(cupy):
-    """Memory that holds NaN is what the pool hands out next."""
-    full = [cupy.full(n, np.nan, "d") for n in (64, 1 << 10, 1 << 13, 1 << 17) for _ in range(3)]
-    del full
-
-
-def slices_like(dtype, shape, seed=0):
-    """Numbers; slices with NaN, with infinities, of equal numbers."""
-    x = np.random.default_rng(seed).standard_normal(shape) * 5
-    if np.dtype(dtype).kind != "f":
-        return np.round(x).astype(dtype)
-    x = x.astype(dtype)
-    x[0, 3], x[1, 5], x[2, 7:9], x[3], x[4] = np.nan, np.inf, np.nan, -np.inf, 1
-    return x
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("way", ON_GPU, ids=str)
-@pytest.mark.parametrize("name", CALLS)
-def test_special_functions_on_a_gpu(cupy, name, way):
-    """Every way to share slices gives what float64 gives, into memory that held NaN."""
-    call, f = CALLS[name]
-    x = slices_like("float32", (37, 8 * way.lanes + 5 if way.held else 1203))
-    for order in ("C", "F") if name == "softmax" else ("F" if way.across else "C"):
-        array = cupy.asarray(x, order=order)
-        poisoned(cupy)
-        call._known.clear()
-        try:
-            with forced(way):
-                near(results(f(array)), exactly(f, x), 1.2e-7)
-        finally:
-            call._known.clear()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("dtype", ["int32", "uint8", "float16", "float64"])
-@pytest.mark.parametrize("name", CALLS)
-def test_dtypes_on_a_gpu(cupy, name, dtype):
-    f = CALLS[name][1]
-    x = slices_like(dtype, (37, 203), seed=1)
-    if name == "extent" and dtype == "float16":
-        x = np.round(x)  # differences that float16 has
-    want = exactly(f, x)
-    near(results(f(cupy.asarray(x))), want, 1e-3 if dtype == "float16" else 1.2e-7)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("way", ON_GPU[::3], ids=str)
-@pytest.mark.parametrize("name", ["softmax", "mean_var", "argmax_and_max"])
-def test_special_functions_of_tensors(cupy, torch, name, way):
-    call, f = CALLS[name]
-    x = slices_like("float32", (37, 8 * way.lanes + 5 if way.held else 1203))
-    tensor = torch.from_numpy(x).cuda()
-    call._known.clear()
-    try:
-        with forced(way):
-            y = f(tensor)
-            assert all(t.is_cuda for t in _all(y))
-            near(results(y), exactly(f, x), 1.2e-7)
-    finally:
-        call._known.clear()
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("offset", [0, 1, 2, 3, 4])
-def test_arrays_that_start_anywhere(cupy, offset):
-    """Vectors are moved where addresses allow that; what is known of a layout fits all of them."""
-    x = slices_like("float32", (33, 256))
-    memory = cupy.zeros(x.size + 8, "f")
-    array = memory[offset : offset + x.size].reshape(x.shape)
-    array[...] = cupy.asarray(x)
-    out = cupy.full(x.size + 8, 7, "f")
-    target = out[3 - offset % 4 :][: x.size].reshape(x.shape)
-    for name in ("softmax", "logsumexp", "normalize"):
-        f = CALLS[name][1]
-        near(results(f(array)), exactly(f, x), 1.2e-7)
-    soft = xpapply.elementwise(lambda v: v * 2 + 1)
-    soft(array, out=target)
-    np.testing.assert_array_equal(target.get(), x * 2 + 1)
-    assert (out.get() == 7).sum() >= 8
-
-
-@pytest.mark.gpu
-def test_streams_and_threads_on_a_gpu(cupy):
-    """Threads with a stream each share kernels and what is known, and nothing else."""
-    x = slices_like("float32", (64, 5000))
-    long = np.random.default_rng(2).standard_normal((2, 1 << 20)).astype("f")
-    failures = []
-
-    def work(seed):
-        try:
-            mine, mine_long = x + np.float32(seed), long * np.float32(seed + 1)
-            wants = [exactly(f, mine) for _, f in CALLS.values()]
-            want_long = exactly(CALLS["logsumexp"][1], mine_long)
-            with cupy.cuda.Stream(non_blocking=True) as stream:
-                array, many = cupy.asarray(mine), cupy.asarray(mine_long)
-                for _ in range(5):
-                    got = [f(array) for _, f in CALLS.values()]
-                    got_long = CALLS["logsumexp"][1](many)
-                stream.synchronize()
-                for y, want in zip(got, wants, strict=True):
-                    near(results(y), want, 1e-6)
-                near(results(got_long), want_long, 1e-6)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("name", [n for n in ONE_FUNCTION if n != "weighted"])  # NumPy's weights
-def test_python_functions_in_one_kernel(cupy, name, axis):
-    """`apply_along_axis` on CuPy runs a lifted function of whole slices as the loop would."""
-    f = ONE_FUNCTION[name]
-    x = np.random.default_rng(3).standard_normal((40, 50, 60))
-    array = cupy.asarray(x)
-    plan = xpapply.explain(f, axis, array)
-    assert plan.engine == "cupy"
-    if name == "standardized":  # a sum alone has a kernel of its own
-        assert any("one generated kernel" in k for k in plan.kernels)
-    poisoned(cupy)
-    got = xpapply.apply_along_axis(f, axis, array)
-    np.testing.assert_allclose(got.get(), np.apply_along_axis(f, axis, x), rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.gpu
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", [(1, (1 << 31) + 5), (3, (1 << 30) + 1)])
-def test_more_than_2_to_the_31_elements(cupy, shape):
-    """Places that 32 bits do not hold."""
-    x = cupy.zeros(shape, "u1")
-    x[-1, -2], x[0, 1] = 9, 7
-    where, top = special.argmax_and_max(x, axis=1)
-    best = np.zeros(shape[0], int)
-    best[0], best[-1] = 1, shape[1] - 2
-    np.testing.assert_array_equal(where.get(), best)
-    assert top.get().tolist() == [9] if shape[0] == 1 else [7, 0, 9]
-    norm = special.norm(x, 1, axis=1).get()
-    assert norm.tolist() == ([16.0] if shape[0] == 1 else [7.0, 0.0, 9.0])

@@ -1,0 +1,609 @@
+"""The kernel on tensor cores on a GPU: results, accuracy, calls."""
+
+import functools
+import itertools
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensor_cases import (
+    CORES,
+    SCALES,
+    UNITS,
+    assert_same_kind_of_numbers,
+    by_feature,
+    double,
+    error,
+    evaluate,
+    graph_of,
+    hidden_biases,
+    mlp,
+    network,
+    target,
+)
+
+import xpapply
+from conftest import Library
+from xpapply import frontends, loop, testing
+from xpapply.codegen import tensor_network
+from xpapply.layout import MemoryOrder
+
+# --- on a GPU -------------------------------------------------------------------------
+
+
+@pytest.fixture(params=CORES)
+def core(request, cupy):
+    capability = int(cupy.cuda.Device().compute_capability)
+    if capability < 80 or (request.param == "wgmma" and capability != 90):
+        pytest.skip(f"compute capability {capability} has no {request.param}")
+    return request.param
+
+
+MARGIN = 64
+"""Numbers around the output that must stay as they are."""
+
+
+def through(cupy, runner, graph, x, axis):
+    """What `apply_along_axis` does with the kernel, into an output that holds NaN."""
+    from xpapply.backends.cupy import runs
+
+    order = MemoryOrder.of(x.strides, x.ndim, axis)
+    before, behind = order.batch(x.shape)
+    shape = (*before, *graph.result.shape, *behind)
+    memory = cupy.full(int(np.prod(shape)) + 2 * MARGIN, 77, graph.result.dtype)
+    out = memory[MARGIN:-MARGIN].reshape(shape)
+    out[...] = np.nan
+    slices = x.size // x.shape[axis]
+    runner(x.transpose(order.axes), order.at, slices, runs.Weights(graph.consts), out)
+    assert bool((memory[:MARGIN] == 77).all())
+    assert bool((memory[-MARGIN:] == 77).all())
+    return out.transpose(order.result_axes(len(graph.result.shape))).get()
+
+
+def tensor_run(graph, core, precision="highest"):
+    from xpapply.backends.cupy import runs
+
+    return runs.Tensor(graph, target(core, precision))
+
+
+def rows_through(cupy, net, x, core, precision="highest"):
+    """An `MLP` on rows in host memory."""
+    graph = graph_of(net, x.shape[1], x.dtype.name)
+    return through(cupy, tensor_run(graph, core, precision), graph, cupy.asarray(x), 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("exponents", "width"), [((-2, 2), 40), ((-8, 8), 40), ((-2, 2), 250)], ids=str
+)
+def test_random_networks(cupy, torch, core, exponents, width):
+    """Any network on any array gives what the loop gives, within its rounding errors."""
+
+    @settings(max_examples=20 if width == 40 else 8)
+    @given(data=st.data())
+    def same(data):
+        features = data.draw(st.integers(1, 33), label="features")
+        depth = 3 if width == 40 else 2
+        networks = testing.networks(features, max_depth=depth, max_width=width)
+        net = data.draw(networks, label="net")
+        ndim = data.draw(st.integers(1, 4), label="ndim")
+        axis = data.draw(testing.axes(ndim), label="axis")
+        how = {"special": exponents == (-2, 2), "exponents": exponents}
+        array = testing.arrays(features, axis, ndim=ndim, max_side=5, **how)
+        arr = data.draw(array, label="arr")
+        graph = graph_of(net, features, arr.dtype.name)
+        if tensor_network.why_not(graph, target(core, "highest")) is not None:
+            return
+        there = Library("cupy", "").array(arr)
+        got = through(cupy, tensor_run(graph, core), graph, there, axis % ndim)
+        assert_like_the_loop(net, axis % ndim, arr, got)
+
+    same()
+
+
+def assert_like_the_loop(net, axis, arr, got):
+    with np.errstate(all="ignore"):
+        seen = loop.apply(frontends.find(net).slice_function(net), axis, arr, (), {})
+        exact = testing._exact(net, axis, arr, (), {})
+        allowed, unordered = testing._allowed(net, axis, arr, (), {})
+    allowed = testing._in_place(allowed, axis, arr.shape)
+    unordered = testing._in_place(unordered, axis, arr.shape)
+    assert got.shape == seen.shape
+    assert got.dtype == seen.dtype
+    testing._compare(got, exact, testing.SAFETY * allowed, unordered, seen)
+
+
+SLICES = (1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000, 41_003)
+
+SHAPES = [
+    *("8-16-1", "16-64-64-64-4", "13-37-21-3", "3-20-20-4", "1-64-64-1 tanh", "16-32-32-10"),
+    *("7-200-5", "32-128-128-8", "256-256-256-10", "40-150-60", "256-1"),
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", SHAPES)
+def test_every_result_is_written(cupy, core, name):
+    """Tails that fill no tile, along the last and the first axis; nothing beside the output."""
+    net, features = network(name)
+    graph = graph_of(net, features)
+    runner = tensor_run(graph, core)
+    x = np.random.default_rng(1).standard_normal((SLICES[-1], features)).astype("f")
+    want = evaluate(double(net), x.astype(float))
+    for slices in SLICES:
+        few, atol = x[:slices], 2e-6 * np.abs(want).max()
+        got = through(cupy, runner, graph, cupy.asarray(few), 1)
+        np.testing.assert_allclose(got, want[:slices], rtol=0, atol=atol)
+        columns = cupy.asarray(np.ascontiguousarray(few.T))
+        got = through(cupy, runner, graph, columns, 0)
+        np.testing.assert_allclose(got.T, want[:slices], rtol=0, atol=atol)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+@pytest.mark.parametrize("name", ["16-32-32-3", "10-24-4", "3-24-24-1"])
+def test_layouts(cupy, core, name, wide, monkeypatch):
+    """Vectors, steps, addresses of any alignment, axes in the middle; 64-bit offsets too."""
+    from xpapply.backends.cupy import runs
+
+    if wide:
+
+        def geometry(*args):
+            access, numbers = runs_geometry(*args)
+            return replace(access, wide=True), numbers
+
+        runs_geometry = runs.geometry
+        monkeypatch.setattr(runs, "geometry", geometry)
+    net, m = network(name)
+    graph = graph_of(net, m)
+    runner = tensor_run(graph, core)
+    rng = np.random.default_rng(2)
+    flat = cupy.asarray(rng.standard_normal(200 * m * 12 + 8).astype("f"))
+    table = flat[: 200 * m].reshape(200, m)
+    arrays = [
+        (table, 1),
+        (table[::-1], 1),
+        (table[::3], 1),
+        (table[:, ::-1], 1),
+        (flat[1 : 1 + 200 * m].reshape(200, m), 1),
+        (flat[2 : 2 + 200 * m].reshape(200, m), 1),
+        (flat[: 400 * m].reshape(200, 2 * m)[:, ::2], 1),
+        (flat[: 200 * (m + 4)].reshape(200, m + 4)[:, 4:], 1),
+        (flat[: 200 * (m + 3)].reshape(200, m + 3)[:, 1:-2], 1),
+        (flat[: 210 * m].reshape(7, m, 30), 1),
+        (flat[: 210 * m].reshape(m, 7, 30)[:, ::2, 1:], 0),
+        (flat[: 1200 * m].reshape(5, 8, m, 3, 10)[:, ::2, :, :, ::3], 2),
+        (flat[: 1200 * m].reshape(5, 8, 30, m)[::2, 1:, ::-2], 3),
+        (flat[: 200 * m].reshape(m, 200), 0),
+        (flat[1 : 1 + 200 * m].reshape(m, 200), 0),
+        (flat[: 199 * m].reshape(m, 199), 0),
+        (flat[: 2048 * m].reshape(2, m, 1024), 1),
+        (flat[: 2304 * m].reshape(3, m, 768), 1),
+        (flat[3 : 3 + 2304 * m].reshape(3, m, 768), 1),
+        (flat[: 2048 * m].reshape(4, 2 * m, 256)[:, ::2], 1),
+        (flat[: 4 * m * 260].reshape(4, m, 260)[:, :, 4:], 1),
+        (flat[: 4 * m * 258].reshape(4, m, 258)[:, :, 1:-1], 1),
+        (flat[: 2304 * m].reshape(3, m, 3, 256)[:, :, ::2], 1),
+        (cupy.broadcast_to(flat[: 512 * m].reshape(1, m, 512), (3, m, 512)), 1),
+        (cupy.broadcast_to(table[:1], (100, m)), 1),
+        (cupy.broadcast_to(table[:, :1], (200, m)), 1),
+    ]
+    for array, axis in arrays:
+        got = through(cupy, runner, graph, array, axis)
+        host = np.moveaxis(array.get().astype(float), axis, -1)
+        want = np.moveaxis(evaluate(double(net), host), -1, axis)
+        np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["float16", "uint8", "int64", "float64", "bool"])
+def test_dtypes(cupy, core, dtype):
+    rng = np.random.default_rng(3)
+    for name in ("16-32-4", "9-24-4", "3-24-4"):
+        net, m = network(name)
+        graph = graph_of(net, m, dtype)
+        x = rng.standard_normal((333, m)) if dtype[0] == "f" else rng.integers(0, 100, (333, m))
+        x = x.astype(dtype)
+        runner = tensor_run(graph, core)
+        want = evaluate(double(net), x.astype("f").astype(float))
+        for array, axis in ((x, 1), (np.ascontiguousarray(x.T), 0)):
+            got = through(cupy, runner, graph, cupy.asarray(array), axis)
+            got = got if axis else got.T
+            np.testing.assert_allclose(got, want, rtol=0, atol=2e-6 * np.abs(want).max())
+
+
+# --- accuracy -------------------------------------------------------------------------
+
+
+def by_torch(torch, net, x):
+    """torch's own float32 on the same device, without TF32."""
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        y = torch.from_numpy(x).cuda()
+        for k, (w, b) in enumerate(zip(net.weights, net.biases, strict=True)):
+            bias = None if b is None else torch.from_numpy(b.copy()).cuda()
+            y = torch.nn.functional.linear(y, torch.from_numpy(w.copy()).cuda(), bias)
+            if k < len(net.weights) - 1:
+                y = y.tanh() if net.activations[k] == "tanh" else y.relu()
+        return y.cpu().numpy()
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def assert_accurate(cupy, torch, core, net, x, groups):
+    """For each group of slices alike: at most twice the error of torch's float32."""
+    got, theirs = rows_through(cupy, net, x, core), by_torch(torch, net, x)
+    exact = evaluate(double(net), x.astype(float))
+    errors = {}
+    for group in np.unique(groups):
+        some = groups == group
+        ours, allowed = error(got[some], exact[some]), error(theirs[some], exact[some])
+        errors[float(group)] = (ours, 2 * allowed + 1e-7)
+    # NaN is no error that is small enough
+    assert all(ours <= allowed for ours, allowed in errors.values()), errors
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_scales(cupy, torch, core, activation, bias, scale):
+    net = mlp(16, 32, 32, 4, activation=activation, bias=bias)
+    x = (scale * np.random.default_rng(2).standard_normal((5000, 16))).astype("f")
+    assert_accurate(cupy, torch, core, net, x, np.zeros(5000))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("name", ["16-32-32-4", "7-200-5", "32-256-256-8"])
+def test_scales_of_slices(cupy, torch, core, name, activation, bias):
+    """Slices of all scales in one tile: each keeps its own accuracy."""
+    widths = tuple(map(int, name.split("-")))
+    net = mlp(*widths, activation=activation, bias=bias)
+    rng = np.random.default_rng(6)
+    scales = rng.choice(np.array(SCALES), 20_000)
+    x = (scales[:, None] * rng.standard_normal((20_000, widths[0]))).astype("f")
+    assert_accurate(cupy, torch, core, net, x, scales)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scale", UNITS)
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_units_of_features(cupy, torch, core, activation, scale):
+    net, units = by_feature(mlp(16, 32, 32, 4, activation=activation), scale)
+    x = (units * np.random.default_rng(3).standard_normal((5000, 16))).astype("f")
+    assert_accurate(cupy, torch, core, net, x, np.zeros(5000))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e-12])
+def test_small_numbers_beside_large_biases(cupy, torch, core, scale):
+    x = (scale * np.random.default_rng(4).standard_normal((5000, 16))).astype("f")
+    assert_accurate(cupy, torch, core, hidden_biases(), x, np.zeros(5000))
+
+
+SPECIAL = [
+    *("16-32-32-4", "16-64-64-64-4", "1-64-64-1", "24-256-256-8"),
+    *("13-37-21-3", "7-200-5", "3-13-4"),  # with places that have no feature
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+@pytest.mark.parametrize("positive", [False, True], ids=["any", "positive"])
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values(cupy, torch, core, name, positive, bias, activation):
+    """NaN and infinities as torch has them; their neighbours in the tile stay accurate."""
+    widths = tuple(map(int, name.split("-")))
+    net = mlp(*widths, activation=activation, bias=bias, positive=positive)
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((3000, widths[0])).astype("f")
+    odd = rng.random(3000) < 0.05
+    where = rng.integers(0, widths[0], 3000)
+    values = np.array([np.nan, np.inf, -np.inf], "f")
+    x[odd, where[odd]] = rng.choice(values, int(odd.sum()))
+    x[100:103] = values[:, None]
+    x[200, ::2], x[200, 1::2] = np.inf, -np.inf
+    x[300] = -0.0
+    got = rows_through(cupy, net, x, core)
+    fine = np.isfinite(x).all(1)
+    exact = evaluate(double(net), x[fine].astype(float))
+    theirs = by_torch(torch, net, x)
+    allowed = 2 * error(theirs[fine], exact) + 1e-7
+    if positive:  # tensor cores cut off bits, which adds up where all terms have one sign
+        allowed += 2.0**-23 * sum(0.03 * min(n, 128) for n in widths[:-1])
+    assert error(got[fine], exact) <= allowed
+    assert_same_kind_of_numbers(got, theirs)
+
+
+BENCHMARKED = [
+    *("8-16-1 ReLU", "16-32-32-1 Tanh", "16-64-64-64-4 ReLU", "32-128-128-8 Tanh"),
+    *("13-37-21-3 GELU", "1-64-64-1 Tanh", "7-200-5 SiLU", "256-256-256-10 ReLU"),
+]
+
+
+@functools.cache
+def benchmarked(name):
+    """Networks of the benchmark, with torch's own random weights."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes, activation = name.split()
+    layers = []
+    for m, n in itertools.pairwise(map(int, sizes.split("-"))):
+        layers += [torch.nn.Linear(m, n), getattr(torch.nn, activation)()]
+    return torch.nn.Sequential(*layers[:-1]).eval().requires_grad_(False)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", BENCHMARKED)
+def test_precisions(cupy, torch, core, name):
+    net = benchmarked(name)
+    m = net[0].in_features
+    graph = graph_of(net, m)
+    if tensor_network.why_not(graph, target(core, "highest")) is not None:
+        pytest.skip("too wide for this kernel")
+    x = np.random.default_rng(8).standard_normal((200_000, m)).astype("f")
+    import copy
+
+    there = torch.from_numpy(x).cuda()
+    exact = copy.deepcopy(net).double().cuda()(there.double()).cpu().numpy()
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    theirs = copy.deepcopy(net).cuda()(there).cpu().numpy()
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+    errors = {}
+    for precision in ("highest", "high", "medium"):
+        runner = tensor_run(graph, core, precision)
+        got = through(cupy, runner, graph, cupy.asarray(x), 1)
+        errors[precision] = error(got, exact)
+    assert errors["highest"] <= 2 * error(theirs, exact) + 1e-8, errors
+    assert errors["high"] < 3e-3, errors
+    assert errors["medium"] < 3e-2, errors
+    if m > 4:  # something is rounded
+        assert errors["highest"] < errors["high"] < errors["medium"]
+
+
+# --- calls ----------------------------------------------------------------------------
+
+
+def on_tensor_cores(plan):
+    return "tensor cores" in "; ".join(plan.kernels)
+
+
+@pytest.fixture
+def needs_tensor_cores(cupy):
+    if int(cupy.cuda.Device().compute_capability) < 80:
+        pytest.skip("a device without these tensor cores")
+
+
+MANY = 400_000
+"""Slices enough for the kernel to be chosen."""
+
+
+@pytest.mark.gpu
+def test_precision_is_an_option(cupy, needs_tensor_cores):
+    net = mlp(16, 64, 64, 64, 4)
+    x = cupy.asarray(np.random.default_rng(9).standard_normal((MANY, 16)).astype("f"))
+    results, plans = [], []
+    for precision in ("highest", "high", "medium", "highest"):
+        with xpapply.options(precision=precision):
+            plan = xpapply.explain(net, 1, x)
+            assert on_tensor_cores(plan)
+            plans.append(str(plan))
+            results.append(xpapply.apply_along_axis(net, 1, x).get())
+    for word, plan in zip(("split", "(float16)", "(bfloat16)", "split"), plans, strict=True):
+        assert word in plan
+    exact = evaluate(double(net), x.get().astype(float))
+    errors = [error(r, exact) for r in results]
+    assert errors[0] < 5e-7
+    assert errors[0] < errors[1] < 3e-3
+    assert errors[1] < errors[2] < 3e-2
+    np.testing.assert_array_equal(results[0], results[3])
+
+
+@pytest.mark.gpu
+def test_weights_that_change_in_place(cupy, torch, needs_tensor_cores):
+    """They are used by the next call, and nothing is compiled for it."""
+    from xpapply.backends.cupy import module, runs
+
+    net = benchmarked("16-64-64-64-4 ReLU")
+    x = np.random.default_rng(10).standard_normal((MANY, 16)).astype("f")
+    array = cupy.asarray(x)
+    assert on_tensor_cores(xpapply.explain(net, 1, array))
+    first = xpapply.apply_along_axis(net, 1, array).get()
+    compiled = module.function.cache_info().misses
+    texts = runs._tensor_kernel.cache_info().misses
+    saved = {k: v.clone() for k, v in net.state_dict().items()}
+    try:
+        with torch.no_grad():
+            for p in net.parameters():
+                p.mul_(-1.5)
+        second = xpapply.apply_along_axis(net, 1, array).get()
+        exact = testing._double(net)(torch.from_numpy(x).double()).numpy()
+    finally:
+        net.load_state_dict(saved)
+    third = xpapply.apply_along_axis(net, 1, array).get()
+    assert module.function.cache_info().misses == compiled
+    assert runs._tensor_kernel.cache_info().misses == texts
+    assert error(second, exact) < 5e-7
+    assert error(second, first.astype(float)) > 0.1
+    np.testing.assert_array_equal(first, third)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite(cupy, torch, needs_tensor_cores, value):
+    net = mlp(16, 64, 64, 64, 4)
+    weights = [w.copy() for w in net.weights]
+    weights[1][5, 7] = value
+    net = xpapply.MLP(weights, net.biases, "relu")
+    x = np.random.default_rng(11).standard_normal((MANY, 16)).astype("f")
+    got = xpapply.apply_along_axis(net, 1, cupy.asarray(x)).get()
+    want = by_torch(torch, net, x)
+    assert_same_kind_of_numbers(got, want)
+    fine = np.isfinite(want)
+    np.testing.assert_allclose(got[fine], want[fine], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.gpu
+def test_a_kernel_that_cannot_be_built(cupy, monkeypatch, needs_tensor_cores):
+    """The next way runs, now and from then on."""
+    from xpapply.backends.cupy import module
+
+    net = mlp(16, 72, 56, 72, 5)  # of this test alone
+    asked = []
+
+    def function(source, name, number, shared):
+        asked.append(name)
+        raise RuntimeError("no such instruction")
+
+    monkeypatch.setattr(module, "function", function)
+    x = np.random.default_rng(12).standard_normal((MANY, 16)).astype("f")
+    exact = evaluate(double(net), x.astype(float))
+    assert on_tensor_cores(xpapply.explain(net, 1, cupy.asarray(x)))
+    for _ in range(2):
+        assert error(xpapply.apply_along_axis(net, 1, cupy.asarray(x)).get(), exact) < 5e-7
+        assert len(asked) == 1
+
+
+SCRIPT = """
+import cupy
+import numpy as np
+import xpapply
+rng = np.random.default_rng(0)
+shapes = [(64, 16), (64, 64), (64, 64), (4, 64)]
+weights = [(rng.standard_normal(s) * (2 / s[1]) ** 0.5).astype("f") for s in shapes]
+net = xpapply.MLP(weights)
+x = rng.standard_normal((400_000, 16)).astype("f")
+got = xpapply.apply_along_axis(net, 1, cupy.asarray(x)).get()
+y = x.astype(float)
+for w in weights[:-1]:
+    y = np.maximum(y @ w.T.astype(float), 0)
+y = y @ weights[-1].T.astype(float)
+assert np.linalg.norm(got - y) < 5e-7 * np.linalg.norm(y)
+"""
+
+ELF = b"\x7fELF"
+"""How machine code starts."""
+
+
+@pytest.mark.gpu
+def test_machine_code_that_is_damaged_on_disk(cupy, tmp_path, needs_tensor_cores):
+    """It breaks no call of the next process, which compiles it again and keeps that."""
+
+    def call():
+        folder = str(Path(xpapply.__file__).parents[1])
+        environment = os.environ | {"CUPY_CACHE_DIR": str(tmp_path), "PYTHONPATH": folder}
+        command = [sys.executable, "-c", SCRIPT]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+
+    call()
+    kept = list(tmp_path.glob("xpapply_*.cubin"))
+    assert kept
+    assert not list(tmp_path.glob("*.tmp"))
+    for path in kept:
+        assert path.read_bytes().startswith(ELF)
+        path.write_bytes(b"This is no machine code. " * 1000)
+    call()
+    assert sorted(tmp_path.glob("xpapply_*")) == sorted(kept)
+    for path in kept:
+        assert path.read_bytes().startswith(ELF)
+
+
+def accurate_calls(net, arrays, want, failures):
+    """Calls on arrays of one thread; what is wrong goes to `failures`."""
+    try:
+        for _ in range(20):
+            results = [xpapply.apply_along_axis(net, 1, array) for array in arrays]
+        for got in results:
+            host = got.cpu().numpy() if hasattr(got, "cpu") else got.get()
+            if not error(host, want) < 5e-7:
+                failures.append(error(host, want))
+    except Exception as problem:
+        failures.append(problem)
+
+
+@pytest.mark.gpu
+def test_threads(cupy, needs_tensor_cores):
+    """A stream for each thread; two networks of one structure, each in several threads."""
+    x = np.random.default_rng(13).standard_normal((MANY, 16)).astype("f")
+    nets = [mlp(16, 64, 64, 64, 4, seed=seed) for seed in (0, 1, 0, 1, 2, 3)]
+    wants = [evaluate(double(net), x.astype(float)) for net in nets]
+    assert on_tensor_cores(xpapply.explain(nets[0], 1, cupy.asarray(x)))
+    failures = []
+
+    def work(net, want):
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            accurate_calls(net, [cupy.asarray(x)], want, failures)
+            stream.synchronize()
+
+    in_threads(work, zip(nets, wants, strict=True))
+    assert not failures
+
+
+def in_threads(work, arguments):
+    threads = [threading.Thread(target=work, args=args) for args in arguments]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.gpu
+def test_threads_and_streams_of_torch(cupy, torch, needs_tensor_cores):
+    """CUDA tensors in threads with streams of torch, models on both devices."""
+    x = np.random.default_rng(14).standard_normal((MANY, 16)).astype("f")
+    net = benchmarked("16-64-64-64-4 ReLU")
+    want = testing._double(net)(torch.from_numpy(x).double()).numpy()
+    import copy
+
+    nets = [net, copy.deepcopy(net).cuda(), net, copy.deepcopy(net)]
+    assert on_tensor_cores(xpapply.explain(net, 1, torch.from_numpy(x).cuda()))
+    failures = []
+
+    def work(net):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream), torch.no_grad():
+            tensor = torch.from_numpy(x).cuda()
+            accurate_calls(net, [tensor, tensor[::1]], want, failures)
+        stream.synchronize()
+
+    in_threads(work, [(n,) for n in nets])
+    assert not failures
+
+
+@pytest.mark.gpu
+def test_weights_copied_on_another_stream(cupy, needs_tensor_cores):
+    """A stream that is free must not read weights whose copy waits in a busy one."""
+    x = np.random.default_rng(15).standard_normal((MANY, 16)).astype("f")
+    array, busy = cupy.asarray(x), cupy.ones((6000, 6000), "f")
+    xpapply.apply_along_axis(mlp(16, 64, 64, 64, 4, seed=20), 1, array)  # compiles
+    busy @ busy
+    net = mlp(16, 64, 64, 64, 4, seed=21)
+    want = evaluate(double(net), x.astype(float))
+    slow, free = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    poison = cupy.full(1 << 20, np.nan, "f")
+    del poison
+    cupy.cuda.Device().synchronize()
+    with slow:
+        for _ in range(30):
+            busy @ busy
+        xpapply.apply_along_axis(net, 1, array)
+    with free:
+        got = xpapply.apply_along_axis(net, 1, array)
+        free.synchronize()
+        host = got.get()
+    slow.synchronize()
+    assert error(host, want) < 5e-7
