@@ -147,8 +147,9 @@ def run_blocks(
 
 def columns(block: Any, at: int) -> Any:
     """The slices of a block as columns: shape ``(M, slices)``."""
-    axes = (at, *range(at), *range(at + 1, block.ndim))
-    return arrays.permute(block, axes).reshape((block.shape[at], -1))
+    axes = (*range(at), *range(at + 1, block.ndim))
+    slices = math.prod([block.shape[a] for a in axes])
+    return arrays.permute(block, (at, *axes)).reshape((block.shape[at], slices))
 
 
 def _in_line(x: Any, ndim: int) -> Any:
@@ -158,7 +159,7 @@ def _in_line(x: Any, ndim: int) -> Any:
     steps = arrays.strides(x)
     if steps is None or len(merged(x.shape, [(s,) for s in steps], range(ndim, x.ndim))) > 1:
         return None
-    return x.reshape((*x.shape[:ndim], -1))
+    return x.reshape((*x.shape[:ndim], math.prod(x.shape[ndim:])))
 
 
 class Dim(NamedTuple):

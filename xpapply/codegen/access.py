@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..layout import merged
+
 EVEN = 256
 """Slices that kernels take together, at most."""
 
@@ -69,8 +71,10 @@ def geometry(
     tuple of int
         The arguments between the weights and the placement of results.
     """
-    before = merged(shape[:at], strides[:at])
-    behind = merged(shape[at + 1 :], strides[at + 1 :])
+    before, behind = (
+        [(d.size, d.steps[0]) for d in merged(shape, [(s,) for s in strides], axes)]
+        for axes in (range(at), range(at + 1, len(shape)))
+    )
     vector = (
         strides[at] == itemsize
         and pointer % 16 == 0
@@ -103,19 +107,6 @@ def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:
     if access.grouped:
         return 1, n_behind, n_behind, numbers * n_behind
     return (1, n_behind) if access.behind else (numbers, 1)
-
-
-def merged(shape: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
-    """Dims as (length, stride), slowest first, with those that lie together made one."""
-    dims: list[tuple[int, int]] = []
-    for n, s in zip(shape, strides, strict=True):
-        if n == 1:
-            continue
-        if dims and dims[-1][1] == n * s:
-            dims[-1] = (dims[-1][0] * n, s)
-        else:
-            dims.append((n, s))
-    return dims
 
 
 def locate(access: Access) -> list[str]:

@@ -25,7 +25,7 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import without_bfloat16
 from ...ir.to_slice_graph import sliced
-from ...layout import Layout, boxes
+from ...layout import Layout, boxes, columns, run_blocks
 from ...program import Program
 from .. import Backend, Lowered
 from . import bincount, module, slices
@@ -265,22 +265,14 @@ class CuPyLowered(Lowered):
         most = current().block_bytes or _BLOCK_BYTES
         rows = max(1, min(slices, most // runner.row_bytes))
         scratch: Any = runner.scratch(rows)
-        ndim = out.ndim - x.ndim + 1
-        for piece in boxes(x.shape, at, rows):
-            block = x[piece]
-            batch_shape = block.shape[:at] + block.shape[at + 1 :]
-            target = out[(*piece[:at], *(slice(None),) * ndim, *piece[at + 1 :])]
-            target = cupy.moveaxis(target, range(at, at + ndim), range(ndim))
-            flat = target.reshape((*target.shape[:ndim], -1))
-            direct = flat.data.ptr == target.data.ptr
+
+        def run(block: Any, place: Any) -> Any:
             if isinstance(runner, Chain):
-                result = runner.run(block, at, bound, scratch, flat if direct else None)
-            else:
-                columns = cupy.moveaxis(block, at, 0).reshape(block.shape[at], -1)
-                values = bound.values("program", runner)
-                result = runner.run(columns, values, scratch, flat if direct else None)
-            if not direct or result.data.ptr != flat.data.ptr:
-                target[...] = result.reshape((*result.shape[:-1], *batch_shape))
+                return runner.run(block, at, bound, scratch, place)
+            values = bound.values("program", runner)
+            return runner.run(columns(block, at), values, scratch, place)
+
+        run_blocks(run, x, at, out, boxes(x.shape, at, rows))
 
     @functools.cached_property
     def _program(self) -> Program:
