@@ -13,7 +13,7 @@ import numpy as np
 from . import arrays, masked
 from .errors import InputError, TraceError
 from .ir import accumulators
-from .ir.graph import Graph
+from .ir.graph import Graph, ShapeDtype
 from .ir.slice_graph import Accumulator, Expression, SliceBuilder, expressions
 from .slice_function import Slicewise
 
@@ -303,7 +303,7 @@ class reduction:
 
     def _pair(self, dtypes: Sequence[str], several: bool, some: bool) -> Graph:
         builder = SliceBuilder()
-        a, b = (tuple(builder.input(d, ()) for d in dtypes) for _ in range(2))
+        a, b = (tuple(builder.input(ShapeDtype((), d)) for d in dtypes) for _ in range(2))
         if not some:
             result = self._reduce(a, b) if several else self._reduce(a[0], b[0])
             return builder.graph(*expressions(builder, result))

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import broadcastable_shapes, mutually_broadcastable_shapes
 
 import xpapply
-from xpapply import testing
+from xpapply import formulas, testing
 from xpapply.backends import array_api
 from xpapply.ir.accumulators import simple
 from xpapply.ir.batch import batch
 from xpapply.ir.graph import BATCH, Builder, Graph, Node, ShapeDtype, infer, verify
 from xpapply.ir.ops import OPS, Kind
 from xpapply.ir.rewrite import compact, expand, fold, prune, regions, without_batch_of_one
+from xpapply.ir.slice_graph import written
 
 ARITY = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), 2),
@@ -486,3 +487,75 @@ def test_regions_cover(data):
             assert i == region.out or i != graph.out
             scalars = {a for a in graph.nodes[i].args if graph.nodes[a].op == "scalar"}
             assert set(graph.nodes[i].args) <= {*region.nodes, *region.inputs, *scalars}
+
+
+def test_several_inputs_and_results():
+    """Passes and batching keep all of them; what no result needs goes, but no input."""
+    builder = Builder()
+    x, y, unused = (builder.input(ShapeDtype((3,), "float64")) for _ in range(3))
+    builder.op("exp", unused)
+    graph = builder.graph(x * y, builder.op("softmax", x, axis=0), builder.const(np.arange(2.0)))
+    values = [np.array(v, float) for v in ([1, 2, 3], [4, 5, 6], [7, 8, 9])]
+    want = [values[0] * values[1], np.exp(values[0]) / np.exp(values[0]).sum(), np.arange(2.0)]
+    for rewrite in (prune, compact, expand, fold):
+        short = rewrite(graph)
+        assert [len(short.inputs), len(short.outs)] == [3, 3]
+        for got, expected in zip(
+            array_api.evaluate(np, expand(short), values, short.consts), want, strict=True
+        ):
+            np.testing.assert_allclose(got, expected, rtol=1e-12)
+    assert "exp" not in [n.op for n in prune(graph).nodes]
+    stacked = [np.stack([v, v], -1) for v in values]
+    found = array_api.evaluate(np, batch(expand(graph)), stacked, graph.consts)
+    for got, expected in zip(found, want, strict=True):
+        np.testing.assert_allclose(got, np.stack([expected, expected], -1), rtol=1e-12)
+    assert str(graph).splitlines()[1] == "%1: float64[3] = input k=1"
+    assert str(graph).splitlines()[-1].count("%") == 3
+    with pytest.raises(ValueError, match="too many values"):
+        _ = graph.out
+
+
+def test_graphs_of_slices_of_any_length_are_checked_too():
+    """Functions of `xpapply.special`, their accumulators, and complex elements."""
+    one = {
+        ("float32", True): ["logsumexp", "softmax", "log_softmax"],
+        ("int8", True): ["softmax_as_exp", "log_softmax_as_exp"],
+    }
+    graphs = [
+        written(formulas.calls[name]._write, [kind])[0]
+        for kind, names in one.items()
+        for name in names
+    ]
+    graphs.append(written(lambda x: np.abs(x * 1j) + x.astype("float32"), [("float32", True)])[0])
+    graphs.append(written(formulas.calls["complex_softmax"]._write, [("float64", True)] * 2)[0])
+    for graph in graphs:
+        verify(graph)
+        for by, _ in graph.accumulations():
+            for part in (by.chunk, by.combine, by.merge):
+                assert part is None or verify(part) is part
+
+
+def test_values_do_not_have_a_truth():
+    x = Builder().input(ShapeDtype((2,), "float64"))
+    with pytest.raises(xpapply.TraceError, match="truth"):
+        assert x == x + 1.0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: np.where(v > 300, v * 0.5, 1.0),
+        lambda v: np.where(np.logical_and(v, v[::-1]), v * 0.5, 2.0),
+        lambda v: np.where(np.logical_not(v), 0.5, v * 0.1),
+        lambda v: np.hypot(v * 0.5, 2.0),
+        lambda v: np.sign(v * 0.5) * np.power(v * 0.5, 3),
+    ],
+)
+def test_ufuncs_have_the_dtypes_of_numpy(f, dtype):
+    """What a function is lifted to has NumPy's results, and their dtypes."""
+    x = np.array([-3, 0, 2, 5], dtype)
+    graph = xpapply.lift(f, x.shape, dtype)
+    got, want = run(graph, x), f(x)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=1e-6)

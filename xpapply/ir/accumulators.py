@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .graph import Graph, number
+from .graph import VECTOR, Graph, ShapeDtype, number
 from .ops import OPS
 from .slice_graph import Accumulator, SliceBuilder
 
@@ -26,8 +26,8 @@ def _graphs(
     identity: tuple[Any, ...],
 ) -> Accumulator:
     pieces, states = SliceBuilder(), SliceBuilder()
-    of_piece = pieces.graph(*chunk(*(pieces.input(d) for d in vectors)))
-    of_states = states.graph(*merge(*(states.input(d) for d in numbers)))
+    of_piece = pieces.graph(*chunk(*(pieces.input(ShapeDtype(VECTOR, d)) for d in vectors)))
+    of_states = states.graph(*merge(*(states.input(ShapeDtype(VECTOR, d)) for d in numbers)))
     return Accumulator(name, of_piece, _of_two(of_states), identity, of_states)
 
 
@@ -35,7 +35,7 @@ def _of_two(merge: Graph) -> Graph:
     """What merges the states of two pieces, without a reduction."""
     builder = SliceBuilder()
     avals = [merge.nodes[i].aval for i in merge.inputs]
-    inputs = [[builder.input(aval.dtype, ()) for aval in avals] for _ in range(2)]
+    inputs = [[builder.input(ShapeDtype((), aval.dtype)) for aval in avals] for _ in range(2)]
     found: list[tuple[Value, Value]] = []
     for n in merge.nodes:
         args = [found[a] for a in n.args]

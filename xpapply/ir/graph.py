@@ -11,13 +11,14 @@ shape ``()``), and between the two stand accumulators (see `slice_graph`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import TraceError
+from .numpy_ufuncs import op_or_definition
 from .ops import OPS, Kind
 
 BATCH = -1
@@ -62,14 +63,19 @@ class Node:
         return dict(self.attrs)[name]
 
 
+def _scalar_type(dtype: str) -> Callable[[Any], Any]:
+    """Python's type for numbers of a dtype."""
+    if dtype.startswith(("float", "bfloat")):
+        return float
+    if dtype.startswith(("int", "uint")):
+        return int
+    return complex if dtype.startswith("complex") else bool
+
+
 def number(node: Node) -> Any:
     """The value of a scalar node."""
-    text, dtype = node.attr("value"), node.aval.dtype
-    if dtype == "bool":
-        return text == "True"
-    if dtype.startswith(("int", "uint")):
-        return int(text)
-    return complex(text) if dtype.startswith("complex") else float(text)
+    text, kind = node.attr("value"), _scalar_type(node.aval.dtype)
+    return text == "True" if kind is bool else kind(text)
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,9 @@ def indexed_shape(shape: tuple[int, ...], key: Sequence[Any]) -> tuple[int, ...]
     return tuple(result) + shape[axis:]
 
 
+_MAGNITUDES = {"complex64": "float32", "complex128": "float64"}
+
+
 def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeDtype:
     """Shape and dtype of a node: one rule per kind."""
     row = OPS[op]
@@ -247,7 +256,8 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         dtypes = {a.dtype for a in operands}
         if len(dtypes) > 1:
             raise TraceError(f"{op} of {' and '.join(sorted(dtypes))}: cast one of them")
-        return ShapeDtype(shape, "bool" if row.result == "bool" else dtypes.pop())
+        dtype = "bool" if row.result == "bool" else dtypes.pop()
+        return ShapeDtype(shape, _MAGNITUDES.get(dtype, dtype) if op == "abs" else dtype)
     first = avals[0]
     if row.kind is Kind.REDUCTION:
         axes = attrs["axis"]
@@ -268,7 +278,7 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         return ShapeDtype(tuple(sizes[k] for k in subscripts.partition("->")[2]), first.dtype)
     if row.kind is Kind.COMPOSITE:
         builder = Builder()
-        result = builder.expanded(op, [builder.input(a) for a in avals], attrs)
+        result: Value = builder.expanded(op, [builder.input(a) for a in avals], attrs)
         return result.aval
     if op == "reshape" or op == "broadcast_to":
         if op == "reshape" and math.prod(attrs["shape"]) != math.prod(first.shape):
@@ -312,11 +322,24 @@ def verify(graph: Graph) -> Graph:
     return graph
 
 
+def _operator(ufunc: np.ufunc) -> Callable[[Value, Any], Any]:
+    return lambda self, other: self.builder.ufunc(ufunc, self, other)
+
+
+def _swapped(ufunc: np.ufunc) -> Callable[[Value, Any], Any]:
+    return lambda self, other: self.builder.ufunc(ufunc, other, self)
+
+
 class Value:
-    """A node while its graph is being built; arithmetic on it adds nodes."""
+    """A node while its graph is being built: use it like an array.
+
+    Arithmetic, comparisons, NumPy's ufuncs, `numpy.where` and `numpy.clip` add nodes, with the
+    dtypes that the builder gives them.
+    """
 
     __slots__ = ("aval", "builder", "index")
     __hash__ = object.__hash__
+    _is = "a value of a graph"
 
     def __init__(self, builder: Builder, index: int) -> None:
         self.builder = builder
@@ -328,98 +351,144 @@ class Value:
         return self.aval.shape
 
     @property
-    def dtype(self) -> str:
-        return self.aval.dtype
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype, if it is one of NumPy's; ``aval.dtype`` is the name of any."""
+        return np.dtype(self.aval.dtype)
 
-    def __add__(self, other: Any) -> Value:
-        return self.builder.op("add", self, other)
+    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            with_ = f" with {', '.join(kwargs)}" if kwargs else ""
+            call = "" if method == "__call__" else f".{method}"
+            raise TraceError(f"numpy.{ufunc.__name__}{call}{with_} of {self._is}: write it apart")
+        return self.builder.ufunc(ufunc, *operands)
 
-    def __sub__(self, other: Any) -> Value:
-        return self.builder.op("subtract", self, other)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.builder.op("multiply", self, other)
-
-    def __truediv__(self, other: Any) -> Value:
-        return self.builder.op("divide", self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self.builder.op("divide", other, self)
-
-    def __neg__(self) -> Value:
-        return self.builder.op("negative", self)
-
-    def __gt__(self, other: Any) -> Value:
-        return self.builder.op("greater", self, other)
-
-    def __lt__(self, other: Any) -> Value:
-        return self.builder.op("less", self, other)
-
-    def __le__(self, other: Any) -> Value:
-        return self.builder.op("less_equal", self, other)
+    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        if func is np.where and len(args) == 3 and not kwargs:
+            return self.builder.op("where", *args)
+        if func is np.clip:
+            return _clip(*args, **kwargs)
+        raise TraceError(
+            f"numpy.{func.__name__} of {self._is}: expressions have NumPy's ufuncs, numpy.where "
+            "and numpy.clip. Reductions are written with xpapply.reduction."
+        )
 
     def __bool__(self) -> bool:
-        raise TraceError("the truth of a value in a graph is not known")
+        raise TraceError(
+            f"the truth of {self._is} is not known while its expression is being written: use "
+            "numpy.where(condition, a, b), and & | ~ for `and`, `or`, `not`"
+        )
+
+    __add__, __radd__ = _operator(np.add), _swapped(np.add)
+    __sub__, __rsub__ = _operator(np.subtract), _swapped(np.subtract)
+    __mul__, __rmul__ = _operator(np.multiply), _swapped(np.multiply)
+    __truediv__, __rtruediv__ = _operator(np.divide), _swapped(np.divide)
+    __floordiv__, __rfloordiv__ = _operator(np.floor_divide), _swapped(np.floor_divide)
+    __mod__, __rmod__ = _operator(np.remainder), _swapped(np.remainder)
+    __pow__, __rpow__ = _operator(np.power), _swapped(np.power)
+    __matmul__, __rmatmul__ = _operator(np.matmul), _swapped(np.matmul)
+    __lshift__, __rlshift__ = _operator(np.left_shift), _swapped(np.left_shift)
+    __rshift__, __rrshift__ = _operator(np.right_shift), _swapped(np.right_shift)
+    __and__, __rand__ = _operator(np.bitwise_and), _swapped(np.bitwise_and)
+    __or__, __ror__ = _operator(np.bitwise_or), _swapped(np.bitwise_or)
+    __xor__, __rxor__ = _operator(np.bitwise_xor), _swapped(np.bitwise_xor)
+    __lt__, __le__ = _operator(np.less), _operator(np.less_equal)
+    __gt__, __ge__ = _operator(np.greater), _operator(np.greater_equal)
+    __eq__, __ne__ = _operator(np.equal), _operator(np.not_equal)
+
+    def __neg__(self) -> Any:
+        return self.builder.ufunc(np.negative, self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self.builder.ufunc(np.absolute, self)
+
+    def __invert__(self) -> Any:
+        return self.builder.ufunc(np.invert, self)
+
+
+def _clip(x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: Any = None) -> Any:
+    low, high = min if low is None else low, max if high is None else high
+    x = x if low is None else np.maximum(x, low)
+    return x if high is None else np.minimum(x, high)
 
 
 class Builder:
     """Builds a graph node by node. Equal nodes are built once.
 
+    Operands have the dtypes that an op takes; Python's numbers take that of the array beside
+    them. `NumPyBuilder` casts as NumPy does.
+
     Start with the `consts` of another graph to copy its const nodes by their numbers.
     """
+
+    _value: type[Value] = Value
+    _hint = ""
+    """What is said of ufuncs that are no ops."""
 
     def __init__(self, consts: Iterable[np.ndarray] = ()) -> None:
         self.nodes: list[Node] = []
         self.consts: list[np.ndarray] = list(consts)
         self._seen: dict[Node, int] = {}
-        self._const_of: dict[int, Value] = {}
+        self._const_of: dict[int, Any] = {}
 
-    def _add(self, node: Node) -> Value:
+    def leaf(self, node: Node) -> Any:
+        """A node of another graph with the same constants, as it is."""
         index = self._seen.get(node)
         if index is None:
             index = self._seen[node] = len(self.nodes)
             self.nodes.append(node)
-        return Value(self, index)
+        return self._value(self, index)
 
-    def leaf(self, node: Node) -> Value:
-        """The same leaf as in another graph with the same constants."""
-        return self._add(node)
-
-    def input(self, aval: ShapeDtype) -> Value:
+    def input(self, aval: ShapeDtype) -> Any:
         """A slice of the next array."""
         k = sum(n.op == "input" for n in self.nodes)
-        return self._add(Node("input", (), (("k", k),), aval))
+        return self.leaf(Node("input", (), (("k", k),), aval))
 
-    def const(self, array: np.ndarray) -> Value:
+    def const(self, array: np.ndarray) -> Any:
         """A constant array; the same array object gives the same node."""
         value = self._const_of.get(id(array))
         if value is None:
             aval = ShapeDtype(array.shape, array.dtype.name)
-            value = self._add(Node("const", (), (("k", len(self.consts)),), aval))
+            value = self.leaf(Node("const", (), (("k", len(self.consts)),), aval))
             self.consts.append(array)  # also keeps the id from being used again
             self._const_of[id(array)] = value
         return value
 
-    def scalar(self, number: float, dtype: str) -> Value:
+    def scalar(self, number: Any, dtype: str) -> Any:
         """A number of the given dtype."""
-        found = float(number)
-        if dtype.startswith(("int", "uint", "bool")):
-            found = bool(number) if dtype == "bool" else int(number)
-            if found != number:
-                raise TraceError(f"the number {number} beside {dtype}: cast the array first")
+        found = _scalar_type(dtype)(number)
+        if type(found) in (bool, int) and found != number:
+            raise TraceError(f"the number {number} beside {dtype}: cast the array first")
         # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
-        attrs = (("value", repr(found)),)
-        return self._add(Node("scalar", (), attrs, ShapeDtype((), dtype)))
+        return self.leaf(Node("scalar", (), (("value", repr(found)),), ShapeDtype((), dtype)))
 
-    def op(self, name: str, *operands: Any, **attrs: Any) -> Value:
-        """Apply an op; Python numbers take the dtype of the array beside them."""
-        dtype = next(x.dtype for x in reversed(operands) if isinstance(x, Value))
-        values = [x if isinstance(x, Value) else self.scalar(x, dtype) for x in operands]
-        aval = infer(name, [v.aval for v in values], attrs)
-        args = tuple(v.index for v in values)
-        return self._add(Node(name, args, tuple(sorted(attrs.items())), aval))
+    def node(self, name: str, *operands: Value, **attrs: Any) -> Any:
+        """An op of operands that have the dtypes it takes."""
+        aval = infer(name, [v.aval for v in operands], attrs)
+        args = tuple(v.index for v in operands)
+        return self.leaf(Node(name, args, tuple(sorted(attrs.items())), aval))
 
-    def expanded(self, name: str, operands: Iterable[Any], attrs: dict[str, Any]) -> Value:
+    def op(self, name: str, *operands: Any, **attrs: Any) -> Any:
+        """An op of values and numbers."""
+        dtype = next(x.aval.dtype for x in reversed(operands) if isinstance(x, Value))
+        values = (x if isinstance(x, Value) else self.scalar(x, dtype) for x in operands)
+        return self.node(name, *values, **attrs)
+
+    def ufunc(self, ufunc: np.ufunc, *operands: Any) -> Any:
+        """The op that a ufunc of NumPy is, or what it is written with."""
+        name, define = self.known(ufunc)
+        return self.op(name, *operands) if define is None else define(*operands)
+
+    def known(self, ufunc: np.ufunc) -> tuple[str, Callable[..., Any] | None]:
+        """The op that a ufunc is, or how it is written with others."""
+        name, define = op_or_definition(ufunc)
+        if name is None and define is None:
+            raise TraceError(f"numpy.{ufunc.__name__} is no op of the table{self._hint}")
+        return name or "", define
+
+    def expanded(self, name: str, operands: Iterable[Any], attrs: dict[str, Any]) -> Any:
         """Apply a composite by its definition."""
         define = OPS[name].define
         assert define is not None, name

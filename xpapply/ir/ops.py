@@ -14,12 +14,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .graph import Value
+Value = Any
+"""An `ir.graph.Value`."""
 
 
 class Kind(Enum):

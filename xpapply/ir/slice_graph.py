@@ -7,16 +7,17 @@ combined with that of another piece.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..errors import TraceError
-from .graph import VECTOR, Graph, Node, ShapeDtype, infer
-from .numpy_ufuncs import COMPARISONS, LOGICAL, known, op_or_definition
-from .ops import OPS, Kind
+from .graph import VECTOR, Graph, Node, ShapeDtype, Value
+from .numpy_builder import NumPyBuilder, no_array
+from .numpy_ufuncs import known
+from .ops import OPS
 
 
 @dataclass(frozen=True)
@@ -51,33 +52,20 @@ class Accumulator:
         return tuple(self.combine.nodes[o].aval.dtype for o in self.combine.outs)
 
 
-class Expression:
-    """A value of a slice graph while that is being written: use it like an array.
+class Expression(Value):
+    """A value of a graph for slices of any length, while that is being written.
 
-    Arithmetic, comparisons, NumPy's ufuncs, `numpy.where` and ``astype`` write nodes, with the
-    dtypes that NumPy gives.
+    It is one number: of an element, or of a slice.
     """
 
-    __slots__ = ("builder", "index")
+    __slots__ = ()
     __hash__ = object.__hash__
-
-    def __init__(self, builder: SliceBuilder, index: int) -> None:
-        self.builder, self.index = builder, index
-
-    @property
-    def aval(self) -> ShapeDtype:
-        return self.builder.nodes[self.index].aval
+    builder: SliceBuilder
+    _is = "an element"
 
     @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.aval.dtype)
-
-    def astype(self, dtype: Any, copy: bool = True) -> Expression:
-        """The same in another dtype."""
-        wanted = np.dtype(dtype)
-        if wanted.kind not in "biufc":
-            raise TraceError(f"astype({wanted}) of an element: elements are numbers")
-        return self.builder.cast(self, wanted.name)
+    def shape(self) -> Any:
+        raise AttributeError  # see __getattr__
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(
@@ -86,28 +74,13 @@ class Expression:
             "written with xpapply.reduction"
         )
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or kwargs:
-            with_ = f" with {', '.join(kwargs)}" if kwargs else ""
-            call = "" if method == "__call__" else f".{method}"
-            raise TraceError(f"numpy.{ufunc.__name__}{call}{with_} of an element: write it apart")
-        return self.builder.ufunc(ufunc, *operands)
-
-    def __array_function__(self, func: Any, types: Any, args: tuple, kwargs: dict) -> Any:
-        if func is np.where and len(args) == 3 and not kwargs:
-            return self.builder.op("where", *args)
-        if func is np.clip:
-            return _clip(*args, **kwargs)
-        raise TraceError(
-            f"numpy.{func.__name__} of an element: expressions have NumPy's ufuncs, numpy.where "
-            "and numpy.clip. Reductions are written with xpapply.reduction."
-        )
-
-    def __bool__(self) -> bool:
-        raise TraceError(
-            "the truth of an element is not known while its expression is being written: use "
-            "numpy.where(condition, a, b), and & | ~ for `and`, `or`, `not`"
-        )
+    def astype(self, dtype: Any, copy: bool = True) -> Expression:
+        """The same in another dtype."""
+        wanted = np.dtype(dtype)
+        if wanted.kind not in "biufc":
+            raise TraceError(f"astype({wanted}) of an element: elements are numbers")
+        found: Expression = self.builder.cast(self, wanted.name)
+        return found
 
     def __iter__(self) -> Any:
         raise TraceError("an element is one number: it cannot be iterated over")
@@ -119,18 +92,6 @@ class Expression:
         raise TraceError("an element is not known yet: use NumPy's functions instead of math's")
 
     __int__ = __index__ = __complex__ = __round__ = __float__  # type: ignore[assignment]
-
-    def __neg__(self) -> Any:
-        return np.negative(self)
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __abs__(self) -> Any:
-        return np.absolute(self)
-
-    def __invert__(self) -> Any:
-        return np.invert(self)
 
     def __pow__(self, other: Any) -> Any:
         if type(other) is int and other == -1 and self.dtype.kind == "c":
@@ -144,232 +105,52 @@ class Expression:
         return np.square(x) if other == 2 else np.sqrt(x)
 
 
-def _operator(ufunc: Any, swapped: bool = False) -> Callable[[Expression, Any], Any]:
-    def apply(self: Expression, other: Any) -> Any:
-        return self.builder.ufunc(ufunc, *((other, self) if swapped else (self, other)))
+class SliceBuilder(NumPyBuilder):
+    """Writes a graph for slices of any length."""
 
-    return apply
+    _value = Expression
 
+    @property
+    def _hint(self) -> str:  # type: ignore[override]
+        return f". There are {', '.join(known())}"
 
-for _name, _ufunc in {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "truediv": np.divide,
-    "floordiv": np.floor_divide,
-    "mod": np.remainder,
-    "pow": np.power,
-    "matmul": np.matmul,
-    "lshift": np.left_shift,
-    "rshift": np.right_shift,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}.items():
-    if _name != "pow":
-        setattr(Expression, f"__{_name}__", _operator(_ufunc))
-    setattr(Expression, f"__r{_name}__", _operator(_ufunc, swapped=True))
-for _name, _ufunc in {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}.items():
-    setattr(Expression, f"__{_name}__", _operator(_ufunc))
-del _name, _ufunc
+    def const(self, array: np.ndarray) -> Any:
+        raise TraceError("expressions take numbers; give arrays as further arguments")
 
-
-def _clip(x: Any, low: Any = None, high: Any = None, *, min: Any = None, max: Any = None) -> Any:
-    low, high = min if low is None else low, max if high is None else high
-    x = x if low is None else np.maximum(x, low)
-    return x if high is None else np.minimum(x, high)
-
-
-_OF_TRUTHS: dict[str, Callable[..., Any]] = {
-    "add": np.logical_or,
-    "multiply": np.logical_and,
-    "maximum": np.logical_or,
-    "minimum": np.logical_and,
-    "abs": lambda a: a,
-    "greater": lambda a, b: a & ~b,
-    "greater_equal": lambda a, b: a | ~b,
-    "less": lambda a, b: ~a & b,
-    "less_equal": lambda a, b: ~a | b,
-}
-"""What NumPy has for truths, and the array API for numbers only."""
-
-
-class SliceBuilder:
-    """Writes a slice graph node by node. Equal nodes are written once."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self._seen: dict[Node, int] = {}
-
-    def _add(self, op: str, args: tuple[int, ...], attrs: tuple, aval: ShapeDtype) -> Expression:
-        node = Node(op, args, attrs, aval)
-        index = self._seen.get(node)
-        if index is None:
-            index = self._seen[node] = len(self.nodes)
-            self.nodes.append(node)
-        return Expression(self, index)
-
-    def input(self, dtype: str, shape: tuple[int, ...] = VECTOR) -> Expression:
-        """The next array."""
-        k = sum(n.op == "input" for n in self.nodes)
-        return self._add("input", (), (("k", k),), ShapeDtype(shape, dtype))
-
-    def length(self, dtype: str) -> Expression:
+    def length(self, dtype: str) -> Any:
         """The number of elements of a slice: inside an accumulator, of the piece."""
-        return self._add("length", (), (), ShapeDtype((), dtype))
+        return self.leaf(Node("length", (), (), ShapeDtype((), dtype)))
 
-    def scalar(self, value: Any, dtype: str) -> Expression:
-        """A number."""
-        _check_range(value, dtype)
-        with np.errstate(over="ignore"):
-            found = np.asarray(value).astype(dtype)
-        # longdouble's own repr is none of a number
-        number = {"f": float, "c": complex}.get(found.dtype.kind, np.ndarray.item)(found)
-        # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
-        return self._add("scalar", (), (("value", repr(number)),), ShapeDtype((), dtype))
-
-    def cast(self, x: Expression, dtype: str) -> Expression:
-        if x.aval.dtype == dtype:
-            return x
-        if np.dtype(x.aval.dtype).kind == "c" and np.dtype(dtype).kind != "c":
-            raise TraceError(
-                f"{x.aval.dtype} cannot become {dtype} without losing its imaginary part"
-            )
-        attrs = (("dtype", dtype),)
-        return self._add("cast", (x.index,), attrs, ShapeDtype(x.aval.shape, dtype))
-
-    def operand(self, x: Any, dtype: Any) -> Expression:
-        """A value or number in a dtype."""
-        name = np.dtype(dtype).name
-        return self.cast(x, name) if isinstance(x, Expression) else self.scalar(x, name)
-
-    def ufunc(self, ufunc: Any, *operands: Any) -> Expression:
-        """A ufunc of NumPy, with the dtypes that it would choose."""
-        operands = tuple(map(_no_array, operands))
-        for x in operands:
-            if not isinstance(x, (Expression, int, float, complex, np.generic)):
+    def ufunc(self, ufunc: np.ufunc, *operands: Any) -> Any:
+        for x in map(no_array, operands):
+            if not isinstance(x, (Value, int, float, complex, np.generic)):
                 raise TraceError(
                     f"numpy.{ufunc.__name__} of an element and {type(x).__name__}: expressions "
                     "take numbers; give arrays as further arguments"
                 )
-        if ufunc in LOGICAL:
-            if any(_kind(x) not in (np.dtype(bool), bool) for x in operands):
-                raise TraceError(f"numpy.{ufunc.__name__} of numbers: it takes truths (x > 0)")
-            ufunc = LOGICAL[ufunc]
-        name, define = op_or_definition(ufunc)
-        if name is None and define is None:
-            there = ", ".join(known())
-            raise TraceError(f"numpy.{ufunc.__name__} is no op of the table. There are {there}")
-        kinds = [_kind(x) for x in operands]
-        if ufunc in COMPARISONS and (known_truth := _out_of_range(ufunc, operands)) is not None:
-            return self.scalar(known_truth, "bool")
-        try:
-            loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
-        except TypeError as error:
-            raise TraceError(f"numpy.{ufunc.__name__}: {error}") from None
-        truths = ufunc.__name__.startswith("logical")
-        given = [
-            self.operand(x, bool if truths else d) for x, d in zip(operands, loop, strict=False)
-        ]
-        if define is not None:
-            return define(*given)  # type: ignore[no-any-return]
-        assert name is not None
-        if OPS[name].kind is Kind.COMPOSITE:
-            return self.op(name, *given)
-        if loop[0].kind == "b" and name in _OF_TRUTHS:
-            return _OF_TRUTHS[name](*given)  # type: ignore[no-any-return]
-        if OPS[name].int_c == "{0}" and loop[0].kind != "f":
-            return given[0]
-        if name == "isfinite" and loop[0].kind not in "fc":
-            return self.ufunc(np.equal, given[0], given[0])
-        if loop[0].kind == "c" and not OPS[name].complex:
-            raise TraceError(f"numpy.{ufunc.__name__} of {loop[0]}: complex numbers have none")
-        if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (1, 2):
-            return given[0] if operands[1] == 1 else self.node("multiply", [given[0]] * 2)
-        if name == "pow" and loop[0].kind in "iu":
-            raise TraceError("whole numbers to a power: make one of them a float")
-        return self.node(name, given, loop[-1].name)
+        return super().ufunc(ufunc, *operands)
 
-    def op(self, name: str, *operands: Any, **attrs: Any) -> Expression:
-        """An op of the table, or an activation; the op "where" of numbers of any dtypes."""
-        if name == "where":
-            condition, *rest = map(_no_array, operands)
-            dtype = np.result_type(*(_weak(x) for x in rest))
-            condition = self.operand(condition, bool)
-            return self.node("where", [condition, *(self.operand(x, dtype) for x in rest)])
-        define = OPS[name].define
-        if define is not None:
-            expanded: Any = define(*operands, **attrs)
-            return expanded  # type: ignore[no-any-return]
-        return self.ufunc(getattr(np, name), *operands)
+    def op(self, name: str, *operands: Any, **attrs: Any) -> Any:
+        """An op of values and numbers; composites are written out."""
+        if OPS[name].define is not None:
+            return self.expanded(name, operands, attrs)
+        return super().op(name, *operands, **attrs)
 
-    def node(self, name: str, given: Sequence[Expression], dtype: str = "") -> Expression:
-        """An elementwise op of operands that have the dtypes it takes."""
-        aval = infer(name, [v.aval for v in given], {})
-        if dtype:  # the magnitude of a complex number is real
-            aval = ShapeDtype(aval.shape, dtype)
-        return self._add(name, tuple(v.index for v in given), (), aval)
-
-    def reduce(self, name: str, x: Expression) -> Expression:
+    def reduce(self, name: str, x: Expression) -> Any:
         """A reduction of the table, inside an accumulator."""
-        attrs = (("axis", (0,)), ("keepdims", False))
-        return self._add(name, (x.index,), attrs, infer(name, [x.aval], dict(attrs)))
+        return self.node(name, x, axis=(0,), keepdims=False)
 
-    def accumulate(self, by: Accumulator, *vectors: Expression) -> tuple[Expression, ...]:
+    def accumulate(self, by: Accumulator, *vectors: Expression) -> tuple[Any, ...]:
         """The numbers of an accumulator over the slice."""
         args = tuple(v.index for v in vectors)
         return tuple(
-            self._add("accumulate", args, (("by", by), ("field", k)), ShapeDtype((), dtype))
+            self.leaf(Node("accumulate", args, (("by", by), ("field", k)), ShapeDtype((), dtype)))
             for k, dtype in enumerate(by.dtypes)
         )
 
-    def graph(self, *outs: Expression) -> Graph:
+    def graph(self, *outs: Value) -> Graph:
         """The graph with these results, without what they do not need."""
         return Graph(tuple(self.nodes), tuple(o.index for o in outs)).pruned()
-
-
-def _no_array(x: Any) -> Any:
-    """NumPy's arrays of no dims, which `numpy.where` makes of numbers, as its numbers."""
-    return x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
-
-
-def _kind(x: Any) -> Any:
-    """What decides a dtype, as `numpy.ufunc.resolve_dtypes` takes it."""
-    if isinstance(x, Expression):
-        return x.dtype
-    return type(x) if type(x) in (int, float, complex) else np.asarray(x).dtype
-
-
-def _fits(value: int, dtype: np.dtype[Any]) -> bool:
-    return dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max
-
-
-def _check_range(value: Any, dtype: str) -> None:
-    """What NumPy says of Python's whole numbers that a dtype does not have."""
-    if type(value) is int and not _fits(value, np.dtype(dtype)):
-        raise OverflowError(f"Python integer {value} out of bounds for {dtype}: cast the element")
-
-
-def _out_of_range(ufunc: Any, operands: Sequence[Any]) -> bool | None:
-    """How elements compare with a number that their dtype does not have: all alike."""
-    a, b = operands
-    if type(b) is int and isinstance(a, Expression) and not _fits(b, a.dtype):
-        return bool(ufunc(0, 1 if b > 0 else -1))
-    if type(a) is int and isinstance(b, Expression) and not _fits(a, b.dtype):
-        return bool(ufunc(1 if a > 0 else -1, 0))
-    return None
-
-
-def _weak(x: Any) -> Any:
-    """What decides a dtype, as `numpy.result_type` takes it."""
-    return x.dtype if isinstance(x, Expression) else x
 
 
 def written(function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]) -> tuple[Graph, bool]:
@@ -378,7 +159,7 @@ def written(function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]) -> 
     `kinds` has the dtype of each argument, and whether it is a vector.
     """
     builder = SliceBuilder()
-    given = [builder.input(dtype, VECTOR if vector else ()) for dtype, vector in kinds]
+    given = [builder.input(ShapeDtype(VECTOR if vector else (), d)) for d, vector in kinds]
     result = function(*given)
     return builder.graph(*expressions(builder, result)), isinstance(result, tuple)
 
@@ -386,7 +167,7 @@ def written(function: Callable[..., Any], kinds: Iterable[tuple[str, bool]]) -> 
 def expressions(builder: SliceBuilder, result: Any) -> list[Expression]:
     """What a function of expressions returned, one or a tuple, as expressions."""
     found = []
-    for y in map(_no_array, result if isinstance(result, tuple) else (result,)):
+    for y in map(no_array, result if isinstance(result, tuple) else (result,)):
         if not isinstance(y, (Expression, int, float, complex, np.generic)):
             raise TraceError(f"an expression returned {type(y).__name__}: return values or numbers")
         if not isinstance(y, Expression):

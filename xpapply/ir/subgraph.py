@@ -27,8 +27,8 @@ def part(graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: i
     """
     builder = SliceBuilder()
     avals = [graph.nodes[i].aval for i in graph.inputs]
-    arrays = [builder.input(aval.dtype, aval.shape) for aval in avals]
-    found = {g: builder.input(graph.nodes[g].aval.dtype, ()) for g in given}
+    arrays = [builder.input(aval) for aval in avals]
+    found = {g: builder.input(ShapeDtype((), graph.nodes[g].aval.dtype)) for g in given}
     written: dict[Any, Sequence[Expression]] = {}
     for i in graph.needed(outs, given):
         node = graph.nodes[i]
@@ -78,4 +78,5 @@ def _written_out(
 def _again(builder: SliceBuilder, graph: Graph, i: int, found: dict[int, Expression]) -> Expression:
     """A node of `graph` in the graph that is being written."""
     node = graph.nodes[i]
-    return builder._add(node.op, tuple(found[a].index for a in node.args), node.attrs, node.aval)
+    args = tuple(found[a].index for a in node.args)
+    return builder.leaf(Node(node.op, args, node.attrs, node.aval))

@@ -16,7 +16,7 @@ import numpy as np
 from ..cache import remembered
 from ..errors import TraceError
 from . import accumulators
-from .graph import VECTOR, Graph, Node, number
+from .graph import VECTOR, Graph, Node, ShapeDtype, number
 from .ops import OPS, Kind
 from .rewrite import MATVEC, expand
 from .slice_graph import Accumulator, Expression, SliceBuilder
@@ -70,7 +70,7 @@ class _Conversion:
     def result(self) -> Sliced:
         graph = self.graph
         # the slice is the first of the arrays, wherever its node stands
-        self.found[graph.entry] = self.builder.input(graph.input.dtype)
+        self.found[graph.entry] = self.builder.input(ShapeDtype(VECTOR, graph.input.dtype))
         for i, n in enumerate(graph.nodes):
             if i not in self.found:
                 self.found[i] = self._value(n)
@@ -93,7 +93,7 @@ class _Conversion:
                 raise _Refused
             self.consts.append(attrs["k"])
             vector = math.prod(n.aval.shape) > 1
-            return self.builder.input(n.aval.dtype, VECTOR if vector else ())
+            return self.builder.input(ShapeDtype(VECTOR if vector else (), n.aval.dtype))
         if n.op == "scalar":
             return self.builder.scalar(number(n), n.aval.dtype)
         args = [self._operand(a) for a in n.args]
@@ -102,11 +102,11 @@ class _Conversion:
         if n.op == "cast":
             return self.builder.cast(args[0], attrs["dtype"])
         if kind is Kind.ELEMENTWISE:
-            return self.builder.node(n.op, args)
+            return self.builder.node(n.op, *args)
         if kind is Kind.CONTRACTION:
             if attrs["subscripts"] not in ("m,m->", MATVEC) or not all(a.aval.shape for a in args):
                 raise _Refused
-            found = self._simple("sum", self.builder.node("multiply", list(map(_wide, args))))
+            found = self._simple("sum", self.builder.node("multiply", *map(_wide, args)))
             return self.builder.cast(found, n.aval.dtype)
         # reductions: of vectors, along their only axis
         x = args[0]

@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ...batching import resolve
 from ...batching.rules import bound
 from ...errors import UnsupportedError
-from ...ir.graph import Builder, Graph, ShapeDtype, Value
-from ...ir.numpy_ufuncs import op_or_definition
+from ...ir.graph import Graph, ShapeDtype, Value
+from ...ir.numpy_builder import NumPyBuilder, weak
+from ...ir.ops import OPS, Kind
 from .tree import Branch, Call, Path, Ref
 
 _FLOATS = ("float16", "float32", "float64")
+
+
+class _Builder(NumPyBuilder):
+    """Writes what the kernels of networks compute: ops of floats."""
+
+    def node(self, name: str, *operands: Value, **attrs: Any) -> Value:
+        if OPS[name].kind is Kind.ELEMENTWISE and name != "cast":
+            allowed = ("bool",) if name.startswith("logical") else _FLOATS
+            for v in operands[1:] if name == "where" else operands:
+                if v.aval.dtype not in allowed:
+                    raise UnsupportedError(f"{name} of {v.aval.dtype}")
+        found: Value = super().node(name, *operands, **attrs)
+        return found
+
+    def ufunc(self, ufunc: np.ufunc, *operands: Any) -> Value:
+        if ufunc is np.power and not isinstance(operands[1], Value) and not np.ndim(operands[1]):
+            x, exponent = operands
+            if exponent in (2, 3):
+                x = self.operand(x, np.result_type(weak(x), exponent))
+                square: Value = super().node("multiply", x, x)
+                return square if exponent == 2 else super().node("multiply", square, x)
+        found: Value = super().ufunc(ufunc, *operands)
+        return found
 
 
 class _Lowering:
     """Builds the graph of one path."""
 
     def __init__(self, aval: ShapeDtype) -> None:
-        self.builder = Builder()
+        self.builder = _Builder()
         self.results: dict[int, Any] = {0: self.builder.input(aval)}
+        self.op, self.operand = self.builder.op, self.builder.operand
 
     def value(self, x: Any) -> Any:
         """An argument, with values of the graph for what depends on the slice."""
@@ -41,24 +64,10 @@ class _Lowering:
             return [self.value(y) for y in x]
         return x
 
-    def operand(self, x: Any, dtype: Any) -> Value:
-        """A value, array or number in a dtype."""
-        name = np.dtype(dtype).name
-        if isinstance(x, Value):
-            return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
-        array = np.asarray(x)
-        if np.dtype(dtype).char in "gG":
-            raise UnsupportedError(f"numbers of dtype {name}")
-        if array.ndim == 0:
-            return self.builder.scalar(array.astype(dtype).item(), name)
-        return self.builder.const(np.ascontiguousarray(array.astype(dtype)))
-
-    def op(self, name: str, *operands: Any, **attrs: Any) -> Value:
-        return self.builder.op(name, *operands, **attrs)
-
     def shaped(self, x: Value, shape: tuple[int, ...]) -> Value:
         """`x` in another shape."""
-        return x if x.shape == shape else self.op("reshape", x, shape=shape)
+        found: Value = x if x.shape == shape else self.op("reshape", x, shape=shape)
+        return found
 
 
 def to_graph(path: Path, aval: ShapeDtype) -> Graph:
@@ -111,55 +120,9 @@ def _default(name: str, x: Any) -> bool:
 
 
 def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Value:
-    name = ufunc.__name__
     if kwargs:
-        raise UnsupportedError(f"{name} with {', '.join(kwargs)}")
-    kinds = [
-        np.dtype(x.dtype)
-        if isinstance(x, Value)
-        else type(x)
-        if type(x) in (int, float)
-        else np.asarray(x).dtype
-        for x in operands
-    ]
-    if all(isinstance(k, type) for k in kinds):
-        raise UnsupportedError(f"{name} of Python numbers")
-    loop = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
-    if any(d is not None and d.kind == "c" for d in loop[: len(operands)]):
-        raise UnsupportedError(f"{name} of complex numbers")
-    given = [lowering.operand(x, d) for x, d in zip(operands, loop, strict=False)]
-    op, define = op_or_definition(ufunc)
-    if define is not None:
-        composed: _Operand = define(*(_Operand(lowering, v) for v in given))
-        return composed.value
-    if name == "power" and not np.ndim(exponent := operands[1]) and exponent in (2, 3):
-        square = lowering.op("multiply", given[0], given[0])
-        return square if operands[1] == 2 else lowering.op("multiply", square, given[0])
-    if op is None:
-        raise UnsupportedError(f"{name} is no op of the table")
-    dtypes = {v.dtype for v in given}
-    wanted = ("bool",) if op.startswith("logical") else _FLOATS
-    if not dtypes <= set(wanted):
-        raise UnsupportedError(f"{name} of {', '.join(sorted(dtypes))}")
-    return lowering.op(op, *given)
-
-
-class _Operand(NDArrayOperatorsMixin):
-    """A value that ufuncs and operators write into the graph."""
-
-    def __init__(self, lowering: _Lowering, value: Value) -> None:
-        self.lowering, self.value, self.dtype = lowering, value, np.dtype(value.dtype)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *operands: Any) -> _Operand:
-        return self._written(functools.partial(_ufunc, self.lowering, ufunc), operands)
-
-    def __array_function__(self, function: Any, _: Any, operands: tuple, kwargs: dict) -> _Operand:
-        assert function is np.where
-        return self._written(functools.partial(_where, self.lowering), operands)
-
-    def _written(self, write: Callable[..., Value], operands: tuple[Any, ...]) -> _Operand:
-        found = [x.value if isinstance(x, _Operand) else x for x in operands]
-        return _Operand(self.lowering, write(*found))
+        raise UnsupportedError(f"{ufunc.__name__} with {', '.join(kwargs)}")
+    return lowering.builder.ufunc(ufunc, *operands)
 
 
 # --- functions ------------------------------------------------------------------------------
@@ -233,16 +196,10 @@ def _norm(lowering: _Lowering, x: Any, axis: Any = None, ord: Any = None) -> Val
 
 
 def _where(lowering: _Lowering, condition: Any, x: Any, y: Any) -> Value:
-    dtype = np.result_type(*(_kind(v) for v in (x, y)))
-    if dtype.name not in _FLOATS or not isinstance(condition, Value) or condition.dtype != "bool":
-        raise UnsupportedError(f"where of {dtype}")
-    return lowering.op("where", condition, lowering.operand(x, dtype), lowering.operand(y, dtype))
-
-
-def _kind(x: Any) -> Any:
-    if isinstance(x, Value):
-        return np.dtype(x.dtype)
-    return x if type(x) in (int, float) else np.asarray(x).dtype
+    if not isinstance(condition, Value):
+        raise UnsupportedError("where of a constant")
+    found: Value = lowering.builder.where(condition, x, y)
+    return found
 
 
 def _clip(lowering: _Lowering, a: Any, a_min: Any = None, a_max: Any = None) -> Value:
@@ -256,7 +213,7 @@ def _clip(lowering: _Lowering, a: Any, a_min: Any = None, a_max: Any = None) -> 
 def _matmul(lowering: _Lowering, a: Any, b: Any) -> Value:
     a_dim = len(a.shape) if isinstance(a, Value) else np.ndim(a)
     b_dim = len(b.shape) if isinstance(b, Value) else np.ndim(b)
-    dtype = np.result_type(_kind(a), _kind(b))
+    dtype = np.result_type(weak(a), weak(b))
     if dtype.name not in _FLOATS or not 1 <= a_dim <= 2 or not 1 <= b_dim <= 2:
         raise UnsupportedError(f"a product of {a_dim}- and {b_dim}-dimensional {dtype}")
     if not isinstance(b, Value) and b_dim == 2 and a_dim == 1:
@@ -297,7 +254,7 @@ def _transpose(lowering: _Lowering, a: Any, axes: Any = None) -> Value:
 
 def _joined(stack: bool) -> Callable[..., Value]:
     def lowered(lowering: _Lowering, arrays: Any, axis: int = 0) -> Value:
-        dtype = np.result_type(*map(_kind, arrays))
+        dtype = np.result_type(*map(weak, arrays))
         if dtype.name not in _FLOATS:
             raise UnsupportedError(f"arrays of {dtype} are joined")
         parts = [lowering.operand(x, dtype) for x in arrays]
@@ -359,7 +316,8 @@ def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
 def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:
     if np.dtype(dtype).name not in _FLOATS:
         raise UnsupportedError(f"a cast to {dtype}")
-    return lowering.operand(x, dtype)
+    found: Value = lowering.operand(x, dtype)
+    return found
 
 
 def _same(lowering: _Lowering, x: Any) -> Any:

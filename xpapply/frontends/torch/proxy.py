@@ -46,7 +46,7 @@ class Recorder:
             name = _IR_DTYPES[dtype]
         except KeyError:
             raise TraceError(located(f"{dtype} values inside a network")) from None
-        return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
+        return x if x.aval.dtype == name else self.builder.op("cast", x, dtype=name)
 
     def number(self, x: float, dtype: torch.dtype) -> Value:
         """A number beside values of `dtype`."""
@@ -59,7 +59,7 @@ class Recorder:
     def round(self, x: Value, dtype: torch.dtype) -> Value:
         """The result in its own dtype."""
         name = str(dtype).partition(".")[2]
-        return x if x.dtype == name else self.builder.op("cast", x, dtype=name)
+        return x if x.aval.dtype == name else self.builder.op("cast", x, dtype=name)
 
     def value(self, x: Any, dtype: torch.dtype | None = None) -> Value:
         """A stand-in's value, or a tensor as a constant, in `dtype` (or its own)."""
