@@ -67,24 +67,24 @@ def decide(
 ) -> Decision:
     """How `f` runs on the slices of `arr`.
 
-    `calls`: whether the result is wanted now, on a NumPy array. Then few slices need no look, and
-    `f` is not traced if its first call tells that the loop is done sooner.
+    `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
+    first call tells that the loop is done sooner.
     """
-    strict = config.current().fallback == "raise"
     slices = _slices(axis, arr)
-    if calls and slices <= _FEW and not strict:
-        return Decision(f, why=f"up to {_FEW} slices take less time in the loop", quick=True)
-    why = _no_slices_to_trace(arr) or error_state.why_per_slice()
-    if why:
-        return _refusal(f, why, axis, arr, args, kwargs, calls)
+    why = _no_slices_to_trace(arr)
     known, method = cache_of(f)
-    key = _trace_key(method, axis, arr, args, kwargs)
+    key = None if why else _trace_key(method, axis, arr, args, kwargs)
     found: Traced | str | None = None if key is None else known.traced.get(key)
     if isinstance(found, Traced) and not found.unchanged(f):
         found = None
+    if found is None or not calls:  # a trace that runs sees that itself
+        why = why or error_state.why_per_slice()
+    if why:
+        return _refusal(f, why, axis, arr, args, kwargs, calls)
     first: tuple[Any, float] | None = None
     if found is None:
-        if calls and not strict:  # with fallback="raise", before the first call of f
+        # with fallback="raise", before the first call of f
+        if calls and config.current().fallback != "raise":
             started = time.perf_counter()
             try:
                 result = f(_first_slice(axis, arr), *args, **kwargs)
@@ -226,6 +226,8 @@ def _trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict)
 
 def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The result on a NumPy array, under no engine that was asked for."""
+    if _slices(axis, arr) <= _FEW and config.current().fallback != "raise":
+        return loop.apply(f, axis, arr, args, kwargs)  # as `decide` would say
     found = decide(f, axis, arr, args, kwargs, calls=True)
     if found.why is None:
         return _at_once(found, axis, arr, args, kwargs)
