@@ -12,7 +12,8 @@ import numpy as np
 from . import arrays, masked
 from .backends import array_api
 from .errors import InputError, UnsupportedError
-from .ir.graph import Builder, Graph, ShapeDtype
+from .ir.builder import Builder
+from .ir.graph import Graph, ShapeDtype
 from .ir.ops import OPS, Kind
 from .ir.rewrite import MATVEC, compact
 

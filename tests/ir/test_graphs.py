@@ -13,7 +13,8 @@ from xpapply import formulas, testing
 from xpapply.backends import array_api
 from xpapply.ir.accumulators import simple
 from xpapply.ir.batch import batch
-from xpapply.ir.graph import BATCH, Builder, Graph, Node, ShapeDtype, infer, verify
+from xpapply.ir.builder import Builder, infer, verify
+from xpapply.ir.graph import BATCH, Graph, Node, ShapeDtype
 from xpapply.ir.ops import OPS, Kind
 from xpapply.ir.rewrite import compact, expand, fold, prune, regions, without_batch_of_one
 from xpapply.ir.slice_graph import written

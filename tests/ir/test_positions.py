@@ -15,7 +15,8 @@ from xpapply.backends import array_api
 from xpapply.codegen import chain, reduction, scalar_network
 from xpapply.codegen.access import Access
 from xpapply.frontends import find
-from xpapply.ir.graph import Builder, ShapeDtype
+from xpapply.ir.builder import Builder
+from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
 from xpapply.testing import assert_parity
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.graph import Builder, Graph, Value
+from ..ir.builder import Builder, Value
+from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
 from . import scalar_network

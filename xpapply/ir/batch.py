@@ -7,7 +7,8 @@ axes, and elementwise work runs along the batch, where memory is long.
 
 from __future__ import annotations
 
-from .graph import BATCH, Builder, Graph, Node, ShapeDtype, Value
+from .builder import Builder, Value
+from .graph import BATCH, Graph, Node, ShapeDtype
 from .ops import OPS, Kind
 
 LETTER = "Z"

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError
-from .graph import VECTOR, Builder, Value, broadcast
+from .builder import Builder, Value
+from .graph import VECTOR
 from .numpy_ufuncs import COMPARISONS, LOGICAL
 from .ops import OPS, Kind
+from .shapes import broadcast
 
 _OF_TRUTHS: dict[str, Callable[..., Any]] = {
     "add": np.logical_or,

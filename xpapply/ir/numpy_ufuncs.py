@@ -1,7 +1,7 @@
 """What NumPy's ufuncs are in the op table: an op, or a composition of other ufuncs.
 
-Both kinds of graphs are written with these: those of functions of a slice, and those of the paths
-that are found by tracing. SciPy's ufuncs are known once `scipy.special` is loaded.
+All graphs are written with these, see `builder` and `numpy_builder`. SciPy's ufuncs are known
+once `scipy.special` is loaded.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 Value = Any
-"""An `ir.graph.Value`."""
+"""An `ir.builder.Value`."""
 
 
 class Kind(Enum):

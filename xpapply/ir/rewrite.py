@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .graph import Builder, Graph, Node, Value, number, verify
+from .builder import Builder, Value, verify
+from .graph import Graph, Node, number
 from .ops import OPS, Kind
 
 MATVEC = "nm,m->n"

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import TraceError
-from .graph import VECTOR, Graph, Node, ShapeDtype, Value
+from .builder import Value
+from .graph import VECTOR, Graph, Node, ShapeDtype
 from .numpy_builder import NumPyBuilder, no_array
 from .numpy_ufuncs import known
 from .ops import OPS

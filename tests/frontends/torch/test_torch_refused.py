@@ -250,7 +250,8 @@ HARMLESS = {
 def stand_in():
     from xpapply.frontends.torch.functions import find
     from xpapply.frontends.torch.proxy import Proxy, Recorder
-    from xpapply.ir.graph import Builder, ShapeDtype
+    from xpapply.ir.builder import Builder
+    from xpapply.ir.graph import ShapeDtype
 
     recorder = Recorder(Builder(), find)
     value = recorder.builder.input(ShapeDtype((6,), "float32"))

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from ...ir.graph import indexed_shape
 from ...ir.ops import OPS, Kind
 from ...ir.rewrite import Region
+from ...ir.shapes import indexed_shape
 from ..cxx import TYPES, statements
 from ..graph_queries import GraphQueries
 from .weights import Weights

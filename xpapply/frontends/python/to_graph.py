@@ -10,7 +10,8 @@ import numpy as np
 from ...batching import resolve
 from ...batching.rules import bound
 from ...errors import UnsupportedError
-from ...ir.graph import Graph, ShapeDtype, Value
+from ...ir.builder import Value
+from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, weak
 from ...ir.ops import OPS, Kind
 from .tree import Branch, Call, Path, Ref

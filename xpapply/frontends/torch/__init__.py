@@ -18,7 +18,8 @@ import torch
 
 from ... import threads
 from ...errors import InputError, TraceError, outermost
-from ...ir.graph import Builder, Graph, ShapeDtype
+from ...ir.builder import Builder
+from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from . import functions, script
 from .batched import Inside as Inside

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from ...errors import TraceError, located
-from ...ir.graph import Builder, Value
+from ...ir.builder import Builder, Value
 from . import aten
 from .outputs import not_one_array
 

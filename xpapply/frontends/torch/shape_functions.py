@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from ...errors import TraceError
-from ...ir.graph import Value
+from ...ir.builder import Value
 from .proxy import Proxy, Recorder
 
 
