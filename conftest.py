@@ -141,7 +141,7 @@ class Library:
         """An array of this library as a NumPy array."""
         from xpapply import testing
 
-        return testing._numpy(x)
+        return testing.parity._numpy(x)
 
     @contextmanager
     def __call__(self):

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import xpapply
@@ -160,7 +161,13 @@ def testing() -> str:
     """The public helpers for tests, if this checkout has them."""
     if importlib.util.find_spec("xpapply.testing") is None:
         return "*This checkout has no `xpapply.testing`.*"
-    return "```{eval-rst}\n.. automodule:: xpapply.testing\n   :members:\n```"
+    lines = [".. automodule:: xpapply.testing", "   :members:", ""]
+    for room in ("error_analysis", "strategies"):  # autodoc sees no constants of other files
+        source = ModuleAnalyzer.for_module(f"xpapply.testing.{room}")
+        source.analyze()
+        for (_, name), text in source.attr_docs.items():
+            lines += [f".. py:data:: xpapply.testing.{name}", "", f"   {' '.join(text)}", ""]
+    return "\n".join(["```{eval-rst}", *lines, "```"])
 
 
 def picture() -> str:

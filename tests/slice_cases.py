@@ -34,15 +34,15 @@ def arrays(draw, dtypes=REAL, special=True, exponents=None, empty=True, least=0)
 
     def fill(s):
         flat = (int(np.prod(s)),)
-        x = testing._values(rng, flat, real, scale, odd)
+        x = testing.strategies._values(rng, flat, real, scale, odd)
         if real.kind == "f" and offset:
             x = x + real.type(offset * scale)
         if dtype.kind == "c":
-            x = x + 1j * testing._values(rng, flat, real, 3.0, False)
+            x = x + 1j * testing.strategies._values(rng, flat, real, 3.0, False)
         return x.astype(dtype).reshape(s)
 
     order = draw(st.sampled_from(testing.ORDERS)) if ndim else "C"
-    return np.asarray(testing._layout(order, shape, rng, fill))
+    return np.asarray(testing.strategies._layout(order, shape, rng, fill))
 
 
 @st.composite

@@ -74,7 +74,7 @@ def modules():
     from torch import nn
 
     torch.manual_seed(0)
-    skip, concatenation = testing._torch_modules()[:2]
+    skip, concatenation = testing.strategies._torch_modules()[:2]
     with torch.no_grad():
         made = {
             "softmax": (nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 10)), 16),

@@ -47,7 +47,7 @@ KINDS = ["shape", "dtype", "class", "axes", "nan", "inf", "zero", "sign", "six d
 def test_errors_are_noticed(monkeypatch, kind):
     right = xpapply.apply_along_axis
     testing.assert_parity(NET, 1, ARR)
-    monkeypatch.setattr(testing, "apply_along_axis", lambda *a: spoil(kind, right(*a)))
+    monkeypatch.setattr(testing.parity, "apply_along_axis", lambda *a: spoil(kind, right(*a)))
     with pytest.raises(AssertionError, match=r"got|differ"):
         testing.assert_parity(NET, 1, ARR)
 
@@ -59,7 +59,7 @@ def test_errors_of_plain_functions_are_noticed(monkeypatch, kind):
 
     right = xpapply.apply_along_axis
     testing.assert_parity(f, 1, ARR)
-    monkeypatch.setattr(testing, "apply_along_axis", lambda *a: spoil(kind, right(*a)))
+    monkeypatch.setattr(testing.parity, "apply_along_axis", lambda *a: spoil(kind, right(*a)))
     with pytest.raises(AssertionError, match=r"got|differ"):
         testing.assert_parity(f, 1, ARR)
 
@@ -71,7 +71,7 @@ def test_half_the_digits_are_not_enough(monkeypatch):
     def truncated(f, axis, arr):
         return right(f, axis, (arr.view(np.uint32) & 0xFFFFE000).view(np.float32))
 
-    monkeypatch.setattr(testing, "apply_along_axis", truncated)
+    monkeypatch.setattr(testing.parity, "apply_along_axis", truncated)
     with pytest.raises(AssertionError, match="differ"):
         testing.assert_parity(NET, 1, ARR)
 

@@ -195,7 +195,7 @@ def test_refusals_say_why(torch, core):
     assert "float64" in refusal(double(mlp(16, 32, 4)), 16)
     assert refusal(nn.Linear(16, 8).bfloat16(), 16) is None
     assert "product" in refusal(nn.Softmax(-1), 16)
-    concatenation = testing._torch_modules()[1]
+    concatenation = testing.strategies._torch_modules()[1]
     assert "joining" in refusal(nn.Sequential(concatenation(nn.Linear(2, 9)), nn.Linear(11, 4)), 2)
     for name in ("softmax", "LayerNorm", "skip", "concat", "leaky relu", "GELU", "sigmoid"):
         net, features = network(name)

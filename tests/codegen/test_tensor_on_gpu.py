@@ -111,13 +111,13 @@ def test_random_networks(cupy, torch, core, exponents, width):
 def assert_like_the_loop(net, axis, arr, got):
     with np.errstate(all="ignore"):
         seen = loop.apply(frontends.find(net).slice_function(net), axis, arr, (), {})
-        exact = testing._exact(net, axis, arr, (), {})
-        allowed, unordered = testing._allowed(net, axis, arr, (), {})
-    allowed = testing._in_place(allowed, axis, arr.shape)
-    unordered = testing._in_place(unordered, axis, arr.shape)
+        exact = testing.parity._exact(net, axis, arr, (), {})
+        allowed, unordered = testing.parity._allowed(net, axis, arr, (), {})
+    allowed = testing.parity._in_place(allowed, axis, arr.shape)
+    unordered = testing.parity._in_place(unordered, axis, arr.shape)
     assert got.shape == seen.shape
     assert got.dtype == seen.dtype
-    testing._compare(got, exact, testing.SAFETY * allowed, unordered, seen)
+    testing.parity._compare(got, exact, testing.SAFETY * allowed, unordered, seen)
 
 
 SLICES = (1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 1000, 41_003)
@@ -430,7 +430,7 @@ def test_weights_that_change_in_place(cupy, torch, needs_tensor_cores):
             for p in net.parameters():
                 p.mul_(-1.5)
         second = xpapply.apply_along_axis(net, 1, array).get()
-        exact = testing._double(net)(torch.from_numpy(x).double()).numpy()
+        exact = testing.parity._double(net)(torch.from_numpy(x).double()).numpy()
     finally:
         net.load_state_dict(saved)
     third = xpapply.apply_along_axis(net, 1, array).get()
@@ -566,7 +566,7 @@ def test_threads_and_streams_of_torch(cupy, torch, needs_tensor_cores):
     """CUDA tensors in threads with streams of torch, models on both devices."""
     x = np.random.default_rng(14).standard_normal((MANY, 16)).astype("f")
     net = benchmarked("16-64-64-64-4 ReLU")
-    want = testing._double(net)(torch.from_numpy(x).double()).numpy()
+    want = testing.parity._double(net)(torch.from_numpy(x).double()).numpy()
     import copy
 
     nets = [net, copy.deepcopy(net).cuda(), net, copy.deepcopy(net)]

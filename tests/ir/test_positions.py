@@ -18,7 +18,7 @@ from xpapply.frontends import find
 from xpapply.ir.builder import Builder
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
-from xpapply.testing import assert_parity
+from xpapply.testing import assert_parity, error_analysis
 
 POSITIONS = ("argmax", "argmin")
 NUMBERS = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 1.5)
@@ -243,7 +243,9 @@ def nearly(values, error=0.0, dtype="float32", name="argmax"):
     """Which positions parity accepts for these numbers, with errors of their own."""
     x = np.array(values, float).reshape(-1, 1)
     sign = 1 if name == "argmax" else -1
-    away = testing._positions(sign * x, np.full(x.shape, error), testing._ROUNDOFF[dtype])
+    away = error_analysis._positions(
+        sign * x, np.full(x.shape, error), error_analysis.ROUNDOFF[dtype]
+    )
     return int(testing.SAFETY * away[0])
 
 
@@ -268,7 +270,7 @@ def test_positions_that_are_found(data):
     x = np.array(data.draw(st.lists(st.integers(-2, 2), min_size=n, max_size=n)), float)
     e = np.array(data.draw(st.lists(st.sampled_from([0, 0.1, 1]), min_size=n, max_size=n)))
     noise = np.array(data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=n, max_size=n)))
-    away = testing._positions(x.reshape(-1, 1), e.reshape(-1, 1), 2.0**-24)[0]
+    away = error_analysis._positions(x.reshape(-1, 1), e.reshape(-1, 1), 2.0**-24)[0]
     found = np.argmax(x + noise * e * testing.SAFETY)
     assert abs(found - np.argmax(x)) <= testing.SAFETY * away
 
@@ -277,7 +279,7 @@ def test_wrong_positions_are_noticed(torch, monkeypatch):
     net, arr = classifier(), whole_numbers(40, 4)
     right = xpapply.apply_along_axis
     for wrong in (lambda y: 2 - y, lambda y: np.where(y == 1, 0, y), lambda y: y.astype("i4")):
-        monkeypatch.setattr(testing, "apply_along_axis", lambda *a, w=wrong: w(right(*a)))
+        monkeypatch.setattr(testing.parity, "apply_along_axis", lambda *a, w=wrong: w(right(*a)))
         with pytest.raises(AssertionError, match="got"):
             assert_parity(net, 1, arr)
 
