@@ -12,7 +12,9 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "cache", "threads"), 1),
-    **dict.fromkeys(("error_state", "warning_filters", "advice", "batch_of_one", "samples"), 1),
+    **dict.fromkeys(
+        ("error_state", "warning_filters", "model_advice", "batch_of_one", "samples"), 1
+    ),
     **dict.fromkeys(("codegen", "program", "repeated", "layout", "registry"), 2),
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("planning", "mlp"), 4),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import advice, arrays, config, frontends, loop
+from . import arrays, config, frontends, loop, model_advice
 from .errors import add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
@@ -326,7 +326,7 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}. Pass the function itself: np.{f}"
     if isinstance(f, (int, float, complex)) or arrays.library(f) is not None:
         return f"{text}. Pass the function itself, not what it returns"
-    line = advice.for_model(f)
+    line = model_advice.for_model(f)
     return f"{text}: {line}" if line else text
 
 

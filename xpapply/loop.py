@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from . import advice, arrays, samples
+from . import arrays, model_advice, samples
 from .errors import add_note
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
@@ -61,7 +61,7 @@ _OTHER_SHAPE = r"could not broadcast input array from shape (\(.*\)) into shape 
 def note(error: BaseException, index: tuple[int, ...], axis: int) -> None:
     """Say at which slice `error` was raised: `index` is along all axes but `axis`."""
     add_note(error, _place(index, axis))
-    advice.note(error)
+    model_advice.note(error)
 
 
 def _place(index: tuple[int, ...], axis: int) -> str:

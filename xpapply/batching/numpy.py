@@ -23,6 +23,7 @@ from . import (
     numpy_axis,
     numpy_convolve,
     numpy_elementwise,
+    numpy_histograms,
     numpy_linalg,
     numpy_moves,
     numpy_polynomials,
@@ -138,11 +139,11 @@ def _rows() -> list[BatchingRule]:
     add("axis", axis(), REDUCTIONS, exact=True)
     add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
     add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")
-    each("axis", numpy_axis, "diff ediff1d gradient trace trapezoid average lexsort")
+    each("axis", numpy_axis, "diff ediff1d gradient trace trapezoid lexsort")
     each("axis", numpy_axis, "packbits unpackbits=packbits")
     add("axis", rule(windows), "lib.stride_tricks.sliding_window_view")
-    each("axis", numpy_axis, "percentile=quantile quantile")
-    each("own", numpy_axis, "nanpercentile=nanquantile nanquantile nanmedian")
+    each("axis", numpy_statistics, "average percentile=quantile quantile")
+    each("own", numpy_statistics, "nanpercentile=nanquantile nanquantile nanmedian")
 
     for data, names in MOVES.items():
         add("moves", moves(data), names)
@@ -164,7 +165,8 @@ def _rows() -> list[BatchingRule]:
 
     each("own", numpy_convolve, "convolve correlate")
     each("own", numpy_search, "interp searchsorted")
-    each("own", numpy_statistics, "bincount histogram histogram_bin_edges cov corrcoef")
+    each("own", numpy_histograms, "bincount histogram histogram_bin_edges")
+    each("own", numpy_statistics, "cov corrcoef")
     each("own", numpy_polynomials, "vander")
     each("own", least_squares, "polyfit")
     each("own", numpy_polynomials, "polyval polyder")

@@ -1,14 +1,12 @@
-"""Batching rules of NumPy functions along an axis: differences, averages, quantiles, orders."""
+"""Batching rules of NumPy functions along an axis: differences, integrals, orders, transforms."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import Batched, NoRule
+from . import Batched
 from .function_rules import Unsupported, as_rows, constant, contiguous, flat, operand_list, plain
 from .rules import aligned, batch_size, mapped, results, shifted
 
@@ -100,36 +98,6 @@ def trapezoid(xp: Any, call: Any, y: Any, x: Any = None, dx: Any = 1.0, axis: in
     return Batched(call(xp.ascontiguousarray(y.array), x, dx=dx, axis=axis))
 
 
-def average(
-    xp: Any,
-    call: Any,
-    a: Any,
-    axis: Any = None,
-    weights: Any = None,
-    returned: bool = False,
-    *,
-    keepdims: bool = False,
-) -> Any:
-    """Of one axis, with weights of that axis."""
-    n = batch_size((a, weights))
-    a = as_rows(xp, a, n)
-    if weights is None and axis is not None and a.ndim > 0:
-        array = xp.ascontiguousarray(a.array)
-        axis = shifted(axis, a.ndim)
-        return results(call(array, axis=axis, returned=returned, keepdims=keepdims))
-    if a.ndim != 1:
-        raise Unsupported
-    if weights is not None:
-        weights = as_rows(xp, weights, n)
-        if weights.shape != a.shape:
-            raise Unsupported
-        weights = xp.ascontiguousarray(weights.array)
-    if axis is not None:
-        shifted(axis, 1)
-    array = xp.ascontiguousarray(a.array)
-    return results(call(array, axis=-1, weights=weights, returned=returned, keepdims=keepdims))
-
-
 def lexsort(xp: Any, call: Any, keys: Any, axis: int = -1) -> Any:
     """Keys of one axis."""
     n = batch_size(keys)
@@ -167,85 +135,3 @@ def all_axes(xp: Any, call: Any, a: Any, s: Any = None, axes: Any = None, norm: 
         axes = tuple(range(-a.ndim if s is None else -len(s), 0))
     axes = shifted(tuple(axes), a.ndim)
     return Batched(call(a.array, s=s, axes=axes, norm=norm))
-
-
-def quantile(
-    xp: Any,
-    call: Any,
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: bool = False,
-    method: str = "linear",
-    keepdims: bool = False,
-    *,
-    weights: Any = None,
-    interpolation: Any = None,
-) -> Any:
-    """`percentile` and `quantile`: the axis of a vector `q` comes first in each slice's result."""
-    constant(axis, method)
-    plain(q)
-    if out is not None or overwrite_input or interpolation is not None:
-        raise NoRule("quantile in place")
-    if weights is not None or a.ndim == 0 or (axis is None and a.ndim > 1 and keepdims):
-        raise Unsupported
-    array = flat(a) if axis is None else a.array
-    axis = -1 if axis is None else shifted(axis, a.ndim)
-    found = call(array, q, axis=axis, method=method, keepdims=keepdims)
-    return Batched(xp.ascontiguousarray(xp.moveaxis(found, np.ndim(q), 0)))
-
-
-def nanquantile(xp: Any, call: Any, a: Any, q: Any, axis: Any = None, **kw: Any) -> Any:
-    """Slices with as many NaNs go together through `quantile`, without them."""
-    constant(axis)
-    plain(q)
-    if kw.get("overwrite_input"):
-        raise NoRule("quantile in place")
-    without = getattr(xp, call.__name__.removeprefix("nan"))
-    if kw.keys() - {"method"}:
-        raise Unsupported
-    return _without_nans(
-        xp, lambda x: quantile(xp, without, Batched(x), q, -1, **kw).array, a, axis
-    )
-
-
-def nanmedian(xp: Any, call: Any, a: Any, axis: Any = None, **kw: Any) -> Any:
-    """Slices with as many NaNs go together through `median`, without them."""
-    if kw.get("overwrite_input"):
-        raise NoRule("median in place")
-    if kw:
-        raise Unsupported
-    return _without_nans(xp, lambda x: xp.median(x, axis=-1), a, axis)
-
-
-def _without_nans(xp: Any, function: Callable[[Any], Any], a: Batched, axis: Any) -> Batched:
-    if a.ndim == 0 or a.array.size == 0:
-        raise Unsupported
-    if axis is None or a.ndim == 1:
-        shifted(axis or 0, 1)
-        outer, x = a.array.shape[:1], flat(a)
-    elif shifted(axis, a.ndim) in (-1, a.ndim):
-        outer, x = a.array.shape[:-1], a.array.reshape(-1, a.shape[-1])
-    else:
-        raise Unsupported
-    missing = xp.isnan(x)
-    counts = (~missing).sum(axis=1)
-    found: Any = None
-    if not missing.any():
-        found = function(x)
-    else:
-        x = xp.take_along_axis(x, xp.argsort(missing, axis=1, kind="stable"), axis=1)
-    for count in np.unique(np.asarray(counts)) if missing.any() else ():
-        if count:
-            part = function(x[counts == count, :count])
-            if found is None:
-                found = xp.full((len(x), *part.shape[1:]), np.nan, part.dtype)
-            found[counts == count] = part
-    if bool((counts == 0).any()):
-        if found is None or found.dtype != x.dtype:
-            raise Unsupported  # such a result has the dtype of the input
-        warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=2)
-    if len(outer) > 1 and found.ndim > 1:
-        raise Unsupported  # the axis of `q` comes first
-    return Batched(found.reshape(*outer, *found.shape[1:]))

@@ -14,7 +14,7 @@ import numpy as np
 from .. import error_state
 from . import Batched, BatchingRule, NoRule, in_namespace
 from .function_rules import by_rows, infinite_products
-from .numpy_statistics import bincount_rows
+from .numpy_histograms import bincount_rows
 from .rules import aligned, batch_size, mapped
 
 

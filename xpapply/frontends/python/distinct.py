@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, data_dependent, functions, python_builtins
+from . import arrays, data_dependent_shapes, functions, python_builtins
 from .recorder import Recorder
 from .tracer import Counted, Tracer, values
 
@@ -20,7 +20,7 @@ class Distinct(Counted):
 
     def length(self) -> Any:
         """``len(x)`` as a Python number that depends on the slice."""
-        return python_builtins.plain(data_dependent.distinct(self.vector), int)
+        return python_builtins.plain(data_dependent_shapes.distinct(self.vector), int)
 
     def ordered(self) -> list[Any] | None:
         """``sorted(x)``; None if values can be equal and not the same."""

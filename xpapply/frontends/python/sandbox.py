@@ -25,7 +25,7 @@ from ...batching import find, resolve
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from . import (
-    data_dependent,
+    data_dependent_shapes,
     functions,
     python_builtins,
     scalars,
@@ -73,7 +73,7 @@ from .tracer import Traced, values
 _HERE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
 
-functions.SPECIAL.update(data_dependent.SPECIAL | sets.SPECIAL)
+functions.SPECIAL.update(data_dependent_shapes.SPECIAL | sets.SPECIAL)
 
 _LAZY_ROOTS = ("numpy", "scipy", "torch", "xpapply")
 """Packages that load some of their modules when these are asked for, and do nothing else."""
