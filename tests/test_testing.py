@@ -82,7 +82,7 @@ def test_nan_that_is_lost_is_noticed(monkeypatch):
     right = xpapply.apply_along_axis
     testing.assert_parity(NET, 1, arr)
     monkeypatch.setattr(
-        testing, "apply_along_axis", lambda f, axis, x: right(f, axis, np.nan_to_num(x))
+        testing.parity, "apply_along_axis", lambda f, axis, x: right(f, axis, np.nan_to_num(x))
     )
     with pytest.raises(AssertionError, match="3 of 90"):
         testing.assert_parity(NET, 1, arr)
