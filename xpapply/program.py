@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .ir.batch import LETTER
 from .ir.graph import BATCH, Graph, number
 from .ir.ops import OPS, Kind
 from .ir.rewrite import Region, regions
+
+_K = TypeVar("_K", bound=Hashable)
 
 AFFINE = f"nm,m{LETTER}->n{LETTER}"
 
@@ -84,7 +86,7 @@ class Program:
         self.steps = [
             self._step(i) for i in range(len(graph.nodes)) if self._batched[i] and self._runs(i)
         ]
-        self._slots = self._plan_buffers()
+        self._slots, self._dtypes = self._plan_buffers()
         self.row_bytes = max((_bytes(graph, i) for i in (*self._slots, graph.out)), default=1)
 
     # --- building ---------------------------------------------------------------------
@@ -175,50 +177,31 @@ class Program:
         """The operands of a step that are nodes of the graph."""
         return [a for a in step.args if 0 <= a < len(self.graph.nodes)]
 
-    def _plan_buffers(self) -> dict[int, int]:
-        """Which buffer each computed node writes to; a buffer is used again once it is free."""
+    def _plan_buffers(self) -> tuple[dict[int, int], list[str]]:
+        """A buffer for each computed node but the result, and the dtypes of the buffers."""
         nodes = self.graph.nodes
-        root = list(range(len(nodes)))  # the node in whose buffer a value lies
-        last: dict[int, int] = {}
+        root = list(range(len(nodes)))  # the node in whose buffer a value is stored
+        steps: list[tuple[list[int], list[int]]] = []
         for step in self.steps:
-            i = step.node
-            if _is_view(nodes[i].op):
+            i, is_view = step.node, _is_view(nodes[step.node].op)
+            if is_view:
                 root[i] = root[nodes[i].args[0]]
-            for a in self._nodes(step):
-                last[root[a]] = i
-        slots: dict[int, int] = {}
-        free: list[int] = []
-        count = 0
-        for step in self.steps:
-            i = step.node
-            if _is_view(nodes[i].op) or i == self.graph.out:
-                continue
-            elementwise = OPS[nodes[i].op].kind in (Kind.ELEMENTWISE, Kind.COMPOSITE)
-            roots = [root[a] for a in self._nodes(step)]
-            dying = [r for r in set(roots) if last.get(r) == i]
-            dying = [r for r in dying if r in slots]
-            # in place, where an operand of the same shape is read for the last time, and no
-            # other operand is a view of its memory
-            same = [
+            reads = [root[a] for a in self._nodes(step)]
+            steps.append((reads, [] if is_view or i == self.graph.out else [i]))
+
+        def replaceable(step: int, i: int) -> list[int]:
+            """Operands of the same shape, if no other operand is a view of their memory."""
+            if i in self._bias or OPS[nodes[i].op].kind not in (Kind.ELEMENTWISE, Kind.COMPOSITE):
+                return []
+            roots, args = steps[step][0], self.steps[step].args
+            return [
                 r
-                for r in dying
-                if elementwise
-                and roots.count(r) == step.args.count(r)
-                and i not in self._bias
-                and r in step.args
-                and nodes[r].aval == nodes[i].aval
+                for r in roots
+                if r in args and roots.count(r) == args.count(r) and nodes[r].aval == nodes[i].aval
             ]
-            if same:
-                slots[i] = slots[same[0]]
-                free += [slots[r] for r in dying if slots[r] != slots[i]]
-                continue
-            if free:
-                slots[i] = free.pop()
-            else:
-                slots[i] = count
-                count += 1
-            free += [slots[r] for r in dying]
-        return slots
+
+        ends = [root[self.graph.out]]
+        return plan_buffers(steps, lambda i: nodes[i].aval.dtype, replaceable, ends)
 
     # --- running ----------------------------------------------------------------------
 
@@ -270,11 +253,11 @@ class Scratch:
     def __init__(self, program: Program, rows: int) -> None:
         self._program = program
         graph = program.graph
-        sizes: dict[tuple[int, str], int] = {}
+        sizes = [0] * len(program._dtypes)
         for i, slot in program._slots.items():
-            key = (slot, graph.nodes[i].aval.dtype)
-            sizes[key] = max(sizes.get(key, 0), math.prod(graph.nodes[i].aval.shape[:-1]))
-        self._flat = {key: program.library.empty((n * rows,), key[1]) for key, n in sizes.items()}
+            sizes[slot] = max(sizes[slot], math.prod(graph.nodes[i].aval.shape[:-1]))
+        several = zip(sizes, program._dtypes, strict=True)
+        self._flat = [program.library.empty((n * rows,), dtype) for n, dtype in several]
         self._outs: dict[int, list[Any]] = {}
 
     def outs(self, rows: int) -> list[Any]:
@@ -285,8 +268,7 @@ class Scratch:
             outs = [None] * len(graph.nodes)
             for i, slot in self._program._slots.items():
                 shape = graph.nodes[i].aval.shape[:-1]
-                flat = self._flat[slot, graph.nodes[i].aval.dtype]
-                flat = flat[: rows * math.prod(shape)]
+                flat = self._flat[slot][: rows * math.prod(shape)]
                 if self._program.library.batch_first:
                     axes = (*range(1, len(shape) + 1), 0)
                     memory = flat.reshape((rows, *shape))
@@ -295,6 +277,57 @@ class Scratch:
                     outs[i] = flat.reshape((*shape, rows))
             self._outs = {rows: outs} if len(self._outs) > 2 else self._outs | {rows: outs}
         return outs
+
+
+def plan_buffers(
+    steps: Sequence[tuple[Sequence[int], Sequence[int]]],
+    kind: Callable[[int], _K],
+    replaceable: Callable[[int, int], Sequence[int]],
+    ends: Iterable[int],
+) -> tuple[dict[int, int], list[_K]]:
+    """Which buffer each value is written to: one is used again once what is in it is not needed.
+
+    Parameters
+    ----------
+    steps : sequence of (reads, results)
+        The values that a step reads, and those that it needs buffers for.
+    kind : callable
+        ``kind(value)``: only values of one kind have one buffer.
+    replaceable : callable
+        ``replaceable(step, result)``: the values in whose place a result may be written, if it is
+        the last time that they are read.
+    ends : iterable of int
+        Values that are read after the last step.
+
+    Returns
+    -------
+    dict of int to int
+        The buffer of each value.
+    list
+        The kind of each buffer.
+    """
+    last = {a: n for n, (reads, _) in enumerate(steps) for a in reads}
+    last |= dict.fromkeys(ends, len(steps))
+    buffers: dict[int, int] = {}
+    kinds: list[_K] = []
+    free: dict[_K, list[int]] = {}
+    for n, (reads, results) in enumerate(steps):
+        dying = [a for a in dict.fromkeys(reads) if last[a] == n and a in buffers]
+        for i in results:
+            mine = kind(i)
+            there = [a for a in replaceable(n, i) if a in dying and kind(a) == mine]
+            if there:
+                buffers[i] = buffers[there[0]]
+                dying.remove(there[0])
+            elif free.get(mine):
+                buffers[i] = free[mine].pop()
+            else:
+                buffers[i] = len(kinds)
+                kinds.append(mine)
+        dying += [i for i in results if i not in last]
+        for a in dying:
+            free.setdefault(kind(a), []).append(buffers[a])
+    return buffers, kinds
 
 
 def layout(lib: Library, op: str, x: Any, attrs: dict[str, Any], *, batched: bool = True) -> Any:

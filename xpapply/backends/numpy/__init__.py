@@ -180,7 +180,7 @@ class NumPy(Backend):
     def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
         from . import slices
 
-        return slices.Lowered(graph, layout)
+        return slices.LoweredSlices(graph, layout)
 
     def counts(self, x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.ndarray:
         return bincount.counts(x, weights, axes, bins)

@@ -12,19 +12,20 @@ import numpy as np
 from ...ir.graph import Graph, number
 from ...ir.ops import OPS, Kind
 from ...ir.slice_graph import Accumulator
+from ...program import plan_buffers
 from . import kernels
 
 VECTOR, NUMBER, CONSTANT = "vector", "number", "constant"
 """What a value is in a block: one number per element, one per slice, or one for all."""
 
 
-class Program:
+class SliceProgram:
     """The steps of a slice graph that has only elementwise ops, reductions and folds.
 
     Parameters
     ----------
     graph : Graph
-        Made by `ir.parts.part`, or of numbers only.
+        Made by `ir.subgraph.part`, or of numbers only.
     kinds : sequence of str
         What its inputs are.
     axes : tuple of int
@@ -62,7 +63,8 @@ class Program:
         self._direct = self._all_direct(direct or [True] * len(graph.outs), aliased)
         self._copied = [(k, i) for k, i in enumerate(self._outs) if self._direct.get(i) != k]
         self._passing = (*self.inputs, *self._direct)
-        self._slots = self._plan_buffers()
+        steps = [(args, [i for i in outs if i not in self._direct]) for args, outs in self._steps]
+        self._slots, self._memory = plan_buffers(steps, self._kind, self._replaceable, self._outs)
         sizes = [np.dtype(self._dtype(i)).itemsize for i in range(len(graph.nodes))]
         self.itemsize = max(s for s, k in zip(sizes, self._kinds, strict=False) if k != CONSTANT)
 
@@ -123,39 +125,14 @@ class Program:
         chooses = outs[0] < len(self.graph.nodes) and self.graph.nodes[outs[0]].op == "where"
         return chooses and bool(set(args[:2]) & set(self.inputs))
 
-    def _plan_buffers(self) -> dict[int, int]:
-        """Which buffer each value lies in; one is used again once what was in it is not needed."""
-        last = {a: n for n, (args, _) in enumerate(self._steps) for a in args}
-        last |= dict.fromkeys(self._outs, len(self._steps))
-        slots: dict[int, int] = {}
-        free: dict[tuple[str, str], list[int]] = {}
-        self._memory: list[tuple[str, str]] = []
-        for n, (args, outs) in enumerate(self._steps):
-            dying = [a for a in dict.fromkeys(args) if last[a] == n and a in slots]
-            for i in outs:
-                key = self._kinds[i], self._dtype(i)
-                if i in self._direct:
-                    continue
-                there = [a for a in self._replaceable(i, args) if a in dying]
-                there = [a for a in there if (self._kinds[a], self._dtype(a)) == key]
-                if there:
-                    slots[i] = slots[there[0]]
-                    dying.remove(there[0])
-                elif free.get(key):
-                    slots[i] = free[key].pop()
-                else:
-                    slots[i] = len(self._memory)
-                    self._memory.append(key)
-            dying += [i for i in outs if i not in last and i in slots]
-            for a in dying:
-                free.setdefault((self._kinds[a], self._dtype(a)), []).append(slots[a])
-        return slots
+    def _kind(self, i: int) -> tuple[str, str]:
+        return self._kinds[i], self._dtype(i)
 
-    def _replaceable(self, i: int, args: tuple[int, ...]) -> tuple[int, ...]:
+    def _replaceable(self, step: int, i: int) -> tuple[int, ...]:
         """The operands in whose place a result can be written."""
         if i >= self._start or self._kinds[i] == CONSTANT:
             return ()
-        op = self.graph.nodes[i].op
+        op, (args, _) = self.graph.nodes[i].op, self._steps[step]
         if op == "where":
             return args[2:] if args[2] != args[0] else ()
         elementwise = op in OPS and OPS[op].kind is Kind.ELEMENTWISE and op != "cast"
@@ -163,9 +140,9 @@ class Program:
 
     # --- running ----------------------------------------------------------------------
 
-    def scratch(self, shape: tuple[int, ...]) -> Scratch:
+    def scratch(self, shape: tuple[int, ...]) -> SliceScratch:
         """The buffers for blocks of at most such a shape."""
-        return Scratch(self, shape)
+        return SliceScratch(self, shape)
 
     def shape(self, i: int, block: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a value in a block."""
@@ -175,7 +152,7 @@ class Program:
 
     def run(
         self,
-        scratch: Scratch,
+        scratch: SliceScratch,
         block: tuple[int, ...],
         arrays: Sequence[Any],
         outs: Sequence[Any],
@@ -238,10 +215,10 @@ class Program:
         return i != self._start and i not in self._passing
 
 
-class Scratch:
+class SliceScratch:
     """The buffers of one worker, and the calls into them by shape of a block."""
 
-    def __init__(self, program: Program, shape: tuple[int, ...]) -> None:
+    def __init__(self, program: SliceProgram, shape: tuple[int, ...]) -> None:
         self._program = program
         sizes = {VECTOR: math.prod(shape), CONSTANT: 1}
         sizes[NUMBER] = math.prod(n for a, n in enumerate(shape) if a not in program.axes)
@@ -294,8 +271,8 @@ class Fold:
 
     def __init__(self, by: Accumulator) -> None:
         self.dtypes = by.dtypes
-        self._program = Program(by.combine, [NUMBER] * (2 * len(by.dtypes)), aliased=False)
-        self._scratch: Scratch | None = None
+        self._program = SliceProgram(by.combine, [NUMBER] * (2 * len(by.dtypes)), aliased=False)
+        self._scratch: SliceScratch | None = None
         self._most = 0
 
     def __call__(self, states: Sequence[Any], axis: int) -> Sequence[Any]:
@@ -314,7 +291,7 @@ class Fold:
             states = joined
         return states
 
-    def _scratch_of(self, shape: tuple[int, ...]) -> Scratch:
+    def _scratch_of(self, shape: tuple[int, ...]) -> SliceScratch:
         if self._scratch is None or math.prod(shape) > self._most:
             self._scratch, self._most = self._program.scratch(shape), math.prod(shape)
         return self._scratch

@@ -22,7 +22,7 @@ from ...ir.ops import OPS
 from ...ir.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
 from ...layout import Box, Layout, grid
-from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, Program, Scratch
+from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, SliceProgram, SliceScratch
 from .views import SHORT_ROW, Seen, View
 
 BLOCK_BYTES = 1 << 18
@@ -58,7 +58,7 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     return None
 
 
-class Lowered:
+class LoweredSlices:
     """A slice graph for arrays of one layout."""
 
     def __init__(self, graph: Graph, layout: Layout) -> None:
@@ -109,7 +109,7 @@ class Lowered:
         outs: Sequence[int],
         given: Sequence[int] = (),
         direct: Sequence[bool] | None = None,
-    ) -> Program:
+    ) -> SliceProgram:
         """What leads to some nodes, from the arrays and from numbers that are known."""
         found = part(graph, outs, given, self.seen.length)
         uses: dict[int, list[str]] = {}
@@ -124,7 +124,7 @@ class Lowered:
         ]
         kinds = [VECTOR if array else CONSTANT for array in self.arrays]
         kinds += [NUMBER] * len(given)
-        return Program(found, kinds, self.seen.axes, self.seen.weights, loads, direct)
+        return SliceProgram(found, kinds, self.seen.axes, self.seen.weights, loads, direct)
 
     def cut(self, arrays: Sequence[Any], box: Box) -> list[Any]:
         """The piece of each array; numbers stay what they are."""
@@ -165,7 +165,7 @@ def _kernel(threads: int, blocks: int, how: str) -> str:
 class _Whole:
     """Blocks of whole slices: each element is read once."""
 
-    def __init__(self, lowered: Lowered, block_bytes: int, threads: int) -> None:
+    def __init__(self, lowered: LoweredSlices, block_bytes: int, threads: int) -> None:
         graph, seen = lowered.graph, lowered.seen
         self._lowered, self._shape = lowered, seen.shape
         self._program = lowered.program(graph, graph.outs, (), lowered.good_outs)
@@ -182,7 +182,7 @@ class _Whole:
         self._batch = [k for k in seen.memory if not seen.dims[k].applied]
         blocks = _count(seen.shape, self._sizes, self._batch)
         self._single, self._threads = blocks == 1, min(threads, blocks)
-        self._kept: list[Scratch] = []
+        self._kept: list[SliceScratch] = []
         how = ", short slices transposed" if seen.transposed else ""
         self.kernel = _kernel(self._threads, blocks, how)
 
@@ -216,11 +216,11 @@ class _Level(NamedTuple):
     """Accumulators, and the nodes of all of their numbers."""
     given: list[int]
     """Numbers of earlier levels that the pass reads."""
-    pieces: Program
+    pieces: SliceProgram
     follow: list[int]
     known: list[int]
     """The numbers that others follow from."""
-    after: Program
+    after: SliceProgram
 
     def folds(self) -> list[Fold]:
         """What combines numbers of pieces: each worker has its own, for the buffers."""
@@ -230,7 +230,7 @@ class _Level(NamedTuple):
 class _Pieces:
     """Slices that are longer than a block, level by level."""
 
-    def __init__(self, lowered: Lowered, block_bytes: int, threads: int) -> None:
+    def __init__(self, lowered: LoweredSlices, block_bytes: int, threads: int) -> None:
         seen = self._seen = lowered.seen
         self._lowered = lowered
         graph = self._graph = completed(lowered.graph)
