@@ -12,6 +12,7 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from . import __version__, config, frontends, registry
+from .backends import WAYS
 from .errors import InputError
 from .planning.engines import names as engine_names
 
@@ -48,7 +49,7 @@ def engines() -> dict[str, str]:
     """
     found = {"loop": "always", "array_api": "any array of the array API standard"}
     for name in engine_names():
-        if name not in found and name not in frontends.OWN_WAYS:
+        if name not in found and name not in (*WAYS, *frontends.OWN_WAYS):
             here = find_spec(name) is not None
             found[name] = "library installed" if here else "library not installed"
     return found

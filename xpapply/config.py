@@ -132,6 +132,8 @@ class options:  # called as a function
     engine : str
         Force one engine by its name, as `Plan.engine` shows it ("loop", "numpy",
         "cupy", "torch", "array_api"). It is an error if that engine cannot run the call.
+        "cupy-elementwise" and "cupy-reduction" are the two plain ways of CuPy alone: all of
+        it in one ``cupy.ElementwiseKernel`` or one ``cupy.ReductionKernel``.
     precision : {"highest", "high", "medium"}
         Products of float32 networks on a GPU, in the words of
         ``torch.set_float32_matmul_precision``: as accurate as float32 (the default), with

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from ..layout import Layout
 
 
+WAYS = ("cupy-elementwise", "cupy-reduction")
+"""The names of `Backend.way` of the backends here: each is a backend's, and what follows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Borrower:
     """Another library's backend that works on an array's memory, without a copy.
@@ -178,6 +182,13 @@ class Backend:
     def on_borrowed(self) -> Backend:
         """What runs networks on another library's memory, which may have further dtypes."""
         return self
+
+    def way(self, name: str) -> Backend | None:
+        """What runs networks in one way alone, which is an engine with a name of its own.
+
+        None for a name that is no way of this backend. It is for those who ask for it by
+        ``options(engine=...)``: nothing else chooses it.
+        """
 
     def written(self, x: Any) -> None:
         """Called after an array of the user's, an ``out=``, was written to."""

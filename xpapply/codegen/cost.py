@@ -19,6 +19,10 @@ _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
 _OVERHEAD = 50.0
 """Instructions per slice and lane for loads, stores and synchronisation."""
+_REDUCTION_SHARE, _REDUCTION_SLICE, _REDUCTION_ELEMENT = 0.4, 20.0, 1.3
+"""Of a ReductionKernel: its share of the memory's rate, clocks of a multiprocessor per slice, and
+clocks per element of a slice, which one block reads. From logsumexp in one on an H200;
+``python -m benchmarks.plain_ways`` fits them anew."""
 
 
 class Estimate(NamedTuple):
@@ -89,6 +93,15 @@ def scalar(graph: Graph, slices: int, device: Device) -> float:
     rate = device.multiprocessors * device.clock * 128
     work = slices * (_products(graph) + _elementwise(graph) + 20) / (rate * 0.6)
     return LAUNCH + max(1.15 * floor(graph, slices, device, "highest"), work)
+
+
+def reduction(graph: Graph, slices: int, device: Device) -> float:
+    """Seconds of a ReductionKernel: a block of threads per slice, or per several short ones."""
+    moved = slices * (graph.input.nbytes + graph.result.nbytes)
+    read = moved / (_REDUCTION_SHARE * device.bandwidth)
+    joined = slices * _REDUCTION_SLICE / (device.multiprocessors * device.clock)
+    alone = graph.input.shape[0] * _REDUCTION_ELEMENT / device.clock
+    return LAUNCH + max(floor(graph, slices, device, "highest"), read + joined, alone)
 
 
 def library(graph: Graph, slices: int, device: Device) -> float:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, masked, registry
-from ..backends import Backend, Borrower, Lowered
+from ..backends import WAYS, Backend, Borrower, Lowered
 from ..cache import BoundedDict, remembered
 from ..errors import InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
@@ -38,7 +38,7 @@ def _runner(name: str, library: str) -> Backend:
 def names() -> tuple[str, ...]:
     """The engines that there are, here and by entry points, whether or not they are installed."""
     found = dict.fromkeys(("loop", "array_api", *registry.names("backends")))
-    return (*found, *frontends.OWN_WAYS)
+    return (*found, *WAYS, *frontends.OWN_WAYS)
 
 
 def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
@@ -79,9 +79,9 @@ class Engine:
     Call it as ``engine(arr, axis)``, the axis not negative.
     """
 
-    def __init__(self, name: str, bound: Bound, library: str) -> None:
-        self.name = name
-        runner = _runner(name, library)
+    def __init__(self, name: str, bound: Bound, library: str, runner: Backend) -> None:
+        self.name = runner.name
+        self.backend = name
         self.lowered = _lowered(runner, bound.graph, config.current().precision)
         self._bound = bound
         self._result = bound.graph.result
@@ -133,21 +133,23 @@ class Engine:
                 f"this plan is for slices {self._bound.graph.input}, those along axis {axis} "
                 f"are {slice_}. Compile or explain it for them."
             )
-        if self.name == "array_api" or self._own is None:
+        if self.backend == "array_api" or self._own is None:
             found = self._on_any_array(axis)
         else:
             borrower: Borrower | None = None
             if self._borrows:
                 borrower = self._own.borrower(x, self._result.dtype)
-                if borrower is None or borrower.engine != self.name:  # nor is this one
+                if borrower is None or borrower.engine != self.backend:  # nor is this one
                     return chosen(self._bound, arr).prepared(arr, axis)
-            found = _Prepared(self.name, self.lowered, self._bound, self._own, arr, axis, borrower)
+            found = _Prepared(
+                self.backend, self.lowered, self._bound, self._own, arr, axis, borrower
+            )
         self._known[key] = found
         return found
 
     def _on_any_array(self, axis: int) -> Callable[[Any], Any]:
         """Arrays of the standard have no memory to write to: the result is made by the call."""
-        lowered, bound, name = self.lowered, self._bound, self.name
+        lowered, bound, name = self.lowered, self._bound, self.backend
         return lambda x: lowered(x, axis, bound.weights(name, lowered, x), None)
 
 
@@ -240,14 +242,17 @@ def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
     assert library is not None
     forced = config.current().engine
     for name, seen in _candidates(library, arr, bound.graph):
-        if forced and name != forced:
+        runner: Backend | None = _runner(name, library)
+        if runner is not None and forced and name != forced:
+            runner = runner.way(forced)
+        if runner is None:
             continue
-        refusal = _runner(name, library).why_not(bound.graph, seen)
+        refusal = runner.why_not(bound.graph, seen)
         if refusal is None:
-            engine = Engine(name, bound, library)
+            engine = Engine(name, bound, library, runner)
             engine.look_at(seen, reasons)
             return engine
-        reasons.append(f"{name}: {refusal}")
+        reasons.append(f"{runner.name}: {refusal}")
     return None
 
 

@@ -195,7 +195,7 @@ def _plan_network(
             reasons=tuple(reasons),
             graph=graph,
             result=engine.result,
-            limits=engines.limits(engine.name, arr),
+            limits=engines.limits(engine.backend, arr),
             floor=engine.floor,
             expected=engine.expected,
             _call=engine,

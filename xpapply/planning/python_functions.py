@@ -271,7 +271,7 @@ def plan(
         engine=common["library"] if engine is None else engine.name,
         kernels=(*(traced.kernels if engine is None else engine.kernels), *says),
         reasons=tuple(reasons),
-        limits=None if engine is None else engines.limits(engine.name, arr),
+        limits=None if engine is None else engines.limits(engine.backend, arr),
         _call=run,
         _plans=traced.plans,
         **seen,

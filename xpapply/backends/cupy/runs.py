@@ -1,4 +1,4 @@
-"""What runs a graph on CuPy arrays: one kernel without tensor cores, one with, or a chain.
+"""What runs a graph on CuPy arrays: one kernel on tensor cores, or a chain.
 
 Nothing here synchronises but the one copy of a model's weights. Kernel objects
 are made once per graph structure; weights are arguments.
@@ -6,10 +6,8 @@ are made once per graph structure; weights are arguments.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -19,8 +17,6 @@ from ...cache import BoundedDict, remembered
 from ...codegen import chain
 from ...codegen.access import Access, geometry, placement
 from ...codegen.elementwise import region_kernel
-from ...codegen.reduction import Reduction
-from ...codegen.scalar_network import THREADS, NetworkKernel, network_kernel, slices_per_thread
 from ...codegen.tensor_network import Target, TensorKernel, tensor_kernel
 from ...ir.batch import batch
 from ...ir.graph import Graph
@@ -28,51 +24,8 @@ from ...ir.ops import OPS
 from ...ir.rewrite import Region
 from ...program import Program
 from . import module
-
-_BLOCKS_PER_SM = 16
-
-
-class Network:
-    """One kernel for a whole graph: which one depends on how the array lies in memory."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self._numbers = math.prod(graph.result.shape)
-        self._known = BoundedDict()
-
-    def __call__(
-        self,
-        x: Any,
-        at: int,
-        slices: int,
-        bound: Weights,
-        out: Any,
-        place: tuple[int, int] | None = None,
-    ) -> None:
-        key = (x.shape, x.strides, at, x.data.ptr % 16, x.device.id, place is None)
-        found = self._known.get(key)
-        if found is None:
-            access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, out.size)
-            if place is not None:
-                access = replace(access, grouped=False)
-            text, kernel = _network_kernel(
-                self.graph, access, slices_per_thread(self.graph, slices)
-            )
-            tiles = -(-slices // (THREADS * text.function.slices))
-            size = min(tiles, _BLOCKS_PER_SM * module.device(x.device.id).multiprocessors) * THREADS
-            found = (kernel, text, numbers, placement(access, numbers[1], self._numbers), size)
-            self._known[key] = found
-        kernel, text, numbers, usual, size = found
-        weights = bound.packed(self, text)
-        kernel(
-            _alias(x),
-            weights,
-            *numbers,
-            *(place or usual),
-            _alias(out),
-            size=size,
-            block_size=THREADS,
-        )
+from .plain import Network
+from .weights import Weights
 
 
 class Tensor:
@@ -163,104 +116,9 @@ class Chain:
         return x
 
 
-class Weights:
-    """The constants of one model state on one device, in every form that a kernel wants."""
-
-    def __init__(self, consts: Sequence[np.ndarray]) -> None:
-        self.consts = consts
-        self._packed: dict[Any, Any] = {}
-        self._values: dict[Any, list[Any]] = {}
-        self._arrays: dict[int, Any] = {}
-        self._fit: dict[str, bool] = {}
-
-    @functools.cached_property
-    def finite(self) -> bool:
-        """Whether no weight is infinite or NaN: splitting takes those apart wrongly."""
-        return all(np.isfinite(c).all() for c in self.consts)
-
-    def fit(self, dtype: str) -> bool:
-        """Whether all matrices are the same in a dtype of 16 bits."""
-        found = self._fit.get(dtype)
-        if found is None:
-            found = self._fit[dtype] = all(_fits(c, dtype) for c in self.consts if c.ndim > 1)
-        return found
-
-    def packed(self, run: Network | Tensor, text: NetworkKernel | TensorKernel) -> Any:
-        """In the order of a kernel; the same for every way of access that it packs alike."""
-        key = (run, text.packing)
-        found = self._packed.get(key)
-        if found is None:
-            found = self._packed[key] = _uploaded(text.pack(self.consts))
-        return found
-
-    def values(self, name: Any, program: Program) -> list[Any]:
-        """As the steps of a program want them."""
-        if name not in self._values:
-            self._values[name] = program.bind(self.consts)
-            cupy.cuda.get_current_stream().synchronize()
-        return self._values[name]
-
-    def const(self, k: int) -> Any:
-        """One constant."""
-        if k not in self._arrays:
-            self._arrays[k] = _uploaded(np.ascontiguousarray(self.consts[k]))
-        return self._arrays[k]
-
-
-def _fits(a: np.ndarray, dtype: str) -> bool:
-    a = np.ascontiguousarray(a, np.float32)
-    if dtype == "bfloat16":  # the upper half of float32
-        return not (a.view(np.uint32) & 0xFFFF).any()
-    with np.errstate(over="ignore"):
-        return bool((a.astype(dtype) == a).all())
-
-
-def _uploaded(a: np.ndarray) -> Any:
-    """A constant on the device, there for all streams: they share it from now on."""
-    found = cupy.asarray(a)
-    cupy.cuda.get_current_stream().synchronize()
-    return found
-
-
-def _alias(x: Any) -> Any:
-    """The first element of `x`: kernels get a pointer and do their own arithmetic."""
-    return cupy.ndarray((1,), x.dtype, x.data)
-
-
-@remembered(512)
-def _network_kernel(graph: Graph, access: Access, each: int) -> tuple[NetworkKernel, Any]:
-    text = network_kernel(graph, access, each)
-    kernel = cupy.ElementwiseKernel(
-        text.in_params,
-        text.out_params,
-        text.operation,
-        text.name,
-        preamble=text.preamble,
-        loop_prep=text.loop_prep,
-        no_return=True,
-    )
-    return text, kernel
-
-
 @remembered(512)
 def _tensor_kernel(graph: Graph, access: Access, target: Target) -> TensorKernel:
     return tensor_kernel(graph, access, target)
-
-
-@remembered(512)
-def reduction_function(text: Reduction) -> Any:
-    """The kernel object of a reduction."""
-    return cupy.ReductionKernel(
-        text.in_params,
-        text.out_params,
-        text.map_expr,
-        text.reduce_expr,
-        text.post_expr,
-        text.identity,
-        text.name,
-        reduce_type=text.reduce_type,
-        preamble=text.preamble,
-    )
 
 
 class Calls:

@@ -21,7 +21,7 @@ from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
 from ...layout import Layout, Operand, merged
 from . import module
-from .runs import Weights
+from .weights import Weights
 
 _THREADS = 128
 _HELD = 32

@@ -1,0 +1,85 @@
+"""What a way to run a graph of one slice on CuPy arrays has to say of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...codegen.cost import Device
+from . import module
+from .weights import Weights
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the choice between ways depends on.
+
+    Attributes
+    ----------
+    number : int
+        The device.
+    slices : int
+        How many there are.
+    precision : str
+        As `xpapply.options` says.
+    finite : bool
+        Whether no weight is infinite or NaN.
+    """
+
+    number: int
+    slices: int
+    precision: str
+    finite: bool
+
+    @property
+    def device(self) -> Device:
+        """The device as the cost model has it."""
+        return module.device(self.number)
+
+
+class Way:
+    """One way to run a graph.
+
+    Attributes
+    ----------
+    engine : str
+        The name of the engine that is this way alone; "" for none.
+    what : str
+        What `explain` shows of it.
+    shown : bool
+        Whether `explain` says why it cannot run where nobody has asked for it.
+    failed : dict
+        By device and name: what the compiler or the driver said when it did not run there.
+    """
+
+    engine = ""
+    what: str
+    shown = True
+
+    def __init__(self) -> None:
+        self.failed: dict[tuple[int, str], str] = {}
+
+    def named(self, task: Task) -> str:
+        """What `explain` shows of it for a task."""
+        return self.what
+
+    def refusal(self, task: Task) -> str | None:
+        """Why it cannot run, or None."""
+        return self.failed.get((task.number, self.named(task))) or self.why_not(task)
+
+    def why_not(self, task: Task) -> str | None:
+        """Why it cannot run wherever it compiles, or None."""
+        return None
+
+    def seconds(self, task: Task) -> float:
+        """What it would take."""
+        raise NotImplementedError
+
+    def runner(self, task: Task) -> Callable[[Any, int, int, Weights, Any], None]:
+        """What runs it: `run`, where nothing depends on the task."""
+        return self.run
+
+    def run(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
+        """All slices of `x` into `out`; both in memory order."""
+        raise NotImplementedError
