@@ -350,7 +350,7 @@ def _backend(
             reasons.append(f"{found.name}: {refusal}")
             found = None
     if found is None:
-        refusal = array_api.slices_why_not(graph, like)
+        refusal = array_api.missing(arrays.compat(like), graph)
         if refusal is not None:
             raise UnsupportedError("; ".join([*reasons, refusal]))
         borrower = None

@@ -61,26 +61,35 @@ def dtype_of(xp: ModuleType, name: str) -> Any:
     return dtype
 
 
+def missing(xp: ModuleType, graph: Graph) -> str | None:
+    """What a library lacks of what a graph without composites needs, or None."""
+    for node in graph.nodes:
+        if node.op == "accumulate":
+            by = node.attr("by")
+            found = missing(xp, by.combine if by.chunk is None else by.chunk)
+            if found is not None:
+                return found
+            continue
+        row = OPS[node.op]
+        if row.in_special:
+            if special_function(xp, node.op) is None:
+                extra = " without SciPy" if xp.__name__ == "numpy" else ""
+                return f"{xp.__name__}{extra} has no {node.op}"
+        elif node.op == "cast":
+            if not hasattr(xp, node.aval.dtype):
+                return f"{xp.__name__} has no dtype {node.aval.dtype}"
+        elif row.kind is Kind.ELEMENTWISE and not hasattr(xp, row.api or row.name):
+            return f"{xp.__name__} has no {row.api or row.name}"
+    return None
+
+
 class ArrayAPI(Backend):
     """The reference, for arrays of any library. What can be written to may have a subclass."""
 
     name = "array_api"
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
-        xp = arrays.compat(like)
-        for node in expand(graph).nodes:
-            row = OPS[node.op]
-            if row.in_special:
-                if special_function(xp, node.op) is None:
-                    extra = " without SciPy" if xp.__name__ == "numpy" else ""
-                    return f"{xp.__name__}{extra} has no {node.op}"
-                continue
-            if node.op == "cast" and not hasattr(xp, node.aval.dtype):
-                return f"{xp.__name__} has no dtype {node.aval.dtype}"
-            named = row.kind is Kind.ELEMENTWISE and node.op != "cast"
-            if named and not hasattr(xp, row.api or row.name):
-                return f"{xp.__name__} has no {row.api or row.name}"
-        return None
+        return missing(arrays.compat(like), expand(graph))
 
     def lower(self, graph: Graph) -> ArrayAPILowered:
         return ArrayAPILowered(graph)
@@ -277,23 +286,7 @@ def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
     return xp.sum(product, axis=summed, dtype=operands[0].dtype) if summed else product
 
 
-# --- functions of the slices of several arrays ------------------------------------------------
-
-
-def slices_why_not(graph: Graph, like: Any) -> str | None:
-    """The reason why this library cannot run `graph`, or None."""
-    xp = arrays.compat(like)
-    for node in graph.nodes:
-        row = OPS.get(node.op)
-        if (
-            row is not None
-            and row.kind is Kind.ELEMENTWISE
-            and node.op != "cast"
-            and not row.in_special
-        ):
-            if not hasattr(xp, row.api or row.name):
-                return f"{xp.__name__} has no {row.api or row.name}"
-    return None
+# --- slices of any length ---------------------------------------------------------------------
 
 
 def accumulated(
