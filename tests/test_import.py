@@ -46,6 +46,15 @@ def test_small_names_load_no_wing(name):
     assert [m for m in loaded if m.partition(".")[2].startswith(wings)] == []
 
 
+def test_networks_load_no_tracer():
+    code = (
+        "net = xpapply.MLP([np.ones((4, 8))])\nxpapply.apply_along_axis(net, -1, np.ones((9, 8)))"
+    )
+    loaded = loaded_by(f"import numpy as np, xpapply\n{code}")
+    wings = ("xpapply.frontends.python", "xpapply.batching")
+    assert [m for m in loaded if m.startswith(wings)] == []
+
+
 @pytest.mark.parametrize(
     "f",
     [

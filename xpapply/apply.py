@@ -13,7 +13,7 @@ from . import arrays, config, frontends, loop, model_advice
 from .errors import add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
-from .planning import planner, python_functions
+from .planning import planner
 from .planning.fallback import announce
 from .planning.plan import Plan
 
@@ -107,7 +107,7 @@ def apply_along_axis(
             ndim = arr.ndim
             if not -ndim <= axis < ndim:
                 arrays.normalize_axis_index(axis, ndim)  # raises
-            return python_functions.call(f, axis % ndim, arr, args, kwargs)
+            return _call_python(f, axis % ndim, arr, args, kwargs)
         if arrays.library(arr) in (None, "numpy"):
             return _unusual(f, axis, arr, args, kwargs)
     arr, axis = _look(f, axis, arr)
@@ -115,6 +115,15 @@ def apply_along_axis(
     if not p.vectorized:
         announce(f, p.slices or 0, "; ".join(p.reasons))
     return p(arr, axis)
+
+
+def _call_python(*given: Any) -> Any:
+    """A Python function on a NumPy array; the tracer is loaded for the first, not for networks."""
+    global _call_python
+    from .planning import python_functions
+
+    _call_python = python_functions.call
+    return _call_python(*given)
 
 
 def explain(
@@ -277,7 +286,7 @@ def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     array = np.asanyarray(arr)
     axis = _axis_of(arr, axis, array.ndim)
     if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
-        return python_functions.call(f, axis, array, args, kwargs)
+        return _call_python(f, axis, array, args, kwargs)
     return loop.apply(f, axis, arr, args, kwargs)
 
 

@@ -1,12 +1,16 @@
-"""The slow way is never silent: one warning per function that runs slice by slice, or an error."""
+"""The loop as a plan, and what is said of it: the slow way is never silent."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .. import config, frontends
+import numpy as np
+
+from .. import config, frontends, loop
+from ..batch_of_one import BatchOfOne
 from ..cache import cache_of
 from ..errors import UnsupportedError, warn
+from .plan import Plan
 
 _WORTH_A_WARNING = 1000
 """Slices from which a plain Python loop is worth a warning."""
@@ -30,3 +34,19 @@ def announce(f: Any, slices: int, why: str) -> None:
     if method not in known.warned:
         known.warned.add(method)
         warn(message)
+
+
+def in_loop(
+    f: Any, args: tuple, kwargs: dict, reasons: tuple[str, ...], common: dict[str, Any], **seen: Any
+) -> Plan:
+    """The plan that says why `f` runs slice by slice."""
+    kernels = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
+    run = lambda x, a: loop.apply(f, a, x, args, kwargs)  # noqa: E731
+    return Plan(engine="loop", kernels=kernels, reasons=reasons, _call=run, **seen, **common)
+
+
+def why_awkward(arr: Any) -> str | None:
+    """Why only NumPy's own loop keeps the meaning of this array."""
+    if not isinstance(arr, np.ndarray) or type(arr) in (np.ndarray, np.memmap):
+        return None
+    return f"{type(arr).__name__} is a subclass of ndarray with a meaning of its own"

@@ -14,7 +14,8 @@ from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import ShapeDtype
 from ..ir.rewrite import compact, fold
-from . import engines, python_functions
+from . import engines
+from .fallback import in_loop, why_awkward
 from .plan import Plan
 
 _FEW_BYTES, _FEW_FLOP = 1 << 24, 1 << 28
@@ -120,10 +121,12 @@ def _plan(
 
     if forced == "loop":
         why = ("the loop was asked for",)
-        return python_functions.in_loop(frontend.slice_function(f), args, kwargs, why, common), None
+        return in_loop(frontend.slice_function(f), args, kwargs, why, common), None
     if frontends.is_python(f):
         if 0 in shape[:axis] + shape[axis + 1 :]:
             raise ValueError(loop.EMPTY)
+        from . import python_functions  # and with it the tracer, which networks do not need
+
         return python_functions.plan(f, axis, arr, args, kwargs, common)
     return _plan_network(frontend, f, axis, arr, args, kwargs, common)
 
@@ -143,9 +146,9 @@ def _plan_network(
 
     def loop_for(*reasons: str) -> tuple[Plan, None]:
         one = frontend.slice_function(f)
-        return python_functions.in_loop(one, args, kwargs, reasons, common), None
+        return in_loop(one, args, kwargs, reasons, common), None
 
-    awkward = python_functions.why_awkward(arr)
+    awkward = why_awkward(arr)
     if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):
         return loop_for(awkward)
     if 0 in shape[:axis] + shape[axis + 1 :]:

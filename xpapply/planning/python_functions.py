@@ -21,7 +21,7 @@ from ..frontends.python.runner import Raises, Traced, Users
 from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooManyPaths
 from . import engines, own_apply
-from .fallback import announce
+from .fallback import announce, in_loop, why_awkward
 from .plan import Plan
 
 _FEW = 16
@@ -134,13 +134,6 @@ def _no_slices_to_trace(arr: Any) -> str | None:
     if 0 in arr.shape or arr.ndim < 2:
         return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
     return why_awkward(arr)
-
-
-def why_awkward(arr: Any) -> str | None:
-    """Why only NumPy's own loop keeps the meaning of this array."""
-    if not isinstance(arr, np.ndarray) or type(arr) in (np.ndarray, np.memmap):
-        return None
-    return f"{type(arr).__name__} is a subclass of ndarray with a meaning of its own"
 
 
 def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
@@ -309,15 +302,6 @@ def _otherwise(
         _call=own.call,
         **common,
     )
-
-
-def in_loop(
-    f: Any, args: tuple, kwargs: dict, reasons: tuple[str, ...], common: dict[str, Any], **seen: Any
-) -> Plan:
-    """The plan that says why `f` runs slice by slice."""
-    kernels = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
-    run = lambda x, a: loop.apply(f, a, x, args, kwargs)  # noqa: E731
-    return Plan(engine="loop", kernels=kernels, reasons=reasons, _call=run, **seen, **common)
 
 
 def _alive(f: Any) -> Callable[[], Any]:
