@@ -17,7 +17,7 @@ from ...ir.rewrite import Region, expand
 from ...layout import Layout, boxes, columns, run_blocks
 from ...program import Program
 from .. import Backend, Borrower, Lowered
-from . import bincount
+from . import bincount, kernels
 
 BLOCK_BYTES = 1 << 21
 """One buffer of a block: smaller ones have threads wait for each other more (measured)."""
@@ -48,13 +48,7 @@ class NumPyCalls:
         return np.empty(shape, dtype)
 
     def elementwise(self, op: str) -> Callable[..., Any]:
-        if op == "where":
-            return _where
-        if OPS[op].in_special:
-            import scipy.special
-
-            return getattr(scipy.special, op)  # type: ignore[no-any-return]
-        return getattr(np, OPS[op].api or op)  # type: ignore[no-any-return]
+        return _where if op == "where" else kernels.ufunc(op)
 
     def cast(self, x: np.ndarray, dtype: str, out: np.ndarray | None) -> np.ndarray:
         if out is None:
@@ -144,13 +138,7 @@ class NumPy(Backend):
     name = "numpy"
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
-        needs = {n.op for n in expand(graph).nodes if OPS[n.op].in_special}
-        if needs:
-            try:
-                import scipy.special  # noqa: F401
-            except ImportError:
-                return f"NumPy has no {needs.pop()}, and SciPy is not installed"
-        return None
+        return kernels.missing(n.op for n in expand(graph).nodes)
 
     def lower(self, graph: Graph) -> NumPyLowered:
         return NumPyLowered(graph)

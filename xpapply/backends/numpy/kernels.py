@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,32 @@ _TILE = 8192
 """Elements of a transposed copy that stay in the first cache."""
 
 
-def elementwise(op: str) -> Any:
-    """NumPy's ufunc for an elementwise op of the table."""
+def missing(ops: Iterable[str]) -> str | None:
+    """Why some ops of the table cannot run, or None."""
+    needs = [op for op in ops if op in OPS and OPS[op].in_special]
+    if needs:
+        try:
+            import scipy.special  # noqa: F401
+        except ImportError:
+            return f"NumPy has no {needs[0]}, and SciPy is not installed"
+    return None
+
+
+def ufunc(op: str) -> Any:
+    """What computes an elementwise op of the table."""
     if OPS[op].in_special:
         import scipy.special
 
         return getattr(scipy.special, op)
-    ufunc = getattr(np, OPS[op].api or op)
+    return getattr(np, OPS[op].api or op)
+
+
+def elementwise(op: str) -> Any:
+    """The same, with `out` as the last argument."""
+    call = ufunc(op)
     if op in ("maximum", "minimum"):  # they want `out` by its name
-        return lambda x, y, out: ufunc(x, y, out=out)
-    return ufunc
+        return lambda x, y, out: call(x, y, out=out)
+    return call
 
 
 def copied(out: np.ndarray, x: np.ndarray) -> None:

@@ -18,10 +18,10 @@ import numpy as np
 
 from ... import config, threads
 from ...ir.graph import Graph
-from ...ir.ops import OPS
 from ...ir.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
 from ...layout import Box, Layout, grid
+from . import kernels
 from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, SliceProgram, SliceScratch
 from .views import SHORT_ROW, Seen, View
 
@@ -49,13 +49,7 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     graphs = [graph]
     for by, _ in graph.accumulations():
         graphs += [by.combine] if by.chunk is None else [by.chunk, by.combine]
-    needs = {n.op for g in graphs for n in g.nodes if n.op in OPS and OPS[n.op].in_special}
-    if needs:
-        try:
-            import scipy.special  # noqa: F401
-        except ImportError:
-            return f"NumPy has no {needs.pop()}, and SciPy is not installed"
-    return None
+    return kernels.missing(n.op for g in graphs for n in g.nodes)
 
 
 class LoweredSlices:
