@@ -12,11 +12,13 @@ import pytest
 
 import xpapply
 from xpapply import config
-from xpapply.frontends.python import runner
+from xpapply.frontends.python import executor, runner
 from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
+SLOWER, AT_LEAST = python_functions._SLOWER, runner._AT_LEAST
+"""As they are without conftest."""
 
 
 class Counted:
@@ -59,6 +61,12 @@ def clock(monkeypatch, step):
     ticks = iter(range(10**9))
     fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
     monkeypatch.setattr(python_functions, "time", fake)
+
+
+def trace_of(f):
+    """What is remembered of the only trace of `f`."""
+    (found,) = python_functions.cache_of(f)[0].traced.values()
+    return found
 
 
 def slow_from_now_on(monkeypatch):
@@ -110,15 +118,14 @@ def test_overhead_grows_with_the_calls(monkeypatch):
     monkeypatch.setattr(runner, "_PER_RUN", 0.5)
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    (found,) = python_functions.cache_of(f)[0].traced.values()
-    assert found.overhead == 0.5 + 3
+    assert trace_of(f).overhead == 0.5 + 3
 
 
 @pytest.mark.parametrize(("overhead", "engine"), [(0.39, "numpy"), (0.41, "loop")])
 def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine):
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    (found,) = python_functions.cache_of(f)[0].traced.values()
+    found = trace_of(f)
     found.seconds = 0.002
     monkeypatch.setattr(runner, "_PER_RUN", overhead)
     plan = xpapply.explain(f, -1, ARR)
@@ -198,7 +205,7 @@ def test_runs_that_find_paths_are_not_called_slow(monkeypatch):
     arr = ARR.copy()
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
-    (found,) = python_functions.cache_of(f)[0].traced.values()
+    found = trace_of(f)
     assert found.slow == 1
     xpapply.apply_along_axis(f, -1, ARR)
     assert found.slow == 1
@@ -248,6 +255,89 @@ def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
         monkeypatch.setattr(runner, "_PATIENCE", 1e9)  # times what the loop takes
         xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
+
+
+@pytest.mark.parametrize(("took", "slow"), [(0.241, 0), (0.243, 1)])
+def test_slow_is_a_fifth_more_than_the_loop_takes_and_a_plan(monkeypatch, took, slow):
+    f = fresh()
+    with monkeypatch.context() as patch:
+        patch.setattr(python_functions, "_PLANNING", 0.0)
+        xpapply.explain(f, -1, ARR)
+    found = trace_of(f)
+    found.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
+    monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
+    clock(monkeypatch, took)
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert found.slow == slow
+
+
+def test_an_engine_that_was_asked_for_is_not_given_up(monkeypatch, counted):
+    f = fresh()
+    slow_from_now_on(monkeypatch)
+    with xpapply.options(engine="numpy"):
+        for _ in range(3):
+            xpapply.apply_along_axis(f, -1, ARR)
+    found = trace_of(f)
+    assert found.slow == 0
+    assert not found.refused
+    assert counted.calls == 0
+
+
+def two_ways(v, _=None):
+    return v.sum() if v[0] > 0.5 else -v.max()
+
+
+@pytest.fixture
+def of_two_ways(monkeypatch):
+    """A function of whose two ways one is known, and what is known; 1 ms for each slice."""
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(runner, "_AT_LEAST", AT_LEAST)
+    f, arr = fresh(two_ways), ARR.copy()
+    arr[:, 0] = 1
+    xpapply.apply_along_axis(f, -1, arr)
+    found = trace_of(f)
+    found.seconds = 1e-3
+    with xpapply.options(fallback="silent"):
+        yield f, found
+
+
+@pytest.mark.parametrize(("spent", "looped"), [(0.049, 0), (0.051, 200)])
+def test_a_tenth_of_the_loops_time_and_30_ms_go_into_finding_ways(
+    of_two_ways, counted, spent, looped
+):
+    f, found = of_two_ways
+    found._spent = spent
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert counted.calls == looped
+    assert found.tree.count == (1 if looped else 2)
+
+
+@pytest.mark.parametrize(("step", "looped"), [(0.249, 0), (0.251, 200)])
+def test_a_block_takes_no_longer_than_its_loop_and_finding_ways(
+    monkeypatch, of_two_ways, counted, step, looped
+):
+    f, found = of_two_ways
+    xpapply.apply_along_axis(f, -1, ARR)
+    found.seconds = 1e-3
+    ticks = iter(range(10**9))
+    fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
+    monkeypatch.setattr(executor, "time", fake)
+    xpapply.apply_along_axis(f, -1, ARR)
+    assert counted.calls == looped
+    assert found.given_up == bool(looped)
+
+
+@pytest.mark.parametrize(("seconds", "singly"), [(1e-3, 0), (1e-6, 1)])
+def test_a_way_of_few_slices_runs_slice_by_slice_if_that_is_quicker(of_two_ways, seconds, singly):
+    f, found = of_two_ways
+    xpapply.apply_along_axis(f, -1, ARR)
+    found.seconds = seconds
+    arr = ARR.copy()
+    arr[:, 0] = 1
+    arr[100, 0] = 0
+    got = xpapply.apply_along_axis(f, -1, arr)
+    np.testing.assert_allclose(got, [f(v) for v in arr])
+    assert found.looped == singly
 
 
 def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, counted):
