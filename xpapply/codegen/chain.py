@@ -100,7 +100,7 @@ def _cut(graph: Graph, start: int, end: int) -> Graph:
         if i == start:
             done[i] = builder.input(node.aval)
         elif OPS[node.op].kind is Kind.LEAF:
-            done[i] = builder.leaf(node)
+            done[i] = builder.add(node)
         else:
             done[i] = builder.op(node.op, *(done[a] for a in node.args), **dict(node.attrs))
     return builder.graph(done[end])

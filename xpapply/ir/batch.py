@@ -37,9 +37,9 @@ def _rule(builder: Builder, node: Node, args: list[Value], which: list[bool]) ->
     kind, attrs = OPS[node.op].kind, dict(node.attrs)
     if node.op == "input":
         aval = ShapeDtype((*node.aval.shape, BATCH), node.aval.dtype)
-        return builder.leaf(Node("input", (), node.attrs, aval))
+        return builder.add(Node("input", (), node.attrs, aval))
     if kind is Kind.LEAF:
-        return builder.leaf(node)
+        return builder.add(node)
     if not any(which):
         return builder.op(node.op, *args, **attrs)
     if kind is Kind.CONTRACTION:

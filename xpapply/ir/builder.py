@@ -208,8 +208,8 @@ class Builder:
         self._seen: dict[Node, int] = {}
         self._const_of: dict[int, Any] = {}
 
-    def leaf(self, node: Node) -> Any:
-        """A node of another graph with the same constants, as it is."""
+    def add(self, node: Node) -> Any:
+        """A node as it is: its operands and constants have the numbers that they have here."""
         index = self._seen.get(node)
         if index is None:
             index = self._seen[node] = len(self.nodes)
@@ -219,14 +219,14 @@ class Builder:
     def input(self, aval: ShapeDtype) -> Any:
         """A slice of the next array."""
         k = sum(n.op == "input" for n in self.nodes)
-        return self.leaf(Node("input", (), (("k", k),), aval))
+        return self.add(Node("input", (), (("k", k),), aval))
 
     def const(self, array: np.ndarray) -> Any:
         """A constant array; the same array object gives the same node."""
         value = self._const_of.get(id(array))
         if value is None:
             aval = ShapeDtype(array.shape, array.dtype.name)
-            value = self.leaf(Node("const", (), (("k", len(self.consts)),), aval))
+            value = self.add(Node("const", (), (("k", len(self.consts)),), aval))
             self.consts.append(array)  # also keeps the id from being used again
             self._const_of[id(array)] = value
         return value
@@ -237,13 +237,13 @@ class Builder:
         if type(found) in (bool, int) and found != number:
             raise TraceError(f"the number {number} beside {dtype}: cast the array first")
         # repr tells 0.0 from -0.0 and equals itself for NaN, which the number would not
-        return self.leaf(Node("scalar", (), (("value", repr(found)),), ShapeDtype((), dtype)))
+        return self.add(Node("scalar", (), (("value", repr(found)),), ShapeDtype((), dtype)))
 
     def node(self, name: str, *operands: Value, **attrs: Any) -> Any:
         """An op of operands that have the dtypes it takes."""
         aval = infer(name, [v.aval for v in operands], attrs)
         args = tuple(v.index for v in operands)
-        return self.leaf(Node(name, args, tuple(sorted(attrs.items())), aval))
+        return self.add(Node(name, args, tuple(sorted(attrs.items())), aval))
 
     def op(self, name: str, *operands: Any, **attrs: Any) -> Any:
         """An op of values and numbers."""
@@ -253,10 +253,10 @@ class Builder:
 
     def ufunc(self, ufunc: np.ufunc, *operands: Any) -> Any:
         """The op that a ufunc of NumPy is, or what it is written with."""
-        name, define = self.known(ufunc)
+        name, define = self.op_of(ufunc)
         return self.op(name, *operands) if define is None else define(*operands)
 
-    def known(self, ufunc: np.ufunc) -> tuple[str, Callable[..., Any] | None]:
+    def op_of(self, ufunc: np.ufunc) -> tuple[str, Callable[..., Any] | None]:
         """The op that a ufunc is, or how it is written with others."""
         name, define = op_or_definition(ufunc)
         if name is None and define is None:

@@ -83,7 +83,7 @@ class NumPyBuilder(Builder):
             if any(kind not in (np.dtype(bool), bool) for kind in kinds):
                 raise TraceError(f"numpy.{ufunc.__name__} of numbers: it takes truths (x > 0)")
             ufunc = LOGICAL[ufunc]
-        name, define = self.known(ufunc)
+        name, define = self.op_of(ufunc)
         if ufunc in COMPARISONS and (truth := _out_of_range(ufunc, operands)) is not None:
             return self._everywhere(truth, operands)
         try:

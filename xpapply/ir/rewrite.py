@@ -23,7 +23,7 @@ def _rebuild(graph: Graph, rule: Callable[[Builder, int, Node, list[Value]], Val
     for i, node in enumerate(graph.nodes):
         if OPS[node.op].kind is Kind.LEAF:
             if i in live or node.op == "input":
-                done[i] = builder.leaf(node)
+                done[i] = builder.add(node)
         elif i in live:
             done[i] = rule(builder, i, node, [done[a] for a in node.args])
     return builder.graph(*(done[o] for o in graph.outs))

@@ -120,7 +120,7 @@ class SliceBuilder(NumPyBuilder):
 
     def length(self, dtype: str) -> Any:
         """The number of elements of a slice: inside an accumulator, of the piece."""
-        return self.leaf(Node("length", (), (), ShapeDtype((), dtype)))
+        return self.add(Node("length", (), (), ShapeDtype((), dtype)))
 
     def ufunc(self, ufunc: np.ufunc, *operands: Any) -> Any:
         for x in map(no_array, operands):
@@ -145,7 +145,7 @@ class SliceBuilder(NumPyBuilder):
         """The numbers of an accumulator over the slice."""
         args = tuple(v.index for v in vectors)
         return tuple(
-            self.leaf(Node("accumulate", args, (("by", by), ("field", k)), ShapeDtype((), dtype)))
+            self.add(Node("accumulate", args, (("by", by), ("field", k)), ShapeDtype((), dtype)))
             for k, dtype in enumerate(by.dtypes)
         )
 

@@ -79,4 +79,4 @@ def _again(builder: SliceBuilder, graph: Graph, i: int, found: dict[int, Express
     """A node of `graph` in the graph that is being written."""
     node = graph.nodes[i]
     args = tuple(found[a].index for a in node.args)
-    return builder.leaf(Node(node.op, args, node.attrs, node.aval))
+    return builder.add(Node(node.op, args, node.attrs, node.aval))

@@ -12,7 +12,7 @@ from ...batching.rules import bound
 from ...errors import UnsupportedError
 from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
-from ...ir.numpy_builder import NumPyBuilder, weak
+from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
 from .tree import Branch, Call, Path, Ref
 
@@ -35,7 +35,8 @@ class _Builder(NumPyBuilder):
         if ufunc is np.power and not isinstance(operands[1], Value) and not np.ndim(operands[1]):
             x, exponent = operands
             if exponent in (2, 3):
-                x = self.operand(x, np.result_type(weak(x), exponent))
+                kinds = (*map(dtype_or_type, operands), None)
+                x = self.operand(x, np.power.resolve_dtypes(kinds)[0])
                 square: Value = super().node("multiply", x, x)
                 return square if exponent == 2 else super().node("multiply", square, x)
         found: Value = super().ufunc(ufunc, *operands)
