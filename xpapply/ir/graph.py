@@ -86,7 +86,7 @@ class Graph:
     ----------
     nodes : tuple of Node
         In an order in which operands come first. Besides the ops of the table there is
-        ``accumulate``: attributes ``by``, the `Accumulator`, and ``field``, which of its numbers
+        ``accumulate``: attributes ``by``, the ``Accumulator``, and ``field``, which of its numbers
         this is. ``k`` is the number of an input or of a constant.
     outs : tuple of int
         The nodes that are the results.

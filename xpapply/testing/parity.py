@@ -24,7 +24,7 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
 
     Shape, dtype, array library and device must be those of the loop. A network
     is compared with the loop of a float64 copy of it: NaN and infinities in the
-    same places, every other number within `SAFETY` standard deviations of the
+    same places, every other number within `~xpapply.testing.SAFETY` standard deviations of the
     rounding errors that its own graph makes in its own dtype. Any other
     function must give what the loop gives.
 

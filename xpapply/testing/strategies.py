@@ -214,7 +214,7 @@ def networks(
     max_width : int, optional
         Most features between layers.
     activations : sequence of str, optional
-        Names from `ACTIVATIONS`; all of them if they are not given.
+        Names from `~xpapply.testing.ACTIVATIONS`; all of them if they are not given.
     dtype : str, optional
         dtype of the parameters.
     labels : bool, optional
@@ -292,12 +292,12 @@ def _block(
 
 
 def activation(name: str, number: float = 1.0, width: int = 1) -> Any:
-    """The activation module `name` of `ACTIVATIONS`, `number` its argument where it takes one.
+    """The activation module `name`, with `number` as its argument where it takes one.
 
     Parameters
     ----------
     name : str
-        A name of `ACTIVATIONS`.
+        A name of `~xpapply.testing.ACTIVATIONS`.
     number : float, optional
         Slope, alpha, beta or bound.
     width : int, optional
@@ -405,7 +405,7 @@ def mlps(
     max_width : int, optional
         Most features between layers.
     activations : sequence of str, optional
-        Names from `MLP_ACTIVATIONS`; all of them if they are not given.
+        Names from `~xpapply.testing.MLP_ACTIVATIONS`; all of them if they are not given.
     dtypes : sequence of str, optional
         dtypes of the weights.
 
