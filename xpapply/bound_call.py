@@ -19,7 +19,7 @@ from . import arrays, config
 from .backends import Backend, Borrower, array_api
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph
-from .layout import Layout, Operand
+from .layout import Layout, Operand, slowest_first
 from .planning import engines
 from .slice_arguments import Number, looked_at, typed
 
@@ -373,7 +373,8 @@ def _operand(x: Any, shape: tuple[int, ...], squeezed: tuple[int, ...] = ()) -> 
 def _memory_order(operands: Sequence[Operand], ndim: int) -> tuple[int, ...]:
     """The axes of the arrays, slowest in memory first."""
     steps = [o.strides for o in operands if o.strides is not None]
-    slow = [max((abs(s[a]) for s in steps), default=0) for a in range(ndim)]
+    strides = [[s[a] for s in steps] for a in range(ndim)]
+    slow = [max(map(abs, s), default=0) for s in strides]
     if all(a >= b for a, b in itertools.pairwise(n for n in slow if n)):  # but for length 1
         return tuple(range(ndim))
-    return tuple(sorted(range(ndim), key=lambda a: -slow[a]))
+    return slowest_first(range(ndim), strides)

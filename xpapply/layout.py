@@ -39,7 +39,7 @@ class MemoryOrder:
         """The memory order of an array with these `strides` (None: C order)."""
         axes = tuple(range(ndim))
         if strides is not None:
-            axes = tuple(sorted(axes, key=lambda a: -abs(strides[a])))
+            axes = slowest_first(axes, [(s,) for s in strides])
         return cls(axes, axes.index(axis))
 
     def batch(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -160,6 +160,11 @@ def _in_line(x: Any, ndim: int) -> Any:
     if steps is None or len(merged(x.shape, [(s,) for s in steps], range(ndim, x.ndim))) > 1:
         return None
     return x.reshape((*x.shape[:ndim], math.prod(x.shape[ndim:])))
+
+
+def slowest_first(axes: Iterable[int], strides: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Axes by their strides in the arrays, of which the largest counts."""
+    return tuple(sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0)))
 
 
 class Dim(NamedTuple):

@@ -1,5 +1,6 @@
 """Functions of slices on NumPy's fused engine: as the definition, however arrays lie."""
 
+import sys
 import threading
 import tracemalloc
 import weakref
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import special
 from xpapply.backends.numpy import slices
+from xpapply.ir.ops import F
 from xpapply.slice_function import Slicewise
 
 SPECIAL = [
@@ -324,3 +326,14 @@ def test_strides_between_elements_are_refused():
     assert call.engine == "array_api"
     assert "multiples" in call.reasons[0]
     np.testing.assert_allclose(special.logsumexp(records["b"]), special.logsumexp(np.arange(10.0)))
+
+
+def test_functions_of_scipy_without_scipy(monkeypatch):
+    """NumPy says what is missing, for networks and for functions of slices."""
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    net = xpapply.MLP([np.ones((2, 3)), np.ones((1, 2))], activation="gelu")
+    refused = pytest.raises(xpapply.UnsupportedError, match="NumPy has no erfc, and SciPy is not")
+    with xpapply.options(engine="numpy"), refused:
+        xpapply.explain(net, 1, np.ones((5, 3)))
+    with pytest.raises(xpapply.UnsupportedError, match="NumPy has no erf, and SciPy is not"):
+        Slicewise("erf", F.erf).planned((np.ones((5, 3)),), 1)

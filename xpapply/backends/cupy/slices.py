@@ -19,7 +19,7 @@ from ...codegen import slice_kernels
 from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
-from ...layout import Layout, Operand, merged
+from ...layout import Layout, Operand, merged, slowest_first
 from . import module
 from .weights import Weights
 
@@ -60,14 +60,10 @@ class Dims:
 def dims_of(layout: Layout, in_order: bool) -> Dims:
     """The dims of all arrays together; those of the slice `in_order`, or as memory has them."""
     strides = list(zip(*(o.strides or () for o in _strided(layout)), strict=True))
-
-    def slowest_first(axes: list[int]) -> list[int]:
-        return sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0))
-
     found = []
     core = [a for a in layout.axes if layout.shape[a] != 1]
     batch = [a for a in range(len(layout.shape)) if a not in layout.axes and layout.shape[a] != 1]
-    for axes in (core if in_order else slowest_first(core), slowest_first(batch)):
+    for axes in (core if in_order else slowest_first(core, strides), slowest_first(batch, strides)):
         found.append(tuple((d.size, d.steps) for d in merged(layout.shape, strides, axes)))
     return Dims(*found)
 

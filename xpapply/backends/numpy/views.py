@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ...layout import Layout, Operand, merged
+from ...layout import Layout, Operand, merged, slowest_first
 
 SHORT_ROW = 32
 """Elements that NumPy's inner loops shall at least have."""
@@ -118,9 +118,9 @@ def _dims(layout: Layout) -> list[Dim]:
         weight *= layout.shape[a]
     strides = [o.strides for o in (*layout.inputs, *layout.outs) if o.strides is not None]
     inputs = sum(o.strides is not None for o in layout.inputs)
-    axes = [a for a, n in enumerate(layout.shape) if n != 1]
-    axes.sort(key=lambda a: -max(abs(s[a]) for s in strides[:inputs]))
     steps = [(*(s[a] for s in strides), weights[a]) for a in range(len(layout.shape))]
+    axes = slowest_first(range(len(steps)), [s[:inputs] for s in steps])
+    axes = tuple(a for a in axes if layout.shape[a] != 1)
     found = [
         Dim(d.size, d.axis, applied, d.steps)
         for applied, group in itertools.groupby(axes, key=lambda a: a in layout.axes)
