@@ -8,7 +8,7 @@ import sys
 import host_cxx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import xpapply
@@ -54,7 +54,9 @@ def test_network_kernel_on_the_host(torch, data):
     arr = data.draw(array, label="arr")
     rows = data.draw(st.sampled_from((1, 2, 4)), label="rows")
     graph = graph_of(net, features, arr.dtype.name)
-    assert scalar_network.why_not(graph) is None
+    refusal = scalar_network.why_not(graph)
+    assert refusal is None or "fit" in refusal  # a network that is drawn may be too wide
+    assume(refusal is None)
     got = through_kernel(graph, arr, axis % ndim, rows)
     with xpapply.options(engine="array_api"):
         want = xpapply.apply_along_axis(net, axis, arr)
