@@ -1,148 +1,132 @@
-"""Interpolators that are made of the slice inside `f`."""
+"""Interpolators and splines that a function makes out of its slice."""
+
+import functools
 
 import numpy as np
 import pytest
+import scipy.interpolate as si
+from calls_of import check
 
 import xpapply
-from xpapply.batching import Batched, instances, resolve
-from xpapply.batching.rules import mapped
 
-interpolate = pytest.importorskip("scipy.interpolate")
-
-ARR = np.random.default_rng(0).gamma(2.0, size=(6, 24, 5))
-T = np.arange(24.0)
-AT = T[:-1] + 0.25
-PLANE = np.stack([T, T * T % 7], 1)
-INSIDE = np.stack([T[5:10] + 0.5, np.full(5, 2.5)], 1)
-
-MADE = {
-    "Akima1DInterpolator": lambda c, v: c(T, v)(AT),
-    "CubicSpline": lambda c, v: c(T, v)(AT, 1),
-    "PchipInterpolator": lambda c, v: c(T, v, extrapolate=True)(T + 0.5),
-    "interp1d": lambda c, v: c(T, v, kind="linear", bounds_error=False)(T + 0.5),
-    "make_interp_spline": lambda c, v: c(T, v, k=3)(AT),
-    "make_lsq_spline": lambda c, v: c(T, v, np.r_[[0.0] * 4, 6.0, 12.0, [23.0] * 4])(AT),
-    "NearestNDInterpolator": lambda c, v: c(PLANE, v)(INSIDE),
-    "CubicHermiteSpline": lambda c, v: c(T, v, np.ones(24))(AT),
-    "KroghInterpolator": lambda c, v: c(T[:5], v[:5])(T[:4] + 0.5),
-    "BarycentricInterpolator": lambda c, v: c(T[:5], v[:5])(T[:4] + 0.5),
-    "BSpline": lambda c, v: c(np.arange(28.0), v, 3)(T[4:-2] + 0.25),
-    "PPoly": lambda c, v: c(v.reshape(4, 6), np.arange(7.0))(T[:6] + 0.25),
-    "BPoly": lambda c, v: c(v.reshape(4, 6), np.arange(7.0))(T[:6] + 0.25),
-    "NdPPoly": lambda c, v: c(v.reshape(2, 2, 2, 3), (T[:3], T[:4]))(T[:4].reshape(2, 2) / 2),
-    "NdBSpline": lambda c, v: c((np.arange(28.0),), v, 3)(T[4:-2, None] + 0.25),
-    "RBFInterpolator": lambda c, v: c(T[:, None], v)(AT[:, None]),
-    "LinearNDInterpolator": lambda c, v: c(PLANE, v)(INSIDE),
-    "CloughTocher2DInterpolator": lambda c, v: c(PLANE, v)(INSIDE),
-    "RegularGridInterpolator": lambda c, v: c((T,), v)(AT[:, None]),
-}
+RNG = np.random.default_rng(0)
+A = RNG.random((150, 12))
+T = np.arange(12.0)
+NEW = np.linspace(0, 11, 23)
+HOLES = np.where(RNG.random(A.shape) < 0.02, np.nan, A)
+HOLES[0] = A[0]
 
 
-def test_each_has_an_example():
-    assert {f"scipy.interpolate.{name}" for name in MADE} == {r.name for r in instances.ROWS}
-
-
-def equal(f, arr=ARR):
-    want = np.apply_along_axis(f, 1, arr)
-    plan = xpapply.explain(f, 1, arr)
-    got = xpapply.apply_along_axis(f, 1, arr)
-    assert (got.dtype, got.shape) == (want.dtype, want.shape)
-    np.testing.assert_allclose(got, want, rtol=1e-8, atol=1e-9)
-    return plan
-
-
-@pytest.mark.parametrize("name", MADE)
-def test_made_in_f(name):
-    cls = resolve(f"scipy.interpolate.{name}")
-    if cls is None:
-        pytest.skip("not in this SciPy")
-    plan = equal(lambda v: MADE[name](cls, v))
-    if name == "BarycentricInterpolator":  # it may draw the order of its nodes
-        return
-    assert plan.vectorized, plan.reasons
-    assert f"scipy.interpolate.{name}" in plan.kernels[0]
-
-
-def test_a_slice_that_raises_is_left_to_f():
-    arr = ARR.copy()
-    arr[2, 3, 1] = np.nan
-
-    def f(v):
-        try:
-            return interpolate.CubicSpline(T, v)(AT)
-        except ValueError:
-            return np.zeros(23)
-
-    plan = equal(f, arr)
-    assert plan.vectorized, plan.reasons
+def late(v):
+    s = si.CubicSpline(T, v)
+    if v[0] > 0.5:
+        s = s.derivative()
+    return s(NEW[:3]).sum()
 
 
 @pytest.mark.parametrize(
-    "name", ["interp1d", "PchipInterpolator", "BSpline", "NearestNDInterpolator"]
+    "f",
+    [
+        lambda v: si.interp1d(T, v)(NEW),
+        lambda v: si.interp1d(T, v)(T),
+        lambda v: si.interp1d(T, v)(1.25),
+        lambda v: si.interp1d(T, v, kind="nearest")(NEW),
+        lambda v: si.interp1d(T, v, kind="cubic")(3.3),
+        lambda v: si.interp1d(T, v, kind="quadratic")(NEW),
+        lambda v: si.interp1d(T, v, bounds_error=False)(NEW * 2 - 3),
+        lambda v: si.interp1d(T, v, bounds_error=False, fill_value=0.0)(NEW * 2 - 3),
+        lambda v: si.interp1d(T, v, fill_value="extrapolate")([12.0, 13.0, 3.0]),
+        lambda v: si.interp1d(T, v, bounds_error=False, fill_value=(v[0], v[-1]))(NEW * 2 - 3),
+        lambda v: si.interp1d(T, v)(NEW.reshape(1, -1)).ravel(),
+        lambda v: si.interp1d(np.cumsum(v + 0.1), v, fill_value="extrapolate")(NEW / 4),
+        lambda v: si.interp1d(T, v)(v * 10),
+        lambda v: si.CubicSpline(T, v)(NEW),
+        lambda v: si.CubicSpline(T, v, bc_type="natural")(NEW, 1),
+        lambda v: si.CubicSpline(T, v).derivative()(1.5),
+        lambda v: si.CubicSpline(T, v).integrate(0, 5),
+        lambda v: si.CubicSpline(T, v).antiderivative(2)(NEW),
+        lambda v: si.CubicSpline(T, v).c[0],
+        lambda v: si.CubicSpline(T, v)(v.argmax() + 0.5),
+        lambda v: si.PchipInterpolator(T, v)(NEW),
+        lambda v: si.Akima1DInterpolator(T, v)(NEW),
+        lambda v: si.make_interp_spline(T, v, k=2)(NEW),
+        lambda v: si.KroghInterpolator(T[:4], v[:4])(NEW[:7]),
+        lambda v: si.UnivariateSpline(T, v, s=0.1)(NEW),
+        lambda v: si.UnivariateSpline(T, v, s=0.1).derivative()(2.0),
+        lambda v: si.UnivariateSpline(T, v, s=0.1).integral(0, 5),
+        lambda v: si.InterpolatedUnivariateSpline(T, v)(1.5),
+        lambda v: si.make_smoothing_spline(T, v, lam=1.0)(NEW),
+        late,
+    ],
 )
-def test_infinities_stay_in_their_slice(name):
-    arr = ARR.copy()
-    arr[2, 3, 1], arr[4, 5, 2] = np.inf, np.nan
-    cls = resolve(f"scipy.interpolate.{name}")
-    f = lambda v: MADE[name](cls, v)  # noqa: E731
-    with np.errstate(all="ignore"), xpapply.options(fallback="silent"):
-        try:
-            want = np.apply_along_axis(f, 1, arr)
-        except ValueError as error:
-            with pytest.raises(ValueError, match=str(error)[:20]):
-                xpapply.apply_along_axis(f, 1, arr)
-            return
-        np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, arr), want, 1e-9)
+def test_as_in_the_loop(f):
+    check(f, A, exact=False)
 
 
-def test_made_of_constants_and_called_with_the_slice():
-    spline = interpolate.CubicSpline(T, ARR[0, :, 0])
-    assert equal(lambda v: interpolate.CubicSpline(T, T**2)(v)).vectorized
-    assert equal(lambda v: spline(v)).vectorized
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: si.interp1d(T, v)(NEW),
+        lambda v: si.interp1d(T, v)(T),
+        lambda v: si.interp1d(T, v, kind="nearest")(NEW),
+        lambda v: si.interp1d(T, v, bounds_error=False, fill_value=-1.0)(NEW * 2 - 3),
+        lambda v: si.interp1d(T, v, fill_value="extrapolate")(NEW * 2 - 3),
+    ],
+)
+def test_lines_and_steps_bit_for_bit(f):
+    check(f, A)
+    check(f, HOLES)
+    check(f, np.where(A > 0.97, np.inf, A))
 
 
-def test_places_that_depend_on_the_slice():
-    plan = equal(lambda v: interpolate.interp1d(np.cumsum(v), v)(np.cumsum(v)[3:5]))
-    assert plan.vectorized, plan.reasons
-    assert "interp1d, slice by slice" in " ".join(plan.kernels)
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex128"])
+def test_dtypes(dtype):
+    data = (A * 9).astype(dtype)
+    check(lambda v: si.interp1d(T, v)(NEW), data)
+    check(lambda v: si.CubicSpline(T, v)(NEW), data, exact=False)
 
 
-def test_other_methods():
-    plan = equal(lambda v: interpolate.CubicSpline(T, v).integrate(0, 5))
-    assert plan.vectorized, plan.reasons
-    assert "CubicSpline" in plan.kernels[0]
+def test_one_object_serves_a_block(monkeypatch):
+    made = []
+    real = si.CubicSpline.__init__
+
+    @functools.wraps(real)
+    def counting(self, *args, **kwargs):
+        made.append(1)
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(si.CubicSpline, "__init__", counting)
+    data = np.tile(A, (20, 1))
+    xpapply.apply_along_axis(lambda v: si.CubicSpline(T, v)(NEW), -1, data)
+    assert len(made) < 40
 
 
-def test_other_uses_are_refused():
-    plan = equal(lambda v: interpolate.CubicSpline(T, v).solve(1.0).sum())
-    assert not plan.vectorized
-    assert "CubicSpline" in plan.reasons[0]
+def test_those_without_an_axis_are_said_to_be_called_slice_by_slice():
+    plan = xpapply.explain(lambda v: si.UnivariateSpline(T, v)(NEW), -1, A)
+    assert "UnivariateSpline, slice by slice" in plan.kernels[0]
 
 
-@pytest.mark.parametrize("name", MADE)
-def test_made_and_called_in_one_call_as_on_cupy(name):
-    """What CuPy's rows do, with SciPy's classes."""
-    row = next(r for r in instances.ROWS if r.name.endswith("." + name))
-    cls = resolve(row.name)
-    if cls is None:
-        pytest.skip("not in this SciPy")
-    arr = np.ascontiguousarray(ARR[:, :, 0])
+def test_errors_are_those_of_the_loop():
+    for f in (
+        lambda v: si.interp1d(T, v)(12.5),
+        lambda v: si.CubicSpline(T, v)(NEW),
+    ):
+        data = np.tile(A, (20, 1))
+        data[900, 3] = np.nan
+        with pytest.raises(ValueError, match=r"finite|range") as theirs:
+            np.apply_along_axis(f, -1, data)
+        with (
+            pytest.raises(ValueError, match=r"finite|range") as ours,
+            xpapply.options(fallback="silent"),
+        ):
+            xpapply.apply_along_axis(f, -1, data)
+        assert str(ours.value) == str(theirs.value)
 
-    def both(*made, **named):
-        rows = mapped(lambda x: Batched(x) if len(x) == len(arr) else x, (made, named), np.ndarray)
-        return lambda *at, **keywords: row.rule(np, cls, (*rows, at, keywords), {})
 
-    def sliced(c):
-        class All(np.ndarray):
-            """All slices, cut as `MADE` cuts one."""
+def test_what_changes_the_object_stays_in_the_loop():
+    def f(v):
+        s = si.UnivariateSpline(T, v)
+        s.set_smoothing_factor(0.5)
+        return s(1.0)
 
-            def __getitem__(self, key):
-                return np.asarray(self)[:, key]
-
-            def reshape(self, *shape):
-                return np.asarray(self).reshape(len(self), *shape)
-
-        return MADE[name](c, arr.view(All))
-
-    want = np.stack([MADE[name](cls, v) for v in arr])
-    np.testing.assert_allclose(sliced(both).array, want, rtol=1e-8, atol=1e-9)
+    check(f, A[:40], vectorized=False)

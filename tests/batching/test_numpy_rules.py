@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -387,38 +389,52 @@ for _op in ("add", "mul", "mod", "gt", "lt", "sub", "neg"):
     setattr(Slices, f"__{_op}__", _apply)
 
 
+@functools.cache
+def _compiled(source: str) -> tuple[frozenset[str], Any]:
+    """The names in an example, and what hands over its arguments."""
+    text = f"given.append(((lambda *a, **k: (a, k)){source[len(_named(source)) :]}))"
+    return frozenset(re.findall(r"\w+", text)), compile(text, "<example>", "exec")
+
+
 def arguments(source: str, dtype: Any, n: int, m: int, seed: int, plain: bool) -> Any:
     """The arguments of an example, with `Batched`."""
-    v = nasty(dtype, (n, m), seed, plain)
-    w = nasty(dtype, (n, m), seed + 1, plain)
-    rng = np.random.default_rng(seed)
-    square = nasty(dtype, (n, m, m), seed + 2, plain)
-    positive = square @ square.swapaxes(1, 2) + np.eye(m, dtype=dtype) if plain else square
-    ordered = np.sort(np.nan_to_num(w, nan=1, posinf=4, neginf=-4) if w.dtype.kind != "b" else w, 1)
-    values: dict[str, Any] = {
-        "v": Slices(v),
-        "w": Slices(w),
-        "u": Slices(nasty(dtype, (n, 5), seed + 3, plain)),
-        "s": Slices(nasty(dtype, (n, 3), seed + 4, plain)[:, 0]),
-        "m": Slices(square),
-        "r": Slices(nasty(dtype, (n, 4, m), seed + 5, plain)),
-        "P": Slices(positive),
-        "S": Slices(ordered),
-        "i": Slices(rng.integers(0, m, (n, m))),
-        "k": np.arange(m) * 0.5 - 1,
-        "K1": np.full(1, 0.5, v.dtype),
-        "K2": np.arange(m) + 1.0,
-        "I": np.arange(m)[::-1],
-        "M": np.arange(m * m).reshape(m, m) % 7 + np.eye(m),
-        "c": np.array([-1.0, 0.5, 2.0]),
-        "C5": np.array([0.0, 1.0, 2.0, 2.5, 4.0]),
-        "Q": np.array([0.0, 0.25, 0.9]),
+    dtype = np.dtype(dtype)
+    names, code = _compiled(source)
+
+    def drawn(shape: tuple[int, ...], more: int) -> np.ndarray:
+        return nasty(dtype, shape, seed + more, plain)
+
+    def positive() -> np.ndarray:
+        x = drawn((n, m, m), 2)
+        return x @ x.swapaxes(1, 2) + np.eye(m, dtype=dtype) if plain else x
+
+    def ordered() -> np.ndarray:
+        x = drawn((n, m), 1)
+        return np.sort(np.nan_to_num(x, nan=1, posinf=4, neginf=-4) if dtype.kind != "b" else x, 1)
+
+    values: dict[str, Callable[[], Any]] = {
+        "v": lambda: Slices(drawn((n, m), 0)),
+        "w": lambda: Slices(drawn((n, m), 1)),
+        "u": lambda: Slices(drawn((n, 5), 3)),
+        "s": lambda: Slices(drawn((n, 3), 4)[:, 0]),
+        "m": lambda: Slices(drawn((n, m, m), 2)),
+        "r": lambda: Slices(drawn((n, 4, m), 5)),
+        "P": lambda: Slices(positive()),
+        "S": lambda: Slices(ordered()),
+        "i": lambda: Slices(np.random.default_rng(seed).integers(0, m, (n, m))),
+        "k": lambda: np.arange(m) * 0.5 - 1,
+        "K1": lambda: np.full(1, 0.5, dtype),
+        "K2": lambda: np.arange(m) + 1.0,
+        "I": lambda: np.arange(m)[::-1],
+        "M": lambda: np.arange(m * m).reshape(m, m) % 7 + np.eye(m),
+        "c": lambda: np.array([-1.0, 0.5, 2.0]),
+        "C5": lambda: np.array([0.0, 1.0, 2.0, 2.5, 4.0]),
+        "Q": lambda: np.array([0.0, 0.25, 0.9]),
     }
     given: list[Any] = []
     name = _named(source)
-    values["np"] = np
-    code = f"given.append(((lambda *a, **k: (a, k)){source[len(name) :]}))"
-    exec(code, {**values, "given": given})
+    made = {name: make() for name, make in values.items() if name in names}
+    exec(code, {**made, "np": np, "given": given})
 
     def unwrapped(x: Any) -> Any:
         if isinstance(x, Slices):

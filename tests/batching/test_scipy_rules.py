@@ -452,7 +452,7 @@ def test_every_row_has_an_example():
     present = {
         row.name
         for row in known.ROWS
-        if row.kind != "made"  # which `test_interpolators` has
+        if row.kind != "made"  # which `test_interpolator_rules` has
         and hasattr(MODULES[row.name.removeprefix("scipy.").rpartition(".")[0]],
                    row.name.rpartition(".")[2])
     }  # fmt: skip
