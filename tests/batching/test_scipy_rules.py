@@ -142,6 +142,10 @@ def examples():
     yield from e(s, "comb", 12, X)
     yield from e(s, "factorial", X, kinds=("int", "f8"))
     yield from e(s, "factorial2", X, kinds=("int",))
+    yield from e(s, "polygamma", 2, X, kinds=(*odd, "positive"))
+    yield from e(s, "polygamma", X, 1.5, kinds=("int", "positive"))
+    yield from e(s, "zeta", X, kinds=(*odd, "positive"))
+    yield from e(s, "zeta", X, 1.5, kinds=("f8", "f4", "positive"))
 
     s = "signal"
     signals = ("f8", "f4", "int", "nan", "odd", "zero", "strided")

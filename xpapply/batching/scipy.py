@@ -244,7 +244,8 @@ ROWS: list[BatchingRule] = [
     # special functions that are no ufuncs
     *_rows_of(_SPECIAL, axis_call("a b", None), "logsumexp"),
     *_rows_of(_SPECIAL, axis_call("x", None), "softmax log_softmax"),
-    *_rows_of(_SPECIAL, elementwise_inexact, "comb perm factorial factorial2", "elementwise"),
+    *_rows_of(_SPECIAL, elementwise_inexact, "comb perm factorial factorial2 "
+              "polygamma zeta", "elementwise"),
     # signals
     *_rows_of(_SIGNAL, axis_call("x", odd=extreme), "savgol_filter"),  # LAPACK fits the ends
     *_rows_of(_SIGNAL, axis_call("x"), "filtfilt sosfiltfilt hilbert decimate upfirdn czt "
