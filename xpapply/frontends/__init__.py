@@ -1,7 +1,7 @@
-"""One file per kind of function: callable in, graph of one slice out.
+"""One file or folder per kind of function: callable in, graph of one slice out.
 
-The file name is the root package that it serves: an object whose class has
-``torch`` among the root packages of its MRO goes to ``frontends/torch.py``.
+Its name is the root package that it serves: an object whose class has
+``torch`` among the root packages of its MRO goes to ``frontends/torch/``.
 Other packages register a module by the entry point group
 ``xpapply.frontends``, under the name of their root package.
 
@@ -11,7 +11,7 @@ A frontend module has three functions:
     raises `TraceError` with the reason when it cannot;
 ``watch(f, args, kwargs, sources) -> callable``
     ``unchanged() -> bool``: whether a graph that was lifted just before, with these
-    `sources` of its constants, still holds;
+    `sources` (`Graph.sources`) of its constants, still holds;
 ``slice_function(f) -> callable``
     `f` for one slice of any library, as the plain loop calls it.
 
