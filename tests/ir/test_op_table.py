@@ -17,7 +17,7 @@ from xpapply.codegen import cost, scalar_network, tensor_network
 from xpapply.codegen.access import Access
 from xpapply.codegen.slice_kernels import Sharing, slice_kernels
 from xpapply.ir import numpy_ufuncs
-from xpapply.ir.ops import OPS, Kind, Op
+from xpapply.ir.ops import OPS, F, Kind, Op
 from xpapply.ir.rewrite import compact, fold
 from xpapply.ir.slice_graph import written
 
@@ -198,3 +198,31 @@ def test_a_row_goes_before_a_definition(monkeypatch):
 def test_elements_take_ufuncs_of_scipy():
     got = xpapply.elementwise(lambda x: sp.erf(x) - sp.expit(x))(X)
     np.testing.assert_allclose(got, sp.erf(X) - sp.expit(X), rtol=1e-13, atol=1e-15)
+
+
+# --- composites -----------------------------------------------------------------------
+
+
+def test_composites_are_known_everywhere(monkeypatch, torch):
+    """An activation, and a reduction of torch's: by their definitions alone."""
+    softcap = Op("softcap", Kind.COMPOSITE, define=lambda x, cap=2.0: F.tanh(x / cap) * cap)
+    monkeypatch.setitem(OPS, "softcap", softcap)
+
+    def logsumexp(x, axis, keepdims=False):
+        return F.log(F.sum(F.exp(x), axis=axis, keepdims=keepdims))
+
+    row = Op("logsumexp", Kind.COMPOSITE, define=logsumexp)
+    monkeypatch.setitem(OPS, row.name, row)
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return torch.logsumexp(x, -1, keepdim=True) + torch.logsumexp(x, dim=0)
+
+    x = X.astype("f")
+    graph = xpapply.lift(Net(), (6,), "float32")
+    assert ops(graph).count("logsumexp") == 2
+    assert scalar_network.why_not(compact(fold(graph))) is None
+    testing.assert_parity(Net(), 1, x)
+    net = xpapply.MLP([np.ones((5, 6), "f")], output_activation="softcap")
+    want = 2 * np.tanh((x @ np.ones((6, 5), "f")) / 2)
+    np.testing.assert_allclose(testing.assert_parity(net, 1, x), want, rtol=1e-5, atol=1e-6)

@@ -18,9 +18,9 @@ class Access:
 
     Attributes
     ----------
-    before, behind : int
-        The number of batch dims before and behind the applied axis, after
-        dims that lie together were merged.
+    before, after : int
+        The number of batch dims before and after the applied axis; dims that lie
+        together are one.
     vector : bool
         Each slice is contiguous and aligned to 16 bytes.
     wide : bool
@@ -34,12 +34,12 @@ class Access:
         Behind the applied axis lies one batch dim without gaps, before it another one, and
         `EVEN` consecutive slices never differ in the one before.
     aligned : bool
-        With `dense` or `even` and a batch dim behind: elements of consecutive slices that
+        With `dense` or `even` and a batch dim after: elements of consecutive slices that
         lie side by side start at multiples of 16 bytes.
     """
 
     before: int
-    behind: int
+    after: int
     vector: bool = False
     wide: bool = False
     grouped: bool = False
@@ -71,29 +71,29 @@ def geometry(
     tuple of int
         The arguments between the weights and the placement of results.
     """
-    before, behind = (
+    before, after = (
         [(d.size, d.steps[0]) for d in merged(shape, [(s,) for s in strides], axes)]
         for axes in (range(at), range(at + 1, len(shape)))
     )
     vector = (
         strides[at] == itemsize
         and pointer % 16 == 0
-        and all(s % 16 == 0 for _, s in (*before, *behind))
+        and all(s % 16 == 0 for _, s in (*before, *after))
     )
     reach = sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True)) // itemsize
     slices = math.prod(shape) // shape[at]
     # room for one more stride of the grid in 32 bits
     wide = max(reach, outputs, slices) >= (1 << 31) - (1 << 26)
-    dims = [v for n, s in (*before, *behind) for v in (n, s // itemsize)]
-    numbers = (slices, math.prod(n for n, _ in behind), strides[at] // itemsize, *dims)
-    grouped = bool(before and behind)
-    apart = [s for _, s in (*before, *behind)]
-    step = itemsize if behind else shape[at] * itemsize
-    dense = apart == [step] and (behind != [] or strides[at] == itemsize)
-    even = len(before) == len(behind) == 1 and apart[1] == itemsize and behind[0][0] % EVEN == 0
+    dims = [v for n, s in (*before, *after) for v in (n, s // itemsize)]
+    numbers = (slices, math.prod(n for n, _ in after), strides[at] // itemsize, *dims)
+    grouped = bool(before and after)
+    apart = [s for _, s in (*before, *after)]
+    step = itemsize if after else shape[at] * itemsize
+    dense = apart == [step] and (after != [] or strides[at] == itemsize)
+    even = len(before) == len(after) == 1 and apart[1] == itemsize and after[0][0] % EVEN == 0
     starts = pointer % 16 == 0 and strides[at] % 16 == 0 and all(s % 16 == 0 for _, s in before)
-    aligned = (dense or even) and behind != [] and starts
-    access = Access(len(before), len(behind), vector, wide, grouped, dense, even, aligned)
+    aligned = (dense or even) and after != [] and starts
+    access = Access(len(before), len(after), vector, wide, grouped, dense, even, aligned)
     return access, numbers
 
 
@@ -106,20 +106,20 @@ def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:
     """
     if access.grouped:
         return 1, n_behind, n_behind, numbers * n_behind
-    return (1, n_behind) if access.behind else (numbers, 1)
+    return (1, n_behind) if access.after else (numbers, 1)
 
 
 def locate(access: Access) -> list[str]:
     """Statements that add to ``at`` where slice ``row`` starts.
 
     They read the numbers ``n_<dim>`` and ``s_<dim>`` of the batch dims
-    ``b0, b1 ...`` before and ``c0, c1 ...`` behind the applied axis.
+    ``b0, b1 ...`` before and ``c0, c1 ...`` after the applied axis.
     """
     lines = []
     # the last dim of each group is the fastest; `rest` is divided from there
-    both = access.before and access.behind
+    both = access.before and access.after
     for group, count, start in (
-        ("c", access.behind, "row % (I)n_behind" if both else "row"),
+        ("c", access.after, "row % (I)n_behind" if both else "row"),
         ("b", access.before, "row / (I)n_behind" if both else "row"),
     ):
         if not count:

@@ -1,6 +1,6 @@
 """Cut a wide network into stages: products for a BLAS library, and what lies between.
 
-A narrow first layer, and everything from behind the last wide product to the
+A narrow first layer, and everything after the last wide product to the
 result, become one kernel each, so that few large intermediate values are
 written and read.
 """
@@ -47,7 +47,7 @@ def stages(graph: Graph) -> list[Stage] | None:
     last = {a: i for i, n in enumerate(graph.nodes) for a in n.args}
     last[graph.out] = len(graph.nodes)
     start = graph.entry
-    cuts = []  # values that everything behind them depends on, and on nothing else
+    cuts = []  # values that everything after them depends on, and on nothing else
     for i in range(len(graph.nodes)):
         alive = [j for j in range(i + 1) if dependent[j] and last.get(j, -1) > i]
         if alive == [i]:

@@ -1,4 +1,4 @@
-"""A graph as code generation reads it: its products, the biases behind them, its regions."""
+"""A graph as code generation reads it: its products, the biases after them, its regions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class GraphQueries:
         )
 
     def bias(self, product: int) -> tuple[int, int] | None:
-        """The add behind a product that is its bias: (add, constant)."""
+        """The add after a product that is its bias: (add, constant)."""
         users = self.uses.get(product, [])
         if len(users) != 1 or self.graph.nodes[users[0]].op != "add":
             return None

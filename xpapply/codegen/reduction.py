@@ -58,15 +58,15 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     if node.op == "einsum" and node.attr("subscripts") != MATVEC:
         return None
     length = graph.input.shape
-    before, behind = _upstream(graph, at, dependent), []
+    before, after = _upstream(graph, at, dependent), []
     for i, n in enumerate(nodes):
         if not dependent[i] or i in before or i == at or n.op == "input":
             continue
         if n.op not in ("reshape", "index", "broadcast_to") and not OPS[n.op].c:
             return None
-        behind.append(i)
-    seen = {at, *behind}  # what is behind the reduction must not look at the slice again
-    if any(dependent[a] and a not in seen for i in behind for a in nodes[i].args):
+        after.append(i)
+    seen = {at, *after}  # what is after the reduction must not look at the slice again
+    if any(dependent[a] and a not in seen for i in after for a in nodes[i].args):
         return None
     source = node.args[1] if node.op == "einsum" else node.args[0]
     if any(nodes[i].aval.shape != length or not OPS[nodes[i].op].c for i in before):
@@ -75,7 +75,7 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
         return None
     per_slice: list[int] = [node.args[0]] if node.op == "einsum" else []
     numbers: list[int] = []
-    for i in (*before, *behind):
+    for i in (*before, *after):
         for a in nodes[i].args:
             if dependent[a] or nodes[a].op == "scalar" or a in per_slice or a in numbers:
                 continue
@@ -105,7 +105,7 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     passed = ", ".join(["in0", *(f"c{a}" for a in (*per_slice, *numbers))])
     # layouts of one number change nothing
     alias = {
-        i: nodes[i].args[0] for i in behind if nodes[i].op in ("reshape", "index", "broadcast_to")
+        i: nodes[i].args[0] for i in after if nodes[i].op in ("reshape", "index", "broadcast_to")
     }
 
     def post_name(a: int) -> str:
@@ -113,13 +113,10 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
             a = alias[a]
         if a == at:
             return "s"
-        return f"t{a}_post" if a in behind else f"c{a}"
+        return f"t{a}_post" if a in after else f"c{a}"
 
     lines = [
-        line
-        for i in behind
-        if i not in alias
-        for line in statements(graph, [i], post_name, "_post")
+        line for i in after if i not in alias for line in statements(graph, [i], post_name, "_post")
     ]
     OUT = TYPES[graph.result.dtype]
     numbers_in = [f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in numbers]

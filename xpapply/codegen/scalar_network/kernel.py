@@ -38,7 +38,7 @@ class NetworkKernel:
     """The text of one elementwise kernel that runs a whole graph.
 
     The arguments are the array, the packed weights, the number of slices, the
-    number of them behind the applied axis, the stride along it, length and
+    number of them after the applied axis, the stride along it, length and
     stride of each batch dim, then where results go (see `access.placement`), and the output.
     """
 
@@ -123,7 +123,7 @@ __syncthreads();"""
     else:
         loop_prep = """
 const xpapply_t4* const xpapply_w = reinterpret_cast<const xpapply_t4*>(&weights[0]);"""
-    dims = [f"b{d}" for d in range(access.before)] + [f"c{d}" for d in range(access.behind)]
+    dims = [f"b{d}" for d in range(access.before)] + [f"c{d}" for d in range(access.after)]
     out = TYPES[graph.result.dtype]
     indent = "\n      "
     stride = "(I)1" if access.vector else "(I)s_m"

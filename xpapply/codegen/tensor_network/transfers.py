@@ -103,7 +103,7 @@ class Transfers:
             return anywhere
         # of whole tiles the addresses differ by constants
         inside = "if ((tile + 1) * XP_SLICES <= (I)n_slices) {"
-        if access.behind:
+        if access.after:
             corner = f"const IN* const corner = x + (tile * XP_SLICES + own + (I)({start}));"
             whole = [corner, *self._side_by_side(loop, x, n, stride)]
         else:
@@ -223,7 +223,7 @@ class Transfers:
                             f"    if (t == {c // 2}) r[{k} * (I)o_j] = "
                             f"{out}({v.name}[m][{j}][2 * h + {c % 2}]);"
                         )
-        elif n % 2 == 0 and not self._access.behind:
+        elif n % 2 == 0 and not self._access.after:
             guard = "" if whole else f"if (8 * {tile} + 2 * t < {n}) "
             lines += [
                 f"    XP_ALL for (int j = 0; j < {v.tiles}; ++j) {guard}{{",
@@ -247,14 +247,14 @@ class Transfers:
         """Names of the numbers of `geometry` and `placement`, and the values that are known."""
         access, n = self._access, self._n
         names = ["n_slices", "n_behind", "s_m"]
-        for d, count in (("b", access.before), ("c", access.behind)):
+        for d, count in (("b", access.before), ("c", access.after)):
             names += [f"{k}_{d}{i}" for i in range(count) for k in "ns"]
         names += ["o_row", "o_j", *(["n_group", "o_group"] if access.grouped else [])]
         fixed: dict[str, int] = {}
-        if access.behind:
+        if access.after:
             fixed["o_row"] = 1
         else:
             fixed |= {"n_behind": 1, "o_row": math.prod(self._graph.result.shape), "o_j": 1}
         if access.dense:
-            fixed |= {"s_c0": 1} if access.behind else {"s_b0": n, "s_m": 1}
+            fixed |= {"s_c0": 1} if access.after else {"s_b0": n, "s_m": 1}
         return names, fixed
