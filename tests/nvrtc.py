@@ -18,9 +18,7 @@ def compile_source(source: str, architecture: str) -> bytes:
     from cupy._core.core import assemble_cupy_compiler_options
     from cupy.cuda import compiler
 
-    options = assemble_cupy_compiler_options(
-        (f"-arch={architecture}", "-DCUPY_USE_JITIFY=0", "-pch")  # the headers are read once
-    )
+    options = assemble_cupy_compiler_options((f"-arch={architecture}", "-DCUPY_USE_JITIFY=0"))
     program = compiler._NVRTCProgram(source, "kernel.cu", method="cubin")
     built = program.compile(options)
     return built[0] if isinstance(built, tuple) else built
