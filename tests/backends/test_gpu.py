@@ -201,6 +201,22 @@ def test_few_long_slices_in_one_reduction(cupy):
         close(xpapply.apply_along_axis(net, 0, cupy.asarray(x)).get(), expected(net, x, 0))
 
 
+@pytest.mark.parametrize("shape", [(1, 200_000), (8, 100_000), (300, 256), (2000, 1000), (50, 7)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "bool"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions_of_any_length(cupy, shape, dtype, axis):
+    """CuPy has a text of its own for long slices (CUB), which meets our preamble."""
+    x = (np.random.default_rng(7).random(shape) * 4).astype(dtype)
+    x = np.ascontiguousarray(x.T) if axis == 0 else x
+    for f in (lambda v: (v * 2.0).max(), lambda v: np.sqrt((v * 0.5).sum())):
+        want = np.apply_along_axis(f, axis, x)
+        with xpapply.options(engine="cupy-reduction"):
+            got = xpapply.compile(f, (x.shape[axis],), dtype)(cupy.asarray(x), axis)
+        assert got.dtype == want.dtype
+        rtol = 2e-3 if dtype == "float16" else 1e-5
+        np.testing.assert_allclose(got.get().astype(float), want.astype(float), rtol=rtol)
+
+
 def test_gradients_on_the_gpu(torch):
     net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 2))
     net = net.double().cuda()

@@ -120,7 +120,10 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     ]
     OUT = TYPES[graph.result.dtype]
     numbers_in = [f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in numbers]
+    # the types: CuPy's own text for long slices, by CUB, takes their names for granted
     preamble = f"""{HELPERS}
+typedef {TYPES[graph.input.dtype]} type_in0_raw;
+typedef {OUT} type_out0_raw;
 __device__ __forceinline__ {T} xpapply_map({", ".join(arguments)}) {{
   {" ".join(mapped)}
   return {result};
