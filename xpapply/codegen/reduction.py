@@ -89,6 +89,8 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
                 return None
     dtype = nodes[at].aval.dtype
     T = TYPES[dtype]
+    # CUB cannot reduce CuPy's class of float16; NumPy adds in float32 as well
+    R = "float" if dtype == "float16" else T
     start = graph.entry
     assert row.identity is not None
 
@@ -124,11 +126,11 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     preamble = f"""{HELPERS}
 typedef {TYPES[graph.input.dtype]} type_in0_raw;
 typedef {OUT} type_out0_raw;
-__device__ __forceinline__ {T} xpapply_map({", ".join(arguments)}) {{
+__device__ __forceinline__ {R} xpapply_map({", ".join(arguments)}) {{
   {" ".join(mapped)}
   return {result};
 }}
-__device__ __forceinline__ {T} xpapply_join({T} s, {T} e) {{
+__device__ __forceinline__ {R} xpapply_join({R} s, {R} e) {{
   return {"s + e" if node.op == "einsum" else row.c.format("s", "e")};
 }}
 __device__ __forceinline__ {OUT} xpapply_post({", ".join([f"{T} s", *numbers_in])}) {{
@@ -147,8 +149,8 @@ __device__ __forceinline__ {OUT} xpapply_post({", ".join([f"{T} s", *numbers_in]
         map_expr=f"xpapply_map({passed})",
         reduce_expr="xpapply_join(a, b)",
         post_expr=f"out0 = xpapply_post({post})",
-        identity=literal(row.identity, dtype),
-        reduce_type=T,
+        identity=literal(row.identity, "float32" if R == "float" else dtype),
+        reduce_type=R,
         preamble=preamble,
         per_slice=tuple(per_slice),
         numbers=tuple(numbers),
