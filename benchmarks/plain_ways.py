@@ -95,9 +95,9 @@ def measure(dry: bool) -> list[Measured]:
     on: Any = devices.Dry() if dry else devices.Gpu()
     device = H200
     if not dry:
-        from xpapply.backends.cupy import module
+        from xpapply.backends.cupy import compiler
 
-        device = module.device(0)
+        device = compiler.device(0)
     begin, found = time.perf_counter(), []
     for way, name, f, slices, length, axis in cases(dry):
         if time.perf_counter() - begin > SECONDS:

@@ -28,11 +28,11 @@ def compile_plain(source: str, architecture: str) -> bytes:
     """Machine code of a source that stands alone, with the options of the CuPy backend."""
     from cupy.cuda import nvrtc
 
-    from xpapply.backends.cupy import module
+    from xpapply.backends.cupy import compiler
 
     program = nvrtc.createProgram(source, "kernel.cu", (), ())
     try:
-        nvrtc.compileProgram(program, (f"-arch={architecture}", *module._OPTIONS))
+        nvrtc.compileProgram(program, (f"-arch={architecture}", *compiler._OPTIONS))
         return nvrtc.getCUBIN(program)
     except nvrtc.NVRTCError:
         raise AssertionError(nvrtc.getProgramLog(program)) from None

@@ -235,7 +235,7 @@ class Host:
 
     @contextlib.contextmanager
     def __call__(self, processors=16):
-        from xpapply.backends.cupy import module, slices
+        from xpapply.backends.cupy import compiler, slices
 
         device = Device(processors, 1e9, 1e12, "mma", 1 << 17)
         cuda = SimpleNamespace(
@@ -244,9 +244,9 @@ class Host:
             runtime=SimpleNamespace(getDevice=lambda: 0),
         )
         with (
-            mock.patch.object(module, "device", return_value=device),
+            mock.patch.object(compiler, "device", return_value=device),
             mock.patch.object(
-                module, "function", lambda text, name, *_: _host_function(text, name)
+                compiler, "function", lambda text, name, *_: _host_function(text, name)
             ),
             mock.patch.object(slices, "cupy", SimpleNamespace(cuda=cuda)),
         ):

@@ -125,7 +125,7 @@ FACTS = {
     "registry": "where modules are",
     "planning.engines": "backends and their names",
     "backends.torch": "whether CuPy is installed",
-    "backends.cupy.module": "devices",
+    "backends.cupy.compiler": "devices",
     "batching": "functions of libraries",
     "ir.accumulators": "accumulators, which are compared by identity",
     "formulas": "functions of slices, whose own dicts are cleared",

@@ -26,10 +26,10 @@ def network(*widths, output_activation="identity"):
 @pytest.fixture
 def array(cupy, monkeypatch):
     """``array(shape)``: one of CuPy on the host's memory, said to be on an H200."""
-    from xpapply.backends.cupy import module
+    from xpapply.backends.cupy import compiler
 
-    monkeypatch.setattr(module, "device", lambda number: H200)
-    monkeypatch.setattr(module, "rates", lambda number: (4.8e12, 1.98e9))
+    monkeypatch.setattr(compiler, "device", lambda number: H200)
+    monkeypatch.setattr(compiler, "rates", lambda number: (4.8e12, 1.98e9))
 
     def make(shape, dtype="float32"):
         x = np.zeros(shape, dtype)

@@ -52,7 +52,7 @@ MARGIN = 64
 
 def through(cupy, runner, graph, x, axis):
     """What `apply_along_axis` does with the kernel, into an output that holds NaN."""
-    from xpapply.backends.cupy import runs
+    from xpapply.backends.cupy import launch
 
     order = MemoryOrder.of(x.strides, x.ndim, axis)
     before, behind = order.batch(x.shape)
@@ -61,16 +61,16 @@ def through(cupy, runner, graph, x, axis):
     out = memory[MARGIN:-MARGIN].reshape(shape)
     out[...] = np.nan
     slices = x.size // x.shape[axis]
-    runner(x.transpose(order.axes), order.at, slices, runs.Weights(graph.consts), out)
+    runner(x.transpose(order.axes), order.at, slices, launch.Weights(graph.consts), out)
     assert bool((memory[:MARGIN] == 77).all())
     assert bool((memory[-MARGIN:] == 77).all())
     return out.transpose(order.result_axes(len(graph.result.shape))).get()
 
 
 def tensor_run(graph, core, precision="highest"):
-    from xpapply.backends.cupy import runs
+    from xpapply.backends.cupy import launch
 
-    return runs.Tensor(graph, target(core, precision))
+    return launch.Tensor(graph, target(core, precision))
 
 
 def rows_through(cupy, net, x, core, precision="highest"):
@@ -151,7 +151,7 @@ def test_every_result_is_written(cupy, core, name):
 @pytest.mark.parametrize("name", ["16-32-32-3", "10-24-4", "3-24-24-1"])
 def test_layouts(cupy, core, name, wide, monkeypatch):
     """Vectors, steps, addresses of any alignment, axes in the middle; 64-bit offsets too."""
-    from xpapply.backends.cupy import runs
+    from xpapply.backends.cupy import launch
 
     if wide:
 
@@ -159,8 +159,8 @@ def test_layouts(cupy, core, name, wide, monkeypatch):
             access, numbers = runs_geometry(*args)
             return replace(access, wide=True), numbers
 
-        runs_geometry = runs.geometry
-        monkeypatch.setattr(runs, "geometry", geometry)
+        runs_geometry = launch.geometry
+        monkeypatch.setattr(launch, "geometry", geometry)
     net, m = network(name)
     graph = graph_of(net, m)
     runner = tensor_run(graph, core)
@@ -415,15 +415,15 @@ def test_precision_is_an_option(cupy, needs_tensor_cores):
 @pytest.mark.gpu
 def test_weights_that_change_in_place(cupy, torch, needs_tensor_cores):
     """They are used by the next call, and nothing is compiled for it."""
-    from xpapply.backends.cupy import module, runs
+    from xpapply.backends.cupy import compiler, launch
 
     net = benchmarked("16-64-64-64-4 ReLU")
     x = np.random.default_rng(10).standard_normal((MANY, 16)).astype("f")
     array = cupy.asarray(x)
     assert on_tensor_cores(xpapply.explain(net, 1, array))
     first = xpapply.apply_along_axis(net, 1, array).get()
-    compiled = module.function.cache_info().misses
-    texts = runs._tensor_kernel.cache_info().misses
+    compiled = compiler.function.cache_info().misses
+    texts = launch._tensor_kernel.cache_info().misses
     saved = {k: v.clone() for k, v in net.state_dict().items()}
     try:
         with torch.no_grad():
@@ -434,8 +434,8 @@ def test_weights_that_change_in_place(cupy, torch, needs_tensor_cores):
     finally:
         net.load_state_dict(saved)
     third = xpapply.apply_along_axis(net, 1, array).get()
-    assert module.function.cache_info().misses == compiled
-    assert runs._tensor_kernel.cache_info().misses == texts
+    assert compiler.function.cache_info().misses == compiled
+    assert launch._tensor_kernel.cache_info().misses == texts
     assert error(second, exact) < 5e-7
     assert error(second, first.astype(float)) > 0.1
     np.testing.assert_array_equal(first, third)
@@ -459,7 +459,7 @@ def test_weights_that_are_not_finite(cupy, torch, needs_tensor_cores, value):
 @pytest.mark.gpu
 def test_a_kernel_that_cannot_be_built(cupy, monkeypatch, needs_tensor_cores):
     """The next way runs, now and from then on."""
-    from xpapply.backends.cupy import module
+    from xpapply.backends.cupy import compiler
 
     net = mlp(16, 72, 56, 72, 5)  # of this test alone
     asked = []
@@ -468,7 +468,7 @@ def test_a_kernel_that_cannot_be_built(cupy, monkeypatch, needs_tensor_cores):
         asked.append(name)
         raise RuntimeError("no such instruction")
 
-    monkeypatch.setattr(module, "function", function)
+    monkeypatch.setattr(compiler, "function", function)
     x = np.random.default_rng(12).standard_normal((MANY, 16)).astype("f")
     exact = evaluate(double(net), x.astype(float))
     assert on_tensor_cores(xpapply.explain(net, 1, cupy.asarray(x)))

@@ -371,7 +371,7 @@ def test_nvrtc_compiles_them(cupy, torch, name):
 @pytest.mark.parametrize("name", POSITIONS)
 def test_long_slices_with_many_nan_on_a_gpu(cupy, name):
     """In blocks, by CuPy's own operations: many threads look at one slice."""
-    from xpapply.backends.cupy.runs import Calls
+    from xpapply.backends.cupy.launch import Calls
 
     rng = np.random.default_rng(0)
     x = rng.integers(-3, 4, (3000, 7)).astype("f")

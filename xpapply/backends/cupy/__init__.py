@@ -26,9 +26,9 @@ from ...ir.to_slice_graph import sliced
 from ...layout import Layout, boxes, columns, run_blocks
 from ...program import Program
 from .. import Backend, Lowered
-from . import bincount, module, slices
+from . import bincount, compiler, slices
+from .launch import Calls, Chain, Tensor
 from .plain import ElementwiseWay, ReductionWay
-from .runs import Calls, Chain, Tensor
 from .ways import Task, Way
 from .weights import Weights
 
@@ -63,8 +63,8 @@ class CuPy(Backend):
         """By the device's clocks and widths; operations of float32."""
         if not isinstance(like, cupy.ndarray):
             return None
-        memory, clock = module.rates(like.device.id)
-        rate = 2 * clock * module.device(like.device.id).multiprocessors * 128
+        memory, clock = compiler.rates(like.device.id)
+        rate = 2 * clock * compiler.device(like.device.id).multiprocessors * 128
         return (memory, rate) if memory and rate else None
 
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:

@@ -18,7 +18,7 @@ from ...codegen.graph_queries import prepare
 from ...codegen.reduction import Reduction, reduction_kernel
 from ...codegen.scalar_network import THREADS, NetworkKernel, network_kernel, slices_per_thread
 from ...ir.graph import Graph
-from . import module
+from . import compiler
 from .ways import Task, Way
 from .weights import Weights
 
@@ -106,7 +106,8 @@ class Network:
                 self.graph, access, slices_per_thread(self.graph, slices)
             )
             tiles = -(-slices // (THREADS * text.function.slices))
-            size = min(tiles, _BLOCKS_PER_SM * module.device(x.device.id).multiprocessors) * THREADS
+            most = _BLOCKS_PER_SM * compiler.device(x.device.id).multiprocessors
+            size = min(tiles, most) * THREADS
             found = (kernel, text, numbers, placement(access, numbers[1], self._numbers), size)
             self._known[key] = found
         kernel, text, numbers, usual, size = found

@@ -20,7 +20,7 @@ from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
 from ...layout import Layout, Operand, merged, slowest_first
-from . import module
+from . import compiler
 from .weights import Weights
 
 _THREADS = 128
@@ -249,7 +249,7 @@ class Run:
         dims = dims_of(layout, in_order)
         if not graph.accumulations() and len(dims.core) > 1:
             dims = Dims(dims.core[-1:], dims.core[:-1])
-        share, blocks = sharing(graph, layout, dims, module.device(self._number).multiprocessors)
+        share, blocks = sharing(graph, layout, dims, compiler.device(self._number).multiprocessors)
         if not aligned:
             share = replace(share, vector=1, pieces=share.pieces * share.vector)
         return share, blocks, dims
@@ -290,7 +290,7 @@ class Run:
         share, blocks, dims = self._shared(aligned)
         text = _text(self._graph, share)
         with cupy.cuda.Device(self._number):
-            functions = [module.function(text.source, n, self._number, 0) for n in text.names]
+            functions = [compiler.function(text.source, n, self._number, 0) for n in text.names]
         length, count = (math.prod(n for n, _ in d) for d in (dims.core, dims.batch))
         numbers = [count, length, *(n for n, _ in dims.core), *(n for n, _ in dims.batch)]
         for k in range(len(_strided(self._layout))):

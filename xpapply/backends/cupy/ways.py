@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...codegen.cost import Device
-from . import module
+from . import compiler
 from .weights import Weights
 
 
@@ -35,7 +35,7 @@ class Task:
     @property
     def device(self) -> Device:
         """The device as the cost model has it."""
-        return module.device(self.number)
+        return compiler.device(self.number)
 
 
 class Way:

@@ -23,7 +23,7 @@ from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region
 from ...program import Program
-from . import module
+from . import compiler
 from .plain import Network
 from .weights import Weights
 
@@ -50,10 +50,10 @@ class Tensor:
         access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
         numbers += placement(access, numbers[1], math.prod(self.graph.result.shape))
         text = _tensor_kernel(self.graph, access, self.target)
-        kernel = module.function(text.source, text.name, number, text.shared)
+        kernel = compiler.function(text.source, text.name, number, text.shared)
         tiles = -(-slices // text.slices)
         # few tiles spread over all multiprocessors
-        multiprocessors = module.device(number).multiprocessors
+        multiprocessors = compiler.device(number).multiprocessors
         groups = min(text.groups, -(-tiles // multiprocessors))
         grid = (min(multiprocessors, -(-tiles // groups)),)
         block = (groups * text.threads + text.helpers,)
