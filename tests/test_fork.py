@@ -149,6 +149,15 @@ CASES = {
 }
 
 
+def test_nothing_was_loaded_before_the_fork(torch):
+    """What is loaded in the child alone is told of torch's lost threads as well."""
+    setup = textwrap.dedent(SETUP).replace("from xpapply import apply_along_axis as xa\n", "")
+    case = CASES["a network first used in the child"].replace("xa(", "xpapply.apply_along_axis(")
+    code = setup + textwrap.dedent(case)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_in_a_child_process(torch, name):
     code = textwrap.dedent(SETUP) + textwrap.dedent(CASES[name])

@@ -6,6 +6,8 @@
 (64, 64, 1)
 """
 
+import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -65,3 +67,12 @@ else:  # type checkers would take any name from it
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _before_fork() -> None:
+    if "torch" in sys.modules:
+        from . import threads  # noqa: F401  # torch's threads are lost in the child: it must know
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(before=_before_fork)
