@@ -179,7 +179,7 @@ def test_16_bits_are_priced_on_cupy(monkeypatch, cupy, torch, widths):
     array = SimpleNamespace(size=widths[0] << 20, device=SimpleNamespace(id=0))
     graph = graph_of(mlp(torch, *widths, dtype="float16"), widths[0], "float16")
     for device, slower in ((H200, True), (replace(H200, core=""), False)):
-        monkeypatch.setattr(backend.module, "device", lambda number, device=device: device)
+        monkeypatch.setattr(backend.compiler, "device", lambda number, device=device: device)
         lowered = backend.CuPyLowered(graph, borrowed=True)
         assert "in blocks" in lowered.estimate(array, graph.consts).kernels[0]
         assert lowered.slower_than_half(array, graph.consts) == slower
@@ -188,7 +188,7 @@ def test_16_bits_are_priced_on_cupy(monkeypatch, cupy, torch, widths):
 @pytest.mark.parametrize("widths", [(16, 64, 64, 4), (8, 4, 1), (32, 128, 128, 8)])
 def test_one_kernel_for_all_layers_is_not_given_up(monkeypatch, cupy, torch, widths):
     backend = pytest.importorskip("xpapply.backends.cupy")
-    monkeypatch.setattr(backend.module, "device", lambda number: H200)
+    monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     array = SimpleNamespace(size=widths[0] << 20, device=SimpleNamespace(id=0))
     graph = graph_of(mlp(torch, *widths, dtype="float16"), widths[0], "float16")
     assert not backend.CuPyLowered(graph, borrowed=True).slower_than_half(array, graph.consts)

@@ -135,7 +135,7 @@ def test_launches_are_within_the_limits_of_cuda(problem, processors, aligned):
     like = type("Like", (), {"device": type("Device", (), {"id": 0})()})()
     with (
         Host()(processors),
-        mock.patch.object(cupy_slices.module, "function", lambda text, *_: text),
+        mock.patch.object(cupy_slices.compiler, "function", lambda text, *_: text),
     ):
         run = cupy_slices.Run(c.graph, layout, like)
         functions, grid, (threads,), numbers, scratch = run._launches(aligned)

@@ -21,7 +21,7 @@ COSTED = [
 def estimate(monkeypatch, net, features, slices, dtype="float32", precision="highest"):
     """What `explain` would say of an array on an H200."""
     backend = pytest.importorskip("xpapply.backends.cupy")
-    monkeypatch.setattr(backend.module, "device", lambda number: H200)
+    monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     with xpapply.options(precision=precision):
         lowered = backend.CuPyLowered(graph_of(net, features, dtype))
     return lowered.estimate(SimpleNamespace(size=features * slices, device=SimpleNamespace(id=0)))
@@ -31,7 +31,7 @@ def estimate(monkeypatch, net, features, slices, dtype="float32", precision="hig
 def test_fewer_bits_only_where_the_weights_have_no_more(monkeypatch, torch, dtype, word):
     """A result that is rounded at the end says nothing about the weights."""
     backend = pytest.importorskip("xpapply.backends.cupy")
-    monkeypatch.setattr(backend.module, "device", lambda number: H200)
+    monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     net = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
     graph = graph_of(net.to(getattr(torch, dtype)), 16)
     lowered = backend.CuPyLowered(graph)
@@ -44,7 +44,7 @@ def test_fewer_bits_only_where_the_weights_have_no_more(monkeypatch, torch, dtyp
 def test_bfloat16_of_tensors_is_for_the_kernel_on_tensor_cores(monkeypatch, torch):
     """What else there is in CuPy takes typed arrays: elsewhere torch itself runs it."""
     backend = pytest.importorskip("xpapply.backends.cupy")
-    monkeypatch.setattr(backend.module, "device", lambda number: H200)
+    monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
     array = SimpleNamespace(size=16 << 20, device=SimpleNamespace(id=0), dtype=np.dtype("u2"))
     array.strides, array.itemsize = (32, 2), 2
     graph = graph_of(bfloat16_net(16, 64, 4), 16, "bfloat16")
@@ -65,7 +65,7 @@ def test_bfloat16_of_tensors_is_for_the_kernel_on_tensor_cores(monkeypatch, torc
     with torch.no_grad():
         net[0].weight[0, 0] = torch.inf
     assert "finite" in backend.BACKEND.on_borrowed().why_not(graph_of(net, 16, "bfloat16"), array)
-    monkeypatch.setattr(backend.module, "device", lambda number: replace(H200, core=""))
+    monkeypatch.setattr(backend.compiler, "device", lambda number: replace(H200, core=""))
     assert "compute capability" in backend.BACKEND.on_borrowed().why_not(graph, array)
 
 
