@@ -1,5 +1,7 @@
 """Interpolators that are made of the slice inside `f`."""
 
+import gc
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,16 @@ def test_made_of_constants_and_called_with_the_slice():
     spline = interpolate.CubicSpline(T, ARR[0, :, 0])
     assert equal(lambda v: interpolate.CubicSpline(T, T**2)(v)).vectorized
     assert equal(lambda v: spline(v)).vectorized
+
+
+def test_what_f_makes_lives_as_long_as_its_plan():
+    """Python's garbage collector may run between the trace and a call."""
+    f = lambda v: interpolate.CubicSpline(T, T**2)(v)  # noqa: E731
+    plan = xpapply.explain(f, 1, ARR)
+    gc.collect()
+    got = xpapply.apply_along_axis(f, 1, ARR)
+    np.testing.assert_allclose(got, np.apply_along_axis(f, 1, ARR), rtol=1e-12)
+    assert plan.vectorized, plan.reasons  # it was not given up
 
 
 def test_places_that_depend_on_the_slice():

@@ -75,7 +75,7 @@ class Estimator(Forbidden):
                 stage.watch.look(part, "entry", key)
                 if type(found) is np.ndarray and found.nbytes <= _COMPARED_BYTES:
                     stage.watch.array(found)
-        late = LateMethod(what, name)
+        late = LateMethod(what, name, keep=stage.calls.made(what))
 
         def call(x: Any = _MISSING, /, *args: Any, **kwargs: Any) -> Any:
             if x is _MISSING and "X" in kwargs:

@@ -44,6 +44,7 @@ class LibraryCalls:
     def __init__(self, stage: Stage, runs: Runs) -> None:
         self._stage, self._runs = stage, runs
         self._recorder = stage.recorder
+        self._made: dict[int, Any] = {}
 
     def call(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """A call of a function of NumPy or SciPy."""
@@ -65,13 +66,11 @@ class LibraryCalls:
         if found:
             made = instances.make(self._recorder, function, args, kwargs)
             if made is not NotImplemented:
-                return (
-                    made if isinstance(made, instances.Instance) else self._stage.substitute(made)
-                )
+                return made if isinstance(made, instances.Instance) else self._new(made)
             if isinstance(function, type):
                 if any(t.ref is not None for t in found):
                     raise self._recorder.refuse(f"{name} of something that depends on the slice")
-                return self._stage.substitute(function(*values(args), **values(kwargs)))
+                return self._new(function(*values(args), **values(kwargs)))
             by_rule = functools.partial(
                 functions.function_call, self._recorder, function, args, kwargs
             )
@@ -104,7 +103,16 @@ class LibraryCalls:
             ):
                 return Forbidden(self._stage, result, type(result).__name__)
             return self._recorder._boxed(result, None, None, [])
-        return result if type(result) in PLAIN else self._stage.substitute(result)
+        return result if type(result) in PLAIN else self._new(result)
+
+    def _new(self, made: Any) -> Any:
+        """What stands for an object that a library has made in this run."""
+        self._made[id(made)] = made
+        return self._stage.substitute(made)
+
+    def made(self, x: Any) -> bool:
+        """Whether a library made this object in this run: no one else may hold on to it."""
+        return id(x) in self._made
 
     def _asarray(self, name: str, x: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         dtype = None if dtype is None else np.dtype(dtype)
@@ -164,7 +172,7 @@ class LibraryCalls:
                 if any(True for _ in tracers((v, args, kwargs))):
                     raise self._recorder.refuse(f"{name} with further arguments")
                 return self.constant(x(v, *args, **kwargs))
-            late = LateMethod(x, "__call__")
+            late = LateMethod(x, "__call__", keep=self.made(x))
             return self._recorder.call(syntax.ELEMENTS, x, (v,), batch=((late, v), {}))
 
         return call

@@ -243,7 +243,7 @@ class Distribution(Forbidden):
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
         if name in ["pdf", "pmf", "cdf", "sf", "ppf", "isf", "logpdf", "logpmf", "logcdf", "logsf"]:
-            method = LateMethod(what, name)
+            method = LateMethod(what, name, keep=self._xp_stage.calls.made(what))
 
             def call(x: Any, *args: Any, **kwargs: Any) -> Any:
                 recorder = self._xp_stage.recorder
@@ -262,12 +262,13 @@ class LateMethod:
     """A method of a library's object, which is not kept alive by what is known of ``f``.
 
     Equal to another one of the same object, so that paths with the same calls are the same.
+    `keep`: it is kept alive, since ``f`` has made it and nothing else does.
     """
 
-    def __init__(self, owner: Any, name: str) -> None:
+    def __init__(self, owner: Any, name: str, *, keep: bool = False) -> None:
         self._owner: Any
         try:
-            self._owner = weakref.ref(owner)
+            self._owner = (lambda: owner) if keep else weakref.ref(owner)
         except TypeError:
             self._owner = lambda: owner
         self._name, self._id = name, id(owner)
