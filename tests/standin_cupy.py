@@ -171,8 +171,15 @@ def filled(name, source):
 
 @contextlib.contextmanager
 def installed():
-    """The stand-in as `cupy`, with what is known of functions by their modules put back later."""
+    """The stand-in as `cupy`, with what is known of functions by their modules put back later.
+
+    No function has a graph there: what runs graphs needs a device.
+    """
     from xpapply.batching import names
+    from xpapply.errors import UnsupportedError
+
+    def no_graph(*args):
+        raise UnsupportedError("its engine needs a device")
 
     made = {"cupy": filled("cupy", np)}
     cupy = made["cupy"]
@@ -191,7 +198,10 @@ def installed():
         above, _, last = name.rpartition(".")
         setattr(made[above], last, made[name])
     others = [m for m in sys.modules if m.partition(".")[0] in names.CUPY]
-    with mock.patch.dict(sys.modules):
+    with (
+        mock.patch.dict(sys.modules),
+        mock.patch("xpapply.frontends.python.runner.to_graph", no_graph),
+    ):
         for module in others:
             del sys.modules[module]
         sys.modules.update(made)
