@@ -19,14 +19,20 @@ class Products:
         self._queries, self._graph, self._values = queries, queries.graph, values
         self._slices, self._lanes = values.slices, values.lanes
 
+    def _by_columns(self, i: int, w: int) -> tuple[int, int]:
+        """Begin sums over columns of weights: how long one is in memory, and where they are."""
+        n, k = self._graph.nodes[w].aval.shape
+        padded = -(-n // self._lanes) * self._lanes
+        offset = self._values.weights.add(k * padded, (w,), "columns")
+        self._values.declare(i)
+        self._values.loop(n, [f"v{i}[j][r] = {self._values.start(i)};"])
+        return padded, offset
+
     def lead(self, i: int, source: Region | None) -> None:
         w = self._graph.nodes[i].args[0]
         n, k = self._graph.nodes[w].aval.shape
         lanes = self._lanes
-        padded = -(-n // lanes) * lanes
-        offset = self._values.weights.add(k * padded, (w,), "columns")
-        self._values.declare(i)
-        self._values.loop(n, [f"v{i}[j][r] = {self._values.start(i)};"])
+        padded, offset = self._by_columns(i, w)
         start = self._graph.entry
         at = {start: "in"}
         if source is not None:
@@ -215,10 +221,7 @@ class Products:
         w, x = self._graph.nodes[i].args
         n, k = self._graph.nodes[w].aval.shape
         lanes = self._lanes
-        padded = -(-n // lanes) * lanes
-        offset = self._values.weights.add(k * padded, (w,), "columns")
-        self._values.declare(i)
-        self._values.loop(n, [f"v{i}[j][r] = {self._values.start(i)};"])
+        padded, offset = self._by_columns(i, w)
         self._values.emit(
             UNROLL,
             f"for (int k = 0; k < {k}; ++k) {{",

@@ -20,8 +20,6 @@ from .tracer import Tracer, tracers, values
 if TYPE_CHECKING:
     from .sandbox import Stage
 
-_UNKNOWN = "which xpapply does not know"
-
 
 class Substitute:
     """Stands for an object of the user's or of a library."""

@@ -195,21 +195,8 @@ class Stage:
         if type(x) in (list, tuple, dict, set, frozenset) or isinstance(x, tuple):
             return self._container(x, name)
         if hasattr(x, "__array_namespace__") and library(x) not in ("torch", "jax"):
-            self._watch_content(x)
+            self.watch.standard_array(x)
         return self._instance(x, name)
-
-    def _watch_content(self, x: Any) -> None:
-        """An array of the standard, which may be written to: no other guard looks into it."""
-        try:
-            was, ref = np.from_dlpack(x).tobytes(), weakref.ref(x)
-        except (AttributeError, BufferError, RuntimeError, TypeError):
-            return  # made of tasks, or immutable
-
-        def unchanged() -> bool:
-            x = ref()
-            return x is not None and np.from_dlpack(x).tobytes() == was
-
-        self.watch.add(unchanged)
 
     def _device_array(self, x: Any, name: str) -> Any:
         """A constant on the device of the slices: traced by its values."""
