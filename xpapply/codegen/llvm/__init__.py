@@ -1,0 +1,1 @@
+"""Kernels for CPUs as text in LLVM's intermediate language, which `xpapply.backends.cpu` runs."""

@@ -1,0 +1,607 @@
+"""Writing LLVM's intermediate language as text: registers with operators, loops, memory.
+
+A `Register` is a number, or a vector with one number per lane; Python's operators on registers
+write instructions. Nothing here knows what is computed, nor compiles it: that is for
+`xpapply.backends.cpu`, and needs llvmlite.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from .target import Target
+
+Carried = Sequence["Register"]
+"""What a loop carries from one round to the next."""
+
+_BITS = {
+    "i1": 1,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "half": 16,
+    "bfloat": 16,
+    "float": 32,
+    "double": 64,
+    "ptr": 64,
+}
+_FLOATS = ("half", "bfloat", "float", "double")
+_LETTERS = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64", "ptr": "p0"}
+
+
+class Type(NamedTuple):
+    """What a register holds: numbers of the type `element`, one for each of `lanes`.
+
+    Examples
+    --------
+    >>> print(Type("float"), Type("i32", 8))
+    float <8 x i32>
+    """
+
+    element: str
+    lanes: int = 1
+    """1: a number, no vector."""
+
+    @property
+    def bits(self) -> int:
+        """Of one number."""
+        return _BITS[self.element]
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the numbers are no integers."""
+        return self.element in _FLOATS
+
+    @property
+    def integer(self) -> Type:
+        """Integers as wide as these numbers."""
+        return Type(f"i{self.bits}", self.lanes)
+
+    @property
+    def mask(self) -> Type:
+        """What a comparison of such registers gives."""
+        return Type("i1", self.lanes)
+
+    @property
+    def suffix(self) -> str:
+        """How the names of LLVM's own functions say it."""
+        letters = _LETTERS.get(self.element, self.element)
+        return letters if self.lanes == 1 else f"v{self.lanes}{letters}"
+
+    def __str__(self) -> str:
+        return self.element if self.lanes == 1 else f"<{self.lanes} x {self.element}>"
+
+
+POINTER = Type("ptr")
+INDEX = Type("i64")
+DTYPES = {
+    "bool": "i8",
+    "uint8": "i8",
+    "int8": "i8",
+    "uint16": "i16",
+    "int16": "i16",
+    "uint32": "i32",
+    "int32": "i32",
+    "uint64": "i64",
+    "int64": "i64",
+    "float16": "half",
+    "bfloat16": "bfloat",
+    "float32": "float",
+    "float64": "double",
+}
+"""NumPy's dtypes as elements in memory. Integers have no sign here: operations have."""
+
+
+def literal(value: Any, kind: Type) -> str:
+    """A constant, the same in all lanes.
+
+    Examples
+    --------
+    >>> literal(0.5, Type("double")), literal(-1, Type("i32", 2))
+    ('0x3FE0000000000000', '<i32 -1, i32 -1>')
+    """
+    if kind.is_float:
+        number = float(value)
+        if kind.element == "float":  # written as a double that a float can be
+            number = (
+                math.copysign(math.inf, number)
+                if abs(number) > 3.4028235677973366e38
+                else (struct.unpack("<f", struct.pack("<f", number))[0])
+            )
+        elif kind.element == "half":
+            number = struct.unpack("<e", struct.pack("<e", number))[0]
+        bits = struct.unpack("<Q", struct.pack("<d", number))[0]
+        if kind.element == "half":
+            half = struct.unpack("<H", struct.pack("<e", number))[0]
+            text = f"0xH{half:04X}"
+        elif kind.element == "bfloat":
+            text = f"0xR{struct.unpack('<I', struct.pack('<f', number))[0] >> 16:04X}"
+        else:
+            text = f"0x{bits:016X}"
+    elif kind.element == "i1":
+        text = "true" if value else "false"
+    else:
+        text = str(int(value))
+    if kind.lanes == 1:
+        return text
+    return f"<{', '.join([f'{kind.element} {text}'] * kind.lanes)}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Register:
+    """A value of the function that is being written; operators write instructions.
+
+    Numbers of Python take the type of the other operand. Comparisons are false where one side is
+    NaN, but `ne`, which is true. Shifts and divisions to integers are those of signed ones.
+    """
+
+    writer: Writer
+    text: str
+    type: Type
+
+    def __add__(self, other: Any) -> Register:
+        return self.writer.binary("fadd", "add", self, other)
+
+    def __radd__(self, other: Any) -> Register:
+        return self.writer.binary("fadd", "add", other, self)
+
+    def __sub__(self, other: Any) -> Register:
+        return self.writer.binary("fsub", "sub", self, other)
+
+    def __rsub__(self, other: Any) -> Register:
+        return self.writer.binary("fsub", "sub", other, self)
+
+    def __mul__(self, other: Any) -> Register:
+        return self.writer.binary("fmul", "mul", self, other)
+
+    def __rmul__(self, other: Any) -> Register:
+        return self.writer.binary("fmul", "mul", other, self)
+
+    def __truediv__(self, other: Any) -> Register:
+        return self.writer.binary("fdiv", "", self, other)
+
+    def __rtruediv__(self, other: Any) -> Register:
+        return self.writer.binary("fdiv", "", other, self)
+
+    def __neg__(self) -> Register:
+        if self.type.is_float:
+            return self.writer.emit(self.type, f"fneg {self.type} {self.text}")
+        return self.writer.binary("", "sub", 0, self)
+
+    def __and__(self, other: Any) -> Register:
+        return self.writer.binary("", "and", self, other)
+
+    def __or__(self, other: Any) -> Register:
+        return self.writer.binary("", "or", self, other)
+
+    def __xor__(self, other: Any) -> Register:
+        return self.writer.binary("", "xor", self, other)
+
+    def __invert__(self) -> Register:
+        return self.writer.binary("", "xor", self, -1)
+
+    def __lshift__(self, other: Any) -> Register:
+        return self.writer.binary("", "shl", self, other)
+
+    def __rshift__(self, other: Any) -> Register:
+        """Keeps the sign; see `Writer.binary` with "lshr" for the other."""
+        return self.writer.binary("", "ashr", self, other)
+
+    def __lt__(self, other: Any) -> Register:
+        return self.writer.compare("olt", "slt", self, other)
+
+    def __le__(self, other: Any) -> Register:
+        return self.writer.compare("ole", "sle", self, other)
+
+    def __gt__(self, other: Any) -> Register:
+        return self.writer.compare("ogt", "sgt", self, other)
+
+    def __ge__(self, other: Any) -> Register:
+        return self.writer.compare("oge", "sge", self, other)
+
+    def eq(self, other: Any) -> Register:
+        """Whether both are equal."""
+        return self.writer.compare("oeq", "eq", self, other)
+
+    def ne(self, other: Any) -> Register:
+        """Whether both differ, or one is NaN."""
+        return self.writer.compare("une", "ne", self, other)
+
+
+class Writer:
+    """Writes functions for one CPU.
+
+    Attributes
+    ----------
+    target : Target
+        What the CPU has.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._declared: dict[str, str] = {}
+        self._globals: list[str] = []
+        self._functions: list[str] = []
+        self._lines: list[str] = []
+        self._entry: list[str] = []
+        self._label = ""
+        self._names = itertools.count()
+
+    def lanes(self, element: str) -> int:
+        """How many numbers a vector register has."""
+        return self.target.bits // _BITS[element]
+
+    def vector(self, element: str) -> Type:
+        """The type of a whole vector register."""
+        return Type(element, self.lanes(element))
+
+    # --- functions ----------------------------------------------------------------------
+
+    def function(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, Type]],
+        body: Callable[..., object],
+        *,
+        noalias: Sequence[str] = (),
+    ) -> None:
+        """A function without a result that can be called from outside.
+
+        `body` gets a register for each of the `parameters`; nothing else points to the memory
+        that those named in `noalias` point to.
+        """
+        self._lines, self._entry, self._label = [], [], "entry"
+        given = [Register(self, f"%{n}", t) for n, t in parameters]
+        body(*given)
+        shown = [f"{t} {'noalias ' if n in noalias else ''}%{n}" for n, t in parameters]
+        head = f"define void @{name}({', '.join(shown)}) nounwind {{"
+        self._functions.append(
+            "\n".join([head, "entry:", *self._entry, *self._lines, "  ret void", "}"])
+        )
+
+    def text(self) -> str:
+        """The module: all that was written."""
+        return "\n".join([*self._globals, *self._declared.values(), *self._functions, ""])
+
+    def emit(self, kind: Type, instruction: str) -> Register:
+        """The register that an instruction writes."""
+        found = self._fresh("r", kind)
+        self._lines.append(f"  {found.text} = {instruction}")
+        return found
+
+    def _fresh(self, letter: str, kind: Type) -> Register:
+        return Register(self, f"%{letter}{next(self._names)}", kind)
+
+    def _begin(self, label: str) -> None:
+        self._lines.append(f"{label}:")
+        self._label = label
+
+    def _branch(self, label: str) -> None:
+        self._lines.append(f"  br label %{label}")
+
+    # --- values -------------------------------------------------------------------------
+
+    def constant(self, value: Any, kind: Type) -> Register:
+        """A number, in all lanes."""
+        return Register(self, literal(value, kind), kind)
+
+    def _alike(self, *operands: Any) -> list[Register]:
+        """Operands as registers of one type: that of the widest; the others fill all lanes."""
+        given = [x for x in operands if isinstance(x, Register)]
+        kind = max((x.type for x in given), key=lambda t: t.lanes)
+        assert all(x.type.element == kind.element for x in given), [str(x.type) for x in given]
+        return [
+            self.broadcast(x, kind.lanes) if isinstance(x, Register) else self.constant(x, kind)
+            for x in operands
+        ]
+
+    def binary(self, of_floats: str, of_integers: str, x: Any, y: Any) -> Register:
+        """An instruction of two operands, which is another one for integers."""
+        x, y = self._alike(x, y)
+        name = of_floats if x.type.is_float else of_integers
+        assert name, f"no such instruction of {x.type}"
+        return self.emit(x.type, f"{name} {x.type} {x.text}, {y.text}")
+
+    def compare(self, of_floats: str, of_integers: str, x: Any, y: Any) -> Register:
+        """A mask: the conditions of LLVM's ``fcmp`` or ``icmp``."""
+        x, y = self._alike(x, y)
+        how = f"fcmp {of_floats}" if x.type.is_float else f"icmp {of_integers}"
+        return self.emit(x.type.mask, f"{how} {x.type} {x.text}, {y.text}")
+
+    def is_nan(self, x: Register) -> Register:
+        """Where `x` is NaN."""
+        return self.compare("uno", "ne", x, x)
+
+    def select(self, mask: Register, x: Any, y: Any) -> Register:
+        """`x` where the mask is true, else `y`."""
+        x, y = self._alike(x, y)
+        if mask.type.lanes != x.type.lanes:
+            if x.type.lanes == 1:
+                x, y = self.broadcast(x, mask.type.lanes), self.broadcast(y, mask.type.lanes)
+            else:
+                mask = self.broadcast(mask, x.type.lanes)
+        operands = f"{mask.type} {mask.text}, {x.type} {x.text}, {y.type} {y.text}"
+        return self.emit(x.type, f"select {operands}")
+
+    def fma(self, x: Any, y: Any, z: Any) -> Register:
+        """``x * y + z``, rounded once where the CPU has that, else twice."""
+        given = self._alike(x, y, z)
+        if not self.target.fma:
+            return given[0] * given[1] + given[2]
+        return self.intrinsic("fma", *given)
+
+    def intrinsic(self, name: str, *operands: Register, result: Type | None = None) -> Register:
+        """One of LLVM's own functions, of operands of one type. It must be an instruction here.
+
+        Without SSE4.1 ``floor``, ``ceil``, ``rint`` and ``trunc`` are calls of the C library,
+        which kernels cannot make; ``fma`` is one without FMA.
+        """
+        kind = operands[0].type
+        full = f"llvm.{name}.{kind.suffix}"
+        result = result or kind
+        kinds = ", ".join(str(x.type) for x in operands)
+        self._declared[full] = f"declare {result} @{full}({kinds})"
+        given = ", ".join(f"{x.type} {x.text}" for x in operands)
+        return self.emit(result, f"call {result} @{full}({given})")
+
+    def sqrt(self, x: Register) -> Register:
+        """The square root, rounded correctly."""
+        return self.intrinsic("sqrt", x)
+
+    def abs(self, x: Register) -> Register:
+        """Without its sign, also that of zero and NaN."""
+        if x.type.is_float:
+            return self.intrinsic("fabs", x)
+        return self.select(x < 0, -x, x)
+
+    def copysign(self, x: Register, y: Register) -> Register:
+        """`x` with the sign of `y`."""
+        return self.intrinsic("copysign", *self._alike(x, y))
+
+    # --- types ---------------------------------------------------------------------------
+
+    def bitcast(self, x: Register, element: str) -> Register:
+        """The same bits as numbers of another type of the same size."""
+        kind = Type(element, x.type.lanes)
+        if kind == x.type:
+            return x
+        return self.emit(kind, f"bitcast {x.type} {x.text} to {kind}")
+
+    def cast(self, x: Register, element: str, *, signed: bool = True) -> Register:
+        """The numbers in another type.
+
+        `signed`: whether integers, on either side, have a sign. Floats beyond the range of
+        integers give no definite number, so mask them before. Masks are 0 and 1.
+        """
+        kind, was = Type(element, x.type.lanes), x.type
+        if kind == was:
+            return x
+        if was.is_float and kind.is_float:
+            how = "fpext" if kind.bits > was.bits else "fptrunc"
+            if kind.bits == was.bits:  # half and bfloat
+                return self.cast(self.cast(x, "float"), element)
+        elif was.is_float:
+            how = "fptosi" if signed else "fptoui"
+        elif kind.is_float:
+            how = "sitofp" if signed and was.element != "i1" else "uitofp"
+        elif kind.bits < was.bits:
+            how = "trunc"
+        else:
+            how = "sext" if signed and was.element != "i1" else "zext"
+        return self.emit(kind, f"{how} {was} {x.text} to {kind}")
+
+    def broadcast(self, x: Register, lanes: int) -> Register:
+        """A number in all lanes."""
+        if lanes == x.type.lanes:
+            return x
+        assert x.type.lanes == 1
+        kind = Type(x.type.element, lanes)
+        if not x.text.startswith("%"):
+            one = f"{kind.element} {x.text}"
+            return Register(self, f"<{', '.join([one] * lanes)}>", kind)
+        first = self.emit(kind, f"insertelement {kind} poison, {x.type} {x.text}, i64 0")
+        zeros = f"<{lanes} x i32> zeroinitializer"
+        return self.emit(kind, f"shufflevector {kind} {first.text}, {kind} poison, {zeros}")
+
+    # --- lanes ---------------------------------------------------------------------------
+
+    def lane(self, x: Register, k: int) -> Register:
+        """The number in one lane."""
+        if x.type.lanes == 1:
+            return x
+        return self.emit(Type(x.type.element), f"extractelement {x.type} {x.text}, i64 {k}")
+
+    def with_lane(self, x: Register, k: int, number: Register) -> Register:
+        """`x` with another number in one lane."""
+        return self.emit(
+            x.type, f"insertelement {x.type} {x.text}, {number.type} {number.text}, i64 {k}"
+        )
+
+    def shuffle(self, x: Register, y: Register, order: Sequence[int]) -> Register:
+        """Lanes of two vectors: `order` counts through those of `x`, then those of `y`."""
+        kind = Type(x.type.element, len(order))
+        chosen = ", ".join(f"i32 {k}" for k in order)
+        pair = f"{x.type} {x.text}, {y.type} {y.text}"
+        return self.emit(kind, f"shufflevector {pair}, <{len(order)} x i32> <{chosen}>")
+
+    def transpose(self, rows: Sequence[Register]) -> list[Register]:
+        """A square of numbers with rows and columns exchanged: as many vectors as lanes."""
+        found, n = list(rows), len(rows)
+        assert n == rows[0].type.lanes
+        step = n // 2
+        while step:
+            low = [k - step + n if k & step else k for k in range(n)]
+            high = [k + n if k & step else k + step for k in range(n)]
+            for i in range(n):
+                if not i & step:
+                    x, y = found[i], found[i | step]
+                    found[i], found[i | step] = self.shuffle(x, y, low), self.shuffle(x, y, high)
+            step //= 2
+        return found
+
+    def iota(self, kind: Type) -> Register:
+        """0, 1, 2 ... in the lanes, of integers."""
+        numbers = ", ".join(f"{kind.element} {k}" for k in range(kind.lanes))
+        return Register(self, f"<{numbers}>" if kind.lanes > 1 else "0", kind)
+
+    def first_lanes(self, count: Register | int, lanes: int) -> Register:
+        """A mask of the first `count` lanes, an i64."""
+        numbers = self.iota(Type("i64", lanes))
+        return self.compare("", "ult", numbers, count)
+
+    # --- memory --------------------------------------------------------------------------
+
+    def offset(self, pointer: Register, count: Register | int, element: str) -> Register:
+        """A pointer `count` elements further on."""
+        if isinstance(count, int):
+            if count == 0:
+                return pointer
+            count = self.constant(count, INDEX)
+        where = f"{element}, ptr {pointer.text}, i64 {count.text}"
+        return self.emit(POINTER, f"getelementptr {where}")
+
+    def load(self, pointer: Register, kind: Type, align: int | None = None) -> Register:
+        """Numbers that lie one after the other; `align` in bytes, at least that of one number."""
+        align = align or max(1, kind.bits // 8)
+        return self.emit(kind, f"load {kind}, ptr {pointer.text}, align {align}")
+
+    def store(self, x: Register, pointer: Register, align: int | None = None) -> None:
+        """Write numbers one after the other."""
+        align = align or max(1, x.type.bits // 8)
+        self._lines.append(f"  store {x.type} {x.text}, ptr {pointer.text}, align {align}")
+
+    def masked_load(self, pointer: Register, mask: Register, otherwise: Register) -> Register:
+        """Like `load`, where the mask is true; the other lanes are not read."""
+        kind = otherwise.type
+        name = f"llvm.masked.load.{kind.suffix}.p0"
+        self._declared[name] = f"declare {kind} @{name}(ptr, i32, {kind.mask}, {kind})"
+        given = f"ptr {pointer.text}, i32 {max(1, kind.bits // 8)}"
+        mask_ = f"{mask.type} {mask.text}"
+        return self.emit(kind, f"call {kind} @{name}({given}, {mask_}, {kind} {otherwise.text})")
+
+    def masked_store(self, x: Register, pointer: Register, mask: Register) -> None:
+        """Like `store`, where the mask is true; the other lanes are not written."""
+        kind = x.type
+        name = f"llvm.masked.store.{kind.suffix}.p0"
+        self._declared[name] = f"declare void @{name}({kind}, ptr, i32, {kind.mask})"
+        given = f"{kind} {x.text}, ptr {pointer.text}, i32 {max(1, kind.bits // 8)}"
+        self._lines.append(f"  call void @{name}({given}, {mask.type} {mask.text})")
+
+    def gather(self, pointer: Register, step: Register | int, kind: Type) -> Register:
+        """Numbers that lie `step` elements apart."""
+        element = Type(kind.element)
+        if kind.lanes == 1:
+            return self.load(pointer, kind)
+        found = Register(self, "poison", kind)
+        at = pointer
+        for k in range(kind.lanes):
+            found = self.with_lane(found, k, self.load(at, element))
+            if k + 1 < kind.lanes:
+                at = self.offset(at, step, kind.element)
+        return found
+
+    def scatter(self, x: Register, pointer: Register, step: Register | int) -> None:
+        """Write numbers `step` elements apart."""
+        at = pointer
+        for k in range(x.type.lanes):
+            self.store(self.lane(x, k), at)
+            if k + 1 < x.type.lanes:
+                at = self.offset(at, step, x.type.element)
+
+    def scratch(self, element: str, count: int, align: int = 64) -> Register:
+        """Memory of the function's own, whatever loop asks for it: `count` elements."""
+        found = self._fresh("s", POINTER)
+        self._entry.append(f"  {found.text} = alloca [{count} x {element}], align {align}")
+        return found
+
+    def table(self, numbers: Sequence[Any], element: str, align: int = 64) -> Register:
+        """Constants in memory: a pointer to the first."""
+        name = f"@t{next(self._names)}"
+        one = Type(element)
+        shown = ", ".join(f"{element} {literal(x, one)}" for x in numbers)
+        kind = f"[{len(numbers)} x {element}]"
+        self._globals.append(f"{name} = private constant {kind} [{shown}], align {align}")
+        return Register(self, name, POINTER)
+
+    # --- what runs when ------------------------------------------------------------------
+
+    def loop(
+        self,
+        stop: Register | int,
+        body: Callable[..., Sequence[Register] | None],
+        state: Carried = (),
+        *,
+        start: Register | int = 0,
+        step: int = 1,
+    ) -> list[Register]:
+        """``for i in range(start, stop, step)``: ``state = body(i, *state)``.
+
+        Returns the last state. Where both ends are Python's numbers the loop is tested at its end
+        alone, and not written at all for no round.
+        """
+        known = isinstance(stop, int) and isinstance(start, int)
+        if known and start >= stop:  # type: ignore[operator]
+            return list(state)
+        begin, end = (self.constant(x, INDEX) if isinstance(x, int) else x for x in (start, stop))
+        number = next(self._names)
+        head, inside, after = f"loop{number}", f"body{number}", f"after{number}"
+        before = self._label
+        self._branch(head)
+        self._begin(head)
+        at = len(self._lines)
+        i = self._fresh("i", INDEX)
+        carried = [self._fresh("c", x.type) for x in state]
+        if not known:
+            more = i < end
+            self._lines.append(f"  br i1 {more.text}, label %{inside}, label %{after}")
+            self._begin(inside)
+        found = list(body(i, *carried) or ())
+        assert [x.type for x in found] == [x.type for x in state]
+        following = i + step
+        last = self._label
+        if known:
+            more = following < end
+            self._lines.append(f"  br i1 {more.text}, label %{head}, label %{after}")
+        else:
+            self._branch(head)
+        pairs = [(i, begin, following), *zip(carried, state, found, strict=True)]
+        self._lines[at:at] = [
+            f"  {c.text} = phi {c.type} [{x.text}, %{before}], [{y.text}, %{last}]"
+            for c, x, y in pairs
+        ]
+        self._begin(after)
+        return found if known else carried
+
+    def either(
+        self,
+        condition: Register,
+        then: Callable[[], Sequence[Register] | None],
+        otherwise: Callable[[], Sequence[Register] | None] | None = None,
+    ) -> list[Register]:
+        """What one of two ways gives, by one condition: only that way is gone."""
+        number = next(self._names)
+        yes, no, after = f"then{number}", f"else{number}", f"join{number}"
+        self._lines.append(f"  br i1 {condition.text}, label %{yes}, label %{no}")
+        results, ends = [], []
+        for label, way in ((yes, then), (no, otherwise)):
+            self._begin(label)
+            results.append(list(way() or ()) if way is not None else [])
+            ends.append(self._label)
+            self._branch(after)
+        self._begin(after)
+        return [
+            self.emit(x.type, f"phi {x.type} [{x.text}, %{ends[0]}], [{y.text}, %{ends[1]}]")
+            for x, y in zip(*results, strict=True)
+        ]
+
+    def any_lane(self, mask: Register) -> Register:
+        """Whether the mask is true in any lane."""
+        if mask.type.lanes == 1:
+            return mask
+        return self.intrinsic("vector.reduce.or", mask, result=Type("i1"))
