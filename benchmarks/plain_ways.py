@@ -35,7 +35,7 @@ COUNTS = [10_000, 100_000, 1_000_000, 4_000_000]
 CONSTANTS = {
     "_REDUCTION_SHARE": np.geomspace(0.05, 1, 60),
     "_REDUCTION_SLICE": np.geomspace(0.5, 500, 60),
-    "_REDUCTION_ELEMENT": np.geomspace(0.02, 20, 60),
+    "_REDUCTION_STEP": np.geomspace(10, 10_000, 60),
 }
 """Where the constants of a reduction are looked for."""
 
@@ -84,10 +84,12 @@ def cases(dry: bool) -> list[tuple[str, str, Any, int, int, int]]:
     return found
 
 
-def price(way: str, graph: Graph, slices: int, device: cost.Device) -> float:
+def price(way: str, graph: Graph, slices: int, axis: int, device: cost.Device) -> float:
     """What the model says."""
-    of = cost.reduction if way == "cupy-reduction" else cost.scalar
-    return of(graph, slices, device)
+    if way == "cupy-elementwise":
+        return cost.scalar(graph, slices, device)
+    spacing = cost.SIDE_BY_SIDE if axis else cost.Spacing(slices, slices * 4)
+    return cost.reduction(graph, slices, device, spacing)
 
 
 def measure(dry: bool) -> list[Measured]:
@@ -114,7 +116,7 @@ def measure(dry: bool) -> list[Measured]:
             seconds = min(on.alone(call, count) for _ in range(REPEATS))
         assert plan.graph is not None
         case = f"{name} of {shape} along {axis}"
-        mine = Measured(way, case, partial(price, way, plan.graph, slices, device), seconds)
+        mine = Measured(way, case, partial(price, way, plan.graph, slices, axis, device), seconds)
         found.append(mine)
         print(f"{way:17}{case:42}{1e6 * seconds:10.1f} us{mine.ratio:8.2f} of the price")
         del x, call

@@ -100,6 +100,50 @@ def test_a_reduction_is_never_below_the_floor(cupy, slices, length):
     assert cost.reduction(graph, slices, H200) >= cost.LAUNCH + least
 
 
+def test_few_long_slices_cost_what_their_threads_take(array):
+    """32 of those that lie side by side share a block of CuPy's; a slice alone has one."""
+
+    def price(x, axis):
+        with xpapply.options(engine=REDUCTION):
+            return xpapply.explain(network(x.shape[axis], 1), axis, x).expected
+
+    rows = price(array((64, 1 << 20)), 1)
+    assert price(array((64, 1 << 20)).T, 0) == rows
+    assert 25 < price(array((1 << 20, 64)), 0) / rows < 35
+    assert 3 < price(array((1 << 20, 4)), 0) / rows < 5
+    many = array((1 << 10, 1 << 16))
+    assert 0.5 < price(many, 0) / price(many, 1) < 2
+    apart = array((1 << 15, 1 << 7, 4))[..., 0]
+    assert price(apart, 1) > 3 * price(array(apart.shape), 1)
+
+
+@pytest.mark.parametrize("engine", ["", REDUCTION])
+@pytest.mark.parametrize(("axis", "turned"), [(0, False), (1, False), (0, True), (1, True)])
+def test_what_is_explained_and_what_runs_are_asked_of_the_same(
+    array, monkeypatch, axis, engine, turned
+):
+    from xpapply.backends import cupy as backend
+
+    asked, ran = [], []
+    decided = backend.CuPyLowered._decided
+    noted = lambda self, task: asked.append(task) or decided(self, task)  # noqa: E731
+    monkeypatch.setattr(backend.CuPyLowered, "_decided", noted)
+    monkeypatch.setattr(backend, "_on", lambda number: contextlib.nullcontext())
+    note = lambda self, task: lambda *args: ran.append(self.named(task))  # noqa: E731
+    for way in (backend.SlicesWay, backend.TensorWay, backend.ElementwiseWay, backend.ReductionWay):
+        monkeypatch.setattr(way, "runner", note)
+    monkeypatch.setattr(backend.CuPy, "empty", lambda self, shape, dtype, like: array(shape, dtype))
+    x = array((40, 300, 1)).T if turned else array((1, 40, 300))
+    axis = 1 - axis if turned else 1 + axis
+    with xpapply.options(engine=engine):
+        net = network(x.shape[axis], 1)
+        plan = xpapply.explain(net, axis, x)
+        explained = asked.copy()
+        xpapply.apply_along_axis(net, axis, x)
+    assert asked[len(explained) :] == explained[-1:]
+    assert plan.kernels == tuple(ran)
+
+
 def test_a_way_that_does_not_run_is_refused_from_then_on(array, monkeypatch):
     """The next one runs, and `explain` says why."""
     from xpapply.backends.cupy import CuPyLowered, TensorWay, plain

@@ -37,7 +37,7 @@ def graph_of(net, features, dtype):
 def slow_float32(torch, monkeypatch):
     """As on a GPU, where products of float32 take longer than those of 16 bits."""
     backend = pytest.importorskip("xpapply.backends.torch")
-    monkeypatch.setattr(backend.TorchLowered, "slower_than_half", lambda self, x, consts: True)
+    monkeypatch.setattr(backend.TorchLowered, "slower_than_half", lambda self, x, consts, at: True)
     cache.clear()  # functions have run as on a CPU
     yield
     cache.clear()

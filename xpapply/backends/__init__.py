@@ -80,15 +80,16 @@ class Lowered:
         Made once for a layout, so that repeated calls of few slices decide nothing again.
         """
 
-    def estimate(self, x: Any, consts: tuple[Any, ...]) -> Estimate | None:
+    def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate | None:
         """What a call with arrays like `x` would run, and what that takes.
 
         None where the device and the size of the array make no difference. `consts` are those of
-        the model at hand, which may rule a way out. It must agree with what `__call__` does, and
-        launch nothing.
+        the model at hand, which may rule a way out; `x` and `at` are what `__call__` would get, or
+        `at` is None: the elements of a slice lie side by side. It must agree with what `__call__`
+        does, and launch nothing.
         """
 
-    def slower_than_half(self, x: Any, consts: tuple[Any, ...]) -> bool:
+    def slower_than_half(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
         """Whether the library's own operations in 16 bits take less time than float32 here."""
         return False
 

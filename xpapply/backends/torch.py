@@ -284,7 +284,9 @@ class TorchLowered(Lowered):
         with torch.inference_mode():
             return self._program(like.device).bind(consts)
 
-    def slower_than_half(self, x: torch.Tensor, consts: tuple[Any, ...]) -> bool:
+    def slower_than_half(
+        self, x: torch.Tensor, consts: tuple[Any, ...], at: int | None = None
+    ) -> bool:
         """Whether torch's own operations in 16 bits take less time than float32 in blocks.
 
         They do on GPUs that have bfloat16. On a CPU without such products they take 2 to 30 times

@@ -19,11 +19,37 @@ _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
 _OVERHEAD = 50.0
 """Instructions per slice and lane for loads, stores and synchronisation."""
-_REDUCTION_SHARE, _REDUCTION_SLICE, _REDUCTION_ELEMENT = 0.42, 9.3, 2.4
+_REDUCTION_SHARE, _REDUCTION_SLICE, _REDUCTION_STEP = 0.42, 9.3, 1230.0
 """Of a ReductionKernel: its share of the memory's rate, clocks of a multiprocessor per slice, and
-clocks per element of a slice, which one block reads. Fitted by ``python -m benchmarks.plain_ways``
-to 60 cases on an H100, which take 1.08 times the price, within a factor of 2.7: CuPy takes half of
-it where it uses CUB, and 30 times as long for few long slices whose elements lie far apart."""
+clocks of a thread per element that it reads.
+
+They were fitted to 60 cases on an H100 while a slice was taken to have a whole block of threads,
+however it lies: the last was 2.4 clocks per element then, 512 times less. Most cases took 1.08
+times that price, few long slices whose elements lie far apart 30 to 35 times. Such slices share a
+block in `reduction`, which makes 32 of it; that was not fitted or measured again, nor are the
+sectors. Where CuPy uses CUB it takes half."""
+_REDUCTION_THREADS, _REDUCTION_BESIDE = 512, 32
+"""Threads of a block of CuPy's, and the most slices that lie side by side and share it."""
+_SECTOR = 32
+"""Bytes that the memory gives at least, whatever is read of them."""
+
+
+class Spacing(NamedTuple):
+    """How far apart what is read lies in memory.
+
+    Attributes
+    ----------
+    beside : int
+        Slices whose elements lie side by side.
+    apart : int
+        Bytes from one element of a slice to the next; 0 where these lie side by side.
+    """
+
+    beside: int = 1
+    apart: int = 0
+
+
+SIDE_BY_SIDE = Spacing()
 
 
 class Estimate(NamedTuple):
@@ -96,12 +122,21 @@ def scalar(graph: Graph, slices: int, device: Device) -> float:
     return LAUNCH + max(1.15 * floor(graph, slices, device, "highest"), work)
 
 
-def reduction(graph: Graph, slices: int, device: Device) -> float:
-    """Seconds of a ReductionKernel: a block of threads per slice, or per several short ones."""
-    moved = slices * (graph.input.nbytes + graph.result.nbytes)
+def reduction(graph: Graph, slices: int, device: Device, spacing: Spacing = SIDE_BY_SIDE) -> float:
+    """Seconds of a ReductionKernel: a block of threads per slice, or per several of them.
+
+    Several where they are short or lie side by side. Few long slices cannot be faster than a
+    thread with its part of one, one element after the other.
+    """
+    length = graph.input.shape[0]
+    beside, size = max(1, spacing.beside), graph.input.nbytes // max(1, length)
+    sectors = max(1.0, min(_SECTOR, spacing.apart) / (beside * size))
+    moved = slices * (sectors * graph.input.nbytes + graph.result.nbytes)
     read = moved / (_REDUCTION_SHARE * device.bandwidth)
     joined = slices * _REDUCTION_SLICE / (device.multiprocessors * device.clock)
-    alone = graph.input.shape[0] * _REDUCTION_ELEMENT / device.clock
+    shared = max(1, min(beside, _REDUCTION_BESIDE), _REDUCTION_THREADS // max(1, length))
+    threads = _REDUCTION_THREADS >> (shared.bit_length() - 1)  # a power of two share a block
+    alone = -(-length // threads) * _REDUCTION_STEP / device.clock
     return LAUNCH + max(floor(graph, slices, device, "highest"), read + joined, alone)
 
 

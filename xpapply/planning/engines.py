@@ -101,15 +101,18 @@ class Engine:
         """What runs computes in float32, and the library's own operations in 16 bits would take
         less time, if the parameters are of 16 bits."""
 
-    def look_at(self, seen: Any, reasons: list[str]) -> None:
+    def look_at(self, seen: Any, axis: int, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
         consts = self._bound.graph.consts
-        found = self.lowered.estimate(seen, consts)
+        order = MemoryOrder.of(arrays.strides(seen), seen.ndim, axis)
+        if order.axes != tuple(range(seen.ndim)):
+            seen = arrays.permute(seen, order.axes)
+        found = self.lowered.estimate(seen, consts, order.at)
         if found is not None:
             self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
             self.floor, self.expected = found.floor, found.expected
             reasons += found.refused
-        self.slower_than_half = self.lowered.slower_than_half(seen, consts)
+        self.slower_than_half = self.lowered.slower_than_half(seen, consts, order.at)
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices."""
@@ -125,7 +128,7 @@ class Engine:
         if found is not None:
             return found
         if arrays.library(arr) != self._library:  # not the array that this was chosen for
-            return chosen(self._bound, arr).prepared(arr, axis)
+            return chosen(self._bound, arr, axis).prepared(arr, axis)
         x = plain(arr)
         slice_ = ShapeDtype((x.shape[axis],), arrays.dtype_name(x))
         if slice_ != self._bound.graph.input:
@@ -140,7 +143,7 @@ class Engine:
             if self._borrows:
                 borrower = self._own.borrower(x, self._result.dtype)
                 if borrower is None or borrower.engine != self.backend:  # nor is this one
-                    return chosen(self._bound, arr).prepared(arr, axis)
+                    return chosen(self._bound, arr, axis).prepared(arr, axis)
             found = _Prepared(
                 self.backend, self.lowered, self._bound, self._own, arr, axis, borrower
             )
@@ -232,11 +235,11 @@ class AnyLibrary:
         now = config.current()
         key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr))
         if key not in self._engines:
-            self._engines[key] = chosen(self._bound, arr)
+            self._engines[key] = chosen(self._bound, arr, axis)
         return self._engines[key](arr, axis)
 
 
-def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
+def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | None:
     """The fastest engine that can run the graph on `arr`; why others cannot goes to `reasons`."""
     library = arrays.library(arr)
     assert library is not None
@@ -250,16 +253,16 @@ def choose(bound: Bound, arr: Any, reasons: list[str]) -> Engine | None:
         refusal = runner.why_not(bound.graph, seen)
         if refusal is None:
             engine = Engine(name, bound, library, runner)
-            engine.look_at(seen, reasons)
+            engine.look_at(seen, axis, reasons)
             return engine
         reasons.append(f"{runner.name}: {refusal}")
     return None
 
 
-def chosen(bound: Bound, arr: Any) -> Engine:
+def chosen(bound: Bound, arr: Any, axis: int) -> Engine:
     """The fastest engine that can run the graph on `arr`, or `UnsupportedError`."""
     reasons: list[str] = []
-    found = choose(bound, arr, reasons)
+    found = choose(bound, arr, axis, reasons)
     if found is None:
         why = "; ".join(reasons) or f"{config.current().engine} cannot read its memory"
         raise UnsupportedError(f"no engine runs this graph: {why}")

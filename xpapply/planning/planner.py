@@ -167,7 +167,7 @@ def _plan_network(
     elif differentiable:
         reasons.append("autograd records this call; under torch.no_grad() it runs fused")
     else:
-        engine = engines.choose(lifted.bound, arr, reasons)
+        engine = engines.choose(lifted.bound, arr, axis, reasons)
     if engine is not None and engine.slower_than_half and not forced:
         half = _half_dtype(frontend, f, arr, args, kwargs)
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)

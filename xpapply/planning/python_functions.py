@@ -255,10 +255,10 @@ def plan(
     if traced.given_up:
         reasons.append(f"the last call ran in the loop: {traced.why}")
     engine = None
-    if traced.fused_on(arr):
-        engine, why_not = traced.engine_for(arr)
+    if traced.fused_on(arr, axis):
+        engine, why_not = traced.engine_for(arr, axis)
         reasons += why_not
-    elif (slower := traced.slower_than_half(arr)) is not None:
+    elif (slower := traced.slower_than_half(arr, axis)) is not None:
         reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
     p = Plan(
         engine=common["library"] if engine is None else engine.name,

@@ -8,14 +8,15 @@ what each would take.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import cupy
 from cupy.cuda.compiler import CompileException
 
-from ...cache import BoundedDict, remembered
+from ...cache import remembered
 from ...codegen import chain, cost, tensor_network
 from ...codegen.graph_queries import prepare
 from ...config import PRECISIONS, current
@@ -29,7 +30,7 @@ from .. import Backend, Lowered
 from . import bincount, compiler, slices
 from .launch import Calls, Chain, Tensor
 from .plain import ElementwiseWay, ReductionWay
-from .ways import Task, Way
+from .ways import Task, Way, spacing
 from .weights import Weights
 
 _BLOCK_BYTES = 1 << 28
@@ -220,7 +221,6 @@ class CuPyLowered(Lowered):
             if not self.by_address:
                 self._ways += plain
         self._alone = bool(way)
-        self._chosen = BoundedDict()
 
     def _whole_slices(self) -> list[Way]:
         found = None if self.by_address else sliced(self.graph)
@@ -234,35 +234,39 @@ class CuPyLowered(Lowered):
 
     def __call__(self, x: Any, at: int, bound: Weights, out: Any) -> Any:
         """All slices of `x` into `out`; both in memory order."""
-        number = x.device.id
-        with _on(number):
-            precision = self.precision(bound)
-            key = (x.shape, at, number, bound.finite, precision)
-            found: list[tuple[Way, Any]] | None = self._chosen.get(key)
-            slices = x.size // max(1, x.shape[at])
-            if not x.shape[at]:
-                self._blocks.run(x, at, slices, bound, out)
-                return out
-            if found is None:
-                task = Task(number, slices, precision, bound.finite)
-                able, _ = self._decided(task)
-                found = self._chosen[key] = [(way, way.runner(task)) for _, way in able]
-            while True:
-                way, run = found[0]
-                try:
-                    run(x, at, slices, bound, out)
-                    return out
-                except (RuntimeError, CompileException) as error:  # the driver's are RuntimeErrors
-                    if len(found) == 1:
-                        raise
-                    # it does not compile or launch here: the next way from now on
-                    task = Task(number, slices, precision, bound.finite)
-                    way.failed[number, way.named(task)] = str(error).strip().partition("\n")[0]
-                    found = self._chosen[key] = found[1:]
+        return self.prepared(x, at, bound, out)(x, out)
 
-    def estimate(self, x: Any, consts: tuple[Any, ...] = ()) -> cost.Estimate:
+    def prepared(self, x: Any, at: int, bound: Weights, out: Any) -> Callable[[Any, Any], Any]:
+        """``call(x, out)`` for arrays that lie like these: the way is chosen by then."""
+        task = self._task(x, bound, at)
+        number, slices = task.number, task.slices
+        with _on(number):
+            ways = [self._blocks] if not x.shape[at] else [way for _, way in self._decided(task)[0]]
+            able = [(way, way.runner(task)) for way in ways]
+
+        def call(x: Any, out: Any) -> Any:
+            nonlocal able
+            with _on(number):
+                left = able
+                while True:
+                    way, run = left[0]
+                    try:
+                        run(x, at, slices, bound, out)
+                        return out
+                    except (RuntimeError, CompileException) as error:  # the driver's are the first
+                        if len(left) == 1:
+                            raise
+                        # it does not compile or launch here: the next way from now on
+                        way.failed[number, way.named(task)] = str(error).strip().partition("\n")[0]
+                        able = left = left[1:]
+
+        return call
+
+    def estimate(
+        self, x: Any, consts: tuple[Any, ...] = (), at: int | None = None
+    ) -> cost.Estimate:
         """What would run on an array, what that takes, and why nothing faster."""
-        task = self._task(x, consts)
+        task = self._task(x, Weights(consts), at)
         able, refused = self._decided(task)
         least = cost.floor(self.graph, task.slices, task.device, task.precision)
         seconds, first = able[0]
@@ -270,16 +274,16 @@ class CuPyLowered(Lowered):
 
     def refusal(self, x: Any, consts: tuple[Any, ...]) -> str | None:
         """Why none of its ways can run, or None."""
-        task = self._task(x, consts)
+        task = self._task(x, Weights(consts))
         refusals = [way.refusal(task) for way in self._ways]
         return None if None in refusals else "; ".join(map(str, refusals))
 
-    def slower_than_half(self, x: Any, consts: tuple[Any, ...]) -> bool:
+    def slower_than_half(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
         """Whether torch's own operations in 16 bits should take less time than what runs here.
 
         That is where cuBLAS makes the products: of float32, whatever the parameters are.
         """
-        task = self._task(x, consts)
+        task = self._task(x, Weights(consts), at)
         seconds, first = self._decided(task)[0][0]
         if first is not self._blocks:
             return False
@@ -292,10 +296,11 @@ class CuPyLowered(Lowered):
             return self._asked
         return max(self._asked, least, key=PRECISIONS.index)
 
-    def _task(self, x: Any, consts: tuple[Any, ...]) -> Task:
-        bound = Weights(consts)
+    def _task(self, x: Any, bound: Weights, at: int | None = None) -> Task:
+        """What is known of a call; `at` is None where it makes no difference how slices lie."""
         slices = x.size // max(1, self.graph.input.shape[0])
-        return Task(x.device.id, slices, self.precision(bound), bound.finite)
+        task = Task(x.device.id, slices, self.precision(bound), bound.finite)
+        return task if at is None else replace(task, spacing=spacing(x, at))
 
     def _decided(self, task: Task) -> tuple[list[tuple[float, Way]], tuple[str, ...]]:
         """The ways that can run, with their seconds, fastest first; why the others cannot."""

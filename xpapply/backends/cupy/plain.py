@@ -66,7 +66,7 @@ class ReductionWay(Way):
         return None
 
     def seconds(self, task: Task) -> float:
-        return cost.reduction(self._graph, task.slices, task.device)
+        return cost.reduction(self._graph, task.slices, task.device, task.spacing)
 
     def run(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
         text = self._text

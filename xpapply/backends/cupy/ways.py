@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...codegen.cost import Device
+from ...codegen.cost import SIDE_BY_SIDE, Device, Spacing
 from . import compiler
 from .weights import Weights
 
@@ -25,17 +25,32 @@ class Task:
         As `xpapply.options` says.
     finite : bool
         Whether no weight is infinite or NaN.
+    spacing : Spacing
+        How the slices lie.
     """
 
     number: int
     slices: int
     precision: str
     finite: bool
+    spacing: Spacing = SIDE_BY_SIDE
 
     @property
     def device(self) -> Device:
         """The device as the cost model has it."""
         return compiler.device(self.number)
+
+
+def spacing(x: Any, at: int) -> Spacing:
+    """How the slices of an array lie along axis `at`, its axes in memory order."""
+    beside = 1
+    for a in reversed(range(x.ndim)):
+        if a == at or x.shape[a] == 1:
+            continue
+        if x.strides[a] != beside * x.itemsize:
+            break
+        beside *= x.shape[a]
+    return Spacing(beside, abs(x.strides[at]))
 
 
 class Way:

@@ -197,7 +197,11 @@ class Traced:
     @threads.forkable
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
         """All slices of `arr` through `f`; the result axes stand where `axis` was."""
-        found = self._by_graph(arr, axis, f) if self.fused_on(arr) else self._by_calls(arr, axis, f)
+        found = (
+            self._by_graph(arr, axis, f)
+            if self.fused_on(arr, axis)
+            else self._by_calls(arr, axis, f)
+        )
         self._leave(arr, axis, f)
         return found
 
@@ -305,34 +309,34 @@ class Traced:
         walk.off.clear()
         return None
 
-    def fused_on(self, arr: Any) -> bool:
+    def fused_on(self, arr: Any, axis: int) -> bool:
         """Whether the graph's own engine runs, not call after call."""
         forced = config.current().engine
         if self._fused is None:
             if forced not in ("", self.library):
                 raise UnsupportedError(f"engine {forced!r} cannot run it: {self.no_graph}")
             return False
-        if self._is_half and self.slower_than_half(arr) is not None:
+        if self._is_half and self.slower_than_half(arr, axis) is not None:
             return False
         return self.library != "numpy" or forced not in ("", "numpy")
 
-    def slower_than_half(self, arr: Any) -> Any:
+    def slower_than_half(self, arr: Any, axis: int) -> Any:
         """The graph's engine, if it would compute in float32 what `f` computes in 16 bits, and
         take longer than its calls."""
         if not self._is_half or config.current().engine:
             return None
-        engine, _ = self.engine_for(arr)
+        engine, _ = self.engine_for(arr, axis)
         return engine if engine is not None and engine.slower_than_half else None
 
-    def engine_for(self, arr: Any) -> tuple[Any, tuple[str, ...]]:
+    def engine_for(self, arr: Any, axis: int) -> tuple[Any, tuple[str, ...]]:
         """What the graph runs on for arrays like this one, and why not on others."""
         assert self.graph is not None
         now = config.current()
-        key = (now.engine, now.precision, *arrays.signature(arr))
+        key = (axis, now.engine, now.precision, *arrays.signature(arr))
         found: tuple[Any, tuple[str, ...]] | None = self._chosen.get(key)
         if found is None:
             refused: list[str] = []
-            engine = self._engines.choose(self._engines.Bound(self.graph), arr, refused)
+            engine = self._engines.choose(self._engines.Bound(self.graph), arr, axis, refused)
             found = self._chosen[key] = engine, tuple(refused)
         return found
 
