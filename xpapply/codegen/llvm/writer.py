@@ -265,6 +265,29 @@ class Writer:
             "\n".join([head, "entry:", *self._entry, *self._lines, "  ret void", "}"])
         )
 
+    def kernel(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, Type]],
+        body: Callable[..., object],
+        *,
+        noalias: Sequence[str] = (),
+    ) -> None:
+        """The same, called through one pointer to its arguments: 64 bits each, in their order.
+
+        So all kernels have one signature, which is called with least effort. The `body` is a
+        function of its own, where `noalias` can be said.
+        """
+        self.function(f"{name}.body", parameters, body, noalias=noalias)
+        lines, given = [], []
+        for k, (n, kind) in enumerate(parameters):
+            lines.append(f"  %at.{n} = getelementptr i64, ptr %arguments, i64 {k}")
+            lines.append(f"  %{n} = load {kind}, ptr %at.{n}, align 8")
+            given.append(f"{kind} %{n}")
+        lines.append(f"  call void @{name}.body({', '.join(given)})")
+        head = f"define void @{name}(ptr %arguments) nounwind {{"
+        self._functions.append("\n".join([head, *lines, "  ret void", "}"]))
+
     def text(self) -> str:
         """The module: all that was written."""
         return "\n".join([*self._globals, *self._declared.values(), *self._functions, ""])

@@ -1,0 +1,311 @@
+"""Text to machine code: what runs here, and what other CPUs would run."""
+
+import gc
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from conftest import library
+from xpapply.backends.cpu import compiler, object_file
+from xpapply.codegen.llvm.target import TARGETS
+from xpapply.codegen.llvm.writer import INDEX, POINTER, Type, Writer
+
+library("llvmlite")
+
+
+def triad(target, name="triad"):
+    """``z[i] = a * x[i] + z[i]`` for whole vectors of float32, and the rest one by one."""
+    w = Writer(target)
+    vector, number = w.vector("float"), Type("float")
+
+    def body(x, z, a, n):
+        whole = n & -vector.lanes
+
+        def step(kind):
+            def work(i):
+                there = w.offset(z, i, "float")
+                one = w.load(w.offset(x, i, "float"), kind)
+                w.store(w.fma(w.load(a, number), one, w.load(there, kind)), there)
+
+            return work
+
+        w.loop(whole, step(vector), step=vector.lanes)
+        w.loop(n, step(number), start=whole)
+
+    parameters = [("x", POINTER), ("z", POINTER), ("a", POINTER), ("n", INDEX)]
+    w.kernel(name, parameters, body, noalias=["z"])
+    return w.text()
+
+
+def run(function, x, z, a):
+    a = np.array([a], np.float32)
+    function(x.ctypes.data, z.ctypes.data, a.ctypes.data, x.size)
+
+
+def here():
+    """The CPUs that this machine can stand for, the best one first."""
+    names = list(TARGETS) if compiler.host().name != "NEON" else ["NEON"]
+    return [compiler.host(name) for name in names[names.index(compiler.host().name) :][:3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction", "register"),
+    [
+        ("AVX-512", "vfmadd", "zmm"),
+        ("AVX2", "vfmadd", "ymm"),
+        ("SSE2", "mulps", "xmm"),
+        ("NEON", "fmla", r"v\d+\.4s"),
+    ],
+)
+def test_vectors_become_instructions(name, instruction, register):
+    text = compiler.assembly(triad(TARGETS[name]), TARGETS[name])
+    lines = [line for line in text.splitlines() if re.search(rf"\t{instruction}\w*\t", line)]
+    assert any(re.search(register, line) for line in lines), text
+    assert set(re.findall(r"\t(?:callq?|bl)\t(\S+)", text)) <= {"triad.body", "triad.body@PLT"}
+    assert compiler.object_code(triad(TARGETS[name]), TARGETS[name])
+
+
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, 70, 1000])
+def test_every_target_of_this_machine_computes(n):
+    rng = np.random.default_rng(n)
+    x, z = rng.normal(size=(2, n)).astype(np.float32)
+    for target in here():
+        found = z.copy()
+        run(compiler.compile(triad(target), "triad", target=target), x, found, 3.0)
+        np.testing.assert_allclose(found, np.float32(3) * x + z, rtol=1e-5, atol=1e-5)
+
+
+def test_arguments_are_64_bits():
+    text = """define void @sum(ptr %a) {
+      %one = load i64, ptr %a
+      %q = getelementptr i64, ptr %a, i64 1
+      %two = load i64, ptr %q
+      %r = getelementptr i64, ptr %a, i64 2
+      %to = load ptr, ptr %r
+      %sum = add i64 %one, %two
+      store i64 %sum, ptr %to
+      ret void
+    }"""
+    function = compiler.compile(text, "sum")
+    out = np.zeros(1, np.int64)
+    for call in (function.call, function.call_with_gil):
+        call(compiler.packed(-(1 << 62), 5, out.ctypes.data))
+        assert out[0] == -(1 << 62) + 5
+    function(1 << 40, -1, out.ctypes.data)
+    assert out[0] == (1 << 40) - 1
+    arguments = np.array([2, 3, out.ctypes.data])
+    function.call(arguments.ctypes.data)
+    assert out[0] == 5
+
+
+STORE = """define void @{name}(ptr %a) {{
+  %p = load ptr, ptr %a
+  store i64 {number}, ptr %p
+  ret void
+}}
+"""
+
+
+def test_several_kernels_in_a_text():
+    text = STORE.format(name="one", number=1) + STORE.format(name="two", number=2)
+    one = compiler.compile(text, "one")
+    two = one.beside("two")
+    del one
+    gc.collect()
+    out = np.zeros(1, np.int64)
+    two(out.ctypes.data)
+    assert out[0] == 2
+    with pytest.raises(compiler.CompilerError, match="no kernel 'three'"):
+        two.beside("three")
+
+
+def test_the_call_alone_keeps_the_code():
+    call = compiler.compile(STORE.format(name="only", number=7), "only").call
+    gc.collect()
+    out = np.zeros(1, np.int64)
+    call(compiler.packed(out.ctypes.data))
+    assert out[0] == 7
+
+
+def test_the_same_key_is_compiled_once():
+    text = STORE.format(name="k", number=11)
+    assert compiler.load("a key of its own", "k") is None
+    found = compiler.compile(text, "k", "a key of its own")
+    assert compiler.load("a key of its own", "k") is found
+    assert compiler.compile("", "k", "a key of its own") is found
+
+
+def test_what_llvm_refuses_is_a_refusal():
+    for text in ("define void @k(", "define void @k(ptr %a) { ret i64 1 }", "nonsense"):
+        with pytest.raises(compiler.CompilerError, match="LLVM does not compile a kernel"):
+            compiler.compile(text, "k")
+
+
+CALL = """declare {kind} @llvm.exp.{suffix}({kind})
+define void @k(ptr %a) {{
+  %x = load {kind}, ptr %a
+  %y = call {kind} @llvm.exp.{suffix}({kind} %x)
+  store {kind} %y, ptr %a
+  ret void
+}}
+"""
+
+
+@pytest.mark.parametrize("triple", ["", "arm64-apple-macosx14"])
+@pytest.mark.parametrize("name", list(TARGETS))
+def test_a_hidden_call_is_found(name, triple):
+    from dataclasses import replace
+
+    target = replace(TARGETS[name], triple=triple, cpu="apple-m1") if triple else TARGETS[name]
+    text = CALL.format(kind="<8 x float>", suffix="v8f32")
+    with pytest.raises(compiler.CompilerError, match=r"would call expf: a bug"):
+        compiler.object_code(text, target)
+
+
+def test_memset_is_a_call_too():
+    text = """declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+    define void @k(ptr %a) {
+      %n = load i64, ptr %a
+      call void @llvm.memset.p0.i64(ptr %a, i8 1, i64 %n, i1 false)
+      ret void
+    }"""
+    for target in TARGETS.values():
+        with pytest.raises(compiler.CompilerError, match="would call memset"):
+            compiler.object_code(text, target)
+
+
+def test_tables_and_jumps_and_inner_functions_are_in_the_code():
+    text = """@table = private constant [4 x i64] [i64 10, i64 20, i64 30, i64 40]
+    @seen = constant [2 x i64] [i64 5, i64 6]
+    define internal i64 @inner(i64 %x) noinline {
+      %y = mul i64 %x, 3
+      ret i64 %y
+    }
+    define void @k(ptr %a) {
+      %to = load ptr, ptr %a
+      %q = getelementptr i64, ptr %a, i64 1
+      %n = load i64, ptr %q
+      switch i64 %n, label %end [
+        i64 0, label %zero
+        i64 1, label %one
+        i64 2, label %two
+        i64 3, label %three
+      ]
+    zero: br label %end
+    one: br label %end
+    two: br label %end
+    three: br label %end
+    end:
+      %jump = phi i64 [ 7, %0 ], [ 1000, %zero ], [ 40, %one ], [ 1, %two ], [ 99, %three ]
+      %i = and i64 %n, 3
+      %p = getelementptr [4 x i64], ptr @table, i64 0, i64 %i
+      %t = load i64, ptr %p
+      %j = and i64 %n, 1
+      %r = getelementptr [2 x i64], ptr @seen, i64 0, i64 %j
+      %s = load i64, ptr %r
+      %u = call i64 @inner(i64 %jump)
+      %v = add i64 %t, %s
+      %w = add i64 %u, %v
+      store i64 %w, ptr %to
+      ret void
+    }"""
+    function = compiler.compile(text, "k")
+    out = np.zeros(1, np.int64)
+    for n, jump in enumerate((1000, 40, 1, 99, 7)):
+        function(out.ctypes.data, n)
+        assert out[0] == 3 * jump + 10 * (n % 4 + 1) + 5 + n % 2
+
+
+def test_other_files_are_no_machine_code():
+    with pytest.raises(ValueError, match="neither ELF nor Mach-O"):
+        object_file.calls(b"MZ")
+
+
+def test_threads_compile_at_once():
+    out, errors = np.zeros(8, np.int64), []
+
+    def work(k):
+        try:
+            for _ in range(5):
+                function = compiler.compile(STORE.format(name="k", number=k % 4), "k")
+                function(out[k:].ctypes.data)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert out.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_child_compiles_and_runs_what_its_parent_compiled():
+    before = compiler.compile(STORE.format(name="k", number=21), "k")
+    stop = threading.Event()
+
+    def busy():
+        k = 100
+        while not stop.is_set():
+            compiler.compile(STORE.format(name="k", number=k), "k")
+            k += 1
+
+    thread = threading.Thread(target=busy)
+    thread.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if not child:
+                out = np.zeros(2, np.int64)
+                before(out.ctypes.data)
+                compiler.compile(STORE.format(name="k", number=22), "k")(out[1:].ctypes.data)
+                os._exit(0 if out.tolist() == [21, 22] else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_lesser_cpu_can_be_asked_for():
+    assert compiler.host(compiler.host().name) == compiler.host()
+    other = "AVX-512" if compiler.host().name == "NEON" else "NEON"
+    with pytest.raises(ValueError, match=f"this CPU has no {other}"):
+        compiler.host(other)
+
+
+@pytest.mark.parametrize(
+    ("put", "reason"),
+    [
+        ("sys.modules['llvmlite'] = None", "llvmlite is not installed: pip install"),
+        ("import llvmlite; llvmlite.__version__ = '0.44.0'", "llvmlite 0.44.0 is too old: pip"),
+        ("import platform; platform.machine = lambda: 's390x'", "64-bit Python on s390x"),
+        ("sys.byteorder = 'big'", "kernels are compiled for 64-bit x86 and ARM CPUs"),
+        (
+            "import llvmlite.binding as b\n"
+            "def no(): raise OSError(13, 'SELinux')\n"
+            "b.check_jit_execution = no",
+            "does not let a program run code",
+        ),
+    ],
+)
+def test_why_not(put, reason):
+    code = (
+        f"import sys\n{put}\n"
+        "from xpapply.backends.cpu import compiler\n"
+        "print(compiler.why_not())\n"
+        "try:\n    compiler.host()\n"
+        "except compiler.CompilerError as error:\n    print(error)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    first, second = ran.stdout.splitlines()
+    assert reason in first
+    assert first == second

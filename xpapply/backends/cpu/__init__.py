@@ -1,0 +1,1 @@
+"""CPUs: kernels that are generated as LLVM IR and compiled by llvmlite."""
