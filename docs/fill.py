@@ -62,6 +62,7 @@ def _section(kind: Kind, text: str) -> str:
             f"`{name}`" for name in (*filter(None, [row.api]), *row.torch)
         ),
         "C++": lambda row: f"`{row.c}`" if row.c else "",
+        "LLVM": lambda row: f"`{getattr(row.llvm, '__name__', row.llvm)}`" if row.llvm else "",
         "tested in": lambda row: (
             "" if row.domain == Op.__dataclass_fields__["domain"].default else f"{row.domain}"
         ),

@@ -57,6 +57,12 @@ class Op:
         C++ expression in slice kernels, where these have a function for it.
     tensor_c : str
         The same in kernels on tensor cores, of float32.
+    llvm : str or callable
+        How kernels for CPUs write it: a word for floats, one for signed integers and one for
+        those without a sign and booleans; the last stands for those that are not there, but
+        one alone is for floats. A word is an instruction of LLVM, a condition of its
+        comparisons, a function of `xpapply.codegen.llvm.functions`, or else one of LLVM's own
+        functions. Or a function of the `Writer` and the operands that writes it, of floats.
     api : str
         Name in the array API standard, where it differs.
     torch : tuple of str
@@ -103,6 +109,7 @@ class Op:
     int_c: str = ""
     slice_c: str = ""
     tensor_c: str = ""
+    llvm: str | Callable[..., Any] = ""
     api: str = ""
     torch: tuple[str, ...] = ()
     result: str = "same"
@@ -209,6 +216,11 @@ def _short(name: str, doc: str, c: str, **columns: Any) -> Op:
     return Op(name, _E, doc, c, instructions=1.0, **columns)
 
 
+def _sum(name: str, doc: str, c: str, **columns: Any) -> Op:
+    """A sum, difference or product."""
+    return _short(name, doc, c, keeps_finite=True, complex=True, **columns)
+
+
 def _comparison(name: str, doc: str, c: str, **columns: Any) -> Op:
     """A comparison of two numbers."""
     return _short(name, doc, c, result="bool", compares=True, **columns)
@@ -257,33 +269,57 @@ _ROWS = [
     Op("const", Kind.LEAF, "a constant array: an argument of every kernel, never baked in"),
     Op("scalar", Kind.LEAF, "a number, part of the graph's structure"),
     # arithmetic
-    _short("add", "a + b", "({0} + {1})", keeps_finite=True, complex=True),
-    _short("subtract", "a - b", "({0} - {1})", torch=("sub",), keeps_finite=True, complex=True),
-    _short("multiply", "a * b", "({0} * {1})", torch=("mul",), keeps_finite=True, complex=True),
+    _sum("add", "a + b", "({0} + {1})", llvm="fadd add"),
+    _sum("subtract", "a - b", "({0} - {1})", llvm="fsub sub", torch=("sub",)),
+    _sum("multiply", "a * b", "({0} * {1})", llvm="fmul mul", torch=("mul",)),
     Op(
         "divide",
         _E,
         "a / b",
         c="({0} / {1})",
         tensor_c="xp_divide({0}, {1})",
+        llvm="fdiv",
         torch=("div", "true_divide", "truediv"),
         instructions=4.0,
         complex=True,
     ),
-    _short("negative", "-a", "(-{0})", torch=("neg",), **_LINEAR, complex=True),
+    _short(
+        "negative",
+        "-a",
+        "(-{0})",
+        llvm="negative negative",
+        torch=("neg",),
+        **_LINEAR,
+        complex=True,
+    ),
     _short(
         "abs",
         "|a|",
         "fabs({0})",
         int_c="({0} < 0 ? -{0} : {0})",
+        llvm="absolute absolute same",
         torch=("absolute",),
         **_LINEAR,
         complex=True,
     ),
-    _function("sqrt", "square root", instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)),
+    _function(
+        "sqrt", "square root", llvm="sqrt", instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)
+    ),
     # a < b is false for NaN on either side, so NaN is asked for by its own
-    _short("maximum", "larger one, NaN wins", _LARGER, slice_c="xp_max({0}, {1})"),
-    _short("minimum", "smaller one, NaN wins", _SMALLER, slice_c="xp_min({0}, {1})"),
+    _short(
+        "maximum",
+        "larger one, NaN wins",
+        _LARGER,
+        slice_c="xp_max({0}, {1})",
+        llvm="maximum smax umax",
+    ),
+    _short(
+        "minimum",
+        "smaller one, NaN wins",
+        _SMALLER,
+        slice_c="xp_min({0}, {1})",
+        llvm="minimum smin umin",
+    ),
     # transcendental
     _series("exp", "exponential", tensor_c="xp_exp({0})", instructions=6.0, error=_error_of_exp),
     _series("expm1", "exp(a) - 1", error=_error_of_expm1),
@@ -318,27 +354,28 @@ _ROWS = [
         error=_error_of_erfc,
     ),
     # rounding
-    Op("floor", _E, "largest integer not above", c="floor({0})", int_c="{0}"),
-    Op("ceil", _E, "smallest integer not below", c="ceil({0})", int_c="{0}"),
+    Op("floor", _E, "largest integer not above", c="floor({0})", int_c="{0}", llvm="floor same"),
+    Op("ceil", _E, "smallest integer not below", c="ceil({0})", int_c="{0}", llvm="ceil same"),
     # comparison and choice
-    _comparison("greater", "a > b", "({0} > {1})", torch=("gt",)),
-    _comparison("greater_equal", "a >= b", "({0} >= {1})", torch=("ge",)),
-    _comparison("less", "a < b", "({0} < {1})", torch=("lt",)),
-    _comparison("less_equal", "a <= b", "({0} <= {1})", torch=("le",)),
-    _comparison("equal", "a == b", "({0} == {1})", torch=("eq",), complex=True),
-    _comparison("not_equal", "a != b", "({0} != {1})", torch=("ne",), complex=True),
+    _comparison("greater", "a > b", "({0} > {1})", llvm="ogt sgt ugt", torch=("gt",)),
+    _comparison("greater_equal", "a >= b", "({0} >= {1})", llvm="oge sge uge", torch=("ge",)),
+    _comparison("less", "a < b", "({0} < {1})", llvm="olt slt ult", torch=("lt",)),
+    _comparison("less_equal", "a <= b", "({0} <= {1})", llvm="ole sle ule", torch=("le",)),
+    _comparison("equal", "a == b", "({0} == {1})", llvm="oeq eq", torch=("eq",), complex=True),
+    _comparison("not_equal", "a != b", "({0} != {1})", llvm="une ne", torch=("ne",), complex=True),
     Op(
         "isfinite",
         _E,
         "neither infinite nor NaN",
         c="({0} - {0} == {0} - {0})",
+        llvm="isfinite",
         result="bool",
         complex=True,
     ),
-    _short("logical_and", "a and b", "({0} && {1})", result="bool"),
-    _short("logical_or", "a or b", "({0} || {1})", result="bool"),
-    _short("logical_not", "not a", "(!{0})", result="bool"),
-    _short("where", "b where a, else c", "({0} ? {1} : {2})"),
+    _short("logical_and", "a and b", "({0} && {1})", llvm="- and", result="bool"),
+    _short("logical_or", "a or b", "({0} || {1})", llvm="- or", result="bool"),
+    _short("logical_not", "not a", "(!{0})", llvm="- invert", result="bool"),
+    _short("where", "b where a, else c", "({0} ? {1} : {2})", llvm="where where"),
     _short("cast", "another dtype", "T({0})", result="attr"),
     # reductions
     Op("sum", _R, "sum", c="({0} + {1})", join="add", identity=0.0),
