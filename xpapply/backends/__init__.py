@@ -166,12 +166,17 @@ class Backend:
 
     # --- the memory of arrays ---------------------------------------------------------
 
-    def borrower(self, x: Any, dtype: str) -> Borrower | None:
-        """Which other backend runs networks on arrays laid out like `x`, if one is faster.
+    def borrowers(self, x: Any, dtype: str) -> Sequence[Borrower]:
+        """The other backends that run networks on arrays laid out like `x` faster, best first.
 
         Asked once for all arrays with the class, shape, strides, dtype and device of `x`, and for
         the memory from `empty`; `dtype` is that of the results.
         """
+        return ()
+
+    def lends_to(self, engine: str, x: Any, dtype: str) -> Borrower | None:
+        """The one of `borrowers` that is named `engine`."""
+        return next((b for b in self.borrowers(x, dtype) if b.engine == engine), None)
 
     def slices_borrower(self, arrays: Sequence[Any]) -> Borrower | str | None:
         """Which other backend runs functions of slices on these arrays.

@@ -141,11 +141,11 @@ class Torch(Backend):
     def empty(self, shape: tuple[int, ...], dtype: str, like: torch.Tensor) -> torch.Tensor:
         return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
 
-    def borrower(self, x: torch.Tensor, dtype: str) -> Borrower | None:
+    def borrowers(self, x: torch.Tensor, dtype: str) -> Sequence[Borrower]:
         """CUDA tensors go to CuPy's kernels, if CuPy is there."""
         if x.device.type != "cuda" or not _cupy_is_installed():
-            return None
-        return Borrower("cupy", _AsCuPy(x), _on_stream_of)
+            return ()
+        return (Borrower("cupy", _AsCuPy(x), _on_stream_of),)
 
     def slices_borrower(self, arrays: Sequence[torch.Tensor]) -> Borrower | str:
         """Where nobody borrows tensors, torch's own operations run, which autograd records."""

@@ -141,8 +141,8 @@ class Engine:
         else:
             borrower: Borrower | None = None
             if self._borrows:
-                borrower = self._own.borrower(x, self._result.dtype)
-                if borrower is None or borrower.engine != self.backend:  # nor is this one
+                borrower = self._own.lends_to(self.backend, x, self._result.dtype)
+                if borrower is None:  # nor is this one
                     return chosen(self._bound, arr, axis).prepared(arr, axis)
             found = _Prepared(
                 self.backend, self.lowered, self._bound, self._own, arr, axis, borrower
@@ -195,7 +195,7 @@ class _Prepared:
         else:
             as_result = self._view_of_result
             if as_result is None:
-                borrower = self._own.borrower(out, self._dtype)
+                borrower = self._own.lends_to(self._name, out, self._dtype)
                 assert borrower is not None
                 as_result = self._view_of_result = borrower.view or plain
             if self._context is None:
@@ -275,8 +275,7 @@ def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     if own is not None:
         x = plain(arr)
-        borrower = own.borrower(x, graph.result.dtype)
-        if borrower is not None:
+        for borrower in own.borrowers(x, graph.result.dtype):
             found.append((borrower.engine, (borrower.view or plain)(x)))
         found.append((library, arr))
     return [*found, ("array_api", arr)]

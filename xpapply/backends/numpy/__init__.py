@@ -149,16 +149,16 @@ class NumPy(Backend):
     def result_dtype(self, dtype: str) -> str:
         return "float32" if dtype == "bfloat16" else dtype  # NumPy has no bfloat16
 
-    def borrower(self, x: np.ndarray, dtype: str) -> Borrower | None:
+    def borrowers(self, x: np.ndarray, dtype: str) -> Sequence[Borrower]:
         """With torch loaded anyway, its fused products and thread pool are faster (measured)."""
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "from_numpy"):
-            return None
+            return ()
         if x.dtype.name not in _TORCH_DTYPES or not x.dtype.isnative or dtype == "bfloat16":
-            return None
+            return ()
         if any(s < 0 or s % x.itemsize for s in x.strides):
-            return None
-        return Borrower("torch", lambda y: torch.from_numpy(_writable(y)))
+            return ()
+        return (Borrower("torch", lambda y: torch.from_numpy(_writable(y))),)
 
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
         from . import slices
