@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config
-from .backends import Backend, Borrower, array_api
-from .errors import InputError, UnsupportedError
+from . import arrays
+from .backends import Backend, array_api
+from .errors import InputError
 from .ir.graph import Graph
 from .layout import Layout, Operand, slowest_first
 from .planning import engines
@@ -103,13 +103,16 @@ class Call:
         self._run: Any = None
         self._fresh: Call | None = None
         self._own = engines.backend(self._library)
-        backend, borrower, self.reasons = _backend(graph, like, own)
+        reasons: list[str] = []
+        backend, borrower = engines.choose_for_slices(graph, own, reasons)
+        self.reasons = tuple(reasons)
         self._view = None if borrower is None else borrower.view
         self._context = None if borrower is None else borrower.context
         if out is not None:
             self._check(out, like)
             self._fresh = Call(name, graph, several, given, as_is, shape, axes, keepdims, None)
-        if backend is not None and (out is None or self._is_direct(out)):
+        by_reference = isinstance(backend, array_api.ArrayAPI)
+        if not by_reference and (out is None or self._is_direct(out)):
             self._lower(backend, given, like, out)
 
     def _lower(self, backend: Backend, given: Sequence[Any], like: Any, out: Any) -> None:
@@ -322,39 +325,6 @@ def _is_plain(x: Any) -> bool:
     """Whether an argument can be used as it is."""
     name = arrays.library(x)
     return type(x) is np.ndarray if name == "numpy" else name is not None
-
-
-def _backend(
-    graph: Graph, like: Any, own: Sequence[Any]
-) -> tuple[Backend | None, Borrower | None, tuple[str, ...]]:
-    """The backend that runs a graph, as the borrower of the arrays, and why not a faster one."""
-    library = arrays.library(like)
-    assert library is not None
-    forced = config.current().engine
-    engines.check_name(forced)
-    found = engines.backend(library)
-    borrower = None if found is None else found.slices_borrower(own)
-    reasons: list[str] = []
-    if isinstance(borrower, str):
-        reasons.append(borrower)
-        found = borrower = None
-    elif borrower is not None:
-        found = engines.backend(borrower.engine)
-    if forced in ("numpy", "cupy") and (found is None or forced != found.name):
-        raise UnsupportedError(f"engine {forced!r} does not run on {arrays.describe(like)}")
-    if forced == "array_api" or (library == "torch" and forced == library):
-        found = None  # others ("loop", "torch.vmap" ...) say how functions of a slice run
-    if found is not None:
-        refusal = found.slices_why_not(graph, own)
-        if refusal is not None:
-            reasons.append(f"{found.name}: {refusal}")
-            found = None
-    if found is None:
-        refusal = array_api.missing(arrays.compat(like), graph)
-        if refusal is not None:
-            raise UnsupportedError("; ".join([*reasons, refusal]))
-        borrower = None
-    return found, borrower, tuple(reasons)
 
 
 def _operand(x: Any, shape: tuple[int, ...], squeezed: tuple[int, ...] = ()) -> Operand:

@@ -91,6 +91,9 @@ class ArrayAPI(Backend):
     def why_not(self, graph: Graph, like: Any) -> str | None:
         return missing(arrays.compat(like), expand(graph))
 
+    def slices_why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        return missing(arrays.compat(given[0]), graph)
+
     def lower(self, graph: Graph) -> ArrayAPILowered:
         return ArrayAPILowered(graph)
 

@@ -7,7 +7,7 @@ tensors, torch's products that of NumPy arrays.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -244,19 +244,20 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     library = arrays.library(arr)
     assert library is not None
     forced = config.current().engine
+    asked: list[tuple[Backend, tuple[str, Any]]] = []
     for name, seen in _candidates(library, arr, bound.graph):
         runner: Backend | None = _runner(name, library)
         if runner is not None and forced and name != forced:
             runner = runner.way(forced)
-        if runner is None:
-            continue
-        refusal = runner.why_not(bound.graph, seen)
-        if refusal is None:
-            engine = Engine(name, bound, library, runner)
-            engine.look_at(seen, axis, reasons)
-            return engine
-        reasons.append(f"{runner.name}: {refusal}")
-    return None
+        if runner is not None:
+            asked.append((runner, (name, seen)))
+    found = _first_able(asked, lambda b, given: b.why_not(bound.graph, given[1]), reasons)
+    if found is None:
+        return None
+    runner, (name, seen) = found
+    engine = Engine(name, bound, library, runner)
+    engine.look_at(seen, axis, reasons)
+    return engine
 
 
 def chosen(bound: Bound, arr: Any, axis: int) -> Engine:
@@ -266,6 +267,50 @@ def chosen(bound: Bound, arr: Any, axis: int) -> Engine:
     if found is None:
         why = "; ".join(reasons) or f"{config.current().engine} cannot read its memory"
         raise UnsupportedError(f"no engine runs this graph: {why}")
+    return found
+
+
+def _first_able(
+    asked: Iterable[tuple[Backend, Any]],
+    why_not: Callable[[Backend, Any], str | None],
+    reasons: list[str],
+) -> tuple[Backend, Any] | None:
+    """The first that does not refuse what it is given; why others do goes to `reasons`."""
+    for one, given in asked:
+        refusal = why_not(one, given)
+        if refusal is None:
+            return one, given
+        reasons.append(f"{one.name}: {refusal}")
+    return None
+
+
+def choose_for_slices(
+    graph: Graph, given: Sequence[Any], reasons: list[str]
+) -> tuple[Backend, Borrower | None]:
+    """What runs a function of slices on arrays, and as which borrower of their memory.
+
+    Why others cannot goes to `reasons`. `given` are the arguments that are no numbers.
+    """
+    library, forced = arrays.library(given[0]), config.current().engine
+    assert library is not None
+    check_name(forced)
+    own = backend(library)
+    borrower = None if own is None else own.slices_borrower(given)
+    asked: list[tuple[Backend, Borrower | None]] = []
+    if isinstance(borrower, str):
+        reasons.append(borrower)
+    elif borrower is not None:
+        asked.append((_runner(borrower.engine, borrower.engine), borrower))
+    elif own is not None:
+        asked.append((own, None))
+    if forced in ("numpy", "cupy") and forced not in (b.name for b, _ in asked):
+        raise UnsupportedError(f"engine {forced!r} does not run on {arrays.describe(given[0])}")
+    if forced == "array_api" or (library == "torch" and forced == library):
+        asked = []  # others ("loop", "torch.vmap" ...) say how functions of a slice run
+    asked.append((_runner("array_api", library), None))
+    found = _first_able(asked, lambda b, _: b.slices_why_not(graph, given), reasons)
+    if found is None:
+        raise UnsupportedError("; ".join(reasons))
     return found
 
 
