@@ -18,7 +18,7 @@ import numpy as np
 from . import arrays
 from .backends import Backend, array_api
 from .errors import InputError
-from .ir.graph import Graph
+from .ir.graph import Graph, ShapeDtype
 from .layout import Layout, Operand, slowest_first
 from .planning import engines
 from .slice_arguments import Number, looked_at, typed
@@ -150,6 +150,11 @@ class Call:
         if self._library == "numpy":
             results = [y[()] if y.ndim == 0 else y for y in results]
         return tuple(results) if self._several else results[0]
+
+    @property
+    def results(self) -> tuple[ShapeDtype, ...]:
+        """Shapes and dtypes of the results, for all slices."""
+        return tuple(ShapeDtype(r.shape, r.dtype) for r in self._results)
 
     def _start(self, given: Sequence[Any], results: Sequence[Any], like: Any) -> None:
         """Run into memory."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, masked
+from .bound_call import Call
 from .errors import InputError, TraceError
 from .ir import accumulators
 from .ir.graph import Graph, ShapeDtype
@@ -125,6 +126,10 @@ class elementwise:
         """What the loop over slices would give: it does not matter which."""
         return _stacked(self(*operands), axis)
 
+    def bound(self, axis: int, *operands: Any) -> Call:
+        """What `along` runs."""
+        return self._call.bound(operands, ())
+
     def __reduce__(self) -> Any:
         name = getattr(self, "__qualname__", "")
         found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
@@ -238,6 +243,10 @@ class reduction:
     def along(self, axis: int, *operands: Any) -> Any:
         """What the loop over slices along `axis` would give."""
         return _stacked(self(*operands, axis=axis), axis)
+
+    def bound(self, axis: int, *operands: Any) -> Call:
+        """What `along` runs."""
+        return self._call.bound(operands, axis)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduction, self._given

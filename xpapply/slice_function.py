@@ -52,6 +52,12 @@ class Slicewise:
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> Any:
         """Run on all slices: one result, or a tuple of them."""
+        return self.bound(operands, axis, keepdims, out)(operands, out)
+
+    def bound(
+        self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
+    ) -> Call:
+        """What runs on such arrays: made by the first call, or by who asks before."""
         if axis is not None and type(axis) is not int:  # 1.0 == 1 would be found below
             several = isinstance(axis, (tuple, list))
             axis = tuple(map(operator.index, axis)) if several else operator.index(axis)
@@ -61,7 +67,7 @@ class Slicewise:
         found: Call | None = self._known.get(key)
         if found is None:
             found = self._known[key] = self.planned(operands, axis, keepdims, out)
-        return found(operands, out)
+        return found
 
     def planned(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None

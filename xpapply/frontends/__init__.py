@@ -52,6 +52,8 @@ class AllAtOnce(NamedTuple):
     """``call(arr, axis)``"""
     result: ShapeDtype | None = None
     """Of one slice, if it is known."""
+    reasons: tuple[str, ...] = ()
+    """Why not faster."""
 
 
 OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise")

@@ -65,4 +65,12 @@ def vectorized(
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):
         raise TraceError("with further arguments that are no numbers")
     run = lambda x, axis: f.along(axis, x, *args)  # noqa: E731
-    return AllAtOnce("slicewise", ("one call for all slices",), run)
+    try:
+        call = f.bound(axis, arr, *args)
+    except Exception:  # which the call will raise, or of masked elements, which it leaves out
+        return AllAtOnce("slicewise", ("one call for all slices",), run)
+    kernels = tuple(f"{call.engine}: {what}" for what in call.kernels)
+    result, *more = call.results
+    inner = result.shape[axis : axis + 1] if len(result.shape) == arr.ndim else ()
+    one = None if more else ShapeDtype(inner, result.dtype)
+    return AllAtOnce("slicewise", kernels, run, one, call.reasons)

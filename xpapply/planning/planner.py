@@ -184,7 +184,7 @@ def _plan_network(
             p = Plan(
                 engine=found.engine,
                 kernels=found.kernels,
-                reasons=tuple(reasons),
+                reasons=(*reasons, *found.reasons),
                 graph=graph,
                 result=found.result or result,
                 _call=found.call,

@@ -5,6 +5,7 @@ import pytest
 
 import xpapply
 from xpapply import special
+from xpapply.bound_call import Call
 
 EXTREMES = xpapply.reduction(
     lambda x: (x, x),
@@ -58,6 +59,31 @@ def test_objects_run_on_all_slices_at_once(name, case):
     np.testing.assert_allclose(
         xpapply.apply_along_axis(f, axis, x), np.apply_along_axis(f, axis, x), rtol=1e-13
     )
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_explain_tells_of_the_call_that_runs(name, case, monkeypatch):
+    x, axis = case
+    f, ran = OBJECTS[name], []
+    run = Call.__call__
+    noted = lambda self, *args: ran.append(self) or run(self, *args)  # noqa: E731
+    monkeypatch.setattr(Call, "__call__", noted)
+    plan = xpapply.explain(f, axis, x)
+    assert not ran
+    got = xpapply.apply_along_axis(f, axis, x)
+    assert ran == [f.bound(axis, x)]
+    assert plan.kernels == tuple(f"{ran[0].engine}: {what}" for what in ran[0].kernels)
+    if plan.out_shape is not None:
+        assert (plan.out_shape, plan.out_dtype) == (got.shape, got.dtype)
+    with xpapply.options(engine="array_api"):
+        assert xpapply.explain(f, axis, x).kernels == ("array_api: one array operation per node",)
+
+
+def test_explain_says_why_a_call_is_not_fused(torch):
+    x = torch.ones(30, 6, requires_grad=True)
+    plan = xpapply.explain(OBJECTS["reduction"], 1, x)
+    assert plan.kernels == ("array_api: one array operation per node",)
+    assert "under torch.no_grad() it runs fused" in plan.reasons[-1]
 
 
 def test_objects_take_numbers():
