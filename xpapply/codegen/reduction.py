@@ -12,6 +12,11 @@ from ..ir.rewrite import MATVEC
 from .cxx import HELPERS, TYPES, literal, statements
 from .graph_queries import prepare
 
+_FLOAT16 = """#if __has_include(<cupy/float16.cuh>)
+#include <cupy/float16.cuh>
+#endif
+"""
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -122,8 +127,10 @@ def reduction_kernel(graph: Graph) -> Reduction | None:
     ]
     OUT = TYPES[graph.result.dtype]
     numbers_in = [f"{TYPES[nodes[a].aval.dtype]} c{a}" for a in numbers]
-    # the types: CuPy's own text for long slices, by CUB, takes their names for granted
-    preamble = f"""{HELPERS}
+    # CuPy's own text for long slices, by CUB, includes nothing for float16, and takes the names
+    # of types for granted
+    halves = "float16" in (dtype, graph.input.dtype, graph.result.dtype)
+    preamble = f"""{_FLOAT16 if halves else ""}{HELPERS}
 typedef {TYPES[graph.input.dtype]} type_in0_raw;
 typedef {OUT} type_out0_raw;
 __device__ __forceinline__ {R} xpapply_map({", ".join(arguments)}) {{
