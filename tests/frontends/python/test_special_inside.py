@@ -51,6 +51,25 @@ def test_functions_of_special_are_known(name, case):
     np.testing.assert_allclose(got, expected, rtol=1e-13)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "int64"])
+@pytest.mark.parametrize("name", [*(n for n in FUNCTIONS if n != "constant weights"), "both"])
+def test_functions_of_special_are_known_on_tensors(torch, name, dtype, case):
+    x, axis = torch.from_numpy(5 * case[0]).to(getattr(torch, dtype)), case[1]
+    f = FUNCTIONS.get(name, lambda v: torch.stack(special.mean_var(torch.sin(v))))
+    with xpapply.options(fallback="raise"):
+        assert xpapply.explain(f, axis, x).vectorized
+        got = xpapply.apply_along_axis(f, axis, x)
+    with xpapply.options(engine="loop"):
+        torch.testing.assert_close(got, xpapply.apply_along_axis(f, axis, x))
+
+
+def test_gradients_of_special_reach_tensors(torch):
+    x = torch.rand(20, 6, requires_grad=True)
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(special.logsumexp, 1, x).sum().backward()
+    torch.testing.assert_close(x.grad, torch.softmax(x.detach(), 1))
+
+
 @pytest.mark.parametrize("name", OBJECTS)
 def test_objects_run_on_all_slices_at_once(name, case):
     x, axis = case
