@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, Phase, currently_in_test_context, reject, se
 
 # threads of torch that wait let go of their core: there are as many processes as cores
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# tests compile what they run, and leave nothing in the user's folders
+os.environ["XPAPPLY_CACHE_DIR"] = ""
 # JAX compiles every operation for every shape, and the code runs once
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 

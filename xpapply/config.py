@@ -158,6 +158,8 @@ class options:  # called as a function
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
     ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE`` and
     ``XPAPPLY_PRECISION`` set the defaults of a process; an empty one counts as not set.
+    ``XPAPPLY_CACHE_DIR`` is where kernels for CPUs are kept for other processes; an empty one
+    says nowhere.
 
     Examples
     --------

@@ -16,12 +16,15 @@ import struct
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import astuple
 from types import ModuleType
 from typing import Any
 
 from ...codegen.llvm.target import TARGETS, Target
 from ...errors import InputError, UnsupportedError
-from . import object_file
+from . import disk_cache, object_file
 
 OLDEST = (0, 45)
 """Of llvmlite: what is older does not read the opaque pointers of LLVM IR."""
@@ -105,6 +108,8 @@ def _of_all_machines() -> ModuleType:
 def host(most: str = "") -> Target:
     """This machine's CPU; `most`: as if it had no more than these vector instructions.
 
+    So says the environment variable ``XPAPPLY_CPU`` of the whole process ("AVX2", "SSE2").
+
     Raises
     ------
     CompilerError
@@ -121,8 +126,9 @@ def host(most: str = "") -> Target:
         names = ["NEON"]
     else:
         names = [name for name, needs in _NEEDS.items() if all(map(features.get, needs))]
+    most = most or os.environ.get("XPAPPLY_CPU", "")
     if most and most not in names:
-        raise InputError(f"this CPU has no {most}: its vector instructions are {names[0]}")
+        raise InputError(f"this CPU does not have {most!r}: use one of {', '.join(names)}")
     name = most or names[0]
     like = TARGETS[name]
     cpu, allowed = (found, features.flatten()) if name == names[0] else (like.cpu, like.features)
@@ -255,12 +261,53 @@ class Function:
 
 
 _alive: weakref.WeakValueDictionary[tuple[str, Target], Function] = weakref.WeakValueDictionary()
+"""What was compiled or loaded, for as long as somebody has it."""
 
 
 def load(key: str, name: str, target: Target | None = None) -> Function | None:
-    """The kernel that was compiled for this key, if there is one."""
+    """The kernel that was compiled for this key, here or in another process, if there is one.
+
+    `key` and `name` are those that `compile` was called with, or will be: who asks first need
+    not write the text of a kernel that there is.
+    """
     target = target or host()
-    return _alive.get((f"{key}\0{name}", target))
+    key = f"{key}\0{name}"
+    found = _alive.get((key, target))
+    if found is not None:
+        return found
+    code = disk_cache.read(_entry(key, target))
+    if code is None:
+        return None
+    try:
+        found = Function(_Loaded(code, target), name)
+    except CompilerError:
+        return None
+    return _alive.setdefault((key, target), found)
+
+
+def _entry(key: str, target: Target) -> str:
+    """The key on disk: with all that the machine code depends on besides."""
+    return "\0".join((key, *map(str, astuple(target)), str(LEVEL), _versions()))
+
+
+@functools.cache
+def _versions() -> str:
+    """The version of LLVM, and the state of xpapply's own files: they write the text."""
+    package = os.path.abspath(__file__)
+    for _ in __package__.split("."):
+        package = os.path.dirname(package)
+    version = ".".join(map(str, _llvm().llvm_version_info))
+    return "\n".join((version, package, *_files(package)))
+
+
+def _files(folder: str) -> Iterator[str]:
+    with suppress(OSError), os.scandir(folder) as found:  # there is no folder in a zip file
+        for entry in sorted(found, key=lambda entry: entry.name):
+            if entry.is_dir():
+                yield from _files(entry.path)
+            elif entry.name.endswith(".py"):
+                seen = entry.stat()
+                yield f"{entry.name} {seen.st_size} {seen.st_mtime_ns}"
 
 
 def compile(text: str, name: str, key: str = "", target: Target | None = None) -> Function:
@@ -287,10 +334,12 @@ def compile(text: str, name: str, key: str = "", target: Target | None = None) -
     key = f"{key or text}\0{name}"
     with _lock:
         found = _alive.get((key, target))
-        if found is None:
-            found = Function(_Loaded(object_code(text, target), target), name)
-            _alive[key, target] = found
-        return found
+        if found is not None:
+            return found
+        code = object_code(text, target)
+        found = _alive[key, target] = Function(_Loaded(code, target), name)
+    disk_cache.write(_entry(key, target), code)
+    return found
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
