@@ -14,7 +14,7 @@ import torch
 
 import xpapply
 
-from . import clocks, networks, runner
+from . import clocks, fma, networks, runner
 from . import cpu_report as names
 from .clocks import Call
 from .networks import Case, Net
@@ -25,11 +25,20 @@ NETS = (
     Net((16, 32, 32, 1)),
     Net((16, 32, 32, 1), "tanh"),
     Net((16, 64, 64, 64, 4)),
+    Net((10, 50, 50, 3), "GELU"),
+    Net((13, 37, 21, 3), "SiLU"),
+    Net((16, 64, 64, 4), "ReLU", "float64"),
     Net((32, 128, 128, 128, 8)),
 )
 SLICES = 1 << 20
-SAMPLE = 2000
+SAMPLE = 1000
 REPEATS = 15
+FEW_REPEATS = 7
+NARROW = 64
+"""Of networks at most this wide few slices are measured."""
+WARM = Net((3, 5, 2))
+"""Called first: the libraries that are loaded then belong to no network's first call."""
+OF_MEMORY = (NETS[1], NETS[-1])
 
 with_numpy = partial(xpapply.options, engine="numpy")
 PEERS = (
@@ -40,7 +49,6 @@ PEERS = (
     Peer(names.CHUNKS, partial(networks.chunks, size=names.CHUNK)),
     Peer(names.EAGER, networks.eager),
     Peer(names.COMPILE, networks.compiled),
-    Peer(names.VMAP, networks.vmap),
     Peer(names.JAX, networks.jax, turn=1),
     Peer(names.ONNX, networks.onnx, turn=1),
     Peer(names.LOOP, networks.numpy_loop, "sample"),
@@ -48,8 +56,9 @@ PEERS = (
 SMALL = (
     PEERS[0],
     PEERS[2],
-    Peer(names.TENSOR, networks.module),
-    Peer(names.ARRAY, networks.from_numpy_to_numpy),
+    Peer(names.OURS_TENSOR, partial(networks.ours, tensors=True)),
+    Peer(names.TENSOR, networks.module, context=torch.inference_mode),
+    Peer(names.ARRAY, networks.from_numpy_to_numpy, context=torch.inference_mode),
 )
 """Of which few slices are measured."""
 
@@ -57,7 +66,8 @@ SMALL = (
 def start(run: runner.Run) -> dict[str, Any]:
     rows = run.args.slices or (1 << 16 if run.quick else SLICES)
     repeats = run.args.repeats or (3 if run.quick else REPEATS)
-    settings = {"rows": rows, "repeats": repeats, "torch threads": torch.get_num_threads()}
+    torch.set_num_threads(runner.cores())
+    settings = {"rows": rows, "repeats": repeats, "torch threads": runner.cores()}
     return {"settings": settings, "networks": {}}
 
 
@@ -65,6 +75,8 @@ def measure(run: runner.Run) -> None:
     data, settings = run.data, run.data["settings"]
     rows, repeats = settings["rows"], settings["repeats"]
     nets = run.chosen(NETS)
+    run.part("limits", lambda: limits(run))
+    networks.ours(Case(WARM, rows, run.on))()
     for net in nets:
         done = data["networks"].setdefault(net.name, {})
         case = Case(net, rows, run.on, 200 if run.quick else SAMPLE)
@@ -73,11 +85,11 @@ def measure(run: runner.Run) -> None:
             x = case.on.array(case.x)
             done[names.OURS]["engine"] = xpapply.explain(net.module(), -1, x).engine
     for net in nets:
-        few = partial(networks.few, run.on, net, names.FEW, SMALL, repeats)
-        run.part(f"small/{net.name}", few)
+        if max(net.widths) <= NARROW and net.dtype == "float32":
+            few = partial(networks.few, run.on, net, names.FEW, SMALL, min(repeats, FEW_REPEATS))
+            run.part(f"small/{net.name}", few)
     run.part("plain", lambda: plain_function(run.on, repeats))
-    run.part("memory", lambda: memory(nets[:1] if run.quick else nets, rows))
-    run.part("limits", lambda: limits(run))
+    run.part("memory", lambda: memory([net for net in nets if net in OF_MEMORY], rows))
 
 
 # --- plain functions ----------------------------------------------------
@@ -125,24 +137,30 @@ def extra_memory(method: str, name: str, slices: str) -> int:
     from .devices import Cpu
 
     (peer,) = (peer for peer in PEERS if peer.name == method)
-    few, all_of_them = (Case(networks.named(name), n, Cpu()) for n in (64, int(slices)))
+    few, all_of_them = (Case(networks.named(name), n, Cpu()) for n in (1 << 16, int(slices)))
     with peer.context():
-        peer.build(few)()  # libraries, threads and plans are there now
+        peer.build(few)()  # libraries, threads, plans and kernels are there now
         return clocks.resident_peak(peer.build(all_of_them))
 
 
-def limits(run: runner.Run) -> dict[str, float]:
+def limits(run: runner.Run) -> dict[str, Any]:
     """Bytes and floating-point operations per second.
 
-    NumPy's threads keep spinning after a large product, so this comes last.
+    Multiply-adds alone are measured where llvmlite is installed.
     """
     copy = run.on.copy_rate(64 if run.quick else 512, (1, runner.cores()))
+    try:
+        multiply_adds = {dtype: fma.peak(runner.cores(), dtype) for dtype in fma.DTYPES}
+    except Exception as problem:
+        run.say(f"multiply-adds: {clocks.reason(problem)}")
+        multiply_adds = {}
     size = 1024 if run.quick else 3072
     a = np.random.default_rng(0).random((size, size), np.float32)
     t, out = torch.from_numpy(a), torch.empty(size, size)
     products = (lambda: torch.mm(t, t, out=out), lambda: np.matmul(a, a, out=out.numpy()))
     best = min(clocks.seconds(call) for call in products for _ in range(5))
-    return {"copy": copy, "product": 2 * size**3 / best}
+    run.on.pause()  # NumPy's threads keep spinning after a large product
+    return {"copy": copy, "fma": multiply_adds, "product": 2 * size**3 / best}
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 
 import xpapply
 
-from . import clocks, runner
+from . import clocks, devices, runner
 from .functions_report import FALLBACK_REPEATS, FALLBACK_SECONDS, FEW, HAND, LOOP, OURS, SLOW
 from .idioms import IDIOMS, SLICES, Idiom
 from .pages import digits
@@ -30,7 +30,6 @@ PROBE = 200
 REPEATS = 9
 PATIENCE = 1.0
 """Seconds after which a call is hardly repeated any more."""
-REST = 0.003
 
 SMALL = (
     *("argmax", "norm", "vote", "standardize", "grey", "distance", "builtin_range"),
@@ -169,9 +168,9 @@ def measure_idiom(idiom: Idiom, slices: int) -> dict[str, Any]:
     times = clocks.in_turns(
         calls,
         REPEATS,
-        lambda: time.sleep(REST),
+        devices.Cpu().pause,
         clock=lambda call: timed(call, case.arr)[0],
-        patience=PATIENCE * len(calls),
+        patience=PATIENCE,
     )
     for name, t in times.items():
         found[name] = statistics.median(t)

@@ -34,10 +34,12 @@ class Net:
 
     widths: tuple[int, ...]
     activation: str = "ReLU"
+    dtype: str = "float32"
 
     @property
     def name(self) -> str:
-        return f"{'-'.join(map(str, self.widths))} {self.activation}"
+        name = f"{'-'.join(map(str, self.widths))} {self.activation}"
+        return name if self.dtype == "float32" else f"{name} {self.dtype}"
 
     def module(self, device: Any = "cpu") -> torch.nn.Sequential:
         """As a torch module: the same weights every time, and no gradients wanted."""
@@ -45,7 +47,8 @@ class Net:
         layers: list[Any] = []
         for inputs, outputs in zip(self.widths[:-1], self.widths[1:], strict=True):
             layers += [torch.nn.Linear(inputs, outputs), _MODULES[self.activation]()]
-        return torch.nn.Sequential(*layers[:-1]).eval().requires_grad_(False).to(device)
+        module = torch.nn.Sequential(*layers[:-1]).eval().requires_grad_(False)
+        return module.to(device, getattr(torch, self.dtype))
 
     def weights(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Weights (outputs, inputs) and biases (outputs,) of the layers."""
@@ -53,9 +56,15 @@ class Net:
         return [(m.weight.numpy(), m.bias.numpy()) for m in linear]
 
 
+EXACT = 1 << 14
+"""Slices whose results in float64 are compared with long double."""
+ROUNDING = 1e-12
+"""A larger error in float64 is none of rounding."""
+
+
 def named(name: str) -> Net:
     """The network of this name."""
-    return Net(pages.widths(name), name.split()[-1])
+    return Net(pages.widths(name), name.split()[1], pages.dtype(name))
 
 
 def inner(slices: int) -> int:
@@ -85,7 +94,8 @@ class Case(runner.Case):
         """Slices from a normal distribution, (slices, n)."""
         generator = torch.Generator(self.on.name).manual_seed(0)
         shape = (self.slices, self.net.widths[0])
-        return torch.randn(shape, generator=generator, device=self.on.name)
+        dtype = getattr(torch, self.net.dtype)
+        return torch.randn(shape, generator=generator, device=self.on.name, dtype=dtype)
 
     def along(self, axis: int) -> torch.Tensor:
         """The same with the slices along 0 or 1, the middle axis of three."""
@@ -106,13 +116,26 @@ class Case(runner.Case):
         module = self.net.module(self.on.name).double()
         return torch.cat([module(part.double()) for part in self.x.split(1 << 18)])
 
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """Of the first slices in long double: of networks in float64 with ReLU."""
+        v = self.x[:EXACT].cpu().numpy().astype(np.longdouble)
+        for k, (w, b) in enumerate(self.net.weights()):
+            v = (np.maximum(v, 0) if k else v) @ w.T.astype(v.dtype) + b
+        return v
+
     def sizes(self) -> set[int]:
         return {len(self.truth) * width for width in self.net.widths[1:]}
 
     def error(self, y: Any, peer: runner.Peer) -> float:
         y = tensor(y, self.on).movedim(peer.axis, -1).reshape(-1, self.net.widths[-1])
         rows = self.sample if peer.clock == "sample" else self.slices
-        return relative_error(y, self.truth[:rows])
+        found = relative_error(y, self.truth[:rows])
+        if self.net.dtype == "float32" or not found < ROUNDING:
+            return found
+        first = y[:EXACT].cpu().numpy()
+        difference = np.linalg.norm(first - self.exact[: len(first)])
+        return float(difference / np.linalg.norm(self.exact[: len(first)]))
 
 
 def tensor(y: Any, on: Any) -> torch.Tensor:
@@ -167,7 +190,7 @@ def from_numpy_to_numpy(case: Case) -> Call:
 def chunks(case: Case, size: int) -> Call:
     """By hand: chunks that fit a cache, into memory that is there already."""
     module, x = case.module, case.x
-    out = torch.full((len(x), case.net.widths[-1]), torch.nan, device=x.device)
+    out = torch.full((len(x), case.net.widths[-1]), torch.nan, device=x.device, dtype=x.dtype)
 
     @torch.inference_mode()
     def call() -> torch.Tensor:
@@ -176,11 +199,6 @@ def chunks(case: Case, size: int) -> Call:
         return out
 
     return call
-
-
-def vmap(case: Case) -> Call:
-    batched, x = torch.vmap(case.module), case.x
-    return torch.inference_mode()(lambda: batched(x))
 
 
 def compiled(case: Case) -> tuple[Call, str]:
@@ -270,7 +288,7 @@ def onnx_model(net: Net) -> bytes:
     with redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             net.module(),
-            (torch.zeros(8, net.widths[0]),),
+            (torch.zeros(8, net.widths[0], dtype=getattr(torch, net.dtype)),),
             input_names=["x"],
             output_names=["y"],
             dynamic_shapes=({0: torch.export.Dim("slices", min=1)},),
@@ -431,7 +449,8 @@ def few(
     """Microseconds of the host per call, by peers and numbers of slices."""
     found: dict[str, dict[str, float]] = {}
     for slices in counts:
-        for name, entry in runner.small(Case(net, slices, on), peers, repeats, 100).items():
+        case, batch = Case(net, slices, on), max(5, min(100, 20_000 // slices))
+        for name, entry in runner.small(case, peers, repeats, batch).items():
             if "skipped" in entry:
                 print(f"  {net.name}, {name}, {slices} slices: {entry['skipped']}", flush=True)
             else:

@@ -106,14 +106,19 @@ def widths(name: str) -> tuple[int, ...]:
     return tuple(int(n) for n in name.split()[0].split("-"))
 
 
+def dtype(name: str) -> str:
+    """Of a network by its name: ``"16-64-64-4 ReLU float64"``."""
+    return "float64" if name.endswith("float64") else "float32"
+
+
 def flop(widths: Sequence[int], slices: int) -> int:
     """Of the products of linear layers alone."""
     return 2 * slices * sum(a * b for a, b in itertools.pairwise(widths))
 
 
-def traffic(widths: Sequence[int], slices: int) -> int:
-    """Bytes, if every slice is read once and every result written once, in float32."""
-    return 4 * slices * (widths[0] + widths[-1])
+def traffic(widths: Sequence[int], slices: int, itemsize: int = 4) -> int:
+    """Bytes, if every slice is read once and every result written once."""
+    return itemsize * slices * (widths[0] + widths[-1])
 
 
 # --- files ----------------------------------------------------------------------------

@@ -60,6 +60,8 @@ class Case:
     """All slices for one of the sample."""
     wrong = float("inf")
     """An error of a result that no rounding explains."""
+    patience = 1.0
+    """Seconds on a CPU after which a call has been repeated often enough."""
 
     def sizes(self) -> set[int]:
         """Numbers of elements of what a call writes: made NaN before it. Makes the truth."""
@@ -116,9 +118,13 @@ def compare(
                 entry["skipped"] = clocks.reason(problem)
         contexts = {peer.name: peer.context for peer in calls}
         n = batch or 1
+        if batch:  # what is compiled while other calls go on is there now
+            warm = {peer.name: clocks.many(call, n) for peer, call in calls.items()}
+            clocks.in_turns(warm, 1, case.on.pause, contexts=contexts)
         for turn in sorted({peer.turn for peer in calls}):
             group = {p.name: clocks.many(c, n) for p, c in calls.items() if p.turn == turn}
-            times = clocks.in_turns(group, repeats, case.on.pause, contexts=contexts)
+            pause, patience = case.on.pause, case.patience
+            times = clocks.in_turns(group, repeats, pause, contexts=contexts, patience=patience)
             for name, seconds in times.items():
                 found[name] |= clocks.summary([t / n for t in seconds])
     return found
@@ -259,7 +265,7 @@ def child(module: str, *args: Any, timeout: float | None = None, **env: str) -> 
 
 DISTRIBUTIONS = (
     *("numpy", "scipy", "torch", "cupy", "cupy-cuda12x", "cupy-cuda13x", "jax", "jaxlib"),
-    *("onnx", "onnxruntime", "onnxruntime-gpu", "triton", "scikit-learn"),
+    *("onnx", "onnxruntime", "onnxruntime-gpu", "triton", "scikit-learn", "llvmlite", "numba"),
 )
 
 
