@@ -25,6 +25,9 @@ settings.register_profile("deep", max_examples=2000, **_common)
 settings.register_profile("quick", max_examples=30, phases=[Phase.generate], **_common)
 settings.load_profile(os.environ.get("XPAPPLY_PROFILE", "ci"))
 
+for _name in filter(None, os.environ.get("XPAPPLY_WITHOUT", "").split(",")):
+    sys.modules[_name] = None  # as if it were not installed
+
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
 """Libraries whose absence is a failure, not a skip: a GPU run cannot pass by skipping."""
 
