@@ -152,9 +152,11 @@ class Fragments:
         if not nodes:
             self.values[region.out] = self.values[alias[region.out]]
             return
-        # tanh of whole tiles is faster; it may come first in a region only
+        # tanh of whole tiles is faster; it may come first in a region only. Its error is small
+        # beside the largest of a slice, which is enough where products add them up.
         head = nodes[0]
-        if like.slots is not None and graph.nodes[head].op == "tanh":
+        summed = [graph.nodes[u].op == "einsum" for u in self.queries.uses.get(head, [])]
+        if like.slots is not None and graph.nodes[head].op == "tanh" and summed and all(summed):
             source = graph.nodes[head].args[0]
             source = alias.get(source, source)
             users = [u for u in self.queries.uses[graph.nodes[head].args[0]] if u != head]
