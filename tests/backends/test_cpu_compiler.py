@@ -1,17 +1,20 @@
 """Text to machine code: what runs here, and what other CPUs would run."""
 
+import ctypes
 import gc
 import os
+import platform
 import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from conftest import library
-from xpapply.backends.cpu import compiler, object_file
+from xpapply.backends.cpu import compiler, machine_code, object_file
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.writer import INDEX, POINTER, Type, Writer
 
@@ -160,8 +163,6 @@ define void @k(ptr %a) {{
 @pytest.mark.parametrize("triple", ["", "arm64-apple-macosx14"])
 @pytest.mark.parametrize("name", list(TARGETS))
 def test_a_hidden_call_is_found(name, triple):
-    from dataclasses import replace
-
     target = replace(TARGETS[name], triple=triple, cpu="apple-m1") if triple else TARGETS[name]
     text = CALL.format(kind="<8 x float>", suffix="v8f32")
     with pytest.raises(compiler.CompilerError, match=r"would call expf: a bug"):
@@ -180,46 +181,128 @@ def test_memset_is_a_call_too():
             compiler.object_code(text, target)
 
 
-def test_tables_and_jumps_and_inner_functions_are_in_the_code():
-    text = """@table = private constant [4 x i64] [i64 10, i64 20, i64 30, i64 40]
-    @seen = constant [2 x i64] [i64 5, i64 6]
-    define internal i64 @inner(i64 %x) noinline {
-      %y = mul i64 %x, 3
-      ret i64 %y
-    }
-    define void @k(ptr %a) {
-      %to = load ptr, ptr %a
-      %q = getelementptr i64, ptr %a, i64 1
-      %n = load i64, ptr %q
-      switch i64 %n, label %end [
-        i64 0, label %zero
-        i64 1, label %one
-        i64 2, label %two
-        i64 3, label %three
-      ]
-    zero: br label %end
-    one: br label %end
-    two: br label %end
-    three: br label %end
-    end:
-      %jump = phi i64 [ 7, %0 ], [ 1000, %zero ], [ 40, %one ], [ 1, %two ], [ 99, %three ]
-      %i = and i64 %n, 3
-      %p = getelementptr [4 x i64], ptr @table, i64 0, i64 %i
-      %t = load i64, ptr %p
-      %j = and i64 %n, 1
-      %r = getelementptr [2 x i64], ptr @seen, i64 0, i64 %j
-      %s = load i64, ptr %r
-      %u = call i64 @inner(i64 %jump)
-      %v = add i64 %t, %s
-      %w = add i64 %u, %v
-      store i64 %w, ptr %to
-      ret void
-    }"""
-    function = compiler.compile(text, "k")
-    out = np.zeros(1, np.int64)
-    for n, jump in enumerate((1000, 40, 1, 99, 7)):
-        function(out.ctypes.data, n)
-        assert out[0] == 3 * jump + 10 * (n % 4 + 1) + 5 + n % 2
+PARTS = """@table = private constant [4 x i64] [i64 10, i64 20, i64 30, i64 40]
+@wide = private constant <8 x i64> <i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7, i64 8>
+@seen = {linkage} constant [2 x i64] [i64 5, i64 6]
+define {linkage} i64 @inner(i64 %x) noinline {{
+  %y = mul i64 %x, 3
+  ret i64 %y
+}}
+define void @k(ptr %a) {{
+  %to = load ptr, ptr %a
+  %q = getelementptr i64, ptr %a, i64 1
+  %n = load i64, ptr %q
+  switch i64 %n, label %end [
+    i64 0, label %zero
+    i64 1, label %one
+    i64 2, label %two
+    i64 3, label %three
+  ]
+zero: br label %end
+one: br label %end
+two: br label %end
+three: br label %end
+end:
+  %jump = phi i64 [ 7, %0 ], [ 1000, %zero ], [ 40, %one ], [ 1, %two ], [ 99, %three ]
+  %i = and i64 %n, 3
+  %p = getelementptr [4 x i64], ptr @table, i64 0, i64 %i
+  %t = load i64, ptr %p
+  %j = and i64 %n, 1
+  %r = getelementptr [2 x i64], ptr @seen, i64 0, i64 %j
+  %s = load i64, ptr %r
+  %u = call i64 @inner(i64 %jump)
+  %v = add i64 %t, %s
+  %w = add i64 %u, %v
+  store i64 %w, ptr %to
+  %eight = load <8 x i64>, ptr @wide, align 64
+  %more = add <8 x i64> %eight, <i64 1, i64 10, i64 4, i64 5, i64 6, i64 7, i64 8, i64 9>
+  %next = getelementptr i64, ptr %to, i64 1
+  store <8 x i64> %more, ptr %next, align 8
+  ret void
+}}
+"""
+
+
+def by_llvm(text, target):
+    """Loaded by LLVM, as where there is no way of our own."""
+    return machine_code.Function(
+        machine_code.ByLLVM(compiler.object_code(text, target), target), "k"
+    )
+
+
+@pytest.mark.parametrize("linkage", ["internal", ""])
+@pytest.mark.parametrize(
+    "way", [by_llvm, lambda text, target: compiler.compile(text, "k", "", target)]
+)
+def test_the_parts_of_a_module_find_each_other(way, linkage):
+    for target in here():
+        function = way(PARTS.format(linkage=linkage), target)
+        out = np.zeros(9, np.int64)
+        for n, jump in enumerate((1000, 40, 1, 99, 7)):
+            function(out.ctypes.data, n)
+            assert out[0] == 3 * jump + 10 * (n % 4 + 1) + 5 + n % 2
+            assert out[1:].tolist() == [2, 12, 7, 9, 11, 13, 15, 17]
+
+
+OWN = pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="LLVM loads code elsewhere"
+)
+
+
+@OWN
+@pytest.mark.parametrize("name", ["AVX-512", "AVX2", "SSE2"])
+def test_kernels_need_no_llvm_to_be_loaded(name):
+    code = compiler.object_code(PARTS.format(linkage="internal"), TARGETS[name])
+    names, _, body = object_file.linked(code).partition(b"\n")
+    words = names.decode().split()
+    assert set(words[::2]) == {"k", "inner"}
+    assert all(0 <= int(start) < len(body) for start in words[1::2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PARTS.format(linkage=""),  # finds by a table what another module could replace
+        "@v = internal global i64 5\n"
+        "define void @k(ptr %a) {\n %x = load i64, ptr @v\n %y = add i64 %x, 1\n"
+        " store i64 %y, ptr @v\n ret void\n}",
+        "@f = internal constant [2 x ptr] [ptr @k, ptr @k]\n"
+        "define void @k(ptr %a) {\n %i = load i64, ptr %a\n"
+        " %p = getelementptr ptr, ptr @f, i64 %i\n %x = load ptr, ptr %p\n"
+        " store ptr %x, ptr %a\n ret void\n}",
+    ],
+)
+def test_what_llvm_has_to_load(text):
+    assert object_file.linked(compiler.object_code(text, TARGETS["AVX2"])) is None
+
+
+def test_what_is_for_other_systems_is_left_to_llvm():
+    text = PARTS.format(linkage="internal")
+    assert object_file.linked(compiler.object_code(text, TARGETS["NEON"])) is None
+    target = replace(TARGETS["NEON"], triple="arm64-apple-macosx14", cpu="apple-m1")
+    assert object_file.linked(compiler.object_code(text, target)) is None
+
+
+@OWN
+def test_a_system_that_runs_no_made_code(monkeypatch):
+    class Libc:
+        def __init__(self, *args, **kwargs):
+            ctypes.set_errno(13)
+            self.mprotect = type("f", (), {"__call__": lambda self, *args: -1})()
+
+    monkeypatch.setattr(ctypes, "CDLL", Libc)
+    with pytest.raises(compiler.CompilerError, match=r"does not let code run .*13"):
+        compiler.compile(STORE.format(name="k", number=77), "k")
+
+
+@OWN
+def test_code_cannot_be_written_to():
+    code = "from xpapply.backends.cpu import compiler\nimport ctypes\n"
+    code += "f = compiler.compile('define void @k(ptr %a) { ret void }', 'k')\n"
+    code += "f(1)\nprint(1, flush=True)\nctypes.c_char.from_address(f.address).value = 0"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout == "1\n"
+    assert ran.returncode < 0
 
 
 def test_other_files_are_no_machine_code():

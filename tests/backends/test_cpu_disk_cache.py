@@ -2,6 +2,7 @@
 
 import gc
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -308,24 +309,50 @@ def test_each_cpu_has_its_own(folder, forgets):
 def test_another_state_of_the_package_has_its_own(folder, forgets, monkeypatch):
     compiler.compile(TEXT.format(number=34), "k", "a key")
     forgets()
-    was = compiler._versions()
-    monkeypatch.setattr(compiler, "_versions", lambda: was + " ")
+    was = compiler.versions()
+    monkeypatch.setattr(compiler, "versions", lambda: was + " ")
     assert compiler.load("a key", "k") is None
     assert "compiler.py" in was
     assert "writer.py" in was
 
 
-def test_another_process_loads_it(folder, forgets):
-    compiler.compile(TEXT.format(number=35), "k", "a key")
-    code = (
-        "import numpy as np\n"
-        "from xpapply.backends.cpu import compiler\n"
-        "out = np.zeros(1, np.int64)\n"
-        "compiler.load('a key', 'k')(out.ctypes.data)\n"
-        "print(out[0])"
-    )
+ANOTHER = """
+import sys
+import numpy as np
+from xpapply.backends.cpu import compiler
+assert compiler.why_not() is None
+out = np.zeros(1, np.int64)
+compiler.load("a key", "k")(out.ctypes.data)
+print(out[0], compiler.host().name, "llvmlite" in sys.modules)
+"""
+
+
+def elsewhere(code):
+    """What another process prints."""
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (ran.stdout, ran.stderr) == ("35\n", "")
+    assert ran.stderr == ""
+    return ran.stdout.split()
+
+
+def test_another_process_loads_it(folder, forgets):
+    name = compiler.host().name
+    compiler.compile(TEXT.format(number=35), "k", "a key")
+    assert elsewhere(ANOTHER)[:2] == ["35", name]
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64", reason="LLVM loads code elsewhere"
+)
+def test_what_is_on_disk_needs_no_llvm(folder, forgets):
+    name = compiler.host().name
+    compiler.compile(TEXT.format(number=37), "k", "a key")
+    assert elsewhere(ANOTHER) == ["37", name, "True"]  # what the CPU is was not yet written
+    assert elsewhere(ANOTHER) == ["37", name, "False"]
+    more = f"compiler.compile({TEXT.format(number=38)!r}, 'k')(out.ctypes.data)\nprint(out[0])"
+    assert elsewhere(ANOTHER + more) == ["37", name, "False", "38"]
+    hidden = "import sys\nsys.modules['llvmlite'] = None\n"
+    hidden += "from xpapply.backends.cpu import compiler\nprint(compiler.why_not())"
+    assert "not installed:" in " ".join(elsewhere(hidden))
 
 
 def test_loading_takes_less_than_5_ms(folder, forgets):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import secrets
 import stat
 import struct
 import sys
@@ -92,7 +91,7 @@ def write(key: str, code: bytes) -> None:
         if not _is_ours(where):
             return
         path, digest = _place(where, key)
-        temporary = os.path.join(where, f"{secrets.token_hex(8)}.tmp")
+        temporary = os.path.join(where, f"{os.urandom(8).hex()}.tmp")
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600)
         try:
             with open(handle, "wb") as file:
