@@ -18,6 +18,15 @@ SLOW = 50e-6
 FALLBACK_SECONDS = 0.06
 FALLBACK_REPEATS = 11
 
+# --- what is wanted: times as fast as the loop, of what runs without it
+
+MEAN = 75.0
+"""Geometric mean of all."""
+LEAST = 5.0
+"""Each of them."""
+GROUPS = {"branches": 30.0}
+"""Geometric mean of a group."""
+
 
 def geometric_mean(x: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, x))) if x else math.nan
@@ -36,6 +45,8 @@ def render(data: dict[str, Any]) -> str:
         pages.machine_table(data),
         "## In short",
         _summary(results, fast, slow),
+        "## By groups",
+        _groups(results),
     ]
     if fast:
         parts += [
@@ -116,9 +127,13 @@ def _summary(results: dict[str, Any], fast: dict[str, Any], slow: dict[str, Any]
         low, high = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
         lines.append(
             f"Those are {digits(geometric_mean(list(ratios.values())))} times as fast as the "
-            f"loop (geometric mean), {low} the least ({digits(ratios[low])}), {high} the most "
-            f"({digits(ratios[high])})."
+            f"loop (geometric mean; wanted: {MEAN:g}), {low} the least ({digits(ratios[low])}), "
+            f"{high} the most ({digits(ratios[high])})."
         )
+        under = sorted((r, n) for n, r in ratios.items() if r < LEAST)
+        if under:
+            found = ", ".join(f"{n} ({digits(r)})" for r, n in under)
+            lines.append(f"Less than {LEAST:g} times as fast: {found}.")
         slower = [n for n, r in ratios.items() if r < 1]
         if slower:
             lines.append(f"Slower than the loop: {', '.join(slower)}.")
@@ -150,6 +165,25 @@ def _summary(results: dict[str, Any], fast: dict[str, Any], slow: dict[str, Any]
     wrong = [n for n, e in results.items() if "wrong" in e]
     lines.append(f"**Wrong results: {', '.join(wrong)}.**" if wrong else "All results agree.")
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _groups(results: dict[str, Any]) -> str:
+    """A row per group: how many run without the loop, and how fast those are."""
+    rows = []
+    for group in dict.fromkeys(e["group"] for e in results.values()):
+        of_it = {n: e for n, e in results.items() if e["group"] == group}
+        ratios = {n: e[LOOP] / e[OURS] for n, e in of_it.items() if e["vectorized"]}
+        mean, least = "", ""
+        if ratios:
+            low = min(ratios, key=ratios.__getitem__)
+            found, wanted = geometric_mean(list(ratios.values())), GROUPS.get(group, 0.0)
+            mean = digits(found) + (f" (at least {wanted:g})" if wanted else "")
+            mean = mean if found >= wanted else f"**{mean}**"
+            least = f"{digits(ratios[low])} ({low})"
+        rest = ", ".join(n for n, e in of_it.items() if not e["vectorized"])
+        rows.append([group, f"{len(of_it)}", f"{len(ratios)}", mean, least, rest])
+    head = ["", "functions", "without the loop", "times faster, geometric mean", "least"]
+    return pages.table([*head, "in the loop"], rows)
 
 
 def _planning(fast: dict[str, Any]) -> list[str]:
