@@ -119,15 +119,32 @@ def compare(
         contexts = {peer.name: peer.context for peer in calls}
         n = batch or 1
         if batch:  # what is compiled while other calls go on is there now
-            warm = {peer.name: clocks.many(call, n) for peer, call in calls.items()}
+            warm = {p.name: guarded(clocks.many(c, n), found[p.name]) for p, c in calls.items()}
             clocks.in_turns(warm, 1, case.on.pause, contexts=contexts)
         for turn in sorted({peer.turn for peer in calls}):
-            group = {p.name: clocks.many(c, n) for p, c in calls.items() if p.turn == turn}
+            group = {
+                p.name: guarded(clocks.many(c, n), found[p.name])
+                for p, c in calls.items()
+                if p.turn == turn
+            }
             pause, patience = case.on.pause, case.patience
             times = clocks.in_turns(group, repeats, pause, contexts=contexts, patience=patience)
             for name, seconds in times.items():
                 found[name] |= clocks.summary([t / n for t in seconds])
     return found
+
+
+def guarded(call: clocks.Call, entry: dict[str, Any]) -> clocks.Call:
+    """What fails only now is not called again, and its entry says why."""
+
+    def run() -> None:
+        if "skipped" not in entry:
+            try:
+                call()
+            except Exception as problem:
+                entry["skipped"] = clocks.reason(problem)
+
+    return run
 
 
 def small(case: Case, peers: Sequence[Peer], repeats: int, batch: int) -> dict[str, dict[str, Any]]:

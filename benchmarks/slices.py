@@ -1,7 +1,7 @@
 """Functions of slices (logsumexp, softmax, norm ...): xpapply and what one would take instead.
 
-Needs torch, and CuPy on a GPU; SciPy and JAX take part where they are installed, torch.compile
-where it works.
+Needs torch, and CuPy on a GPU; SciPy, JAX and numba take part where they are installed,
+torch.compile where it works.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 import xpapply
 from xpapply import special
 
-from . import clocks, devices, networks, runner
+from . import clocks, devices, guvectorized, networks, runner
 from . import slices_report as names
 from .clocks import Call
 from .runner import Peer
@@ -28,10 +28,15 @@ from .runner import Peer
 Axis = int | None
 
 WRONG = 1e-3
+ROUNDING = 1e-11
+"""A larger error in float64 is none of rounding."""
+EXACT = 1 << 16
+"""Elements whose results in float64 are compared with long double."""
 FEWER = 1 << 16
 """Elements of an input at most, for trying out."""
 HOST_CALLS = 200
 REPEATS = 9
+DTYPES = ("float32", "float64")
 
 
 @dataclass
@@ -47,23 +52,28 @@ class Case(runner.Case):
     shape: tuple[int, ...]
     axis: Axis
     row: bool = False
+    dtype: str = "float32"
 
     wrong = WRONG
+    patience = 0.3
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return names.key(self.function, self.shape, self.axis, self.row)
+        return names.key(self.function, self.shape, self.axis, self.row, self.dtype)
 
     @cached_property
     def tensors(self) -> tuple[torch.Tensor, ...]:
-        """Numbers from a normal distribution of mean 1 and standard deviation 2, in float32."""
+        """Numbers from a normal distribution of mean 1 and standard deviation 2."""
         generator = torch.Generator(self.on.name).manual_seed(0)
         shapes = [self.shape]
         if self.function == "squared_diff":
             shapes.append(self.shape[1:] if self.row else self.shape)
-        return tuple(
-            torch.randn(s, generator=generator, device=self.on.name).mul_(2).add_(1) for s in shapes
-        )
+        how: Any = {"generator": generator, "device": self.on.name}
+        how["dtype"] = getattr(torch, self.dtype)
+        found = tuple(torch.randn(s, **how).mul_(2).add_(1) for s in shapes)
+        if self.function == "masked mean":  # a mean of nothing is NaN
+            found[0].select(self.axis, 0).abs_()
+        return found
 
     @cached_property
     def arrays(self) -> tuple[Any, ...]:
@@ -76,12 +86,26 @@ class Case(runner.Case):
         row = FUNCTIONS[self.function]
         f = row.get("truth") or row[names.TORCH]
         found = f(*(t.double() for t in self.tensors), self.axis)
+        found = found if isinstance(found, tuple) else (found,)
+        return tuple(t.double() for t in found)
+
+    @cached_property
+    def exact(self) -> tuple[np.ndarray, ...]:
+        """Of the first slices in long double."""
+        x = self._first(self.arrays[0]).astype(np.longdouble)
+        found = FUNCTIONS[self.function][names.CAREFUL](x, self.axis)
         return found if isinstance(found, tuple) else (found,)
+
+    def _first(self, y: Any) -> Any:
+        """What of an input or a result belongs to the first slices; of two dimensions or one."""
+        count = max(1, EXACT // self.shape[self.axis])
+        return y[:, :count] if y.ndim == 2 and self.axis == 0 else y[:count]
 
     def bytes(self) -> tuple[int, int]:
         """That must be read and written."""
         read = sum(t.numel() for t in self.tensors)
-        return 4 * read, 4 * sum(t.numel() for t in self.truth)
+        size = self.tensors[0].element_size()
+        return size * read, size * sum(t.numel() for t in self.truth)
 
     def sizes(self) -> set[int]:
         return {t.numel() for t in self.truth} | {self.bytes()[1] // 4}
@@ -96,13 +120,33 @@ class Case(runner.Case):
             raise ValueError(f"{len(found)} results, not {len(truth)}")
         parts = zip(found, truth, strict=True)
         errors = [networks.relative_error(networks.tensor(a, self.on), b) for a, b in parts]
-        return float(np.max(errors))  # NaN if one is
+        worst = float(np.max(errors))  # NaN if one is
+        if self.dtype == "float32" or not worst < ROUNDING or peer.name == names.SUM:
+            return worst
+        pairs = zip(found, self.exact, strict=True)
+        firsts = [(self._first(np.asarray(networks.tensor(a, self.on))), b) for a, b in pairs]
+        return float(max(np.linalg.norm(a - b) / np.linalg.norm(b) for a, b in firsts))
 
     def extra(self, call: Call, peer: Peer) -> dict[str, Any]:
-        """Memory. JAX keeps what it has had; on a CPU the result of our tensors is torch's."""
-        if peer.name == names.JAX or (self.on.in_turns and peer.name == names.OURS_TORCH):
-            return {}
-        return self.on.extra(call, peer.name == names.TORCH)
+        """Memory, and the engine of functions of one slice.
+
+        JAX keeps what it has had; on a CPU the result of our tensors is torch's, and float64 takes
+        twice what float32 does.
+        """
+        found = {}
+        if peer.name == names.APPLY:
+            plan = xpapply.explain(self.of_one_slice, self.axis, *self.arrays)
+            found["engine"] = plan.engine
+        held = peer.name == names.JAX or (self.on.in_turns and peer.name == names.OURS_TORCH)
+        if held or self.dtype != "float32":
+            return found
+        return found | self.on.extra(call, peer.name == names.TORCH)
+
+    @property
+    def of_one_slice(self) -> Callable[[Any], Any]:
+        """What a user writes for apply_along_axis; by dtypes, where it holds an array."""
+        f = FUNCTIONS[self.function][names.APPLY]
+        return f[self.dtype] if isinstance(f, dict) else f
 
 
 def _dim(axis: Axis) -> Any:
@@ -158,6 +202,115 @@ def naive_squared(xp: Any, x: Any, y: Any, axis: Axis) -> Any:
     return d * d
 
 
+# whole arrays of NumPy, as somebody writes them who knows it: hardly any temporaries, no passes
+# over the array that can be spared
+
+
+def add_up(x: np.ndarray, axis: Axis, keepdims: bool = False) -> Any:
+    """The sum; einsum adds short slices without a ufunc's loop for each."""
+    if x.ndim != 2 or axis is None or x.shape[axis] > EINSUM:
+        return x.sum(axis, keepdims=keepdims)
+    found = np.einsum("ij->j" if axis == 0 else "ij->i", x)
+    return np.expand_dims(found, axis) if keepdims else found
+
+
+def squares(x: np.ndarray, axis: Axis) -> np.ndarray:
+    """The sum of squares, without an array of them."""
+    return np.einsum("ij,ij->j" if axis == 0 else "ij,ij->i", x, x)
+
+
+EINSUM = 4096
+"""Elements of longer slices are added in pairs, which is more accurate."""
+
+
+def careful_standardize(x: np.ndarray, axis: int) -> np.ndarray:
+    n = x.shape[axis]
+    d = x - add_up(x, axis, keepdims=True) / x.dtype.type(n)
+    d /= np.expand_dims(np.sqrt(squares(d, axis) / x.dtype.type(n)), axis)
+    return d
+
+
+def careful_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    e = x - x.max(axis, keepdims=True)
+    np.exp(e, out=e)
+    e /= add_up(e, axis, keepdims=True)
+    return e
+
+
+def careful_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    top = x.max(axis, keepdims=True)
+    e = x - top
+    np.exp(e, out=e)
+    total = add_up(e, axis)
+    np.log(total, out=total)
+    total += top.squeeze(axis)
+    return total
+
+
+def careful_mean_var(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    n = x.dtype.type(x.shape[axis])
+    mean = add_up(x, axis, keepdims=True) / n
+    return mean.squeeze(axis), squares(x - mean, axis) / n
+
+
+def careful_masked_mean(x: np.ndarray, axis: int) -> np.ndarray:
+    total = add_up(np.fmax(x, x.dtype.type(0)), axis)
+    total /= np.count_nonzero(x > 0, axis=axis)
+    return total
+
+
+def careful_median(x: np.ndarray, axis: int) -> np.ndarray:
+    """NumPy sorts faster than it partitions, but for very long slices."""
+    n = x.shape[axis]
+    if n > EINSUM:
+        return np.median(x, axis)
+    ordered = np.sort(x, axis)
+    return (ordered.take((n - 1) // 2, axis) + ordered.take(n // 2, axis)) / x.dtype.type(2)
+
+
+def careful_convolve(x: np.ndarray, axis: int) -> np.ndarray:
+    taps = TAPS.astype(x.dtype)
+    half = len(taps) // 2
+    if axis == 0:
+        y = x * taps[half]
+        for j in range(1, half + 1):
+            y[j:] += taps[half + j] * x[:-j]
+            y[:-j] += taps[half - j] * x[j:]
+        return y
+    padded = np.pad(x, [(0, 0), (half, half)])
+    return np.lib.stride_tricks.sliding_window_view(padded, len(taps), 1) @ taps[::-1]
+
+
+# the same in torch
+
+
+def masked_mean_in_torch(x: torch.Tensor, axis: Axis) -> torch.Tensor:
+    return x.clamp_min(0).sum(axis) / (x > 0).sum(axis)
+
+
+def median_in_torch(x: torch.Tensor, axis: Any) -> torch.Tensor:
+    """That of torch is the lower of the two in the middle."""
+    n, ordered = x.shape[axis], x.sort(axis).values
+    return (ordered.select(axis, (n - 1) // 2) + ordered.select(axis, n // 2)) / 2
+
+
+def convolve_in_torch(x: torch.Tensor, axis: Any) -> torch.Tensor:
+    """Sums of shifted arrays: conv1d takes many times as long."""
+    half, n = len(TAPS) // 2, x.shape[axis]
+    y = x * float(TAPS[half])
+    for j in range(1, half + 1):
+        first, last = (lambda t, a, j=j: t.narrow(axis, a, n - j) for _ in range(2))
+        first(y, j).add_(last(x, 0), alpha=float(TAPS[half + j]))
+        first(y, 0).add_(last(x, j), alpha=float(TAPS[half - j]))
+    return y
+
+
+def convolve_in_scipy(x: Any, axis: Axis) -> Any:
+    from scipy import ndimage
+
+    return ndimage.convolve1d(x, TAPS, axis, mode="constant")
+
+
 # kernels by hand; the names `in0` and `out0` are those that CuPy's CUB path knows
 
 
@@ -206,6 +359,20 @@ L2NORM = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, np.sqrt, 0)
 SQUARED = xpapply.elementwise(lambda x, y: (x - y) * (x - y))
 
 
+TAPS = np.array([0.0625, 0.25, 0.375, 0.25, 0.0625])
+"""Exact in every dtype."""
+
+
+def smoothing(dtype: str) -> Callable[[Any], Any]:
+    taps = TAPS.astype(dtype)
+    return lambda v: np.convolve(v, taps, "same")
+
+
+def softmax_of_one(v: Any) -> Any:
+    e = np.exp(v - v.max())
+    return e / e.sum()
+
+
 def plain(f: Callable[[Any], Any]) -> Callable[[Any, Axis], Any]:
     """What a user writes for one slice."""
     return lambda x, axis: xpapply.apply_along_axis(f, axis, x)
@@ -220,6 +387,9 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         names.JAX: lambda jax, x, axis: jax.scipy.special.logsumexp(x, axis=axis),
         names.NAIVE: naive_logsumexp,
         names.KERNEL: logsumexp_kernel,
+        names.APPLY: lambda v: np.log(np.sum(np.exp(v - v.max()))) + v.max(),
+        names.CAREFUL: careful_logsumexp,
+        names.NUMBA: guvectorized.logsumexp,
     },
     "softmax": {
         names.OURS: special.softmax,
@@ -227,6 +397,9 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         names.TORCH: torch.softmax,
         names.JAX: lambda jax, x, axis: jax.nn.softmax(x, axis=axis),
         names.NAIVE: naive_softmax,
+        names.APPLY: softmax_of_one,
+        names.CAREFUL: careful_softmax,
+        names.NUMBA: guvectorized.softmax,
     },
     "standardize": {
         names.OURS: special.standardize,
@@ -235,17 +408,25 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         names.LAYER: layer_norm,
         names.JAX: lambda jax, x, axis: jax.nn.standardize(x, axis=axis, epsilon=0),
         names.NAIVE: naive_standardize,
+        names.APPLY: lambda v: (v - v.mean()) / v.std(),
+        names.CAREFUL: careful_standardize,
+        names.NUMBA: guvectorized.standardize,
     },
     "mean_var": {
         names.OURS: special.mean_var,
         names.TORCH: lambda x, axis: torch.var_mean(x, axis, correction=0)[::-1],
         names.JAX: lambda jax, x, axis: (jax.numpy.mean(x, axis), jax.numpy.var(x, axis)),
         names.NAIVE: lambda xp, x, axis: (x.mean(axis), x.var(axis)),
+        names.CAREFUL: careful_mean_var,
+        names.NUMBA: guvectorized.mean_var,
     },
     "norm": {
         names.OURS: lambda x, axis: special.norm(x, axis=axis),
         names.TORCH: norm_in_torch,
         names.NAIVE: naive_norm,
+        names.APPLY: np.linalg.norm,
+        names.CAREFUL: lambda x, axis: np.sqrt(squares(x, axis)),
+        names.NUMBA: guvectorized.norm,
     },
     "normalize": {
         names.OURS: lambda x, axis: special.normalize(x, axis=axis),
@@ -268,6 +449,38 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
         names.JAX: lambda jax, x, axis: jax.numpy.sqrt(jax.numpy.sum(x * x, axis)),
         names.NAIVE: naive_norm,
         names.KERNEL: l2norm_kernel,
+    },
+    "masked mean": {
+        names.APPLY: lambda v: v[v > 0].mean(),
+        names.TORCH: masked_mean_in_torch,
+        names.CAREFUL: careful_masked_mean,
+        names.NUMBA: guvectorized.masked_mean,
+    },
+    "median": {
+        names.APPLY: np.median,
+        names.TORCH: median_in_torch,
+        names.CAREFUL: careful_median,
+        names.NUMBA: guvectorized.median,
+    },
+    "cumsum": {
+        names.APPLY: np.cumsum,
+        names.TORCH: torch.cumsum,
+        names.CAREFUL: np.cumsum,
+        names.NUMBA: guvectorized.cumsum,
+    },
+    "convolve": {
+        names.APPLY: {dtype: smoothing(dtype) for dtype in DTYPES},
+        names.SCIPY: convolve_in_scipy,
+        names.TORCH: convolve_in_torch,
+        names.CAREFUL: careful_convolve,
+        names.NUMBA: guvectorized.convolve,
+    },
+    "argmax": {
+        names.OURS: lambda x, axis: special.argmax_and_max(x, axis)[0],
+        names.APPLY: np.argmax,
+        names.TORCH: torch.argmax,
+        names.CAREFUL: np.argmax,
+        names.NUMBA: guvectorized.argmax,
     },
     "plain z-score": {
         names.OURS: plain(lambda v: (v - v.mean()) / v.std()),
@@ -298,12 +511,34 @@ def of_tensors(name: str, case: Case) -> Call:
     return call if name == names.OURS else torch.inference_mode()(call)
 
 
+def of_slices(case: Case) -> Call:
+    f, (x,), axis = case.of_one_slice, case.arrays, case.axis
+    return lambda: xpapply.apply_along_axis(f, axis, x)
+
+
+def careful(case: Case) -> Call:
+    f, (x,), axis = FUNCTIONS[case.function][names.CAREFUL], case.arrays, case.axis
+    return lambda: f(x, axis)
+
+
+def numba(case: Case) -> Call:
+    """Compiled before it is timed."""
+    f, (x,), axis = FUNCTIONS[case.function][names.NUMBA], case.arrays, case.axis
+    ufunc = guvectorized.compiled(f, case.dtype)
+    if f is guvectorized.convolve:
+        taps, axes = TAPS.astype(case.dtype), [(axis,), (0,), (axis,)]
+        return lambda: ufunc(x, taps, axes=axes)
+    return lambda: ufunc(x, axis=axis)
+
+
 def scipy(case: Case) -> Call:
-    module, _, name = FUNCTIONS[case.function][names.SCIPY].partition(".")
-    root = "scipy" if case.on.xp is np else "cupyx.scipy"
-    f = getattr(importlib.import_module(f"{root}.{module}"), name)
+    found = FUNCTIONS[case.function][names.SCIPY]
+    if isinstance(found, str):
+        module, _, name = found.partition(".")
+        root = "scipy" if case.on.xp is np else "cupyx.scipy"
+        found = getattr(importlib.import_module(f"{root}.{module}"), name)
     (x,), axis = case.arrays, case.axis
-    return lambda: f(x, axis=axis)
+    return lambda: found(x, axis=axis)
 
 
 def naive(case: Case) -> Call:
@@ -329,11 +564,12 @@ def compiled(case: Case) -> tuple[Call, str]:
     return networks.torch_compile(lambda *xs: f(*xs, axis), *case.tensors)
 
 
-def has(name: str, *sections: str) -> Callable[[Case], bool]:
+def has(name: str, *sections: str, dtypes: Sequence[str] = DTYPES) -> Callable[[Case], bool]:
     """Whether a function has this peer, and the section time for it."""
 
     def fits(case: Case) -> bool:
-        return name in FUNCTIONS[case.function] and case.section in (sections or (case.section,))
+        there = name in FUNCTIONS[case.function] and case.dtype in dtypes
+        return there and case.section in (sections or (case.section,))
 
     return fits
 
@@ -348,28 +584,40 @@ def row(name: str, build: Callable[..., Call] = of_arrays, **more: Any) -> Peer:
     return Peer(name, build, **{"fits": has(name)} | more)
 
 
+FLOAT32 = DTYPES[:1]
+"""Of what there is no time for more."""
 COMPILED = ("logsumexp", "maps")
 """The sections with time for what takes long to compile."""
 ours_torch = partial(of_tensors, names.OURS)
+tensors_too = has(names.OURS, *COMPILED, "short", "cpu", dtypes=FLOAT32)
+jax_too = has(names.JAX, *COMPILED, "own", "cpu", dtypes=FLOAT32)
 ROUNDS = (
     (
         row(names.OURS),
-        row(names.SUM),
+        row(names.SUM, fits=has(names.SUM, dtypes=FLOAT32)),
         row(names.SCIPY, scipy),
         row(names.TORCH, of_tensors, turn=1),
-        Peer(names.OURS_TORCH, ours_torch, fits=has(names.OURS, *COMPILED, "short", "cpu"), turn=1),
+        Peer(names.OURS_TORCH, ours_torch, fits=tensors_too, turn=1),
         row(names.LAYER, of_tensors, fits=last_axis),
         row(names.NAIVE, naive),
         row(names.SPECIAL),
         row(names.ELEMENTWISE),
     ),
     (row(names.KERNEL, by_kernel),),  # CUB's headers take seconds to compile
-    (Peer(names.JAX, jax, "host", fits=has(names.JAX, *COMPILED, "own", "cpu"), turn=2),),
+    (Peer(names.JAX, jax, "host", fits=jax_too, turn=2),),
     (Peer(names.COMPILE, compiled, fits=has(names.TORCH, *COMPILED)),),
+    (
+        Peer(names.APPLY, of_slices, fits=has(names.APPLY, "cpu")),
+        Peer(names.CAREFUL, careful, fits=has(names.CAREFUL, "cpu")),
+        Peer(names.NUMBA, numba, fits=has(names.NUMBA, "cpu"), turn=1),
+    ),
 )
-"""What matters most comes first."""
+"""What matters most comes first; the last ones are for a CPU."""
 PEERS = {peer.name: peer for peers in ROUNDS for peer in peers}
-ON_CPU = (names.OURS, names.SUM, names.SCIPY, names.NAIVE, names.TORCH, names.OURS_TORCH, names.JAX)
+ON_CPU = (
+    *(names.OURS, names.APPLY, names.SUM, names.CAREFUL, names.SCIPY),
+    *(names.TORCH, names.OURS_TORCH, names.NUMBA, names.JAX),
+)
 
 
 # --- the cases ------------------------------------------------------------------------
@@ -385,11 +633,19 @@ MAPS = (*LSE, ((16_384, 4096), 1), ((2048, 32_768), 1))
 SHORT = (((20_000_000, 3), 1), ((20_000_000, 4), 1), ((3, 20_000_000), 0))
 SQUARES = (((8192, 8192), None, False), ((8192, 8192), None, True))
 CPU = (
-    ((1_000_000, 16), 1),
-    ((65_536, 256), 1),
-    ((1024, 16_384), 0),
-    ((16, 1_000_000), 1),
-    ((10_000_000, 3), 1),
+    ((1_000_000, 12), 1, False, "float32"),
+    ((4096, 1024), 1, False, "float32"),
+    ((1024, 4096), 0, False, "float32"),
+    ((1_000_000, 12), 1, False, "float64"),
+    ((1_000_000, 16), 1, False, "float32"),
+    ((4096, 1024), 1, False, "float64"),
+    ((1024, 4096), 0, False, "float64"),
+    ((16, 1_000_000), 1, False, "float32"),
+    ((1_000_000, 16), 1, False, "float64"),
+)
+OF_CPU = (
+    *("standardize", "softmax", "logsumexp", "masked mean", "median"),
+    *("cumsum", "convolve", "argmax", "norm"),
 )
 SECTIONS: dict[str, Sequence[tuple[str, Sequence[str], Any]]] = {
     "gpu": (
@@ -400,7 +656,7 @@ SECTIONS: dict[str, Sequence[tuple[str, Sequence[str], Any]]] = {
         ("own", ("l2norm",), LSE[:3]),
         ("plain", ("plain z-score", "plain logsumexp"), LSE[:2]),
     ),
-    "cpu": (("cpu", ("logsumexp", "softmax", "standardize", "mean_var"), CPU),),
+    "cpu": (*(("cpu", OF_CPU, (place,)) for place in CPU), ("cpu", ("mean_var",), CPU[:1])),
 }
 """A section, its functions, and of each the shapes and axes."""
 
@@ -454,7 +710,17 @@ _FIRST = xpapply.elementwise(lambda x: np.tanh(x) * x + 0.125)
 
 
 def start(run: runner.Run) -> dict[str, Any]:
-    return {"device": run.args.device, "limits": {"copy": run.on.copy_rate()}, "cases": {}}
+    return {"device": run.args.device, "limits": limits(run), "cases": {}}
+
+
+def limits(run: runner.Run) -> dict[str, float]:
+    """Bytes per second, read and written, of copies; on a CPU also of those to new memory."""
+    if run.args.device == "gpu":
+        return {"copy": run.on.copy_rate()}
+    megabytes = 16 if run.quick else 128
+    x = np.ones(megabytes << 18, np.float32)
+    new = 2 * x.nbytes / min(clocks.seconds(x.copy) for _ in range(9))
+    return {"copy": run.on.copy_rate(megabytes, (1, runner.cores())), "new": new}
 
 
 def measure(run: runner.Run) -> None:

@@ -10,11 +10,14 @@ from . import pages
 from .pages import digits, milli, percent
 
 OURS = "xpapply"
+APPLY = "xpapply, apply_along_axis"
 OURS_TORCH = "xpapply, torch tensors"
 SUM = "x.sum"
 SCIPY = "SciPy / cupyx"
 TORCH = "torch"
 LAYER = "torch layer_norm"
+CAREFUL = "NumPy, with care"
+NUMBA = "numba, guvectorize"
 NAIVE = "expression by hand"
 KERNEL = "CuPy kernel by hand"
 SPECIAL = "xpapply.special"
@@ -22,8 +25,8 @@ ELEMENTWISE = "xpapply.elementwise"
 COMPILE = "torch.compile"
 JAX = "JAX, jit"
 
-PEERS = (SCIPY, TORCH, LAYER, COMPILE, JAX, NAIVE, KERNEL)
-WAYS = (OURS, OURS_TORCH, ELEMENTWISE, SPECIAL, SUM, *PEERS)
+PEERS = (CAREFUL, NUMBA, SCIPY, TORCH, LAYER, COMPILE, JAX, NAIVE, KERNEL)
+WAYS = (OURS, APPLY, OURS_TORCH, ELEMENTWISE, SPECIAL, SUM, *PEERS)
 
 # --- what is wanted -------------------------------------------------------------------
 
@@ -40,11 +43,32 @@ OF_TORCH = 1.5
 MICROSECONDS = 25.0
 """Of the host for a call that has been made before."""
 
+# on a CPU, of short slices and of the others
 
-def key(function: str, shape: Sequence[int], axis: int | None, row: bool = False) -> str:
+SHORT = 64
+"""Elements of a short slice, at most."""
+SHORT_OF = {CAREFUL: 3.0, NUMBA: 2.0}
+"""Times as fast as these."""
+SHORT_OF_SCIPY = 10.0
+"""logsumexp and softmax: times as fast as SciPy's."""
+SHORT_OF_COPY = 0.5
+LONG_OF = {CAREFUL: 1.5, TORCH: 1 / 1.1}
+AT_MOST = "the error of torch or NumPy"
+ERROR = 2.0
+"""The error as a multiple of torch's or NumPy's, at most."""
+
+
+def key(
+    function: str,
+    shape: Sequence[int],
+    axis: int | None,
+    row: bool = False,
+    dtype: str = "float32",
+) -> str:
     name = f"{function} ({', '.join(f'{n:,}' for n in shape)})"
     name += "" if axis is None else f" axis {axis}"
-    return name + (" and a row" if row else "")
+    name += " and a row" if row else ""
+    return name if dtype == "float32" else f"{name} {dtype}"
 
 
 class Report(pages.Results):
@@ -54,9 +78,8 @@ class Report(pages.Results):
         self.cases: dict[str, Any] = data.get("cases", {})
         super().__init__(data, {name: case["ways"] for name, case in self.cases.items()})
         self.copy: float | None = data.get("limits", {}).get("copy")
+        self.new: float | None = data.get("limits", {}).get("new")
         self.on_gpu = data.get("device") == "gpu"
-        self.kind = "median" if self.on_gpu else "min"
-        """Others use a CPU as well."""
 
     def label(self, way: str) -> str:
         """A column's heading."""
@@ -70,7 +93,11 @@ class Report(pages.Results):
         ]
 
     def seconds(self, name: str, way: str) -> float | None:
-        return self.number(name, way, self.kind)
+        return self.number(name, way)
+
+    def ours(self, name: str) -> str:
+        """What the others are compared with: `special` has not every function."""
+        return OURS if self.seconds(name, OURS) is not None else APPLY
 
     def extra(self, name: str, way: str) -> float | None:
         """Megabytes; what a process had before and uses again counts as far as it is the result."""
@@ -78,27 +105,32 @@ class Report(pages.Results):
         least = 0 if way == SUM else self.cases[name].get("bytes", (0, 0))[1]
         return None if found is None else max(found, least) / 1e6
 
-    def faster(self, name: str, way: str) -> float | None:
+    def faster(self, name: str, way: str, ours: str = "") -> float | None:
         """How many times as long as ours it takes."""
-        return self.ratio(name, way, OURS, self.kind)
+        return self.ratio(name, way, ours or self.ours(name))
 
     def floor(self, name: str) -> float | None:
         """Seconds that a copy would need for the same bytes."""
         found = self.cases[name].get("bytes")
         return sum(found) / self.copy if found and self.copy else None
 
-    def share(self, name: str) -> float | None:
-        floor, seconds = self.floor(name), self.seconds(name, OURS)
+    def share(self, name: str, ours: str = "") -> float | None:
+        """What our rate is of a copy's."""
+        floor, seconds = self.floor(name), self.seconds(name, ours or self.ours(name))
         return floor / seconds if floor and seconds else None
 
-    def rate(self, name: str, way: str = OURS) -> str:
+    def rate(self, name: str, way: str = "") -> str:
         """GB of input per second."""
-        found, seconds = self.cases[name].get("bytes"), self.seconds(name, way)
+        found, seconds = self.cases[name].get("bytes"), self.seconds(name, way or self.ours(name))
         return digits(found[0] / seconds / 1e9) if found and seconds else ""
 
-    # what is wanted: what it is, where, what was found, at least
+    # what is wanted: what it is, where, what was found, at least (at most, if it is an error)
 
     def wanted(self) -> Iterator[tuple[str, str, float | None, float]]:
+        for name in self.of("cpu"):
+            for way in (OURS, APPLY):
+                if self.seconds(name, way) is not None:
+                    yield from self.wanted_on_cpu(name, way)
         for name in self.of("logsumexp"):
             yield "the rate of x.sum", name, self.faster(name, SUM), OF_SUM
             yield "times as fast as cupyx", name, self.faster(name, SCIPY), OF_LIBRARIES
@@ -113,6 +145,21 @@ class Report(pages.Results):
         for name in self.of("short"):
             yield "the rate of a copy", name, self.share(name), OF_COPY
 
+    def wanted_on_cpu(self, name: str, way: str) -> Iterator[tuple[str, str, float | None, float]]:
+        case = self.cases[name]
+        short = case["shape"][case["axis"]] <= SHORT
+        where = name if way == OURS else f"{name}, apply_along_axis"
+        for other, least in (SHORT_OF if short else LONG_OF).items():
+            yield f"times as fast as {other}", where, self.faster(name, other, way), least
+        if short:
+            if case["function"] in ("logsumexp", "softmax"):
+                yield "as SciPy", where, self.faster(name, SCIPY, way), SHORT_OF_SCIPY
+            yield "the rate of a copy", where, self.share(name, way), SHORT_OF_COPY
+        errors = [self.number(name, other, "error") or 0.0 for other in (CAREFUL, TORCH)]
+        found = self.number(name, way, "error")
+        if found and max(errors):
+            yield AT_MOST, where, found / max(errors), ERROR
+
 
 # --- parts of the text ----------------------------------------------------------------
 
@@ -123,16 +170,15 @@ def megabytes(x: float | None) -> str:
 
 def figures(r: Report) -> str:
     """What was wanted, and in bold what does not hold."""
-    if not r.on_gpu:
-        return ""
     found: dict[str, dict[str, str]] = {}
     held = []
     for what, name, value, least in r.wanted():
         if value is not None:
-            held.append(value >= least)
-            text = f"{digits(value)} (at least {least:g})"
+            held.append(value <= least if what == AT_MOST else value >= least)
+            words = "at most" if what == AT_MOST else "at least"
+            text = f"{digits(value)} ({words} {least:.3g})"
             found.setdefault(name, {})[what] = text if held[-1] else f"**{text}**"
-    for name, group in r.data.get("host", {}).items():
+    for name, group in r.data.get("host", {}).items() if r.on_gpu else ():
         value = group.get(OURS, {}).get("median")
         if value is not None:
             held.append(value <= MICROSECONDS)
@@ -159,13 +205,16 @@ def section(r: Report, title: str, names: Sequence[str], rate: str) -> str:
     ]
     labels = [*head[:2], *map(r.label, head[2:])]
     parts += ["Milliseconds:", pages.table(labels, rows)]
-    columns = ["", "GB/s read", "of a copy"]
+    columns = ["", "engine", "GB/s read", "of a copy", "of a copy to new memory"]
     if rate == SUM:
         columns += ["x.sum: GB/s", "of x.sum's rate"]
     columns += [f"{r.label(way)} / ours" for way in PEERS]
     rows = []
     for name in names:
-        cells = [name, r.rate(name), percent(r.share(name))]
+        new = r.share(name)
+        new = new * r.copy / r.new if new and r.copy and r.new else None
+        engine = r.entries[name].get(APPLY, {}).get("engine", "")
+        cells = [name, engine, r.rate(name), percent(r.share(name)), percent(new)]
         if rate == SUM:
             cells += [r.rate(name, SUM), digits(r.faster(name, SUM))]
         rows.append([*cells, *(digits(r.faster(name, way)) for way in PEERS)])
@@ -175,7 +224,7 @@ def section(r: Report, title: str, names: Sequence[str], rate: str) -> str:
     if any(any(row[1:]) for row in rows):
         head = ["", *map(r.label, WAYS)]
         text = "Memory at the peak of a call, its result included, MB:"
-        parts += [text, pages.table(head, rows, full=False)]
+        parts += [text, pages.table(head, [row for row in rows if any(row[1:])], full=False)]
     return "\n\n".join(parts)
 
 
@@ -198,7 +247,9 @@ def host(r: Report) -> str:
     ways = [w for w in WAYS if any("median" in g.get(w, {}) for g in groups.values())]
     if not ways:
         return ""
-    rows = [[name, *(digits(g.get(w, {}).get(r.kind)) for w in ways)] for name, g in groups.items()]
+    rows = [
+        [name, *(digits(g.get(w, {}).get("median")) for w in ways)] for name, g in groups.items()
+    ]
     text = "Microseconds of the host for a call on an array of shape (4, 8), made before:"
     parts = ["## Small arrays", text, pages.table(["", *map(r.label, ways)], rows)]
     first = r.data.get("first", {})
@@ -219,16 +270,21 @@ def how(r: Report) -> str:
         )
         memory = "Memory is what CuPy's empty pool and torch's take from the device."
     else:
-        clock = "the minimum of 9 calls, all ways in turns"
+        clock = (
+            "the median of at most 9 calls, all ways in turns, with rests until no thread is busy"
+        )
         memory = (
             "Memory is what `tracemalloc` sees of NumPy; of torch the growth of the process at "
             "its peak, at least the result."
         )
+    others, long = (
+        ("", "") if r.on_gpu else (" where nothing else is said", " (float64: long double)")
+    )
     return (
-        f"One run of `benchmarks/slices.py`. Input: float32, from a normal distribution of mean 1 "
-        f"and standard deviation 2. Times: {clock}. Every result was compared with float64 before "
-        f"it was timed.{copy} The floor of a time: the bytes of the arrays, each read or written "
-        f"once, at that rate. {memory}"
+        f"One run of `benchmarks/slices.py`. Input: float32{others}, from a normal distribution of "
+        f"mean 1 and standard deviation 2. Times: {clock}. Every result was compared with float64 "
+        f"before it was timed{long}.{copy} The floor of a time: the bytes of the arrays, each read "
+        f"or written once, at that rate. {memory}"
     )
 
 
@@ -262,6 +318,7 @@ def render(data: Mapping[str, Any]) -> str:
 # --- for the documentation and the README ---------------------------------------------
 
 PAGE = {
+    CAREFUL: CAREFUL,
     NAIVE: NAIVE,
     SCIPY: "`special.logsumexp` of {}",
     TORCH: "`torch.logsumexp`",

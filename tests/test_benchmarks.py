@@ -56,11 +56,18 @@ def missing(case):
     raise ImportError("no such library")
 
 
+def fails_later(case):
+    """The second call of two."""
+    calls = iter([case.x.sum])
+    return lambda: next(calls)()
+
+
 PEERS = (
     runner.Peer("right", lambda case: case.x.sum),
     runner.Peer("wrong", lambda case: case.x.max),
     runner.Peer("remark", lambda case: (lambda: sum(case.x), "a loop"), "sample"),
     runner.Peer("missing", missing),
+    runner.Peer("later", fails_later),
     runner.Peer("elsewhere", missing, fits=lambda case: False),
 )
 
@@ -77,12 +84,13 @@ def measured(done, seconds=math.inf):
 def test_what_cannot_be_measured_says_why():
     done = {}
     run = measured(done)
-    assert list(done) == ["right", "wrong", "remark", "missing"]
+    assert list(done) == ["right", "wrong", "remark", "missing", "later"]
     assert done["right"]["repeats"] == 2
     assert done["right"]["error"] == 0
     assert "a wrong result" in done["wrong"]["skipped"]
     assert done["remark"]["note"] == "a loop"
     assert done["missing"]["skipped"] == "ImportError: no such library"
+    assert done["later"]["skipped"] == "StopIteration"
     assert run.data == {"part": {"one": done["right"]}}
 
 
