@@ -1,51 +1,45 @@
 """Generated LLVM text, compiled for any CPU, and run where this machine has its instructions."""
 
 import ctypes
-import functools
 import math
-import platform
 import re
 
+import guarded
 import numpy as np
 import pytest
 
+from xpapply.backends.cpu import compiler
 from xpapply.codegen.llvm import operations
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.writer import DTYPES, INDEX, POINTER, Type, Writer
 
-FEATURES = {"AVX-512": "avx512dq", "AVX2": "avx2", "SSE2": "sse2"}
-
-
-@functools.cache
-def binding():
-    llvm = pytest.importorskip("llvmlite.binding")
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    return llvm
-
-
-def machine(target):
-    """LLVM's machine for a target."""
-    found = binding().Target.from_triple(target.triple)
-    return found.create_target_machine(cpu=target.cpu, features=target.features, opt=3)
-
 
 def assembly(text, target):
     """What LLVM makes of a module; it must not call anything."""
-    module = binding().parse_assembly(text)
-    module.verify()
-    module.triple = target.triple
-    found = machine(target).emit_assembly(module)
-    calls = re.findall(r"\t(?:call\w*|bl|jmp)\t(?!\.L)\S+", found)
-    assert not calls, calls
+    pytest.importorskip("llvmlite")
+    found = compiler.assembly(text, target)
+    calls = re.findall(r"\t(?:call\w*|bl|jmp)\t(?!\.L)(\S+)", found)
+    inner = {f"{name}{end}" for name in re.findall(r"define [^@]*@([\w.]+)", text) for end in ENDS}
+    assert set(calls) <= inner, calls
     return found
 
 
-def runs(target):
-    """Whether this machine has the instructions."""
-    if platform.machine() != "x86_64" or target.name not in FEATURES:
-        return False
-    return bool(binding().get_host_cpu_features().get(FEATURES[target.name]))
+ENDS = ("", "@PLT")
+
+
+def of_this_machine(target):
+    """The CPU here that runs what was written for `target`; None if it lacks FMA.
+
+    The text knows how wide its vectors are, and how many there are at a time: what is written for
+    another CPU runs here as well, with more instructions or fewer, and computes the same.
+    """
+    pytest.importorskip("llvmlite")
+    best = compiler.host()
+    if best.name == target.name or (best.name, target.name) == ("AVX-512", "AVX2"):
+        return compiler.host(target.name)
+    if not target.fma and best.name != "NEON":
+        return compiler.host("SSE2")
+    return best if best.fma else None
 
 
 HOST = [pytest.param(t, id=t.name) for t in TARGETS.values()]
@@ -74,20 +68,14 @@ def elementwise_text(body, dtypes, results, target, lanes):
 
 def compiled(text, target):
     """The kernel ``f`` of a module as a function of arrays."""
-    llvm = binding()
-    assembly(text, target)
-    module = llvm.parse_assembly(text)
-    module.triple = target.triple
-    engine = llvm.create_mcjit_compiler(module, machine(target))
-    engine.finalize_object()
-    address = engine.get_function_address("f")
+    function = compiler.compile(text, "f", target=of_this_machine(target))
 
-    def call(*arguments, engine=engine):
+    def call(*arguments):
         given = [x.ctypes.data if isinstance(x, np.ndarray) else x for x in arguments]
         kinds = [
             ctypes.c_void_p if isinstance(x, np.ndarray) else ctypes.c_int64 for x in arguments
         ]
-        ctypes.CFUNCTYPE(None, *kinds)(address)(*given)
+        ctypes.CFUNCTYPE(None, *kinds)(function.address)(*given)
 
     return call
 
@@ -95,12 +83,14 @@ def compiled(text, target):
 def elementwise(body, dtypes, results, target, lanes):
     """A function of arrays with several results: `body` writes it for registers.
 
-    On another machine the kernel is compiled, and the test that asked for it skipped.
+    Where the machine cannot run it the kernel is compiled, and the test that asked for it skipped.
     """
     text = elementwise_text(body, dtypes, results, target, lanes)
-    if not runs(target):
+    here = of_this_machine(target)
+    if here is None or here.name != target.name:
         assembly(text, target)
-        pytest.skip("compiled, but not for this machine")
+    if here is None:
+        pytest.skip("compiled, but this machine has no FMA")
     kernel = compiled(text, target)
 
     def run(*arrays):
@@ -111,12 +101,17 @@ def elementwise(body, dtypes, results, target, lanes):
         for x, d in zip(arrays, dtypes, strict=True):
             padded = np.ones(n, numpy_dtype(d))
             padded[:size] = np.broadcast_to(x, shape).ravel()
-            given.append(padded)
-        outs = [np.empty(n, numpy_dtype(d)) for d in results]
+            given.append(beside_guards(padded))
+        outs = [beside_guards(np.empty(n, numpy_dtype(d))) for d in results]
         kernel(n, *outs, *given)
         return [out[:size].reshape(shape) for out in outs]
 
     return run
+
+
+def beside_guards(array):
+    """The array before a page that nobody may touch, where there can be one."""
+    return guarded.guarded(array) if guarded.HERE else array
 
 
 def numpy_dtype(dtype):

@@ -31,9 +31,18 @@ __all__ = [
 
 
 def assembly(text: str, target: Target) -> str:
-    """The instructions that LLVM IR becomes on a CPU, which need not be this one."""
+    """The instructions that LLVM IR becomes on a CPU, which need not be this one.
+
+    LLVM's comments say which of them move registers to memory and back ("Spill", "Reload").
+    """
+
+    def emit(own: Any, module: Any) -> str:
+        own.set_asm_verbosity(True)
+        found: str = own.emit_assembly(module)
+        return found
+
     with lock:
-        return _emit(text, target, lambda machine, module: machine.emit_assembly(module))
+        return _emit(text, target, emit)
 
 
 def object_code(text: str, target: Target) -> bytes:
@@ -45,7 +54,7 @@ def object_code(text: str, target: Target) -> bytes:
         If LLVM does not take the text, or if the code would call anything outside of it.
     """
     with lock:
-        code: bytes = _emit(text, target, lambda machine, module: machine.emit_object(module))
+        code: bytes = _emit(text, target, lambda own, module: own.emit_object(module))
     others = object_file.calls(code)
     if others:
         names = ", ".join(sorted(others))
@@ -94,7 +103,7 @@ def _entry(key: str, target: Target) -> str:
 
 
 def compile(text: str, name: str, key: str = "", target: Target | None = None) -> Function:
-    """The kernel `name` of a text in LLVM IR, to be called on this machine.
+    """The kernel `name` of a text in LLVM IR, to be called on this machine: of `load`, or new.
 
     Parameters
     ----------
@@ -113,10 +122,13 @@ def compile(text: str, name: str, key: str = "", target: Target | None = None) -
     CompilerError
         If it cannot be compiled, or would call something.
     """
-    target = target or host()
-    key = f"{key or text}\0{name}"
+    target, key = target or host(), key or text
+    found = load(key, name, target)
+    if found is not None:
+        return found
+    key = f"{key}\0{name}"
     with lock:
-        found = _alive.get((key, target))
+        found = _alive.get((key, target))  # another thread was quicker
         if found is not None:
             return found
         code = stored(object_code(text, target))

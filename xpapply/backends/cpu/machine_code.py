@@ -23,7 +23,10 @@ _packers = [struct.Struct(f"{count}q").pack for count in range(64)]
 
 def packed(*arguments: int) -> bytes:
     """Arguments of a kernel, as `Function.call` takes them."""
-    return _packers[len(arguments)](*arguments)
+    count = len(arguments)
+    if count < len(_packers):
+        return _packers[count](*arguments)
+    return struct.pack(f"{count}q", *arguments)
 
 
 class Code(Protocol):
@@ -134,7 +137,7 @@ class Function:
 
     def __call__(self, *arguments: int) -> None:
         """Run with so many arguments: addresses, strides, counts."""
-        self.call(_packers[len(arguments)](*arguments))
+        self.call(packed(*arguments))
 
     def beside(self, name: str) -> Function:
         """Another kernel of the same text."""
