@@ -225,7 +225,8 @@ def _with_64_bits(name):
 
 
 _REFERENCE = [Slices(name, "array_api") for name in ("numpy", "torch")]
-OF_SLICES = [*(Slices(name, "") for name in NAMES), *_REFERENCE]
+_COMPILED = [Slices(name, "cpu") for name in ("numpy", "torch")]
+OF_SLICES = [*(Slices(name, "") for name in NAMES), *_REFERENCE, *_COMPILED]
 """The same matrix for functions of slices."""
 
 
@@ -286,4 +287,6 @@ def present(lib: Library) -> Library:
         library("torch" if name == "cuda" else name)
     if lib.engine == "cupy" or lib.name == "cuda":
         library("cupy")
+    if lib.engine == "cpu":
+        library("llvmlite")
     return lib

@@ -9,15 +9,16 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from . import arrays
+from . import arrays, config
 from .backends import Backend, array_api
-from .errors import InputError
+from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
 from .layout import Layout, Operand, slowest_first
 from .planning import engines
@@ -99,24 +100,35 @@ class Call:
             for k, (x, d) in enumerate(zip(given, self._given_dtypes, strict=True))
             if not as_is[k]
         ]
-        self.engine, self.kernels = "array_api", ("one array operation per node",)
+        self._engine, self._kernels = "array_api", ("one array operation per node",)
         self._run: Any = None
         self._fresh: Call | None = None
         self._own = engines.backend(self._library)
         reasons: list[str] = []
-        backend, borrower = engines.choose_for_slices(graph, own, reasons)
+        found = engines.able_for_slices(graph, own, reasons)
         self.reasons = tuple(reasons)
+        borrower = found[0][1]
         self._view = None if borrower is None else borrower.view
         self._context = None if borrower is None else borrower.context
         if out is not None:
             self._check(out, like)
             self._fresh = Call(name, graph, several, given, as_is, shape, axes, keepdims, None)
-        by_reference = isinstance(backend, array_api.ArrayAPI)
-        if not by_reference and (out is None or self._is_direct(out)):
-            self._lower(backend, given, like, out)
+        backends = [b for b, _ in found if not isinstance(b, array_api.ArrayAPI)]
+        if backends and (out is None or self._is_direct(out)):
+            self._lower(backends, given, like, out)
 
-    def _lower(self, backend: Backend, given: Sequence[Any], like: Any, out: Any) -> None:
-        """Let a backend make what runs on arrays that lie so."""
+    @property
+    def engine(self) -> str:
+        return self._run.engine if type(self._run) is _Patient else self._engine
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        return self._run.kernels if type(self._run) is _Patient else self._kernels
+
+    def _lower(
+        self, backends: Sequence[Backend], given: Sequence[Any], like: Any, out: Any
+    ) -> None:
+        """Let the first backend that can make what runs on arrays that lie so."""
         operands = tuple(_operand(x, self.shape) for x in given)
         if out is None:
             order = _memory_order(operands, len(self.shape))
@@ -124,12 +136,24 @@ class Call:
         else:
             several = zip(as_tuple(out), self._results, strict=True)
             outs = tuple(_operand(y, self.shape, r.squeezed) for y, r in several)
-        self.engine = backend.name
-        self._run, self.kernels = _nothing, ("nothing: there are no slices",)
-        if any(math.prod(r.shape) for r in self._results):
-            layout = Layout(self.shape, self.axes, operands, outs)
-            self._run = backend.lower_slices(self.graph, layout, like)
-            self.kernels = self._run.kernels
+        if not any(math.prod(r.shape) for r in self._results):
+            self._engine = backends[-1].name
+            self._run, self._kernels = _nothing, ("nothing: there are no slices",)
+            return
+        layout = Layout(self.shape, self.axes, operands, outs)
+        for k, backend in enumerate(backends):
+            try:
+                self._run = backend.lower_slices(self.graph, layout, like)
+            except UnsupportedError as error:
+                self.reasons += (f"{backend.name}: {error}",)
+                continue
+            self._engine = backend.name
+            if getattr(self._run, "seconds", 0.0) and not config.current().engine:
+                others = backends[k + 1 :]
+                self._run = _Patient(self._run, backend, others, self.graph, layout, like)
+            else:
+                self._kernels = self._run.kernels
+            return
 
     def __call__(self, operands: Sequence[Any], out: Any = None) -> Any:
         """Run on arguments like those that this was made for."""
@@ -256,6 +280,54 @@ class Call:
             arrays.dtype_name(y) == r.dtype and _is_plain(y) and getattr(y.dtype, "isnative", True)
             for y, r in zip(as_tuple(out), self._results, strict=True)
         )
+
+
+class _Patient:
+    """A run that is compiled first, and what runs until that pays.
+
+    It takes over when the other one has taken as long as compiling takes, or would at once.
+    """
+
+    def __init__(
+        self,
+        run: Any,
+        backend: Backend,
+        others: Sequence[Backend],
+        graph: Graph,
+        layout: Layout,
+        like: Any,
+    ) -> None:
+        self._run, self._name = run, backend.name
+        self._other, self._other_name = None, ""
+        if others and not run.is_worth(0.0):
+            self._other = others[0].lower_slices(graph, layout, like)
+            self._other_name = others[0].name
+        self._spent = 0.0
+
+    def __call__(self, given: Sequence[Any], outs: Sequence[Any]) -> None:
+        other = self._other
+        if other is None:
+            self._run(given, outs)
+        elif self._run.is_worth(self._spent):
+            self._other = None
+            self._run(given, outs)
+        else:
+            start = time.perf_counter()
+            other(given, outs)
+            self._spent += time.perf_counter() - start
+
+    @property
+    def engine(self) -> str:
+        """What runs now."""
+        return self._name if self._other is None else self._other_name
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What it calls or launches."""
+        if self._other is None:
+            return self._run.kernels  # type: ignore[no-any-return]
+        later = f"until it has taken as long as compiling for engine {self._name!r}"
+        return (*self._other.kernels, later)
 
 
 def _conversion(name: str, x: Any, dtype: str) -> Callable[[Any], Any]:

@@ -158,6 +158,9 @@ class Backend:
         """
         raise NotImplementedError
 
+    slices_engines: tuple[str, ...] = ()
+    """Other engines that run functions of slices on this library's arrays, to be asked first."""
+
     def counts(self, x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
         """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``.
 

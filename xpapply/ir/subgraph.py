@@ -9,7 +9,9 @@ from .graph import Graph, Node, ShapeDtype
 from .slice_graph import Expression, SliceBuilder
 
 
-def part(graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: int = 1) -> Graph:
+def part(
+    graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: int | None = 1
+) -> Graph:
     """What leads to some nodes of a graph, from its arrays and from numbers that are known.
 
     Accumulators are written out as their chunk; one without a chunk stays an ``accumulate``.
@@ -22,8 +24,10 @@ def part(graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: i
         The nodes that are results of the part.
     given : sequence of int
         Nodes that are numbers and known: inputs behind the arrays.
-    length : int
-        Elements of a slice. With 0 accumulators are their identity.
+    length : int or None
+        Elements of a slice. With 0 accumulators are their identity. None: not known, so that a
+        ``length`` with the attribute `whole` stands for it, as one without stands for the length
+        of a piece.
     """
     builder = SliceBuilder()
     avals = [graph.nodes[i].aval for i in graph.inputs]
@@ -35,12 +39,15 @@ def part(graph: Graph, outs: Sequence[int], given: Sequence[int] = (), length: i
         if node.op == "input":
             found[i] = arrays[node.attr("k")]
         elif node.op == "length":
-            found[i] = builder.scalar(length, node.aval.dtype)
+            if length is None:
+                found[i] = builder.add(Node("length", (), (("whole", True),), node.aval))
+            else:
+                found[i] = builder.scalar(length, node.aval.dtype)
         elif node.op == "accumulate":
             by, key = node.attr("by"), (node.attr("by"), node.args)
             if key not in written:
                 args = [found[a] for a in node.args]
-                if not length:
+                if length == 0:
                     numbers = zip(by.identity, by.dtypes, strict=True)
                     written[key] = [builder.scalar(*number) for number in numbers]
                 elif by.chunk is None:

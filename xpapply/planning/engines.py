@@ -7,7 +7,8 @@ tensors, torch's products that of NumPy arrays.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -251,7 +252,8 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
             runner = runner.way(forced)
         if runner is not None:
             asked.append((runner, (name, seen)))
-    found = _first_able(asked, lambda b, given: b.why_not(bound.graph, given[1]), reasons)
+    able = _able(asked, lambda b, given: b.why_not(bound.graph, given[1]), reasons)
+    found = next(able, None)
     if found is None:
         return None
     runner, (name, seen) = found
@@ -270,26 +272,27 @@ def chosen(bound: Bound, arr: Any, axis: int) -> Engine:
     return found
 
 
-def _first_able(
+def _able(
     asked: Iterable[tuple[Backend, Any]],
     why_not: Callable[[Backend, Any], str | None],
     reasons: list[str],
-) -> tuple[Backend, Any] | None:
-    """The first that does not refuse what it is given; why others do goes to `reasons`."""
+) -> Iterator[tuple[Backend, Any]]:
+    """Those that do not refuse what they are given; why others do goes to `reasons`."""
     for one, given in asked:
         refusal = why_not(one, given)
         if refusal is None:
-            return one, given
-        reasons.append(f"{one.name}: {refusal}")
-    return None
+            yield one, given
+        else:
+            reasons.append(f"{one.name}: {refusal}")
 
 
-def choose_for_slices(
+def able_for_slices(
     graph: Graph, given: Sequence[Any], reasons: list[str]
-) -> tuple[Backend, Borrower | None]:
-    """What runs a function of slices on arrays, and as which borrower of their memory.
+) -> list[tuple[Backend, Borrower | None]]:
+    """What can run a function of slices on arrays, and as which borrower of their memory.
 
-    Why others cannot goes to `reasons`. `given` are the arguments that are no numbers.
+    The fastest is the first; the reference is asked where no other can. Why others cannot goes to
+    `reasons`. `given` are the arguments that are no numbers.
     """
     library, forced = arrays.library(given[0]), config.current().engine
     assert library is not None
@@ -299,19 +302,24 @@ def choose_for_slices(
     asked: list[tuple[Backend, Borrower | None]] = []
     if isinstance(borrower, str):
         reasons.append(borrower)
-    elif borrower is not None:
-        asked.append((_runner(borrower.engine, borrower.engine), borrower))
     elif own is not None:
-        asked.append((own, None))
-    if forced in ("numpy", "cupy") and forced not in (b.name for b, _ in asked):
-        raise UnsupportedError(f"engine {forced!r} does not run on {arrays.describe(given[0])}")
+        runner = own if borrower is None else _runner(borrower.engine, borrower.engine)
+        others = [_runner(name, name) for name in runner.slices_engines]
+        asked += [(b, borrower) for b in (*others, runner)]
+    if forced in ("numpy", "cupy", "cpu"):
+        asked = list(itertools.dropwhile(lambda found: found[0].name != forced, asked))
+        if not asked:
+            what = arrays.describe(given[0])
+            raise UnsupportedError(f"engine {forced!r} does not run on {what}")
     if forced == "array_api" or (library == "torch" and forced == library):
         asked = []  # others ("loop", "torch.vmap" ...) say how functions of a slice run
-    asked.append((_runner("array_api", library), None))
-    found = _first_able(asked, lambda b, _: b.slices_why_not(graph, given), reasons)
-    if found is None:
+    able = [*_able(asked, lambda b, _: b.slices_why_not(graph, given), reasons)]
+    if not able:
+        reference = [(_runner("array_api", library), None)]
+        able = [*_able(reference, lambda b, _: b.slices_why_not(graph, given), reasons)]
+    if not able:
         raise UnsupportedError("; ".join(reasons))
-    return found
+    return able
 
 
 def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:

@@ -85,9 +85,9 @@ class ByLLVM:
             found: int = self._engine.get_function_address(name)
         return found
 
-    def __del__(self) -> None:
+    def __del__(self, finalizing: Any = sys.is_finalizing) -> None:
         engine = getattr(self, "_engine", None)
-        if engine is not None and not sys.is_finalizing():
+        if engine is not None and not finalizing():
             with lock:
                 engine.close()
 

@@ -136,6 +136,7 @@ class NumPy(Backend):
     """Networks in blocks; functions of slices by `slices`."""
 
     name = "numpy"
+    slices_engines = ("cpu",)
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
         return kernels.missing(n.op for n in expand(graph).nodes)

@@ -1,0 +1,117 @@
+"""Kernels of slice graphs with their geometry, on arrays that lie alike: threads over tiles."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import config, threads
+from ...cache import Dict, kept
+from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
+from ...codegen.llvm.slice_kernel.passes import Passes
+from ...ir.graph import Graph, Node
+from ...ir.ops import OPS
+from . import compiler
+from .slice_forms import Slices, itemsize, way
+
+_POOL_WORK = 1 << 21
+"""Elements times instructions below which waking threads costs more than they save."""
+
+_compiled: Dict = kept(Dict())
+"""What was compiled, by graph and form."""
+
+
+def _function(graph: Graph, form: Form) -> compiler.Function:
+    """A kernel, compiled."""
+    found = _compiled.get((graph, form))
+    if found is None:
+        key = f"{graph.nodes} {graph.outs} {form}"
+        found = compiler.load(key, NAME)
+        if found is None:
+            found = compiler.compile(slice_kernel(graph, form, compiler.host()), NAME, key)
+        _compiled[graph, form] = found
+    return found  # type: ignore[no-any-return]
+
+
+def is_compiled(graph: Graph, form: Form) -> bool:
+    """Whether the kernel for a graph in a form is at hand."""
+    return (graph, form) in _compiled
+
+
+class Kernel:
+    """A kernel and its geometry: runs a graph without accumulators on arrays that lie alike."""
+
+    def __init__(self, graph: Graph, slices: Slices) -> None:
+        target = compiler.host()
+        passes = Passes(graph)
+        self.way = way(graph, slices, target.bits, passes.count, len(passes.kept))
+        form = self.way.form
+        self._function = _function(graph, form)
+        geometry, at = dict(self.way.geometry), 0
+        operands = [*graph.inputs, *graph.outs]
+        for k, (i, elements) in enumerate(zip(operands, self.way.rows, strict=True)):
+            geometry[f"scratch {k}"] = at
+            at += -(-elements * np.dtype(graph.nodes[i].aval.dtype).itemsize // 64) * 64
+        for m, dtype in enumerate(passes.kept_dtypes):
+            geometry[f"kept {m}"] = at
+            at += -(-self.way.kept * itemsize(dtype) // 64) * 64
+        self._scratch_bytes = at
+        self._geometry = np.array([geometry[f] for f in form.fields(len(passes.kept))], np.int64)
+        self._at = self._geometry.ctypes.data
+        self._free: list[tuple[np.ndarray, int]] = []
+        self._values = [k for k, move in enumerate(form.inputs) if move == "value"]
+        self._dtypes = [np.dtype(graph.nodes[i].aval.dtype) for i in graph.inputs]
+        self._cost = sum(instructions(n) for n in graph.nodes) * slices.length
+
+    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any], count: int = 0) -> None:
+        """Write results; with `count` threads, 0: as many as there are and it is worth."""
+        several = itertools.chain(arrays, outs)
+        if self._values:
+            given = [
+                _bits(x, self._dtypes[k]) if k in self._values else _address(x)
+                for k, x in enumerate(several)
+            ]
+        else:
+            given = [_address(x) for x in several]
+        tiles = self.way.tiles
+        if self._cost * tiles < _POOL_WORK:
+            self._run(given, 0, tiles)
+            return
+        count = min(config.current().thread_count(), tiles)
+        if count == 1:
+            self._run(given, 0, tiles)
+            return
+        ends = [tiles * k // (8 * count) for k in range(8 * count + 1)]
+
+        def work(ranges: Iterator[tuple[int, int]]) -> None:
+            for start, stop in ranges:
+                self._run(given, start, stop)
+
+        threads.in_threads(work, (r for r in itertools.pairwise(ends) if r[0] < r[1]), count)
+
+    def _run(self, given: Sequence[int], start: int, stop: int) -> None:
+        try:
+            scratch = self._free.pop()  # no other thread has it now
+        except IndexError:
+            memory = np.empty(self._scratch_bytes + 64, np.uint8)
+            scratch = memory, memory.ctypes.data + -memory.ctypes.data % 64
+        self._function.call(compiler.packed(self._at, scratch[1], start, stop, *given))
+        self._free.append(scratch)
+
+
+def instructions(n: Node) -> float:
+    """What an element of a node takes, about."""
+    return OPS[n.op].instructions if n.args and n.op in OPS else 1.0
+
+
+def _address(x: Any) -> int:
+    found: int = x.__array_interface__["data"][0]
+    return found
+
+
+def _bits(x: Any, dtype: np.dtype[Any]) -> int:
+    """A number as 64 bits of which the first hold it."""
+    return int.from_bytes(dtype.type(x).tobytes().ljust(8, b"\0"), "little", signed=True)

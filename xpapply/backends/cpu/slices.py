@@ -1,0 +1,147 @@
+"""Functions of the slices of several arrays on CPUs: one kernel, or a few where slices are long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...codegen.llvm.slice_kernel import why_not as no_kernel
+from ...codegen.llvm.slice_kernel.passes import Passes
+from ...errors import UnsupportedError
+from ...ir.graph import Graph, Node
+from ...ir.ops import OPS
+from ...ir.subgraph import part
+from ...layout import Dim, Layout, merged, slowest_first
+from . import compiler
+from .kernels import Kernel, instructions, is_compiled
+from .slice_forms import PIECE, Slices, pieces, way
+from .slice_pieces import Pieces
+
+_COMPILING = 0.04
+"""Seconds that compiling a kernel takes, about."""
+_SLOW = 0.2e-9
+"""Seconds that NumPy takes for an instruction, about."""
+
+
+def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
+    """The reason why kernels for CPUs cannot run `graph`, or None."""
+    refusal = compiler.why_not()
+    if refusal is not None:
+        return refusal
+    for x in arrays:
+        if isinstance(x, np.ndarray) and any(s % x.itemsize for s in x.strides):
+            return f"strides {x.strides} are no multiples of the {x.itemsize} bytes of an element"
+        if isinstance(x, np.ndarray) and not x.dtype.isnative:
+            return f"{x.dtype.str} has the byte order of other machines"
+    return no_kernel(graph, compiler.host())
+
+
+class LoweredSlices:
+    """A slice graph for arrays of one layout. It is compiled when it runs at first.
+
+    Attributes
+    ----------
+    seconds : float
+        What that takes, about; 0 where it has been done for arrays that lie alike.
+    """
+
+    def __init__(self, graph: Graph, layout: Layout) -> None:
+        refusal = unsupported(graph, layout)
+        if refusal is not None:
+            raise UnsupportedError(refusal)
+        self.graph, self._layout = graph, layout
+        self._slices = _slices(graph, layout)
+        self._whole = part(graph, graph.outs, (), None)
+        passes, bits = Passes(self._whole), compiler.host().bits
+        facts = self._whole, self._slices, bits, passes.count, len(passes.kept)
+        self._pieces = pieces(*facts)
+        self._made: Kernel | Pieces | None = None
+        cost = sum(map(instructions, self._whole.nodes))
+        self._estimate = _SLOW * cost * layout.slices * layout.length
+        form = way(*facts).form
+        levels = max(graph.levels()) if self._pieces > 1 else 0
+        there = not levels and is_compiled(self._whole, form)
+        self.seconds = 0.0 if there else _COMPILING * (1 + 2 * levels)
+
+    def is_worth(self, spent: float) -> bool:
+        """Whether another engine that has taken so long would soon have taken too long."""
+        return self._made is not None or spent + self._estimate >= self.seconds
+
+    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
+        """Write the results of the slices of `arrays` into `outs`."""
+        self._run(arrays, outs)
+
+    @property
+    def _run(self) -> Kernel | Pieces:
+        if self._made is None:
+            if self._pieces > 1:
+                self._made = Pieces(self.graph, self._slices, self._pieces)
+            else:
+                self._made = Kernel(self._whole, self._slices)
+        return self._made
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs, for `explain`."""
+        what = f"one kernel, {compiler.host().name}"
+        return (what if self._pieces == 1 else f"{what}, slices in {self._pieces} pieces",)
+
+
+def unsupported(graph: Graph, layout: Layout) -> str | None:
+    """Why arrays that lie so are left to another engine, or None."""
+    if not layout.length:
+        return "slices of no elements"
+    if len(_core(graph, layout)) > 1:
+        return "slices along several axes that do not lie one in the other"
+    return None
+
+
+def _strided(layout: Layout) -> list[tuple[int, ...]]:
+    """The strides of inputs and results along each axis; numbers by value have none."""
+    operands = [*layout.inputs, *layout.outs]
+    none = (0,) * len(layout.shape)
+    strides = [none if o.strides is None else o.strides for o in operands]
+    return [tuple(s[a] for s in strides) for a in range(len(layout.shape))]
+
+
+def _core(graph: Graph, layout: Layout) -> list[Dim]:
+    """The dims of a slice."""
+    steps = _strided(layout)
+    axes: Sequence[int] = layout.axes
+    if not any(n.op in OPS and OPS[n.op].finds_position for n in _all_nodes(graph)):
+        axes = slowest_first(axes, steps)
+    return merged(layout.shape, steps, axes)
+
+
+def _all_nodes(graph: Graph) -> Iterator[Node]:
+    yield from graph.nodes
+    for by, _ in graph.accumulations():
+        if by.chunk is not None:
+            yield from by.chunk.nodes
+
+
+def _slices(graph: Graph, layout: Layout) -> Slices:
+    """The slices of a layout, along one dim."""
+    steps, every = _strided(layout), range(len(layout.shape))
+    numbers = [o.strides is None for o in (*layout.inputs, *layout.outs)]
+    none = (0,) * len(numbers)
+    if not graph.accumulations():  # any dim will do
+        dims = merged(layout.shape, steps, slowest_first(every, steps))
+        dims = dims or [Dim(1, none, -1)]
+        core = max(dims, key=lambda d: (min(d.size, 64), d.steps.count(1), d.size))
+        dims.remove(core)
+        if core.size >= 2 * PIECE:
+            count = core.size // PIECE
+            dims.append(Dim(count, tuple(s * (core.size // count) for s in core.steps), -1))
+            return _found(core, dims, numbers, len(dims) - 1)
+        return _found(core, dims, numbers)
+    cores = _core(graph, layout) or [Dim(1, none, -1)]
+    rest = slowest_first([a for a in every if a not in layout.axes], steps)
+    return _found(cores[0], merged(layout.shape, steps, rest), numbers)
+
+
+def _found(core: Dim, batch: Sequence[Dim], numbers: Sequence[bool], cut: int = -1) -> Slices:
+    steps = tuple(None if v else s for s, v in zip(core.steps, numbers, strict=True))
+    return Slices(core.size, steps, tuple(batch), cut)

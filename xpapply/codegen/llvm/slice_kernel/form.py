@@ -1,0 +1,77 @@
+"""How a kernel goes through slices: what its text depends on besides the graph.
+
+Lengths, strides and counts are no part of it: a kernel finds them in a table of integers, its
+*geometry*, so that it serves arrays of all sizes that lie alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ARGUMENTS = ("geometry", "scratch", "start", "stop")
+"""What a kernel gets first; the addresses of the arrays follow, then numbers."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a kernel goes through slices.
+
+    A *tile* is what it works on at a time. Slices lie in lanes (`across`), or the elements of one
+    slice do. Tiles are counted through by several indices, the *nest*, of which one may count
+    groups of slices, and one the pieces of a slice.
+
+    Attributes
+    ----------
+    across : bool
+        Whether a vector has one element of several slices, instead of several elements of one.
+    lanes : int
+        Numbers in a vector.
+    inputs, outs : tuple of str
+        How the elements of each array come into vectors. "direct": they lie side by side;
+        "copied": so they do, and are copied into the scratch first; "transposed": those of a
+        slice lie side by side, `width` of them at least; "gathered": one by one; "same": one
+        number for all lanes; "number" (results): one per slice; "value" (inputs): a number that
+        is an argument.
+    widths : tuple of int
+        For each array that is transposed how many elements are moved at once.
+    nest : int
+        Indices that a tile has.
+    lane, piece : int
+        Which of them counts groups of slices, and pieces; -1: none.
+    shared : tuple of int
+        For each result the input in whose place in the scratch it is, or -1.
+    chains : int
+        Elements that are worked on at the same time.
+    """
+
+    across: bool
+    lanes: int
+    inputs: tuple[str, ...]
+    outs: tuple[str, ...]
+    widths: tuple[int, ...]
+    nest: int
+    lane: int = -1
+    piece: int = -1
+    shared: tuple[int, ...] = ()
+    chains: int = 4
+
+    @property
+    def moves(self) -> tuple[str, ...]:
+        """Of inputs and results."""
+        return self.inputs + self.outs
+
+    def fields(self, kept: int) -> list[str]:
+        """The names of the integers in the geometry, in their order.
+
+        ``n``: elements of a slice, ``piece``: of a piece of it (the last has more), ``size``:
+        slices that the lanes go through, ``tile``: slices of a tile, ``count <d>``: how far index
+        d counts; for array k how far apart are: ``step <k>``, the elements of a slice, ``lane
+        <k>``, those of neighbouring slices, ``nest <k> <d>``, those of neighbouring tiles;
+        ``scratch <k>``, ``kept <m>``: bytes into the scratch.
+        """
+        found = ["n", "piece", "size", "tile", *(f"count {d}" for d in range(self.nest))]
+        for k, move in enumerate(self.moves):
+            if move != "value":
+                found += [f"step {k}", f"lane {k}", f"scratch {k}"]
+                found += [f"nest {k} {d}" for d in range(self.nest)]
+        return found + [f"kept {m}" for m in range(kept)]

@@ -1,0 +1,145 @@
+"""Reductions and folds in registers: how they begin, take an element, and become one number."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from ....ir.accumulators import identity
+from ....ir.graph import Graph, Node, number
+from ....ir.ops import OPS
+from ....ir.slice_graph import Accumulator
+from .. import operations
+from ..writer import Register, Type, Writer
+
+State = Sequence[Register]
+_NOWHERE = (1 << 63) - 1
+"""The position of what was not found yet."""
+
+
+def numbers(writer: Writer, graph: Graph, given: Sequence[Register], lanes: int) -> State:
+    """The results of a graph of numbers, of registers for its inputs."""
+    found: list[Register] = []
+    for n in graph.nodes:
+        if n.op == "input":
+            found.append(given[n.attr("k")])
+        elif n.op == "scalar":
+            found.append(operations.constant(writer, number(n), n.aval.dtype, lanes))
+        else:
+            found.append(elementwise(writer, graph, n, [found[a] for a in n.args]))
+    return [found[o] for o in graph.outs]
+
+
+def elementwise(writer: Writer, graph: Graph, n: Node, args: Sequence[Register]) -> Register:
+    """An elementwise node of registers."""
+    dtype = graph.nodes[n.args[-1]].aval.dtype
+    return operations.apply(writer, n.op, args, dtype, n.attrs)
+
+
+class Reduction:
+    """A reduction of the table: to a number, or to where that is."""
+
+    optional = False
+    """Whether the first element has to be there."""
+
+    def __init__(self, writer: Writer, n: Node, dtype: str, lanes: int) -> None:
+        self._writer, self._op, self._dtype, self._lanes = writer, n.op, dtype, lanes
+        self.finds = OPS[n.op].finds_position
+        self._floats = "float" in dtype
+
+    def start(self) -> State:
+        """The state of no elements."""
+        first = operations.constant(
+            self._writer, identity(self._op, self._dtype), self._dtype, self._lanes
+        )
+        if not self.finds:
+            return [first]
+        return [first, self._writer.constant(_NOWHERE, Type("i64", self._lanes))]
+
+    def one(self, values: Sequence[Register], at: Register) -> State:
+        """The state of one element in each lane."""
+        return [values[0], at] if self.finds else [values[0]]
+
+    def add(self, state: State, values: Sequence[Register], at: Register) -> State:
+        """The state with one more element in each lane, behind the others."""
+        if not self.finds:
+            return self.join(state, values)
+        w, best, x = self._writer, state[0], values[0]
+        takes = self._better(x, best)
+        return [w.select(takes, x, best), w.select(takes, at, state[1])]
+
+    def join(self, a: State, b: State) -> State:
+        """The state of both."""
+        w = self._writer
+        if not self.finds:
+            if self._dtype == "bool":
+                return [a[0] | b[0] if OPS[self._op].join == "maximum" else a[0] & b[0]]
+            return [operations.apply(w, OPS[self._op].join, [a[0], b[0]], self._dtype)]
+        alike = self._compare("equal", a[0], b[0])
+        if self._floats:
+            alike = alike | (w.is_nan(a[0]) & w.is_nan(b[0]))
+        takes = self._better(b[0], a[0]) | (alike & (b[1] < a[1]))
+        return [w.select(takes, b[0], a[0]), w.select(takes, b[1], a[1])]
+
+    def result(self, state: State) -> Register:
+        """The number; all that equals the identity is nowhere better than at the first place."""
+        if not self.finds:
+            return state[0]
+        return self._writer.select(state[1].eq(_NOWHERE), 0, state[1])
+
+    def _better(self, x: Register, best: Register) -> Register:
+        w = self._writer
+        found = self._compare("greater" if self._op == "argmax" else "less", x, best)
+        return found | (w.is_nan(x) & ~w.is_nan(best)) if self._floats else found
+
+    def _compare(self, op: str, x: Register, y: Register) -> Register:
+        if self._dtype == "bool":
+            return x & ~y if op == "greater" else ~x & y if op == "less" else ~(x ^ y)
+        return operations.apply(self._writer, op, [x, y], self._dtype)
+
+
+class Folded:
+    """A user's accumulator: each element is a state, and has to be there for the first one."""
+
+    optional, finds = True, False
+
+    def __init__(self, writer: Writer, by: Accumulator) -> None:
+        self._writer, self._by = writer, by
+
+    def one(self, values: Sequence[Register], at: Register) -> State:
+        """The state of one element in each lane."""
+        return list(values)
+
+    def add(self, state: State, values: Sequence[Register], at: Register) -> State:
+        """The state with one more element in each lane."""
+        return self.join(state, values)
+
+    def join(self, a: State, b: State) -> State:
+        """The state of both."""
+        return numbers(self._writer, self._by.combine, [*a, *b], a[0].type.lanes)
+
+
+def over_lanes(writer: Writer, join: Callable[[State, State], State], state: State) -> State:
+    """The state of all lanes, in all lanes.
+
+    Halves are vectors of their own: where LLVM 22 sees by itself that few lanes matter, it may
+    compute too few.
+    """
+    lanes = half = state[0].type.lanes
+    while half > 1:
+        half //= 2
+        state = join(*([_cut(writer, x, at, half) for x in state] for at in (0, half)))
+    return [writer.broadcast(x, lanes) for x in state]
+
+
+def _cut(writer: Writer, x: Register, at: int, count: int) -> Register:
+    """Some lanes of a vector."""
+    return writer.lane(x, at) if count == 1 else writer.shuffle(x, x, range(at, at + count))
+
+
+def joined(join: Callable[[State, State], State], states: Sequence[State]) -> State:
+    """The state of all chains, by pairs."""
+    while len(states) > 1:
+        odd = states[len(states) // 2 * 2 :]
+        states = [join(a, b) for a, b in zip(states[::2], states[1::2], strict=False)] + [*odd]
+    return functools.reduce(join, states)
