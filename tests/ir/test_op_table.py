@@ -1,10 +1,12 @@
 """A row of the op table is all that an op needs: one that is added here is known everywhere."""
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
 
 import host_cxx
+import host_llvm
 import hypothesis
 import numpy as np
 import pytest
@@ -15,17 +17,26 @@ from conftest import library
 from xpapply import testing
 from xpapply.codegen import cost, scalar_network, tensor_network
 from xpapply.codegen.access import Access
+from xpapply.codegen.llvm import operations
+from xpapply.codegen.llvm.functions import log
+from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.slice_kernels import Sharing, slice_kernels
 from xpapply.ir import numpy_ufuncs
 from xpapply.ir.ops import OPS, F, Kind, Op
 from xpapply.ir.rewrite import compact, fold
 from xpapply.ir.slice_graph import written
 
+
+def _root(writer, x):
+    return writer.sqrt(x * x + 1.0)
+
+
 ROW = Op(
     "asinh",
     Kind.ELEMENTWISE,
     "inverse hyperbolic sine",
     c="asinh({0})",
+    llvm=lambda writer, x: writer.copysign(log(writer, writer.abs(x) + _root(writer, x)), x),
     torch=("arcsinh",),
     activation="asinh",
 )
@@ -113,6 +124,17 @@ def test_slice_kernels(row):
     graph = written(lambda x: (np.arcsinh(x), np.arcsinh(np.float64(2.0) * x)), [("float32", True)])
     text = slice_kernels(graph[0], Sharing(1, 64, steps=(1, 1, 1))).source
     assert {"asinhf(", "asinh("} <= set(re.findall(r"asinhf?\(", text))
+
+
+def test_kernels_for_cpus(row, monkeypatch):
+    def body(writer, x):
+        return [operations.apply(writer, "asinh", [x], "float64")]
+
+    target = TARGETS["SSE2"]
+    got = host_llvm.elementwise(body, ["float64"], ["float64"], target, 2)(X)[0]
+    np.testing.assert_allclose(got, np.arcsinh(X), rtol=1e-12)
+    monkeypatch.setitem(OPS, "asinh", dataclasses.replace(ROW, llvm=""))
+    assert "asinh has no form for CPUs" in operations.why_not("asinh", "float64", target)
 
 
 def test_tensor_kernels(row):

@@ -228,7 +228,8 @@ def _comparison(name: str, doc: str, c: str, **columns: Any) -> Op:
 
 def _function(name: str, doc: str, **columns: Any) -> Op:
     """A function of one number that C calls by the same name; NumPy has it of complex ones."""
-    return Op(name, _E, doc, f"{name}({{0}})", **{"complex": True} | columns)
+    usual: dict[str, Any] = {"complex": True, "llvm": name}
+    return Op(name, _E, doc, f"{name}({{0}})", **usual | columns)
 
 
 def _series(name: str, doc: str, **columns: Any) -> Op:
@@ -302,9 +303,7 @@ _ROWS = [
         **_LINEAR,
         complex=True,
     ),
-    _function(
-        "sqrt", "square root", llvm="sqrt", instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)
-    ),
+    _function("sqrt", "square root", instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)),
     # a < b is false for NaN on either side, so NaN is asked for by its own
     _short(
         "maximum",
@@ -337,12 +336,27 @@ _ROWS = [
     _series("cos", "cosine", error=lambda x, e, v, near: np.minimum(2.0, e)),
     _function("tan", "tangent"),
     _function("atan", "inverse tangent", torch=("arctan",)),
-    Op("atan2", _E, "angle of the point (b, a)", c="atan2({0}, {1})", torch=("arctan2",)),
+    Op(
+        "atan2",
+        _E,
+        "angle of the point (b, a)",
+        c="atan2({0}, {1})",
+        llvm="atan2",
+        torch=("arctan2",),
+    ),
     _function("sinh", "hyperbolic sine"),
     _function("cosh", "hyperbolic cosine"),
     _function("log2", "logarithm to base 2", domain=(0, 1e6)),
     _function("log10", "logarithm to base 10", domain=(0, 1e6)),
-    Op("pow", _E, "a to the power of b", c="pow({0}, {1})", complex=True, domain=(0.01, 10)),
+    Op(
+        "pow",
+        _E,
+        "a to the power of b",
+        c="pow({0}, {1})",
+        llvm="pow",
+        complex=True,
+        domain=(0.01, 10),
+    ),
     _series("erf", "error function", complex=False, in_special=True, error=_error_of_erf),
     _series(
         "erfc",
@@ -451,6 +465,7 @@ _ROWS = [
         _C,
         "max(a, 0)",
         c="xpapply_relu({0})",
+        llvm="relu relu same",
         instructions=1.0,
         **_LINEAR,
         activation="ReLU",
@@ -491,7 +506,14 @@ _ROWS = [
         activation="SELU",
         define=lambda x: F.where(x > 0.0, x, F.expm1(x) * _SELU_ALPHA) * _SELU_SCALE,
     ),
-    Op("gelu", _C, "a * normal distribution function of a", activation="GELU", define=_gelu),
+    Op(
+        "gelu",
+        _C,
+        "a * normal distribution function of a",
+        llvm="gelu",
+        activation="GELU",
+        define=_gelu,
+    ),
     Op(
         "sigmoid",
         _C,

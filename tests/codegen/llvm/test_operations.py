@@ -8,7 +8,7 @@ import pytest
 
 from xpapply.codegen.llvm import operations
 from xpapply.codegen.llvm.target import TARGETS
-from xpapply.ir.ops import OPS
+from xpapply.ir.ops import OPS, Kind
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 FLOATS = ["float32", "float64", "float16"]
@@ -170,3 +170,8 @@ def test_numbers():
     x = numbers("float32")
     compare(["floor", "sqrt", "isfinite"], [x], TARGETS["SSE2"], 1)
     compare(["maximum", "less", "add"], [x, x[::-1].copy()], TARGETS["SSE2"], 1)
+
+
+def test_every_elementwise_op_has_a_form():
+    assert [r.name for r in OPS.values() if r.kind is Kind.ELEMENTWISE and not r.llvm] == ["cast"]
+    assert operations.own_composites() >= {"relu", "gelu"}

@@ -25,6 +25,7 @@ _BITS = {
     "i16": 16,
     "i32": 32,
     "i64": 64,
+    "i128": 128,
     "half": 16,
     "bfloat": 16,
     "float": 32,
@@ -366,12 +367,14 @@ class Writer:
         which kernels cannot make; ``fma`` is one without FMA.
         """
         kind = operands[0].type
-        full = f"llvm.{name}.{kind.suffix}"
-        result = result or kind
+        return self.call(f"llvm.{name}.{kind.suffix}", result or kind, *operands)
+
+    def call(self, name: str, result: Type, *operands: Register) -> Register:
+        """One of LLVM's own functions by its whole name, such as those of one CPU."""
         kinds = ", ".join(str(x.type) for x in operands)
-        self._declared[full] = f"declare {result} @{full}({kinds})"
+        self._declared[name] = f"declare {result} @{name}({kinds})"
         given = ", ".join(f"{x.type} {x.text}" for x in operands)
-        return self.emit(result, f"call {result} @{full}({given})")
+        return self.emit(result, f"call {result} @{name}({given})")
 
     def sqrt(self, x: Register) -> Register:
         """The square root, rounded correctly."""

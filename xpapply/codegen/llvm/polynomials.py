@@ -1,0 +1,58 @@
+"""What functions of floats are made of: polynomials, multiples of a number, powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .writer import Register, Type, Writer
+
+MANTISSA = {"float": 23, "double": 52}
+"""How many bits of a number stand behind the point."""
+BIAS = {"float": 127, "double": 1023}
+"""What is added to exponents."""
+
+
+def polynomial(writer: Writer, x: Register, coefficients: Sequence[float]) -> Register:
+    """Of the powers from 0 up, by Horner's rule."""
+    *rest, last = coefficients
+    found = writer.constant(last, x.type)
+    for c in reversed(rest):
+        found = writer.fma(found, x, c)
+    return found
+
+
+def nearest_multiple(
+    writer: Writer, x: Register, factor: float, more: int = 0
+) -> tuple[Register, Register]:
+    """The whole number `n` next to ``x * factor``, and ``n + more`` in the low bits of integers.
+
+    For less than a quarter of what floats can count. Adding a number that leaves no bit for
+    fractions rounds.
+    """
+    shift = 1.5 * 2.0 ** MANTISSA[x.type.element] + more
+    moved = writer.fma(x, factor, shift)
+    return moved - shift, writer.bitcast(moved, x.type.integer.element)
+
+
+def power_of_two(writer: Writer, exponent: Register, element: str) -> Register:
+    """``2 ** (exponent - bias)``: of integers whose other bits are cut off."""
+    return writer.bitcast(exponent << MANTISSA[element], element)
+
+
+def scaled(writer: Writer, x: Register, n: Register) -> Register:
+    """``x * 2**n`` for whole numbers `n` up to twice the range of exponents."""
+    kind = x.type
+    if writer.target.bits == 512 and kind.lanes * kind.bits == 512:
+        letters = "ps" if kind.element == "float" else "pd"
+        lanes = Type(f"i{kind.lanes}")
+        rest: list[Any] = [Register(writer, "poison", kind)]
+        rest += [writer.constant(-1, lanes), writer.constant(4, Type("i32"))]
+        return writer.call(f"llvm.x86.avx512.mask.scalef.{letters}.512", kind, x, n, *rest)
+    # in two steps: the power itself may be out of range
+    element = kind.element
+    shift = 1.5 * 2.0 ** MANTISSA[element] + 2 * BIAS[element]
+    bits = writer.bitcast(n + shift, kind.integer.element)
+    half = writer.binary("", "lshr", bits, 1)
+    x = x * power_of_two(writer, half, element)
+    return x * power_of_two(writer, bits - half, element)
