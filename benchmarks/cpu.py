@@ -14,7 +14,7 @@ import torch
 
 import xpapply
 
-from . import clocks, fma, networks, runner
+from . import clocks, cpu_first, fma, networks, runner
 from . import cpu_report as names
 from .clocks import Call
 from .networks import Case, Net
@@ -38,6 +38,8 @@ NARROW = 64
 """Of networks at most this wide few slices are measured."""
 WARM = Net((3, 5, 2))
 """Called first: the libraries that are loaded then belong to no network's first call."""
+FRESH = 1 << 18
+"""Slices of first calls: more would hide what planning and compiling takes."""
 OF_MEMORY = (NETS[1], NETS[-1])
 
 with_numpy = partial(xpapply.options, engine="numpy")
@@ -88,6 +90,9 @@ def measure(run: runner.Run) -> None:
         if max(net.widths) <= NARROW and net.dtype == "float32":
             few = partial(networks.few, run.on, net, names.FEW, SMALL, min(repeats, FEW_REPEATS))
             run.part(f"small/{net.name}", few)
+    if nets:
+        names_of = [net.name for net in nets]
+        run.part("fresh", lambda: cpu_first.first_calls("networks", min(rows, FRESH), *names_of))
     run.part("plain", lambda: plain_function(run.on, repeats))
     run.part("memory", lambda: memory([net for net in nets if net in OF_MEMORY], rows))
 

@@ -118,6 +118,7 @@ def render(data: dict[str, Any]) -> str:
         "of the truth.",
         _grid(r, r.error),
         _least(r),
+        pages.fresh(data, FIRST),
         _memory(data.get("memory", ())),
         _small(r),
     ]
@@ -154,7 +155,6 @@ def _against(r: Report) -> str:
         best, chunks = r.best(net), r.ratio(net, CHUNKS, OURS)
         faster = r.ratio(net, best, OURS) if best else None
         axis0, error = r.ratio(net, OURS_AXIS0, OURS), r.ratio(net, OURS, CHUNKS, "error")
-        first = r.number(net, OURS, "first")
         moved, work = r.least(net) if r.limits else (0.0, 0.0)
         rows.append(
             [
@@ -168,17 +168,15 @@ def _against(r: Report) -> str:
                 pages.percent(work / seconds) if work else "",
                 pages.percent(moved / seconds) if moved else "",
                 r.wanted(error, digits(error, 2), most=OF_ERROR),
-                r.wanted(first, milli(first), most=FIRST).replace(f"{FIRST:g}", f"{1e3 * FIRST:g}"),
             ]
         )
     head = ["", "engine", "xpapply, ms", "torch in chunks / xpapply", "best of the others"]
     head += ["best / xpapply", "axis 0 / last axis", "of the FMA peak", "of memcpy's rate"]
-    head += ["error / torch's", "first call, ms"]
+    head += ["error / torch's"]
     text = (
         "By medians; in brackets what is wanted, and in bold what does not hold "
-        f"({sum(r.held)} of {len(r.held)} do). The first call plans and compiles; libraries "
-        "are loaded before. The FMA peak is a loop of multiply-adds on as "
-        "many threads (of results without one: a large product); the rate of memcpy is that of "
+        f"({sum(r.held)} of {len(r.held)} do). The FMA peak is a loop of multiply-adds on as many "
+        "threads (of results without one: a large product); the rate of memcpy is that of "
         "`np.copyto`, each slice read once and each result written once."
     )
     return f"{pages.table(head, rows, full=False)}\n\n{text}"

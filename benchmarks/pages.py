@@ -98,6 +98,26 @@ class Results:
         )
 
 
+def fresh(data: Mapping[str, Any], most: float) -> str:
+    """First calls on a CPU: with an empty cache, and with what that has left."""
+    rows, held = [], []
+    for name, entry in data.get("fresh", {}).items():
+        held.append(entry["first"] <= most)
+        first = f"{milli(entry['first'])} (at most {1e3 * most:g})"
+        reload = max(0.0, entry["disk"] - entry["later"])
+        cells = [first if held[-1] else f"**{first}**", milli(entry["disk"])]
+        rows.append([name, *cells, milli(entry["later"]), milli(reload)])
+    if not rows:
+        return ""
+    text = (
+        "Milliseconds, in a process of its own that has called something else before: the first "
+        "call with an empty cache on disk, the first call of the next process, and a later call. "
+        f"{sum(held)} of {len(held)} are within what is wanted."
+    )
+    head = ["", "first call", "first call, next process", "later", "difference of these two"]
+    return f"## First calls\n\n{text}\n\n{table(head, rows)}"
+
+
 # --- networks by their names ----------------------------------------------------------
 
 

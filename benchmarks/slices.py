@@ -20,7 +20,7 @@ import torch
 import xpapply
 from xpapply import special
 
-from . import clocks, devices, guvectorized, networks, runner
+from . import clocks, cpu_first, devices, guvectorized, networks, runner
 from . import slices_report as names
 from .clocks import Call
 from .runner import Peer
@@ -727,6 +727,9 @@ def measure(run: runner.Run) -> None:
     if run.args.device == "cpu":
         torch.set_num_threads(runner.cores())
         host(run)
+        chosen = {case.function for case in run.chosen(cases(run.on, "cpu"))} & set(OF_CPU)
+        if chosen:
+            run.part("fresh", lambda: cpu_first.first_calls("slices", *sorted(chosen)))
         by_peers(run, [PEERS[name] for name in ON_CPU])
         return
     by_peers(run, ROUNDS[0])

@@ -53,6 +53,8 @@ SHORT_OF_SCIPY = 10.0
 """logsumexp and softmax: times as fast as SciPy's."""
 SHORT_OF_COPY = 0.5
 LONG_OF = {CAREFUL: 1.5, TORCH: 1 / 1.1}
+FIRST = 0.06
+"""Seconds of the first call of a function of one slice, at most."""
 AT_MOST = "the error of torch or NumPy"
 ERROR = 2.0
 """The error as a multiple of torch's or NumPy's, at most."""
@@ -311,7 +313,12 @@ def render(data: Mapping[str, Any]) -> str:
     for function in dict.fromkeys(r.cases[name]["function"] for name in r.of("cpu")):
         parts.append(section(r, function, r.of("cpu", function), SUM))
     remarks = r.skipped("all")
-    parts += [host(r), accuracy(r), f"## Not measured\n\n{remarks}" if remarks else ""]
+    parts += [
+        pages.fresh(data, FIRST),
+        host(r),
+        accuracy(r),
+        f"## Not measured\n\n{remarks}" if remarks else "",
+    ]
     return pages.page(parts)
 
 
