@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -330,6 +331,42 @@ def test_threads_compile_at_once():
     assert out.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
+def wait_for(write, key):
+    """What `soon` gives once it gives something, and how often it gave nothing."""
+    for count in range(2000):
+        found = compiler.soon(write, "k", key)
+        if found is not None:
+            return found, count
+        time.sleep(0.005)
+    raise AssertionError("it takes more than 10 s")
+
+
+def test_what_compiles_in_the_background_is_there_soon():
+    started, go_on = threading.Event(), threading.Event()
+
+    def write():
+        started.set()
+        go_on.wait()
+        return STORE.format(name="k", number=41)
+
+    assert compiler.soon(write, "k", "in the background") is None
+    started.wait()
+    assert compiler.soon(write, "k", "in the background") is None
+    go_on.set()
+    function, _ = wait_for(write, "in the background")
+    out = np.zeros(1, np.int64)
+    function(out.ctypes.data)
+    assert out[0] == 41
+    assert compiler.soon(write, "k", "in the background") is function
+    assert not compiler._begun
+
+
+def test_what_fails_in_the_background_is_said():
+    with pytest.raises(compiler.CompilerError, match="does not compile"):
+        wait_for(lambda: "nonsense", "fails in the background")
+    assert not compiler._begun
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_child_compiles_and_runs_what_its_parent_compiled():
@@ -339,6 +376,7 @@ def test_a_child_compiles_and_runs_what_its_parent_compiled():
     def busy():
         k = 100
         while not stop.is_set():
+            compiler.soon(lambda k=k: STORE.format(name="k", number=k), "k", f"{k}")
             compiler.compile(STORE.format(name="k", number=k), "k")
             k += 1
 
@@ -350,7 +388,8 @@ def test_a_child_compiles_and_runs_what_its_parent_compiled():
             if not child:
                 out = np.zeros(2, np.int64)
                 before(out.ctypes.data)
-                compiler.compile(STORE.format(name="k", number=22), "k")(out[1:].ctypes.data)
+                function, _ = wait_for(lambda: STORE.format(name="k", number=22), "a child's")
+                function(out[1:].ctypes.data)
                 os._exit(0 if out.tolist() == [21, 22] else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:

@@ -8,10 +8,14 @@ kernels are called in one way, which takes 0.1 µs where the arguments are packe
 
 from __future__ import annotations
 
+import os
 import weakref
+from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import astuple
 from typing import Any
 
+from ... import threads
 from ...codegen.llvm.target import Target
 from . import disk_cache, object_file
 from .host import CompilerError, host, llvm, lock, versions, why_not
@@ -26,6 +30,7 @@ __all__ = [
     "load",
     "object_code",
     "packed",
+    "soon",
     "why_not",
 ]
 
@@ -135,3 +140,35 @@ def compile(text: str, name: str, key: str = "", target: Target | None = None) -
         found = _alive[key, target] = Function(in_memory(code, target), name)
     disk_cache.write(_entry(key, target), code)
     return found
+
+
+_begun: dict[tuple[str, str, Target], Future[Function]] = {}
+"""What compiles in the background."""
+
+
+def soon(
+    write: Callable[[], str], name: str, key: str, target: Target | None = None
+) -> Function | None:
+    """The kernel for a key, or None while another thread writes and compiles its text.
+
+    For calls that something slower can serve until then. A `CompilerError` of the other thread
+    is raised by the call that finds it.
+    """
+    target = target or host()
+    what = key, name, target
+    found = load(key, name, target)
+    if found is None:
+        future = _begun.get(what)
+        if future is None:
+            work = threads.pool(1).submit
+            _begun[what] = work(lambda: compile(write(), name, key, target))
+            return None
+        if not future.done():
+            return None
+        found = _begun.pop(what, future).result()
+    _begun.pop(what, None)
+    return found
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_begun.clear)  # the other thread is not there
