@@ -74,27 +74,35 @@ def start(run: runner.Run) -> dict[str, Any]:
 
 
 def measure(run: runner.Run) -> None:
-    data, settings = run.data, run.data["settings"]
-    rows, repeats = settings["rows"], settings["repeats"]
+    rows, repeats = run.data["settings"]["rows"], run.data["settings"]["repeats"]
     nets = run.chosen(NETS)
     run.part("limits", lambda: limits(run))
     networks.ours(Case(WARM, rows, run.on))()
-    for net in nets:
-        done = data["networks"].setdefault(net.name, {})
-        case = Case(net, rows, run.on, 200 if run.quick else SAMPLE)
-        run.measure(case, PEERS, done, repeats)
-        if "median" in done[names.OURS]:
-            x = case.on.array(case.x)
-            done[names.OURS]["engine"] = xpapply.explain(net.module(), -1, x).engine
-    for net in nets:
-        if max(net.widths) <= NARROW and net.dtype == "float32":
+    narrow = [net for net in nets if max(net.widths) <= NARROW]
+    for net in narrow:
+        by_peers(run, net)
+    for net in narrow:
+        if net.dtype == "float32":
             few = partial(networks.few, run.on, net, names.FEW, SMALL, min(repeats, FEW_REPEATS))
             run.part(f"small/{net.name}", few)
     if nets:
-        names_of = [net.name for net in nets]
-        run.part("fresh", lambda: cpu_first.first_calls("networks", min(rows, FRESH), *names_of))
+        words = [net.name for net in nets]
+        run.part("fresh", lambda: cpu_first.first_calls("networks", min(rows, FRESH), *words))
+    for net in nets:
+        if net not in narrow:
+            by_peers(run, net)
     run.part("plain", lambda: plain_function(run.on, repeats))
     run.part("memory", lambda: memory([net for net in nets if net in OF_MEMORY], rows))
+
+
+def by_peers(run: runner.Run, net: Net) -> None:
+    """What has been measured of a network is not measured again."""
+    settings, done = run.data["settings"], run.data["networks"].setdefault(net.name, {})
+    case = Case(net, settings["rows"], run.on, 200 if run.quick else SAMPLE)
+    run.measure(case, PEERS, done, settings["repeats"])
+    if "median" in done[names.OURS]:
+        x = case.on.array(case.x)
+        done[names.OURS]["engine"] = xpapply.explain(net.module(), -1, x).engine
 
 
 # --- plain functions ----------------------------------------------------

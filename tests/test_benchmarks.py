@@ -102,3 +102,57 @@ def test_a_run_goes_on_where_another_ended():
     measured(done)
     assert done["wrong"] == {"median": 1.0}
     assert done["right"]["repeats"] == 2
+
+
+# --- the rows of functions of slices, by definition ---
+
+
+def looped(f, dtype, x, axis):
+    """A function that is meant for numba, slice by slice in Python."""
+    from benchmarks import guvectorized, slices
+
+    kinds, layout = guvectorized.LAYOUTS[f]
+    given, results = (side.count("(") for side in layout.split("->"))
+    more = [slices.TAPS.astype(dtype)] * (given - 1)
+    whole = layout.endswith("(n)")
+    kinds = {"v": dtype, "i": np.int64}, kinds[given:]
+    moved = np.moveaxis(x, axis, -1)
+    shape = moved.shape if whole else (len(moved), 1)
+    outs = [np.zeros(shape, kinds[0][kind]) for kind in kinds[1]]
+    for k, v in enumerate(moved):
+        f(v, *more, *(out[k] for out in outs))
+    outs = [np.moveaxis(out, -1, axis) if whole else out[:, 0] for out in outs]
+    return outs[0] if results == 1 else tuple(outs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis"), [((40, 12), 1), ((13, 9), 0)])
+def test_the_ways_of_a_function_of_slices_are_the_same(shape, axis, dtype):
+    library("torch")
+    from benchmarks import slices
+
+    names = slices.names
+    for function in (*slices.OF_CPU, "mean_var"):
+        case = slices.Case(devices.Cpu(), "cpu", function, shape, axis, dtype=dtype)
+        row, (x,), (t,) = slices.FUNCTIONS[function], case.arrays, case.tensors
+        ways = {
+            names.CAREFUL: row[names.CAREFUL](x, axis),
+            names.TORCH: row[names.TORCH](t, axis),
+            names.NUMBA: looped(row[names.NUMBA], dtype, x, axis),
+        }
+        if names.APPLY in row:
+            ways[names.APPLY] = np.apply_along_axis(case.of_one_slice, axis, x)
+        for way, found in ways.items():
+            error = case.error(found, runner.Peer(way, lambda case: None))
+            assert error < 1e3 * np.finfo(dtype).eps, (function, way)
+
+
+@pytest.mark.parametrize("lanes", [2, 16])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_loop_of_multiply_adds_is_llvms(dtype, lanes):
+    library("llvmlite")
+    from llvmlite import binding
+
+    from benchmarks import fma
+
+    binding.parse_assembly(fma.text(dtype, lanes)).verify()
