@@ -1,5 +1,6 @@
 """``python -m xpapply``: what a bug report needs."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -27,13 +28,23 @@ def test_report_names_versions_and_engines():
     assert found["xpapply"] == xpapply.__version__
     assert found["numpy"] == np.__version__
     engines = {text.split()[0] for name, text in lines if name == "engine"}
-    assert {"loop", "array_api", "numpy", "torch"} <= engines
+    assert {"loop", "array_api", "numpy", "torch", "cpu"} <= engines
+
+
+def test_report_says_where_kernels_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path))
+    lines = run("-m", "xpapply").splitlines()
+    assert any(
+        line.split() == ["kernels", "on", "disk", str(tmp_path / "kernels")] for line in lines
+    )
+    here = "installed" if importlib.util.find_spec("llvmlite") else "not installed"
+    assert any(line.split(maxsplit=2) == ["engine", "cpu", f"library {here}"] for line in lines)
 
 
 def test_report_imports_no_array_library():
     code = (
         "import sys, xpapply.__main__ as m; m.report(); "
-        "print({'torch', 'cupy', 'jax', 'dask', 'sklearn', 'scipy'} & set(sys.modules))"
+        "print({'torch', 'cupy', 'jax', 'dask', 'sklearn', 'scipy', 'llvmlite'} & set(sys.modules))"
     )
     assert run("-c", code) == "set()\n"
 

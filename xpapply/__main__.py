@@ -13,11 +13,17 @@ from importlib.util import find_spec
 
 from . import __version__, config, frontends, registry
 from .backends import WAYS
+from .backends.cpu import disk_cache
 from .errors import InputError
 from .planning.engines import names as engine_names
 
-_LIBRARIES = ("numpy", "array_api_compat", "cupy", "torch", "jax", "dask", "scipy", "sklearn")
+_LIBRARIES = (
+    *("numpy", "array_api_compat", "cupy", "torch", "llvmlite"),
+    *("jax", "dask", "scipy", "sklearn"),
+)
 """Import names, of which a bug report wants the versions."""
+_NEEDS = {"cpu": "llvmlite"}
+"""What engines need that are not called after it."""
 
 
 def versions() -> dict[str, str]:
@@ -50,7 +56,7 @@ def engines() -> dict[str, str]:
     found = {"loop": "always", "array_api": "any array of the array API standard"}
     for name in engine_names():
         if name not in found and name not in (*WAYS, *frontends.OWN_WAYS):
-            here = find_spec(name) is not None
+            here = find_spec(_NEEDS.get(name, name)) is not None
             found[name] = "library installed" if here else "library not installed"
     return found
 
@@ -64,6 +70,7 @@ def report() -> str:
         *versions().items(),
     ]
     lines += [(f"engine {name}", text) for name, text in engines().items()]
+    lines.append(("kernels on disk", disk_cache.folder() or "none"))
     lines.append(("frontends", ", ".join(registry.names("frontends"))))
     try:
         current = config.current()
