@@ -5,6 +5,10 @@ buffers, so the extra memory does not grow with the array. The values of a
 graph have the batch axis last; on the CPU it comes *first* in memory, ``(B, *shape)``, so
 that products with a weight matrix are row-major BLAS calls, and the arrays in
 the graph are transposed views of that.
+
+`backends.numpy.slice_program` shares the plan of buffers and nothing more: its blocks may be pieces
+of slices, in any shape, and its calls are bound to their memory, where products and layouts here
+need a slice of one shape, and weights that change without another plan.
 """
 
 from __future__ import annotations

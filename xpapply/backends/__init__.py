@@ -140,6 +140,8 @@ class Backend:
         """
 
     # --- functions of the slices of several arrays ------------------------------------
+    # beside the above, since these have no weights and any number of arrays, whose layout decides
+    # how their slices are cut; a network that is such a function is made one by `ir.to_slice_graph`
 
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
         """The reason why it cannot run a function of slices, or None.
