@@ -157,23 +157,18 @@ def exact(x: Any) -> Any:
     return x
 
 
-class _Array:
-    """The content of an array."""
+def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
+    """Whether an array has the form and the content that it had."""
+    form, content = was
+    if _form(x) != form:
+        return False
+    if isinstance(content, np.ndarray):
+        return bool(np.array_equal(_bytes(x), content))
+    return bool(_content(x) == content)
 
-    __slots__ = ("_content", "_form", "_ref", "_shared")
 
-    def __init__(self, x: np.ndarray) -> None:
-        self._ref, self._form = weakref.ref(x), (x.shape, x.dtype, x.strides)
-        self._content = _content(x)
-
-    def unchanged(self) -> bool:
-        """Whether it is there, with the same content."""
-        x = self._ref()
-        if x is None or (x.shape, x.dtype, x.strides) != self._form:
-            return False
-        if isinstance(self._content, np.ndarray):
-            return bool(np.array_equal(_bytes(x), self._content))
-        return bool(_content(x) == self._content)
+def _form(x: np.ndarray) -> Any:
+    return x.shape, x.dtype, x.strides
 
 
 def _content(x: np.ndarray) -> Any:
@@ -271,7 +266,7 @@ class Guards:
         self._all: list[_Places] = []
         self._names: dict[int, tuple[Callable[[], Any], tuple[str, ...]]] = {}
         self._checks: list[Callable[[], bool]] = []
-        self._arrays: dict[int, _Array] = {}
+        self._arrays: dict[int, weakref.ref[Any]] = {}
 
     def __call__(self, root: Any = None) -> bool:
         """Whether nothing has changed."""
@@ -366,22 +361,28 @@ class Guards:
     def array(self, x: np.ndarray) -> None:
         """The content of an array."""
         known = self._arrays.get(id(x))
-        if known is None or known._ref() is not x:
-            made = self._arrays[id(x)] = _Array(x)
-            self._checks.append(made.unchanged)
+        if known is None or known() is not x:
+            was = _form(x), _content(x)
+            self._arrays[id(x)] = self.content(x, was, _is_same_array)
 
     def standard_array(self, x: Any) -> None:
         """An array of the standard, which may be written to: no other guard looks into it."""
         try:
-            was, ref = np.from_dlpack(x).tobytes(), weakref.ref(x)
+            was = np.from_dlpack(x).tobytes()
+            self.content(x, was, lambda now, was: np.from_dlpack(now).tobytes() == was)
         except (AttributeError, BufferError, RuntimeError, TypeError):
             return  # made of tasks, or immutable
 
-        def unchanged() -> bool:
-            x = ref()
-            return x is not None and np.from_dlpack(x).tobytes() == was
+    def content(self, x: Any, was: Any, same: Callable[[Any, Any], bool]) -> weakref.ref[Any]:
+        """An object that is written to in place: ``same(x, was)``, as long as it is there."""
+        ref = weakref.ref(x)
 
-        self.add(unchanged)
+        def unchanged() -> bool:
+            now = ref()
+            return now is not None and same(now, was)
+
+        self._checks.append(unchanged)
+        return ref
 
     def object(self, x: Any) -> None:
         """An object of a library, which its attributes describe."""

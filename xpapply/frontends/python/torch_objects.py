@@ -205,14 +205,11 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
         return x
     if isinstance(x, torch.Tensor):
         copy = x.detach().clone()
-        before, content, ref = copy._version, _content(x), weakref.ref(x)
-
-        def unchanged() -> bool:
-            x = ref()
-            # by its content: .data and .numpy() write without a new version
-            return x is not None and x.dtype == copy.dtype and torch.equal(_content(x), content)
-
-        stage.watch.add(unchanged)
+        before, dtype = copy._version, copy.dtype
+        # by its content: .data and .numpy() write without a new version
+        stage.watch.content(
+            x, _content(x), lambda x, was: x.dtype == dtype and torch.equal(_content(x), was)
+        )
         stage.checks.append(lambda: copy._version == before)
         return Tensor(stage.recorder, copy, None)
     return Forbidden(stage, x, name)
