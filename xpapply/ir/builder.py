@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cache import remembered
 from ..errors import TraceError
 from .graph import Graph, Node, ShapeDtype, scalar_type
 from .numpy_ufuncs import op_or_definition
@@ -52,9 +53,8 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         sizes = einsum_lengths(subscripts, [a.shape for a in avals])
         return ShapeDtype(tuple(sizes[k] for k in subscripts.partition("->")[2]), first.dtype)
     if row.kind is Kind.COMPOSITE:
-        builder = Builder()
-        result: Value = builder.expanded(op, [builder.input(a) for a in avals], attrs)
-        return result.aval
+        assert row.define is not None, op
+        return _of_definition(row.define, tuple(avals), tuple(attrs.items()))
     if op == "reshape" or op == "broadcast_to":
         if op == "reshape" and math.prod(attrs["shape"]) != math.prod(first.shape):
             raise TraceError(f"cannot reshape {first.shape} to {attrs['shape']}")
@@ -71,6 +71,16 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
     if op == "index":
         return ShapeDtype(indexed_shape(first.shape, attrs["key"]), first.dtype)
     raise AssertionError(f"no shape rule for {op}")
+
+
+@remembered(2048)
+def _of_definition(
+    define: Callable[..., Any], avals: tuple[ShapeDtype, ...], attrs: tuple[tuple[str, Any], ...]
+) -> ShapeDtype:
+    """Shape and dtype of what a composite is written with."""
+    builder = Builder()
+    result: Value = define(*map(builder.input, avals), **dict(attrs))
+    return result.aval
 
 
 def verify(graph: Graph) -> Graph:

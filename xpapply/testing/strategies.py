@@ -52,6 +52,16 @@ def _strategies() -> Any:
     return strategies
 
 
+@functools.cache
+def _composite() -> Callable[[Callable[[Any], Any]], Any]:
+    """The strategy of what a function draws; Hypothesis reads the source of each composite."""
+
+    def drawn(draw: Any, f: Callable[[Any], Any]) -> Any:
+        return f(draw)
+
+    return _strategies().composite(drawn)  # type: ignore[no-any-return]
+
+
 def axes(ndim: int) -> SearchStrategy[int]:
     """Axes of an array with `ndim` dims, negative ones included.
 
@@ -145,7 +155,7 @@ def arrays(
         rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         return _layout(order, shape, rng, lambda s: _values(rng, s, dtype, scale, special))
 
-    found: SearchStrategy[np.ndarray] = st.composite(draw_array)()
+    found: SearchStrategy[np.ndarray] = _composite()(draw_array)
     return found
 
 
@@ -261,7 +271,7 @@ def networks(
         _randomize(net, generator)
         return net
 
-    found: SearchStrategy[Any] = st.composite(draw_network)()
+    found: SearchStrategy[Any] = _composite()(draw_network)
     return found
 
 
@@ -447,5 +457,5 @@ def mlps(
             before = n
         return MLP(weights, biases, names[:-1], names[-1])
 
-    found: SearchStrategy[MLP] = st.composite(draw_mlp)()
+    found: SearchStrategy[MLP] = _composite()(draw_mlp)
     return found
