@@ -35,6 +35,35 @@ def mlp(*widths, activation="relu", bias=1.0, seed=0, positive=False):
     return xpapply.MLP(weights, biases if bias else None, activation)
 
 
+@functools.cache
+def benchmarked(name):
+    """Networks of the benchmark, with torch's own random weights."""
+    import torch
+
+    torch.manual_seed(0)
+    sizes, activation = name.split()
+    layers = []
+    for m, n in itertools.pairwise(map(int, sizes.split("-"))):
+        layers += [torch.nn.Linear(m, n), getattr(torch.nn, activation)()]
+    return torch.nn.Sequential(*layers[:-1]).eval().requires_grad_(False)
+
+
+def by_torch(torch, net, x):
+    """torch's own float32 on the same device, without TF32."""
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        y = torch.from_numpy(x).cuda()
+        for k, (w, b) in enumerate(zip(net.weights, net.biases, strict=True)):
+            bias = None if b is None else torch.from_numpy(b.copy()).cuda()
+            y = torch.nn.functional.linear(y, torch.from_numpy(w.copy()).cuda(), bias)
+            if k < len(net.weights) - 1:
+                y = y.tanh() if net.activations[k] == "tanh" else y.relu()
+        return y.cpu().numpy()
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
 def double(net):
     """The same network in float64."""
     weights = [w.astype(float) for w in net.weights]
