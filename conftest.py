@@ -68,6 +68,17 @@ def plan_always(monkeypatch):
         yield
 
 
+@pytest.fixture
+def without_llvmlite(monkeypatch):
+    """As where no kernels are compiled for this CPU."""
+    from xpapply import cache
+
+    monkeypatch.setattr("xpapply.backends._llvmlite_is_installed", lambda: False)
+    cache.clear()
+    yield
+    cache.clear()
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _libraries_are_no_garbage():
     """What is there before a file's tests stays: the collector need not look at it each time."""
@@ -169,8 +180,10 @@ def _memory(x: np.ndarray):
 
 LIBRARIES = [
     Library("numpy", "numpy"),
+    Library("numpy", "cpu"),
     Library("numpy", "torch"),
     Library("numpy", "array_api"),
+    Library("torch", "cpu"),
     Library("torch", "torch"),
     Library("torch", "array_api"),
     Library("array_api_strict", "array_api"),

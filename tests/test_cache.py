@@ -17,16 +17,19 @@ from xpapply import frontends
 from xpapply.cache import cache_of
 
 
-@pytest.mark.parametrize("kind", ["fused", "batch"])
-def test_models_are_freed(torch, kind):
+@pytest.mark.parametrize("engine", ["cpu", "torch", "torch.batch"])
+def test_models_are_freed(torch, engine):
     """Plans hang on the function weakly."""
+    if engine == "cpu":
+        pytest.importorskip("llvmlite")
     nn = torch.nn
     net = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
-    if kind == "batch":
+    if engine == "torch.batch":
         net.append(nn.Sequential(nn.Unflatten(-1, (1, 4)), nn.Conv1d(1, 2, 3), nn.Flatten(-2)))
     arr = np.ones((5, 8), np.float32)
-    assert xpapply.explain(net, 1, arr).engine == ("torch" if kind == "fused" else "torch.batch")
-    xpapply.apply_along_axis(net, 1, arr)
+    with xpapply.options(engine=engine):
+        assert xpapply.explain(net, 1, arr).engine == engine
+        xpapply.apply_along_axis(net, 1, arr)
     gone = weakref.ref(net)
     del net
     gc.collect()
@@ -124,8 +127,10 @@ FACTS = {
     "arrays": "names of types and dtypes",
     "registry": "where modules are",
     "planning.engines": "backends and their names",
+    "backends.__init__": "whether llvmlite is installed",
     "backends.torch": "whether CuPy is installed",
     "backends.cupy.compiler": "devices",
+    "backends.cpu.host": "what this machine is",
     "batching": "functions of libraries",
     "ir.accumulators": "accumulators, which are compared by identity",
     "formulas": "functions of slices, whose own dicts are cleared",

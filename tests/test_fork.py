@@ -181,7 +181,8 @@ def test_torch_has_its_threads_again_after_a_call(torch, monkeypatch):
     try:
         import xpapply
 
-        xpapply.apply_along_axis(net, -1, x)
+        with xpapply.options(engine="torch"):
+            xpapply.apply_along_axis(net, -1, x)
         assert set(seen) == {1}
         assert torch.get_num_threads() == 3
     finally:

@@ -17,7 +17,9 @@ PARAMETERS = ("float32", "float64", "float16", "bfloat16")
 def parameter_dtypes(xp):
     """The dtypes of parameters that a library has."""
     lacking = {
-        "numpy": {"torch": ["bfloat16"], "array_api": ["bfloat16"]}.get(xp.engine, []),
+        "numpy": {"cpu": ["bfloat16"], "torch": ["bfloat16"], "array_api": ["bfloat16"]}.get(
+            xp.engine, []
+        ),
         "cupy": {"array_api": ["bfloat16"]}.get(xp.engine, []),
         "cuda": ["bfloat16"],
         "array_api_strict": ["float16", "bfloat16"],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import cache, frontends
+from xpapply import frontends
 from xpapply.codegen import cost
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
@@ -34,13 +34,10 @@ def graph_of(net, features, dtype):
 
 
 @pytest.fixture
-def slow_float32(torch, monkeypatch):
+def slow_float32(torch, monkeypatch, without_llvmlite):
     """As on a GPU, where products of float32 take longer than those of 16 bits."""
     backend = pytest.importorskip("xpapply.backends.torch")
     monkeypatch.setattr(backend.TorchLowered, "slower_than_half", lambda self, x, consts, at: True)
-    cache.clear()  # functions have run as on a CPU
-    yield
-    cache.clear()
 
 
 # --- the choice -------------------------------------------------------------------------
@@ -115,7 +112,7 @@ def test_a_module_that_takes_no_batch_stays_with_its_graph(slow_float32, torch):
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_on_the_cpu_blocks_of_float32_are_faster(torch, dtype):
+def test_on_the_cpu_blocks_of_float32_are_faster(torch, without_llvmlite, dtype):
     x = torch.randn(40, 256).to(getattr(torch, dtype))
     with torch.no_grad():
         assert xpapply.explain(mlp(torch, *WIDE[0], dtype=dtype), 1, x).engine == "torch"

@@ -189,7 +189,7 @@ def test_a_block_size_that_was_asked_for_is_kept(nets, monkeypatch):
     monkeypatch.setattr(
         program.Program, "run", lambda self, b, *a: blocks.append(b.shape[-1]) or run(self, b, *a)
     )
-    with xpapply.options(block_bytes=10 * 16 * 4):
+    with xpapply.options(block_bytes=10 * 16 * 4, engine="numpy"):
         np.testing.assert_allclose(
             xpapply.apply_along_axis(nets["relu"], -1, x), whole, rtol=1e-6, atol=1e-6
         )

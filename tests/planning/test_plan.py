@@ -259,4 +259,4 @@ def test_repeated_calls_of_functions_choose_no_engine(torch, monkeypatch, args):
     monkeypatch.undo()
     with xpapply.options(engine="array_api"):
         assert xpapply.explain(f, 1, x, *args).engine == "array_api"
-    assert xpapply.explain(f, 1, x, *args).engine == "torch"
+    assert xpapply.explain(f, 1, x, *args).engine in ("cpu", "torch")

@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from .. import config
 
 if TYPE_CHECKING:
     from ..codegen.cost import Estimate
@@ -38,6 +42,21 @@ class Borrower:
     engine: str
     view: Callable[[Any], Any] | None
     context: Callable[[Any], AbstractContextManager[Any]] | None = None
+
+
+def compiled() -> tuple[Borrower, ...]:
+    """The kernels that are compiled for this CPU: the first borrower of what lies in its memory.
+
+    None without llvmlite, unless they are asked for: then they say what is missing.
+    """
+    if _llvmlite_is_installed() or config.current().engine == "cpu":
+        return (Borrower("cpu", None),)
+    return ()
+
+
+@functools.cache
+def _llvmlite_is_installed() -> bool:
+    return importlib.util.find_spec("llvmlite") is not None
 
 
 class Lowered:

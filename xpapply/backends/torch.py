@@ -26,7 +26,7 @@ from ..ir.rewrite import Region, expand
 from ..layout import boxes, columns, run_blocks
 from ..program import Program
 from ..repeated import Repeated
-from . import Backend, Borrower, Lowered
+from . import Backend, Borrower, Lowered, compiled
 
 _CPU_BLOCK_BYTES = 1 << 20
 _GPU_BLOCK_BYTES = 1 << 28
@@ -142,7 +142,11 @@ class Torch(Backend):
         return torch.empty(shape, dtype=getattr(torch, dtype), device=like.device)
 
     def borrowers(self, x: torch.Tensor, dtype: str) -> Sequence[Borrower]:
-        """CUDA tensors go to CuPy's kernels, if CuPy is there."""
+        """CUDA tensors go to CuPy's kernels, if CuPy is there; others to those for this CPU."""
+        if x.device.type == "cpu":
+            plain = type(x) in (torch.Tensor, torch.nn.Parameter) and not self.is_wrapped(x)
+            strided = x.layout == torch.strided and not (x.is_conj() or x.is_neg())
+            return compiled() if plain and strided else ()
         if x.device.type != "cuda" or not _cupy_is_installed():
             return ()
         return (Borrower("cupy", _AsCuPy(x), _on_stream_of),)

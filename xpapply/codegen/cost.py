@@ -56,13 +56,13 @@ class Estimate(NamedTuple):
     """What a call would run.
 
     `kernels` are launched; `refused` says what cannot be, and why; `floor` and
-    `expected` are in seconds.
+    `expected` are in seconds, None where nothing is chosen by them.
     """
 
     kernels: tuple[str, ...]
     refused: tuple[str, ...]
-    floor: float
-    expected: float
+    floor: float | None
+    expected: float | None
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,5 @@ def regions(graph: Graph) -> dict[int, Region]:
 
 
 def _fusible(graph: Graph, i: int) -> bool:
-    node = graph.nodes[i]
-    return OPS[node.op].kind is Kind.ELEMENTWISE or (
-        OPS[node.op].kind is Kind.COMPOSITE and bool(OPS[node.op].c)
-    )
+    row = OPS[graph.nodes[i].op]
+    return row.kind is Kind.ELEMENTWISE or (row.kind is Kind.COMPOSITE and bool(row.c or row.llvm))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -92,7 +93,7 @@ class Engine:
         self.result = ShapeDtype(self._result.shape, dtype)
         self._borrows = name not in (library, "array_api")
         self.kernels: tuple[str, ...] = self.lowered.kernels
-        if self._borrows:
+        if self._borrows and name in sys.modules:  # another library, whose calls are quicker
             self.kernels += (f"on the memory of the {library} array ({name} is loaded: faster)",)
         self._library = library
         self._known = BoundedDict()

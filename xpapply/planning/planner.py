@@ -47,7 +47,7 @@ class _Remembered:
 def _key(method: Hashable, axis: int, arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
     now = config.current()
-    return (method, axis, now.engine, now.precision, *arrays.signature(arr))
+    return (method, axis, now.engine, now.precision, now.threads, *arrays.signature(arr))
 
 
 def again(f: Any, axis: Any, arr: Any) -> Any:

@@ -16,7 +16,7 @@ from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
 from ...layout import Layout, boxes, columns, run_blocks
 from ...program import Program
-from .. import Backend, Borrower, Lowered
+from .. import Backend, Borrower, Lowered, compiled
 from . import bincount, kernels
 
 BLOCK_BYTES = 1 << 21
@@ -151,15 +151,21 @@ class NumPy(Backend):
         return "float32" if dtype == "bfloat16" else dtype  # NumPy has no bfloat16
 
     def borrowers(self, x: np.ndarray, dtype: str) -> Sequence[Borrower]:
-        """With torch loaded anyway, its fused products and thread pool are faster (measured)."""
+        """Kernels that are compiled here, where that is possible.
+
+        With torch loaded anyway, its fused products and thread pool are faster (measured).
+        """
+        if dtype == "bfloat16":
+            return ()
+        here = compiled()
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "from_numpy"):
-            return ()
-        if x.dtype.name not in _TORCH_DTYPES or not x.dtype.isnative or dtype == "bfloat16":
-            return ()
+            return here
+        if x.dtype.name not in _TORCH_DTYPES or not x.dtype.isnative:
+            return here
         if any(s < 0 or s % x.itemsize for s in x.strides):
-            return ()
-        return (Borrower("torch", lambda y: torch.from_numpy(_writable(y))),)
+            return here
+        return (*here, Borrower("torch", lambda y: torch.from_numpy(_writable(y))))
 
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
         from . import slices

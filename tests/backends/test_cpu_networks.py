@@ -1,0 +1,225 @@
+"""Networks as kernels that are compiled for this CPU: where slices lie, how many there are."""
+
+import itertools
+import math
+
+import guarded as pages
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply.ir.rewrite import compact, fold
+from xpapply.layout import MemoryOrder
+
+pytest.importorskip("llvmlite")
+
+from xpapply.backends import cpu
+from xpapply.backends.cpu import compiler, networks
+
+RNG = np.random.default_rng(5)
+CPUS = ["AVX-512", "AVX2", "SSE2"]
+
+
+def target(name):
+    try:
+        return compiler.host(name)
+    except xpapply.InputError as error:
+        pytest.skip(str(error))
+
+
+def mlp(*widths, dtype="float32", activation="relu"):
+    rng = np.random.default_rng(sum(widths))
+    pairs = list(itertools.pairwise(widths))
+    weights = [rng.normal(size=(n, m)).astype(dtype) / np.sqrt(m) for m, n in pairs]
+    biases = [rng.normal(size=n).astype(dtype) for _, n in pairs]
+    return xpapply.MLP(weights, biases, activation=activation)
+
+
+def graph_of(net, features, dtype):
+    return compact(fold(xpapply.lift(net, (features,), dtype)))
+
+
+def by_definition(net, x, axis):
+    """In float64."""
+    y = np.moveaxis(x, axis, -1).astype("float64")
+    for k, (w, b) in enumerate(zip(net.weights, net.biases, strict=True)):
+        y = y @ np.asarray(w, "float64").T + b
+        if k + 1 < len(net.weights):
+            y = np.maximum(y, 0)
+    return np.moveaxis(y, -1, axis)
+
+
+def run(lowered, x, axis, make=np.empty):
+    """All slices of `x`, into memory that `make` makes."""
+    graph = lowered.graph
+    order = MemoryOrder.of(x.strides, x.ndim, axis)
+    before, behind = order.batch(x.shape)
+    out = make((*before, *graph.result.shape, *behind), graph.result.dtype)
+    source = x.transpose(order.axes)
+    lowered(source, order.at, lowered.bind(graph.consts, x), out)
+    return out, out.transpose(order.result_axes(len(graph.result.shape)))
+
+
+@st.composite
+def layouts(draw, features):
+    """Shape, axis and array: in any order, with steps, of any dtype."""
+    ndim = draw(st.integers(1, 4))
+    sides = [200, 60, 12, 6][ndim - 1] if ndim > 1 else 1
+    shape = [draw(st.integers(1, sides)) for _ in range(ndim)]
+    axis = draw(st.integers(0, ndim - 1))
+    shape[axis] = features
+    steps = [draw(st.sampled_from([1, 1, 1, 2, 3, -1])) for _ in shape]
+    order = draw(st.permutations(range(ndim)))
+    dtype = draw(st.sampled_from(["float32", "float32", "float64", "uint8", "int64", "float16"]))
+    whole = np.empty([shape[a] * abs(steps[a]) for a in order], dtype).transpose(np.argsort(order))
+    x = whole[tuple(slice(None, None, s) for s in steps)]
+    x = x[tuple(slice(0, n) for n in shape)]
+    x[...] = np.random.default_rng(1).integers(0, 50, x.shape) / (1 if x.dtype.kind in "iu" else 7)
+    return x, axis
+
+
+@pytest.mark.parametrize("name", CPUS)
+@given(data=st.data())
+def test_nothing_beside_the_arrays_is_touched(name, data):
+    features = data.draw(st.integers(1, 40), label="features")
+    hidden = data.draw(st.lists(st.integers(1, 40), max_size=2), label="hidden")
+    results = data.draw(st.integers(1, 40), label="results")
+    dtype = data.draw(st.sampled_from(["float32", "float64"]), label="dtype")
+    net = mlp(features, *hidden, results, dtype=dtype)
+    x, axis = data.draw(layouts(features), label="x")
+    end, off = data.draw(st.booleans(), label="end"), data.draw(st.integers(0, 3), label="off")
+    x = pages.guarded(x, end, misaligned=off, writable=False)
+    lowered = networks.NetworkLowered(graph_of(net, features, x.dtype.name), target(name))
+    outs = []
+
+    def make(shape, dtype):
+        outs.append(pages.guarded(np.zeros(shape, dtype), end, misaligned=off))
+        return outs[0]
+
+    _, y = run(lowered, x, axis, make)
+    assert pages.intact(outs[0])
+    want = by_definition(net, x, axis)
+    eps = 2e-5 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(y, want, rtol=eps, atol=eps * max(1, abs(want).max()))
+
+
+@pytest.mark.parametrize("name", CPUS)
+@pytest.mark.parametrize("widths", [(8, 16, 1), (70, 67, 1, 3), (1, 1), (3, 130, 70)])
+def test_a_slice_gives_the_same_beside_any_others(name, widths):
+    """Few slices or many, in rows or columns, at the end of a tile or not: bit for bit."""
+    net = mlp(*widths)
+    lowered = networks.NetworkLowered(graph_of(net, widths[0], "float32"), target(name))
+    x = RNG.normal(size=(197, widths[0])).astype("f4")
+    _, want = run(lowered, x, 1)
+    for n in (1, 2, 15, 16, 17, 63, 64, 65, 130):
+        for axis, part in ((1, x[:n]), (0, np.ascontiguousarray(x[:n].T))):
+            _, y = run(lowered, part, axis)
+            np.testing.assert_array_equal(y if axis else y.T, want[:n])
+    _, y = run(lowered, np.repeat(x, 2, 1)[:, ::2], 1)
+    np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_threads_take_parts(axis, monkeypatch):
+    monkeypatch.setattr(networks, "_POOL_MACS", 0)
+    net = mlp(12, 20, 3)
+    shape = [70, 50, 9]
+    shape[axis] = 12
+    x = RNG.normal(size=shape).astype("f4")
+    with xpapply.options(engine="cpu", threads=1):
+        want = xpapply.apply_along_axis(net, axis, x)
+    for threads in (2, 3):
+        with xpapply.options(engine="cpu", threads=threads):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(net, axis, x), want)
+            plan = xpapply.explain(net, axis, x)
+            assert f"{threads} threads" in plan.kernels[0]
+
+
+def test_explain_names_the_kernel():
+    x = np.zeros((100, 8), "f4")
+    plan = xpapply.explain(mlp(8, 16, 1), 1, x)
+    assert plan.engine == "cpu"
+    assert plan.kernels == (f"one kernel, {compiler.host().name}, 1 thread",)
+    assert plan.reasons == ()
+
+
+def test_tensors_are_computed_in_place(torch):
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)).eval()
+    x = torch.randn(8, 300, 5, dtype=torch.float64)
+    with torch.no_grad():
+        plan = xpapply.explain(net, 0, x)
+        assert plan.engine == "cpu"
+        y = xpapply.apply_along_axis(net, 0, x)
+        assert isinstance(y, torch.Tensor)
+        want = net.double()(x.movedim(0, -1)).movedim(-1, 0)
+        torch.testing.assert_close(y.double(), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_tensors_of_16_bits(torch, dtype):
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(9, 16), nn.ReLU(), nn.Linear(16, 5)).eval()
+    net = net.to(getattr(torch, dtype))
+    x = torch.randn(100, 9).to(getattr(torch, dtype))
+    with torch.no_grad(), xpapply.options(engine="cpu"):
+        y = xpapply.apply_along_axis(net, 1, x)
+        assert y.dtype == getattr(torch, dtype)
+        torch.testing.assert_close(y.float(), net.float()(x.float()), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("widths", [(16, 64, 64, 64, 4), (32, 128, 128, 8), (8, 16, 1)])
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_are_no_larger_than_torchs(torch, widths, seed):
+    """At most twice: sums of many terms are made of several."""
+    torch.manual_seed(seed)
+    nn = torch.nn
+    layers = [m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.ReLU())]
+    net = nn.Sequential(*layers[:-1]).eval()
+    x = torch.randn(20_000, widths[0])
+    with torch.no_grad():
+        with xpapply.options(engine="cpu"):
+            y = xpapply.apply_along_axis(net, 1, x)
+        own, want = net(x), net.double()(x.double())
+    assert (y - want).norm() <= 2 * (own - want).norm()
+
+
+@pytest.mark.parametrize(
+    ("f", "dtype", "why"),
+    [
+        (mlp(8, 2000, 2000, 1), "float32", "do not fit in the cache"),
+    ],
+)
+def test_refusals_say_why(f, dtype, why):
+    graph = graph_of(f, 8, dtype)
+    assert why in cpu.BACKEND.why_not(graph, np.zeros((5, 8), dtype))
+
+
+def test_without_llvmlite_it_is_as_before(without_llvmlite, monkeypatch):
+    x = np.zeros((100, 8), "f4")
+    assert xpapply.explain(mlp(8, 16, 1), 1, x).engine in ("torch", "numpy")
+    monkeypatch.setattr(networks.compiler, "why_not", lambda: "llvmlite is not installed: pip ...")
+    with (
+        xpapply.options(engine="cpu"),
+        pytest.raises(xpapply.UnsupportedError, match="llvmlite is not installed"),
+    ):
+        xpapply.explain(mlp(8, 16, 1), 1, x)
+
+
+def test_other_byte_orders_are_left_to_others():
+    x = np.zeros((100, 8), ">f4")
+    assert "another order" in cpu.BACKEND.why_not(graph_of(mlp(8, 2), 8, "float32"), x)
+
+
+def test_sizes_are_products():
+    """Runs, and tiles in them: none is computed twice by two threads but at ends."""
+    lowered = networks.NetworkLowered(graph_of(mlp(8, 2), 8, "float32"))
+    for shape, at in (((1000, 8), 1), ((8, 1000), 0), ((7, 8, 300), 1), ((5, 3, 8), 2)):
+        x = np.zeros(shape, "f4")
+        out = np.zeros([2 if a == at else n for a, n in enumerate(shape)], "f4")
+        lies = networks._layout(x, at, out, lowered._whole, lowered._lanes)
+        slices = math.prod(shape) // 8
+        tile = lowered._lanes if lies.access.anywhere else lowered._whole
+        assert slices <= lies.tiles * tile < slices + tile * max(1, slices // 300)

@@ -1,0 +1,240 @@
+"""Networks: one kernel for all layers, on addresses and strides of host arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import arrays, config, threads
+from ...cache import remembered
+from ...codegen.cost import Estimate
+from ...codegen.llvm import network
+from ...codegen.llvm.target import Target
+from ...ir.graph import Graph, number
+from ...layout import merged
+from .. import Lowered, array_api
+from . import compiler
+
+_POOL_MACS = 4e6
+"""Below this many multiply-adds, waking threads costs more than they save."""
+_PIECES = 4
+"""Pieces of work per thread: one that is held up leaves its share to the others."""
+_GIL_MACS = 3e5
+"""Below this many, letting go of the GIL takes longer than the work."""
+
+
+def why_not(graph: Graph, like: Any) -> str | None:
+    """Why no kernel runs a graph on arrays like `like`, or None."""
+    refusal = compiler.why_not()
+    if refusal is not None:
+        return refusal
+    if not getattr(like.dtype, "isnative", True):
+        return "the bytes of the array's numbers are in another order than the CPU's"
+    return _refusal(graph, compiler.host())
+
+
+@remembered(512)
+def _refusal(graph: Graph, target: Target) -> str | None:
+    return network.why_not(graph, target)
+
+
+@remembered(256)
+def _compiled(
+    graph: Graph, access: network.Access, target: Target
+) -> tuple[network.NetworkKernel, compiler.Function]:
+    kernel = network.network_kernel(graph, access, target)
+    key = f"{graph}\n{access}"
+    found = compiler.load(key, network.NAME, target)
+    return kernel, found or compiler.compile(kernel.text, network.NAME, key, target)
+
+
+class _Weights:
+    """The constants of a model, and where they are packed."""
+
+    def __init__(self, consts: tuple[Any, ...]) -> None:
+        self._consts = consts
+        self._packed: np.ndarray | None = None
+
+    def address(self, kernel: network.NetworkKernel) -> int:
+        """Where the kernels of the graph find them: all kernels have one order."""
+        if self._packed is None:
+            with np.errstate(all="ignore"):
+                self._packed = kernel.pack(_constants(kernel.graph, self._consts))
+        assert self._packed.size == max(1, kernel.weights.size)
+        return _of_array(self._packed)
+
+
+def _constants(graph: Graph, consts: tuple[Any, ...]) -> dict[int, np.ndarray]:
+    """The values of all nodes that depend on no slice."""
+    found: dict[int, np.ndarray] = {}
+    dependent = graph.dependent()
+    for i, n in enumerate(graph.nodes):
+        if dependent[i]:
+            continue
+        if n.op == "const":
+            found[i] = np.asarray(consts[n.attr("k")])
+        elif n.op == "scalar":
+            found[i] = np.asarray(number(n), n.aval.dtype)
+        else:
+            found[i] = np.asarray(array_api.apply(np, n, [found[a] for a in n.args], 1))
+    return found
+
+
+class _Layout(NamedTuple):
+    """How slices and results lie.
+
+    Attributes
+    ----------
+    access : Access
+        What the text of the kernel depends on.
+    tiles : int
+        How many there are.
+    numbers : tuple of int
+        The kernel's arguments from `x_step` to `dims`.
+    sizes : tuple of int
+        The lengths and steps of the axes that slices are along.
+    """
+
+    access: network.Access
+    tiles: int
+    numbers: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+def _layout(x: Any, at: int, out: Any, whole: int, lanes: int) -> _Layout:
+    """How the slices of `x` lie, and their results in `out`, for tiles of so many slices."""
+    ndim = out.ndim - x.ndim + 1
+    xs, ys = byte_strides(x), byte_strides(out)
+    beside = (*ys[:at], 0, *ys[at + ndim :])  # for each axis of x
+    steps = list(zip(xs, beside, strict=True))
+    dims = merged(x.shape, steps, [a for a in range(x.ndim) if a != at])[::-1]
+    inner = merged(out.shape, [(s,) for s in ys], range(at, at + ndim))
+    assert len(inner) <= 1, "the numbers of a result are no even step apart"
+    x_step = xs[at] if x.shape[at] > 1 else x.itemsize
+    y_step = inner[0].steps[0] if inner else out.itemsize
+    length, (x_slice, y_slice) = (dims[0].size, dims[0].steps) if dims else (1, (0, 0))
+    slices = math.prod(d.size for d in dims)
+    if length < whole:
+        access = network.Access("slices", "slices")
+        tiles = -(-slices // lanes)
+        length, per_run = slices, tiles
+    else:
+        access = network.Access(
+            _kind(x_step, x_slice, x.itemsize), _kind(y_step, y_slice, out.itemsize)
+        )
+        per_run = -(-length // whole)
+        tiles = per_run * (slices // length)
+    sizes = [n for d in dims for n in (d.size, *d.steps)] or [1, 0, 0]
+    numbers = (x_step, y_step, length, per_run, max(1, len(dims)))
+    return _Layout(access, tiles, numbers, tuple(sizes))
+
+
+def _kind(step: int, slice_: int, itemsize: int) -> str:
+    if slice_ == itemsize:
+        return "columns"
+    return "rows" if step == itemsize else "strided"
+
+
+def byte_strides(x: Any) -> tuple[int, ...]:
+    """In bytes."""
+    if isinstance(x, np.ndarray):
+        return x.strides
+    found = arrays.strides(x)
+    assert found is not None
+    return tuple(s * x.itemsize for s in found)
+
+
+_HEAD = object.__basicsize__
+_at = ctypes.c_size_t.from_address
+
+
+def _of_tensor(x: Any) -> int:
+    found: int = x.data_ptr()
+    return found
+
+
+def _of_array(x: np.ndarray) -> int:
+    """Read where NumPy's C interface has it, in a tenth of the time of ``x.ctypes.data``."""
+    return _at(id(x) + _HEAD).value
+
+
+_probe = np.empty(3)[1:]
+if sys.implementation.name != "cpython" or _of_array(_probe) != _probe.ctypes.data:
+
+    def _of_array(x: np.ndarray) -> int:
+        return x.ctypes.data
+
+
+def address_of(x: Any) -> Callable[[Any], int]:
+    """What gives the addresses of the first elements of arrays such as `x`."""
+    return _of_array if isinstance(x, np.ndarray) else _of_tensor
+
+
+class NetworkLowered(Lowered):
+    """A graph, and its kernels for the ways in which slices lie.
+
+    `target` is a lesser CPU than this one, for tests.
+    """
+
+    def __init__(self, graph: Graph, target: Target | None = None) -> None:
+        self.graph = graph
+        self._target = target or compiler.host()
+        dtype = network.compute_dtype(network.prepare(graph))
+        self._whole = network.tile_slices(dtype, self._target)
+        self._lanes = network.tile_slices(dtype, self._target, whole=False)
+        self._macs = graph.flops() / 2
+        self.kernels = (f"one kernel, {self._target.name}",)
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> _Weights:
+        """The constants, which are packed for the first kernel."""
+        return _Weights(consts)
+
+    def __call__(self, x: Any, at: int, bound: _Weights, out: Any) -> Any:
+        """All slices of `x` into `out`; both in memory order."""
+        self.prepared(x, at, bound, out)(x, out)
+        return out
+
+    def prepared(self, x: Any, at: int, bound: _Weights, out: Any) -> Callable[[Any, Any], None]:
+        """``call(x, out)`` for arrays that lie like these."""
+        lies = _layout(x, at, out, self._whole, self._lanes)
+        kernel, function = _compiled(self.graph, lies.access, self._target)
+        sizes = np.array(lies.sizes, np.int64)
+        weights = bound.address(kernel)
+        rest = struct.pack("6q", *lies.numbers, _of_array(sizes))
+        first, address = struct.Struct("5q").pack, address_of(x)
+        tiles = lies.tiles
+        macs = self._macs * math.prod(x.shape) / max(1, x.shape[at])
+        run = function.call_with_gil if macs < _GIL_MACS else function.call
+
+        def call(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
+            run(first(address(x), weights, address(out), 0, tiles) + rest)
+
+        def threaded(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
+            count = min(config.current().thread_count(), tiles)
+            if count == 1:
+                call(x, out)
+                return
+            here, there = address(x), address(out)
+            size = max(1, -(-tiles // (count * _PIECES)))
+
+            def work(starts: Iterator[int]) -> None:
+                for start in starts:
+                    stop = min(start + size, tiles)
+                    run(first(here, weights, there, start, stop) + rest)
+
+            threads.in_threads(work, iter(range(0, tiles, size)), count)
+
+        return call if macs < _POOL_MACS else threaded
+
+    def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate:
+        """The kernel, and how many threads run it."""
+        macs = self._macs * math.prod(x.shape) / max(1, self.graph.input.shape[0])
+        count = config.current().thread_count() if macs >= _POOL_MACS else 1
+        shown = f"one kernel, {self._target.name}, {count} thread{'s' * (count > 1)}"
+        return Estimate((shown,), (), None, None)

@@ -1,0 +1,70 @@
+"""The constants of a network's kernel, in the order in which it reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+Values = Mapping[int, np.ndarray]
+"""The constants by their nodes."""
+
+
+@dataclass
+class Weights:
+    """Where each constant lies.
+
+    Attributes
+    ----------
+    size : int
+        How many numbers they are, all together.
+    """
+
+    size: int = 0
+    _pieces: list[tuple[int, Callable[[Values], np.ndarray]]] = field(default_factory=list)
+    _flat: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
+
+    def flat(self, node: int, shape: tuple[int, ...]) -> int:
+        """Where the numbers of a constant lie, which is broadcast to a shape."""
+        key = node, shape
+        if key not in self._flat:
+            size = math.prod(shape)
+
+            def make(values: Values) -> np.ndarray:
+                number = values[node].size == 1
+                return np.broadcast_to(values[node].reshape(()) if number else values[node], shape)
+
+            self._flat[key] = self._add(size, make)
+        return self._flat[key]
+
+    def blocks(
+        self, matrix: int, bias: int | None, shape: tuple[int, int], sizes: Sequence[int]
+    ) -> int:
+        """Where a matrix lies in blocks of so many rows: their biases, then column by column."""
+        n, k = shape
+        assert sum(sizes) == n
+
+        def make(values: Values) -> np.ndarray:
+            zero = np.zeros(n, values[matrix].dtype)
+            added = zero if bias is None else np.broadcast_to(values[bias].reshape(-1), (n,))
+            columns = np.vstack([added, values[matrix].T])
+            ends = np.cumsum(sizes)[:-1]
+            return np.concatenate([b.reshape(-1) for b in np.split(columns, ends, axis=1)])
+
+        return self._add(n * (k + 1), make)
+
+    def _add(self, size: int, make: Callable[[Values], np.ndarray]) -> int:
+        at = self.size
+        self._pieces.append((at, make))
+        self.size += size
+        return at
+
+    def packed(self, values: Values, dtype: str) -> np.ndarray:
+        """The constants as the kernel reads them."""
+        found = np.zeros(max(1, self.size), dtype)
+        for at, make in self._pieces:
+            numbers = make(values).reshape(-1)
+            found[at : at + numbers.size] = numbers
+        return found
