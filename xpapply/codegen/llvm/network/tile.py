@@ -24,7 +24,7 @@ from .weights import Weights
 
 _UNROLLED = 100
 """Multiply-adds of vectors in one block: up to so many stand there one after the other."""
-_AT_ONCE = 9.0
+_AT_ONCE = 4.0
 """Instructions of a region for each number: costlier ones are a loop of their own, because a
 block of a product would repeat their text for each of its sums."""
 _CHAINS = 4
