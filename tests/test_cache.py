@@ -129,6 +129,7 @@ FACTS = {
     "planning.engines": "backends and their names",
     "backends.__init__": "whether llvmlite is installed",
     "backends.torch": "whether CuPy is installed",
+    "backends.cpu.host": "this machine",
     "backends.cupy.compiler": "devices",
     "backends.cpu.host": "what this machine is",
     "batching": "functions of libraries",
