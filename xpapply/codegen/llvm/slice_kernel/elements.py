@@ -56,8 +56,8 @@ class Elements:
         self._unit = 1 if self._form.across else lanes
         row = lanes if self._form.across else 1
         nodes = graph.nodes
-        several = zip(self._passes.kept, kept, self._passes.kept_dtypes, strict=True)
-        self._kept = {i: View(at, row, dtype) for i, at, dtype in several}
+        places = self._passes.places
+        self._kept = {i: View(kept[k], row, places[k]) for i, k in self._passes.kept.items()}
         self._numbers = dict(values)
         for i, view in inputs.items():
             if not graph.is_vector(i):

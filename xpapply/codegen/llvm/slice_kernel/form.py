@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....ir.graph import Graph
+
 ARGUMENTS = ("geometry", "scratch", "start", "stop")
 """What a kernel gets first; the addresses of the arrays follow, then numbers."""
 
@@ -28,7 +30,7 @@ class Form:
         Numbers in a vector.
     inputs, outs : tuple of str
         How the elements of each array come into vectors. "direct": they lie side by side;
-        "copied": so they do, and are copied into the scratch first; "transposed": those of a
+        "copied": so they do, and are kept when they are read first; "transposed": those of a
         slice lie side by side, `width` of them at least; "gathered": one by one; "same": one
         number for all lanes; "number" (results): one per slice; "value" (inputs): a number that
         is an argument.
@@ -38,8 +40,6 @@ class Form:
         Indices that a tile has.
     lane, piece : int
         Which of them counts groups of slices, and pieces; -1: none.
-    shared : tuple of int
-        For each result the input in whose place in the scratch it is, or -1.
     chains : int
         Elements that are worked on at the same time.
     """
@@ -52,13 +52,17 @@ class Form:
     nest: int
     lane: int = -1
     piece: int = -1
-    shared: tuple[int, ...] = ()
     chains: int = 4
 
     @property
     def moves(self) -> tuple[str, ...]:
         """Of inputs and results."""
         return self.inputs + self.outs
+
+    def copied(self, graph: Graph) -> list[int]:
+        """The nodes of inputs that are kept."""
+        several = zip(graph.inputs, self.inputs, strict=True)
+        return [i for i, move in several if move == "copied"]
 
     def fields(self, kept: int) -> list[str]:
         """The names of the integers in the geometry, in their order.

@@ -12,10 +12,12 @@ from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
 from .elements import Elements, Span, View
 from .form import ARGUMENTS, Form
 from .passes import Passes, is_vector
-from .staging import Rows, Strided, one_by_one, side_by_side, turned
+from .staging import Rows, Strided, one_by_one, turned
 
 NAME = "slices"
 """What the kernel is called."""
+
+_BESIDE = ("direct", "copied")
 
 
 def why_not(graph: Graph, target: Target) -> str | None:
@@ -46,8 +48,8 @@ class _Kernel:
     def __init__(self, graph: Graph, form: Form, target: Target) -> None:
         self._graph, self._form = graph, form
         self._w = Writer(target)
-        self._passes = Passes(graph)
-        self._fields = form.fields(len(self._passes.kept))
+        self._passes = Passes(graph, form.copied(graph))
+        self._fields = form.fields(len(self._passes.places))
         self._elements = Elements(self._w, graph, form, self._passes)
         nodes = graph.nodes
         self._operands = [*graph.inputs, *graph.outs]
@@ -127,7 +129,7 @@ class _Kernel:
         inputs = len(self._graph.inputs)
         given = {self._operands[k]: v for k, v in views.items() if k < inputs}
         outs = [views[k] for k in range(inputs, len(self._operands))]
-        kept = [self._memory(f"kept {m}") for m in range(len(self._passes.kept))]
+        kept = [self._memory(f"kept {m}") for m in range(len(self._passes.places))]
         self._elements.write(given, self._values, outs, kept, self._span, self._length)
 
     # --- one slice, its elements in lanes -----------------------------------------------------
@@ -183,7 +185,7 @@ class _Kernel:
 
     def _row(self, k: int, tile: Register) -> Register:
         """How far apart the elements of a slice are in the scratch."""
-        if self._form.moves[k] == "direct":
+        if self._form.moves[k] in _BESIDE:
             return self._w.constant(self._form.lanes, INDEX)
         return tile
 
@@ -193,7 +195,7 @@ class _Kernel:
         if rows is None:
             return View(array.at, array.step, self._dtypes[k], single=True)
         mine = w.offset(rows.at, g * lanes, array.element)
-        if self._form.moves[k] != "direct":
+        if self._form.moves[k] not in _BESIDE:
             return View(mine, rows.row, self._dtypes[k])
         place = w.offset(array.at, g * lanes, array.element)
         is_whole = g < whole
@@ -206,13 +208,11 @@ class _Kernel:
         n = self._span.length if self._vectors[k] else self._w.constant(1, INDEX)
         done = whole * lanes
         given = (w, array, rows, n)
-        if move == "copied":
-            side_by_side(*given, whole, lanes, load)
-        elif move == "transposed":
+        if move == "transposed":
             turned(*given, whole, lanes, self._form.widths[k], load)
         elif move == "gathered":
             done = w.constant(0, INDEX)
         mine = rows
-        if move != "direct":  # there a group of its own is in the scratch
+        if move not in _BESIDE:  # there a group of its own is in the scratch
             mine = Rows(w.offset(rows.at, done, array.element), rows.row)
         one_by_one(w, array, mine, n, (done, count), load)

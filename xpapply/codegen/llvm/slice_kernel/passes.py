@@ -6,6 +6,8 @@ reductions of the table, and folds of a user's accumulators.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
 
@@ -31,14 +33,14 @@ class Passes:
         How many there are: one for each level of reductions, and one for results.
     last : int
         The pass in which results that are vectors are computed; 0: there are none.
-    kept : list of int
-        Nodes that a pass keeps for later ones.
-    kept_dtypes : list of str
-        What they are kept as: what registers have.
+    kept : dict of int to int
+        Nodes that a pass keeps for later ones, and in which of several places.
+    places : list of str
+        The dtypes of these places: what registers have.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, copied: Iterable[int] = ()) -> None:
+        self.graph, self._copied = graph, frozenset(copied)
         self.levels = graph.levels()
         top = max(self.levels, default=0)
         self.vectors = [k for k, o in enumerate(graph.outs) if is_vector(graph, o)]
@@ -47,11 +49,27 @@ class Passes:
         self.last = max(top, lowest) if self.vectors else 0
         self.count = max(top, self.last)
         self._first: dict[int, int] = {}
-        self.kept: list[int] = []
+        self._until: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
         for q in range(1, self.count + 1):
             self._visit(q)
-        dtypes = [graph.nodes[i].aval.dtype for i in self.kept]
-        self.kept_dtypes = ["float32" if d in ("float16", "bfloat16") else d for d in dtypes]
+        self.places: list[str] = []
+        self._find_places()
+
+    def _find_places(self) -> None:
+        """A place for each value that is kept: that of one which is not needed any more."""
+        free_after: list[int] = []
+        for i in sorted(self.kept, key=lambda i: self._first[i]):
+            dtype = self.graph.nodes[i].aval.dtype
+            dtype = "float32" if dtype in ("float16", "bfloat16") else dtype
+            for k, until in enumerate(free_after):
+                if until <= self._first[i] and self.places[k] == dtype:
+                    break
+            else:
+                k = len(free_after)
+                self.places.append(dtype)
+                free_after.append(0)
+            self.kept[i], free_after[k] = k, self._until[i]
 
     def reductions(self, q: int) -> list[int]:
         """The nodes that pass q reduces vectors to; of a fold that of its first number."""
@@ -88,12 +106,14 @@ class Passes:
         stack = self.roots(q)
         while stack:
             i = stack.pop()
-            if i in seen or not self.graph.is_vector(i) or self.graph.nodes[i].op == "input":
+            if i in seen or not self.graph.is_vector(i):
                 continue
             seen.add(i)
-            if self._first.get(i, q) < q and (i in self.kept or self._cost(i) >= _DEAR):
-                if i not in self.kept:
-                    self.kept.append(i)
+            self._until[i] = q
+            is_input = self.graph.nodes[i].op == "input"
+            dear = i in self._copied if is_input else self._cost(i) >= _DEAR
+            if self._first.get(i, q) < q and (i in self.kept or dear):
+                self.kept.setdefault(i, -1)
                 continue
             self._first.setdefault(i, q)
             stack += self.graph.nodes[i].args

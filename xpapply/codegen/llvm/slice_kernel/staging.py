@@ -54,29 +54,6 @@ def one_by_one(
     w.loop(last, of_slice, start=first)
 
 
-def side_by_side(
-    w: Writer, array: Strided, rows: Rows, n: Register, groups: Register, lanes: int, load: bool
-) -> None:
-    """Move groups of slices whose elements lie side by side."""
-    kind = Type(array.element, lanes)
-
-    def of_row(j: Register) -> None:
-        place = w.offset(array.at, j * array.step, array.element)
-        mine = w.offset(rows.at, j * rows.row, array.element)
-
-        def move(g: Register) -> None:
-            outside = w.offset(place, g * lanes, array.element)
-            inside = w.offset(mine, g * lanes, array.element)
-            if load:
-                w.store(w.load(outside, kind), inside)
-            else:
-                w.store(w.load(inside, kind), outside)
-
-        w.loop(groups, move)
-
-    w.loop(n, of_row)
-
-
 def turned(
     w: Writer,
     array: Strided,
