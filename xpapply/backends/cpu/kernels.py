@@ -11,7 +11,6 @@ import numpy as np
 from ... import config, threads
 from ...cache import Dict, kept
 from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
-from ...codegen.llvm.slice_kernel.passes import Passes
 from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
 from . import compiler
@@ -46,8 +45,7 @@ class Kernel:
 
     def __init__(self, graph: Graph, slices: Slices) -> None:
         target = compiler.host()
-        passes = Passes(graph)
-        self.way = way(graph, slices, target.bits, passes.count, len(passes.kept))
+        self.way = way(graph, slices, target.bits)
         form = self.way.form
         self._function = _function(graph, form)
         geometry, at = dict(self.way.geometry), 0
@@ -55,11 +53,13 @@ class Kernel:
         for k, (i, elements) in enumerate(zip(operands, self.way.rows, strict=True)):
             geometry[f"scratch {k}"] = at
             at += -(-elements * np.dtype(graph.nodes[i].aval.dtype).itemsize // 64) * 64
-        for m, dtype in enumerate(passes.kept_dtypes):
+        for m, dtype in enumerate(self.way.places):
             geometry[f"kept {m}"] = at
             at += -(-self.way.kept * itemsize(dtype) // 64) * 64
         self._scratch_bytes = at
-        self._geometry = np.array([geometry[f] for f in form.fields(len(passes.kept))], np.int64)
+        self._geometry = np.array(
+            [geometry[f] for f in form.fields(len(self.way.places))], np.int64
+        )
         self._at = self._geometry.ctypes.data
         self._free: list[tuple[np.ndarray, int]] = []
         self._values = [k for k, move in enumerate(form.inputs) if move == "value"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...codegen.llvm.slice_kernel import Form
-from ...codegen.llvm.slice_kernel.passes import is_vector
+from ...codegen.llvm.slice_kernel.passes import Passes, is_vector
 from ...ir.graph import Graph
 from ...layout import Dim
 
@@ -78,14 +79,17 @@ class Way:
         How many there are.
     rows : tuple of int
         For each array the elements of a tile that may be in the scratch; 0: none are.
+    places : tuple of str
+        The dtypes of what is kept.
     kept : int
-        Elements of each value that is kept.
+        Elements of each.
     """
 
     form: Form
     geometry: dict[str, int]
     tiles: int
     rows: tuple[int, ...]
+    places: tuple[str, ...]
     kept: int
 
 
@@ -101,23 +105,24 @@ def lanes_of(graph: Graph, bits: int) -> int:
     return bits // 8 // widest
 
 
-def way(graph: Graph, slices: Slices, bits: int, passes: int, kept: int) -> Way:
-    """How a kernel for `graph` goes through slices: `passes` over each, of `kept` values."""
-    return _Choice(graph, slices, bits, passes, kept).way()
+def way(graph: Graph, slices: Slices, bits: int) -> Way:
+    """How a kernel for `graph` goes through slices."""
+    return _Choice(graph, slices, bits).way()
 
 
-def pieces(graph: Graph, slices: Slices, bits: int, passes: int, kept: int) -> int:
+def pieces(graph: Graph, slices: Slices, bits: int) -> int:
     """Into how many pieces slices are cut, whose numbers are then combined.
 
     They are so long that what is kept of one stays in cache, and that sums of it are as accurate
     as those by pairs. How many threads there are makes no difference.
     """
-    return _Choice(graph, slices, bits, passes, kept).pieces()
+    return _Choice(graph, slices, bits).pieces()
 
 
 class _Choice:
-    def __init__(self, graph: Graph, slices: Slices, bits: int, passes: int, kept: int) -> None:
-        self.graph, self.slices, self.passes, self.kept = graph, slices, passes, kept
+    def __init__(self, graph: Graph, slices: Slices, bits: int) -> None:
+        self.graph, self.slices = graph, slices
+        self.passes = Passes(graph)
         self.lanes, self.chains = lanes_of(graph, bits), 4
         self.operands = [*graph.inputs, *graph.outs]
         self.inputs = len(graph.inputs)
@@ -133,12 +138,30 @@ class _Choice:
         if self.only_elements:
             return 1
         n, lane = self.slices.length, self._lane()
-        most = 4 * (self.chains * self.lanes) ** 2
-        if self._is_across(lane):
-            staged = [k for k, v in enumerate(self.vectors) if v]
-            row = sum(self.sizes[k] for k in staged) if self.passes > 1 else 0
-            most = min(4096, 2 * _SCRATCH // max(1, self.lanes * (row + 8 * self.kept)))
-        return max(1, n // min(most, 1 << 15))
+        if not self._is_across(lane):
+            return max(1, n // min(4 * (self.chains * self.lanes) ** 2, 1 << 15))
+        lane = lane or self._no_lane()
+        return max(1, n // min(4096, _SCRATCH // max(1, self.lanes * self._kept(lane))))
+
+    def _kept(self, lane: Dim) -> int:
+        """Bytes that are in the scratch for an element."""
+        copied = self._copied(lane)
+        moved = [
+            size
+            for k, size in enumerate(self.sizes)
+            if self.vectors[k] and lane.steps[k] not in (0, 1) and self.slices.steps[k] is not None
+        ]
+        return sum(moved) + sum(map(itemsize, Passes(self.graph, copied).places))
+
+    def _no_lane(self) -> Dim:
+        """Where there is one slice alone."""
+        return Dim(1, (0,) * len(self.operands), -1)
+
+    def _copied(self, lane: Dim) -> list[int]:
+        """The inputs that are kept when they are read first."""
+        beside = [i for k, i in enumerate(self.graph.inputs) if lane.steps[k] == 1]
+        beside = [i for i in beside if self.graph.is_vector(i)]
+        return beside if self.passes.count > 1 and self.slices.length > _NEAR else []
 
     def _is_across(self, lane: Dim | None) -> bool:
         slices, steps = self.slices, self.slices.steps
@@ -170,7 +193,7 @@ class _Choice:
         slices, n = self.slices, self.slices.length
         nest = list(slices.batch)
         if lane is None:
-            lane = Dim(1, (0,) * len(self.operands), -1)
+            lane = self._no_lane()
             nest.append(lane)
         at = nest.index(lane)
         moves, widths = [], []
@@ -179,7 +202,8 @@ class _Choice:
             moves.append(move)
             widths.append(width)
         row = sum(s for s, m in zip(self.sizes, moves, strict=True) if m in _STAGED)
-        limit = _SCRATCH if "copied" in moves else _SMALL_SCRATCH
+        limit = _SMALL_SCRATCH
+        self._widen(lane, moves)
         groups = max(1, min(16, limit // max(1, slices.piece * self.lanes * max(1, row))))
         groups = 1 << (groups.bit_length() - 1)
         groups = max(1, min(groups, -(-lane.size // self.lanes)))
@@ -193,6 +217,7 @@ class _Choice:
             len(nest),
             lane=at,
             piece=slices.cut,
+            chains=self.chains,
         )
         geometry = {"n": n, "piece": slices.piece, "size": lane.size, "tile": tile}
         counts = []
@@ -205,11 +230,27 @@ class _Choice:
         rows = []
         for k, move in enumerate(moves):
             elements = slices.longest if self.vectors[k] else 1
-            per = self.lanes if move == "direct" else tile
+            per = tile if move in _STAGED else self.lanes
             rows.append(0 if move in ("same", "value") else elements * per)
             geometry[f"step {k}"] = slices.steps[k] or 0
             geometry[f"lane {k}"] = lane.steps[k]
-        return Way(form, geometry, math.prod(counts), tuple(rows), slices.longest * self.lanes)
+        places = tuple(Passes(self.graph, form.copied(self.graph)).places)
+        kept = slices.longest * self.lanes
+        return Way(form, geometry, math.prod(counts), tuple(rows), places, kept)
+
+    def _widen(self, lane: Dim, moves: Sequence[str]) -> None:
+        """Let vectors have the lanes of several registers, instead of several elements at once.
+
+        So neighbouring slices are read together, which memory is best at.
+        """
+        if any(m in _STAGED for m in moves):
+            return
+        kept = self._kept(lane) * self.slices.longest
+        while self.chains > 1:
+            wide = 2 * self.lanes
+            if lane.size < wide or kept * wide > _SCRATCH:
+                return
+            self.lanes, self.chains = wide, self.chains // 2
 
     def _move_across(self, k: int, step: int | None, lane: Dim, n: int) -> tuple[str, int]:
         is_input, size = k < self.inputs, self.sizes[k]
@@ -218,8 +259,8 @@ class _Choice:
         if is_input and lane.steps[k] == 0:
             return "same", 1
         if lane.steps[k] == 1:
-            near = n <= _NEAR or not self.vectors[k] or self.passes == 1
-            return "direct" if near else "copied", 1
+            copied = is_input and self.operands[k] in self._copied(lane)
+            return "copied" if copied else "direct", 1
         width = min(_REGISTER // size, self.lanes, n)
         width = 1 << (width.bit_length() - 1) if width else 1
         if step == 1 and self.vectors[k] and width > 1 and lane.size >= self.lanes:
@@ -260,7 +301,7 @@ class _Choice:
             geometry[f"step {k}"] = slices.steps[k] or 0
             geometry[f"lane {k}"] = 0
         tiles = math.prod(d.size for d in nest)
-        return Way(form, geometry, tiles, tuple(rows), most)
+        return Way(form, geometry, tiles, tuple(rows), tuple(self.passes.places), most)
 
 
-_STAGED = ("copied", "transposed", "gathered")
+_STAGED = ("transposed", "gathered")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...codegen.llvm.slice_kernel import why_not as no_kernel
-from ...codegen.llvm.slice_kernel.passes import Passes
 from ...errors import UnsupportedError
 from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
@@ -54,8 +53,7 @@ class LoweredSlices:
         self.graph, self._layout = graph, layout
         self._slices = _slices(graph, layout)
         self._whole = part(graph, graph.outs, (), None)
-        passes, bits = Passes(self._whole), compiler.host().bits
-        facts = self._whole, self._slices, bits, passes.count, len(passes.kept)
+        facts = self._whole, self._slices, compiler.host().bits
         self._pieces = pieces(*facts)
         self._made: Kernel | Pieces | None = None
         cost = sum(map(instructions, self._whole.nodes))
