@@ -26,6 +26,8 @@ TEXT = """define void @k(ptr %a) {{
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The folder of the cache, which is not yet there."""
+    if compiler.why_not() is None:
+        compiler.host()  # which would be written down
     monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(disk_cache, "_writes", 0)
     return tmp_path / "cache" / "kernels"
@@ -297,8 +299,7 @@ def test_code_without_the_kernel_is_compiled_anew(folder, forgets):
 
 
 def test_each_cpu_has_its_own(folder, forgets):
-    host = compiler.host()
-    if host.name == "NEON":
+    if compiler.host().name in ("NEON", "SSE2"):
         pytest.skip("there is no lesser CPU of this kind")
     compiler.compile(TEXT.format(number=33), "k", "a key")
     forgets()
