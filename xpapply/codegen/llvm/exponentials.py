@@ -51,7 +51,7 @@ def expm1_of_rest(writer: Writer, rest: Register) -> Register:
 
 
 def exp(writer: Writer, x: Register, off: Register | None = None) -> Register:
-    """The exponential of `x`, or of ``x + off`` for a small `off`."""
+    """The exponential of `x`, or of ``x + off`` for a small `off`; at most 1.1 ulp off."""
     x = clipped(writer, x, *_EXP_RANGE[x.type.element])
     rest, n, _ = reduced(writer, x)
     rest = rest if off is None else rest + off
@@ -67,7 +67,7 @@ def half_of_expm1(writer: Writer, x: Register) -> Register:
 
 
 def expm1(writer: Writer, x: Register) -> Register:
-    """``exp(x) - 1`` without cancellation."""
+    """``exp(x) - 1`` without cancellation; at most 2 ulp off."""
     element = x.type.element
     low = -(MANTISSA[element] + 3) * math.log(2)
     half = half_of_expm1(writer, clipped(writer, x, low, _EXP_RANGE[element][1]))
@@ -92,7 +92,7 @@ _SINH = {
 
 
 def sinh(writer: Writer, x: Register) -> Register:
-    """Hyperbolic sine."""
+    """Hyperbolic sine; at most 1.7 ulp off."""
     size = writer.abs(x)
     half = _half_of_exp(writer, size)
     large = writer.copysign(half - 0.25 / half, x)
@@ -101,13 +101,13 @@ def sinh(writer: Writer, x: Register) -> Register:
 
 
 def cosh(writer: Writer, x: Register) -> Register:
-    """Hyperbolic cosine."""
+    """Hyperbolic cosine; at most 1.5 ulp off."""
     half = _half_of_exp(writer, writer.abs(x))
     return half + 0.25 / half
 
 
 def tanh(writer: Writer, x: Register) -> Register:
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent; at most 2.5 ulp off."""
     element = x.type.element
     size = clipped(writer, writer.abs(x), None, 9.5 if element == "float" else 19.5)
     # (exp(2 x) - 1) / 2, with the factor in the constants

@@ -7,6 +7,11 @@ measured against numbers of higher precision, in units in the last place (ulp), 
 
 from __future__ import annotations
 
+from .activations import gelu as gelu
+from .activations import log_sigmoid as log_sigmoid
+from .activations import mish as mish
+from .activations import relu as relu
+from .activations import softplus as softplus
 from .conversions import ceil as ceil
 from .conversions import floor as floor
 from .conversions import from_half as from_half
@@ -14,6 +19,8 @@ from .conversions import rounded_to_half as rounded_to_half
 from .conversions import rounded_to_odd as rounded_to_odd
 from .conversions import to_half as to_half
 from .conversions import to_uint64 as to_uint64
+from .error_functions import erf as erf
+from .error_functions import erfc as erfc
 from .exponentials import cosh as cosh
 from .exponentials import exp as exp
 from .exponentials import expm1 as expm1
@@ -23,9 +30,6 @@ from .logarithms import log as log
 from .logarithms import log1p as log1p
 from .logarithms import log2 as log2
 from .logarithms import log10 as log10
-from .normal import erf as erf
-from .normal import erfc as erfc
-from .normal import gelu as gelu
 from .powers import pow as pow
 from .trigonometry import atan as atan
 from .trigonometry import atan2 as atan2
@@ -70,11 +74,6 @@ def maximum(writer: Writer, x: Register, y: Register) -> Register:
 def minimum(writer: Writer, x: Register, y: Register) -> Register:
     """The smaller one; NaN wins, and the second one of equals."""
     return writer.select(writer.is_nan(x), x, writer.select(x < y, x, y))
-
-
-def relu(writer: Writer, x: Register) -> Register:
-    """`x` where that is not negative, else 0; NaN stays."""
-    return writer.select(x < 0, 0, x)
 
 
 def isfinite(writer: Writer, x: Register) -> Register:

@@ -44,7 +44,7 @@ def _precise_log(writer: Writer, x: Register) -> Pair:
 
 
 def pow(writer: Writer, x: Register, y: Register) -> Register:
-    """`x` to the power of `y`."""
+    """`x` to the power of `y`; at most 1.2 ulp off."""
     lanes = max(x.type.lanes, y.type.lanes)
     x, y = writer.broadcast(x, lanes), writer.broadcast(y, lanes)
     element = x.type.element
