@@ -131,7 +131,6 @@ FACTS = {
     "backends.torch": "whether CuPy is installed",
     "backends.cpu.host": "this machine",
     "backends.cupy.compiler": "devices",
-    "backends.cpu.host": "what this machine is",
     "batching": "functions of libraries",
     "ir.accumulators": "accumulators, which are compared by identity",
     "formulas": "functions of slices, whose own dicts are cleared",
