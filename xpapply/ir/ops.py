@@ -85,6 +85,10 @@ class Op:
         Finite operands give finite results, but for overflow.
     homogeneous : bool
         A power of two that multiplies the operand multiplies the result.
+    shows : tuple of int
+        The operands whose infinities and NaN are seen in the result, which then is one, too.
+    silent : bool
+        NumPy never warns of it.
     compares : bool
         Compares two numbers.
     complex : bool
@@ -120,6 +124,8 @@ class Op:
     needs_registers: bool = False
     keeps_finite: bool = False
     homogeneous: bool = False
+    shows: tuple[int, ...] = ()
+    silent: bool = False
     compares: bool = False
     complex: bool = False
     in_special: bool = False
@@ -218,7 +224,7 @@ def _short(name: str, doc: str, c: str, **columns: Any) -> Op:
 
 def _sum(name: str, doc: str, c: str, **columns: Any) -> Op:
     """A sum, difference or product."""
-    return _short(name, doc, c, keeps_finite=True, complex=True, **columns)
+    return _short(name, doc, c, keeps_finite=True, shows=(0, 1), complex=True, **columns)
 
 
 def _comparison(name: str, doc: str, c: str, **columns: Any) -> Op:
@@ -282,6 +288,7 @@ _ROWS = [
         llvm="fdiv",
         torch=("div", "true_divide", "truediv"),
         instructions=4.0,
+        shows=(0,),
         complex=True,
     ),
     _short(
@@ -291,6 +298,8 @@ _ROWS = [
         llvm="negative negative",
         torch=("neg",),
         **_LINEAR,
+        shows=(0,),
+        silent=True,
         complex=True,
     ),
     _short(
@@ -301,9 +310,13 @@ _ROWS = [
         llvm="absolute absolute same",
         torch=("absolute",),
         **_LINEAR,
+        shows=(0,),
+        silent=True,
         complex=True,
     ),
-    _function("sqrt", "square root", instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)),
+    _function(
+        "sqrt", "square root", shows=(0,), instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)
+    ),
     # a < b is false for NaN on either side, so NaN is asked for by its own
     _short(
         "maximum",
@@ -311,6 +324,7 @@ _ROWS = [
         _LARGER,
         slice_c="xp_max({0}, {1})",
         llvm="maximum smax umax",
+        silent=True,
     ),
     _short(
         "minimum",
@@ -318,24 +332,30 @@ _ROWS = [
         _SMALLER,
         slice_c="xp_min({0}, {1})",
         llvm="minimum smin umin",
+        silent=True,
     ),
     # transcendental
     _series("exp", "exponential", tensor_c="xp_exp({0})", instructions=6.0, error=_error_of_exp),
     _series("expm1", "exp(a) - 1", error=_error_of_expm1),
-    _series("log", "natural logarithm", error=lambda x, e, v, near: e / x, domain=(0, 1e6)),
-    _series("log1p", "log(1 + a)", error=lambda x, e, v, near: e / (1 + x), domain=(-1, 1e6)),
+    _series(
+        "log", "natural logarithm", shows=(0,), error=lambda x, e, v, near: e / x, domain=(0, 1e6)
+    ),
+    _series(
+        "log1p", "log(1 + a)", shows=(0,), error=lambda x, e, v, near: e / (1 + x), domain=(-1, 1e6)
+    ),
     _series(
         "tanh",
         "hyperbolic tangent",
         instructions=8.0,
         keeps_finite=True,
         activation="Tanh",
+        silent=True,
         error=lambda x, e, v, near: np.minimum(2.0, e * (1 / np.cosh(near) ** 2)),
     ),
-    _series("sin", "sine", error=lambda x, e, v, near: np.minimum(2.0, e)),
-    _series("cos", "cosine", error=lambda x, e, v, near: np.minimum(2.0, e)),
-    _function("tan", "tangent"),
-    _function("atan", "inverse tangent", torch=("arctan",)),
+    _series("sin", "sine", shows=(0,), error=lambda x, e, v, near: np.minimum(2.0, e)),
+    _series("cos", "cosine", shows=(0,), error=lambda x, e, v, near: np.minimum(2.0, e)),
+    _function("tan", "tangent", shows=(0,)),
+    _function("atan", "inverse tangent", silent=True, torch=("arctan",)),
     Op(
         "atan2",
         _E,
@@ -344,10 +364,10 @@ _ROWS = [
         llvm="atan2",
         torch=("arctan2",),
     ),
-    _function("sinh", "hyperbolic sine"),
-    _function("cosh", "hyperbolic cosine"),
-    _function("log2", "logarithm to base 2", domain=(0, 1e6)),
-    _function("log10", "logarithm to base 10", domain=(0, 1e6)),
+    _function("sinh", "hyperbolic sine", shows=(0,)),
+    _function("cosh", "hyperbolic cosine", shows=(0,)),
+    _function("log2", "logarithm to base 2", shows=(0,), domain=(0, 1e6)),
+    _function("log10", "logarithm to base 10", shows=(0,), domain=(0, 1e6)),
     Op(
         "pow",
         _E,
@@ -357,19 +377,40 @@ _ROWS = [
         complex=True,
         domain=(0.01, 10),
     ),
-    _series("erf", "error function", complex=False, in_special=True, error=_error_of_erf),
+    _series(
+        "erf", "error function", silent=True, complex=False, in_special=True, error=_error_of_erf
+    ),
     _series(
         "erfc",
         "1 - erf(a), without cancellation",
         tensor_c="xp_erfc({0})",
         instructions=20.0,
+        silent=True,
         complex=False,
         in_special=True,
         error=_error_of_erfc,
     ),
     # rounding
-    Op("floor", _E, "largest integer not above", c="floor({0})", int_c="{0}", llvm="floor same"),
-    Op("ceil", _E, "smallest integer not below", c="ceil({0})", int_c="{0}", llvm="ceil same"),
+    Op(
+        "floor",
+        _E,
+        "largest integer not above",
+        c="floor({0})",
+        int_c="{0}",
+        llvm="floor same",
+        shows=(0,),
+        silent=True,
+    ),
+    Op(
+        "ceil",
+        _E,
+        "smallest integer not below",
+        c="ceil({0})",
+        int_c="{0}",
+        llvm="ceil same",
+        shows=(0,),
+        silent=True,
+    ),
     # comparison and choice
     _comparison("greater", "a > b", "({0} > {1})", llvm="ogt sgt ugt", torch=("gt",)),
     _comparison("greater_equal", "a >= b", "({0} >= {1})", llvm="oge sge uge", torch=("ge",)),
@@ -389,7 +430,7 @@ _ROWS = [
     _short("logical_and", "a and b", "({0} && {1})", llvm="- and", result="bool"),
     _short("logical_or", "a or b", "({0} || {1})", llvm="- or", result="bool"),
     _short("logical_not", "not a", "(!{0})", llvm="- invert", result="bool"),
-    _short("where", "b where a, else c", "({0} ? {1} : {2})", llvm="where where"),
+    _short("where", "b where a, else c", "({0} ? {1} : {2})", llvm="where where", silent=True),
     _short("cast", "another dtype", "T({0})", result="attr"),
     # reductions
     Op("sum", _R, "sum", c="({0} + {1})", join="add", identity=0.0),
