@@ -212,9 +212,12 @@ def _clip(lowering: _Lowering, a: Any, a_min: Any = None, a_max: Any = None) -> 
     return found
 
 
+def _ndim(x: Any) -> int:
+    return len(x.shape) if isinstance(x, Value) else np.ndim(x)
+
+
 def _matmul(lowering: _Lowering, a: Any, b: Any) -> Value:
-    a_dim = len(a.shape) if isinstance(a, Value) else np.ndim(a)
-    b_dim = len(b.shape) if isinstance(b, Value) else np.ndim(b)
+    a_dim, b_dim = _ndim(a), _ndim(b)
     dtype = np.result_type(weak(a), weak(b))
     if dtype.name not in _FLOATS or not 1 <= a_dim <= 2 or not 1 <= b_dim <= 2:
         raise UnsupportedError(f"a product of {a_dim}- and {b_dim}-dimensional {dtype}")
@@ -231,7 +234,7 @@ def _matmul(lowering: _Lowering, a: Any, b: Any) -> Value:
 
 
 def _dot(lowering: _Lowering, a: Any, b: Any) -> Value:
-    if 0 in (len(getattr(a, "shape", np.shape(a))), len(getattr(b, "shape", np.shape(b)))):
+    if 0 in (_ndim(a), _ndim(b)):
         return _ufunc(lowering, np.multiply, a, b)
     return _matmul(lowering, a, b)
 
