@@ -224,7 +224,7 @@ def norm_ord(rng, n):
     return use(np.linalg.norm, axis=1, arr=rng.standard_normal((n, 50)), ord=1)
 
 
-@idiom("axis")
+@idiom("axis", rtol=1e-14)
 def std_ddof(rng, n):
     return use(np.std, 1, rng.standard_normal((n, 30)), ddof=1)
 
@@ -466,7 +466,7 @@ def _standard(f, a):
     return (a - a.mean(1, keepdims=True)) / a.std(1, keepdims=True)
 
 
-@idiom("arithmetic", by_hand=_standard)
+@idiom("arithmetic", rtol=1e-14, by_hand=_standard)
 def standardize(rng, n):
     return use(lambda v: (v - v.mean()) / v.std(), 1, rng.standard_normal((n, 30)))
 
@@ -485,7 +485,7 @@ def _softmax(f, a):
     return e / e.sum(1, keepdims=True)
 
 
-@idiom("arithmetic", by_hand=_softmax)
+@idiom("arithmetic", rtol=1e-14, by_hand=_softmax)
 def softmax(rng, n):
     def softmax(x):
         e = np.exp(x - np.max(x))

@@ -22,6 +22,7 @@ from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooManyPaths
 from . import engines, own_apply
 from .fallback import announce, in_loop, why_awkward
+from .one_kernel import OneKernel
 from .plan import Plan
 
 _FEW = 16
@@ -198,7 +199,7 @@ def _traced(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, first: Any) 
     slices = [arr[(*at[:axis], slice(None), *at[axis:])] for at in places]
     for k, sample in enumerate(slices):
         try:
-            return Traced(f, args, kwargs, slices[0], sample, engines, first)
+            return Traced(f, args, kwargs, slices[0], sample, engines, first, OneKernel)
         except Raises:
             if k == len(slices) - 1:
                 raise
@@ -255,14 +256,19 @@ def plan(
     if traced.given_up:
         reasons.append(f"the last call ran in the loop: {traced.why}")
     engine = None
-    if traced.fused_on(arr, axis):
+    kernel = traced.kernel_for(arr, axis)
+    if kernel is not None:
+        reasons += kernel.reasons
+    elif traced.fused_on(arr, axis):
         engine, why_not = traced.engine_for(arr, axis)
         reasons += why_not
     elif (slower := traced.slower_than_half(arr, axis)) is not None:
         reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
+    runs = kernel or engine
+    name = common["library"] if runs is None else kernel.engine if engine is None else engine.name
     p = Plan(
-        engine=common["library"] if engine is None else engine.name,
-        kernels=(*(traced.kernels if engine is None else engine.kernels), *says),
+        engine=name,
+        kernels=(*(traced.kernels if runs is None else runs.kernels), *says),
         reasons=tuple(reasons),
         limits=None if engine is None else engines.limits(engine.backend, arr),
         _call=run,
@@ -271,7 +277,9 @@ def plan(
         **common,
     )
     # of batches: whether f takes a slice is asked anew
-    return p, None if args or kwargs or batched else _still(traced, f, axis, arr)
+    if args or kwargs or batched:
+        return p, None
+    return p, _still(traced, f, axis, arr, kernel)
 
 
 def _otherwise(
@@ -329,7 +337,7 @@ def _alive(f: Any) -> Callable[[], Any]:
     return function
 
 
-def _still(traced: Traced, f: Any, axis: int, arr: Any) -> Callable[[], bool] | None:
+def _still(traced: Traced, f: Any, axis: int, arr: Any, kernel: Any) -> Callable[[], bool] | None:
     """How to tell that a trace is still what runs: it has not been given up."""
     known, method = cache_of(f)
     key = _trace_key(method, axis, arr, (), {})
@@ -337,11 +345,12 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any) -> Callable[[], bool] | 
         return None
     slices = _slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
+    engine = getattr(kernel, "engine", None)  # another one while it is being compiled
 
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.given_up
         same = same and len(traced.tree.singly) == singly
-        same = same and not traced.refused
+        same = same and not traced.refused and getattr(kernel, "engine", None) == engine
         same = same and not _sooner_in_loop(traced, slices, True)
         return same and traced.unchanged(known.function())
 

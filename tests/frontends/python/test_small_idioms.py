@@ -35,14 +35,18 @@ T = np.arange(12.0)
         lambda v: v[np.s_[: v.argmax()]].sum(),
         lambda v: v[np.index_exp[2:5]],
         lambda v: np.outer(v, v)[np.ix_([0, 1], [2, 3])],
-        lambda v: (np.mgrid[0:12] * v).sum(),
-        lambda v: (np.ogrid[0:12] * v).sum(),
         lambda v: np.mgrid[0 : v.argmax() : 3j] + v[0],
     ],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
 def test_objects_that_are_indexed(f, dtype):
     check(f, (A * 9).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8"])
+@pytest.mark.parametrize("grid", [np.mgrid, np.ogrid])
+def test_grids_that_are_summed(grid, dtype):
+    check(lambda v: (grid[0:12] * v).sum(), (A * 9).astype(dtype), exact=dtype[0] != "f")
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ _PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
 _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
+_MANY_MARKED = 0.25
+"""Share of the slices from which on those that NumPy may warn of run with all the others."""
 _MOST_ROUNDING = 0.1
 """Beyond this part of the largest number results of 16 bits are not the same."""
 
@@ -61,6 +63,8 @@ class Traced:
         What chooses engines for graphs: a frontend knows none itself.
     first : tuple, optional
         The result for `slice0`, and the seconds it took.
+    one_kernel : callable, optional
+        What makes one kernel of a graph, for NumPy arrays: see `xpapply.planning.one_kernel`.
 
     Call it as ``traced(arr, axis, f)``: it holds on to no function.
     """
@@ -74,6 +78,7 @@ class Traced:
         sample: Any,
         engines: ModuleType,
         first: Any = None,
+        one_kernel: Callable[[Graph], Any] | None = None,
     ) -> None:
         self.library = arrays.library(slice0)
         self._args, self._kwargs = args, kwargs
@@ -123,7 +128,11 @@ class Traced:
         self._is_half = self._fused is not None and self.library == "torch"
         self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
         self._engines, self._chosen = engines, BoundedDict()
-        self._checked = False
+        self._make_kernel = one_kernel if self.library == "numpy" else None
+        self._kernel: Any = None
+        self.no_kernel = ""
+        """Why it does not run as one kernel."""
+        self._checked = self._kernel_checked = False
         self._first_differs = False
         self._spent = 0.0
         self.looped = 0
@@ -197,19 +206,21 @@ class Traced:
     @threads.forkable
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
         """All slices of `arr` through `f`; the result axes stand where `axis` was."""
-        found = (
-            self._by_graph(arr, axis, f)
-            if self.fused_on(arr, axis)
-            else self._by_calls(arr, axis, f)
-        )
+        call = self.kernel_for(arr, axis)
+        if call is not None:
+            found = self._by_kernel(call, arr, axis, f)
+        elif self.fused_on(arr, axis):
+            found = self._by_graph(arr, axis, f)
+        else:
+            found = self._by_calls(arr, axis, f)
         self._leave(arr, axis, f)
         return found
 
     def _by_calls(self, arr: Any, axis: int, f: Any) -> Any:
         """By the calls that `f` makes, block by block."""
-        xp = arrays.compat(arr)
+        xp = np if isinstance(arr, _Chosen) else arrays.compat(arr)
         n = arr.ndim
-        view = arrays.permute(arr, (*range(axis), *range(axis + 1, n), axis))
+        view = arr if isinstance(arr, _Chosen) else _rows(arr, axis)
         batch = view.shape[:-1]
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
@@ -355,6 +366,57 @@ class Traced:
             self._checked = True
         return out
 
+    def kernel_for(self, arr: Any, axis: int) -> Any:
+        """The one kernel that runs on an array like this one; None: something else does."""
+        if self._make_kernel is not None and self.graph is not None:
+            try:
+                self._kernel = self._make_kernel(self.graph)
+            except UnsupportedError as error:
+                self.no_kernel = str(error)
+            self._make_kernel = None
+        return None if self._kernel is None else self._kernel.call_for(arr, axis)
+
+    def _by_kernel(self, call: Any, arr: Any, axis: int, f: Any) -> Any:
+        """By one kernel; slices that NumPy may warn of by the calls, which do."""
+        out, marked = self._kernel(call, arr, axis)
+        self.looped = 0
+        if not self._kernel_checked:
+            ordinary = np.flatnonzero(~marked.ravel())
+            try:
+                for k in {int(k) for k in ordinary[[0, -1]]} if ordinary.size else ():
+                    at = np.unravel_index(k, marked.shape)
+                    result = f(_rows(arr, axis)[at], *self._args, **self._kwargs)
+                    mine = self._results(out, axis)[at]
+                    self._same(mine, _cast(result, mine))
+            except Differs as error:
+                self._kernel, self.no_kernel = None, f"as one kernel {error}"
+                return self._by_calls(arr, axis, f)
+            self._kernel_checked = bool(ordinary.size)
+        count = np.count_nonzero(marked)
+        if count == 0 or self._ignores():
+            return out
+        if count > _MANY_MARKED * marked.size:
+            del out
+            return self._by_calls(arr, axis, f)
+        places = np.nonzero(marked)
+        try:
+            found = self._by_calls(_Chosen(_rows(arr, axis), places), 1, f)
+        except Users as error:
+            (k,) = error.index
+            raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
+        self._results(out, axis)[marked] = found
+        return out
+
+    def _ignores(self) -> bool:
+        """Whether nobody hears of NumPy's errors."""
+        own = any(call.errstate is not None for call in self.tree.calls)
+        return not own and {np.geterr()[k] for k in ("divide", "over", "invalid")} == {"ignore"}
+
+    def _results(self, out: Any, axis: int) -> Any:
+        """Results with their own axes last."""
+        own = range(axis, axis + len(self.result_aval.shape))
+        return arrays.permute(out, (*(k for k in range(out.ndim) if k not in own), *own))
+
     def _grow(self, f: Any, v: Any, limit: float) -> SideExit | None:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
         if self.tree.count >= MOST_PATHS or self._spent > limit:
@@ -407,7 +469,7 @@ class Traced:
 
     def _room(self, arr: Any, threads: int) -> int:
         """Bytes that the values of a block may take at their worst moment."""
-        if arrays.is_asynchronous(arr):
+        if not isinstance(arr, _Chosen) and arrays.is_asynchronous(arr):
             return _MOST_GPU_BYTES
         most = _MOST_TORCH_BYTES if self.library == "torch" else _MOST_BYTES
         return config.current().block_bytes or max(_LEAST_BYTES, most // threads)
@@ -461,6 +523,25 @@ class Traced:
         if asked:
             text += "; slices are grouped by what they decide (paths are found while it runs)"
         return (text,)
+
+
+class _Chosen:
+    """Some of the slices of an array, ``(slices, M)``, which are gathered when they are read."""
+
+    def __init__(self, rows: np.ndarray, places: tuple[np.ndarray, ...]) -> None:
+        self._rows, self._places = rows, places
+        self.shape = len(places[0]), rows.shape[-1]
+        self.ndim, self.dtype = 2, rows.dtype
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        at = key[0] if isinstance(key, tuple) else key
+        found: np.ndarray = self._rows[tuple(p[at] for p in self._places)]
+        return found
+
+
+def _rows(arr: Any, axis: int) -> Any:
+    """An array with its slices along the last axis."""
+    return arrays.permute(arr, (*range(axis), *range(axis + 1, arr.ndim), axis))
 
 
 def _native(x: Any) -> bool:

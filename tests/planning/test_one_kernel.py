@@ -1,0 +1,112 @@
+"""Python functions of NumPy arrays as one kernel: what the loop gives, with NumPy's warnings."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+
+pytest.importorskip("llvmlite")
+
+W = np.linspace(-1, 2, 9)
+FUNCTIONS = {
+    "standardize": lambda v: (v - v.mean()) / v.std(),
+    "softmax": lambda v: np.exp(v - v.max()) / np.exp(v - v.max()).sum(),
+    "logsumexp": lambda v: np.log(np.exp(v - v.max()).sum()) + v.max(),
+    "norm": lambda v: np.sqrt((v * v).sum()),
+    "weighted": lambda v: (v * W).sum() / W.sum(),
+    "tanh": lambda v: np.tanh(1 / v),
+    "chosen": lambda v: np.where(v > 0, np.log(v), 0),
+    "kept": lambda v: v.sum(keepdims=True) / 3,
+    "place": lambda v: v.argmax(),
+    "range": lambda v: (v.max() - v.min()) / (v.max() + v.min()),
+}
+SUMS = [FUNCTIONS["weighted"], FUNCTIONS["kept"]]
+NUMBERS = [0.0, -0.0, 1.0, -1.0, 3.5, 1e-30, 1e20, -3e38, 3e38, np.inf, -np.inf, np.nan, 100.0]
+
+
+def both(f, axis, x):
+    """What the loop gives and what the kernel gives, each with its warnings."""
+    found = []
+    for run in (np.apply_along_axis, xpapply.apply_along_axis):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            found.append((run(f, axis, x), {(w.category, str(w.message)) for w in seen}))
+    return found
+
+
+def compare(f, axis, x):
+    (want, warned), (got, warns) = both(f, axis, x)
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    eps = np.finfo(x.dtype).eps
+    finite = np.abs(x[np.isfinite(x)]).max(initial=0) if f in SUMS else 1
+    # numbers that cancel are added in another order
+    np.testing.assert_allclose(got, want, rtol=100 * eps, atol=100 * eps * finite)
+    assert warns == warned
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    with xpapply.options(engine="cpu"):
+        yield
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_ordinary_slices(f, axis, dtype):
+    shape = [5, 7, 3]
+    shape[axis] = 9
+    x = np.random.default_rng(0).uniform(0.5, 3, shape).astype(dtype)
+    assert xpapply.explain(f, axis, x).engine == "cpu"
+    compare(f, axis, x)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+@given(data=st.data())
+def test_infinities_zeros_and_nan(f, data):
+    dtype = data.draw(st.sampled_from(["float32", "float64"]))
+    rows = st.lists(st.sampled_from(NUMBERS), min_size=9, max_size=9)
+    special = data.draw(st.lists(rows, min_size=1, max_size=4))
+    many = data.draw(st.sampled_from([0, 3, 40]))
+    x = np.array(special + [[*range(1, 10)]] * many, dtype)
+    x = x[data.draw(st.permutations(range(len(x))))]
+    if len(x) > 1:
+        compare(f, 1, x)
+
+
+def test_errors_are_raised_as_by_the_loop():
+    x = np.ones((40, 9))
+    x[17, 3] = 0
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError) as error:
+        xpapply.apply_along_axis(lambda v: 1 / v, 1, x)
+    assert "arr[17, :]" in "".join(getattr(error.value, "__notes__", []))
+
+
+def test_where_errors_are_ignored_the_kernel_says_all():
+    x = np.zeros((40, 9))
+    with np.errstate(all="ignore"):
+        got = xpapply.apply_along_axis(lambda v: 1 / v, 1, x)
+    assert np.isposinf(got).all()
+
+
+def test_underflow_that_counts_is_left_to_numpy():
+    x = np.full((40, 9), 1e-200)
+    state = np.errstate(under="raise")
+    with xpapply.options(engine=""), state, pytest.raises(FloatingPointError):
+        xpapply.apply_along_axis(lambda v: v * v, 1, x)
+
+
+def test_marked_slices_alone_run_by_calls():
+    f = FUNCTIONS["standardize"]
+    x = np.random.default_rng(1).normal(size=(1000, 9))
+    x[::10] = 3  # no deviation
+    (want, warned), (got, warns) = both(f, 1, x)
+    np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+    assert np.isnan(got[::10]).all()
+    assert warns == warned
+    assert warned
