@@ -214,8 +214,10 @@ def add_up(x: np.ndarray, axis: Axis, keepdims: bool = False) -> Any:
     return np.expand_dims(found, axis) if keepdims else found
 
 
-def squares(x: np.ndarray, axis: Axis) -> np.ndarray:
-    """The sum of squares, without an array of them."""
+def squares(x: np.ndarray, axis: int) -> np.ndarray:
+    """The sum of squares, of short slices without an array of them."""
+    if x.shape[axis] > EINSUM:
+        return np.square(x).sum(axis)
     return np.einsum("ij,ij->j" if axis == 0 else "ij,ij->i", x, x)
 
 
