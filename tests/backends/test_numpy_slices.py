@@ -324,7 +324,8 @@ def test_strides_between_elements_are_refused():
     records["b"] = np.arange(10)
     call = special.formulas.calls["logsumexp"].planned((records["b"],), 0)
     assert call.engine == "array_api"
-    assert "multiples" in call.reasons[0]
+    (refusal,) = (reason for reason in call.reasons if reason.startswith("numpy: "))
+    assert "multiples" in refusal
     np.testing.assert_allclose(special.logsumexp(records["b"]), special.logsumexp(np.arange(10.0)))
 
 
