@@ -20,24 +20,25 @@ _POOL_WORK = 1 << 21
 """Elements times instructions below which waking threads costs more than they save."""
 
 _compiled: Dict = kept(Dict())
-"""What was compiled, by graph and form."""
+"""What was compiled, by graph, form and target."""
 
 
 def _function(graph: Graph, form: Form) -> compiler.Function:
     """A kernel, compiled."""
-    found = _compiled.get((graph, form))
+    target = compiler.host()
+    found = _compiled.get((graph, form, target))
     if found is None:
         key = f"{graph.nodes} {graph.outs} {form}"
-        found = compiler.load(key, NAME)
+        found = compiler.load(key, NAME, target)
         if found is None:
-            found = compiler.compile(slice_kernel(graph, form, compiler.host()), NAME, key)
-        _compiled[graph, form] = found
+            found = compiler.compile(slice_kernel(graph, form, target), NAME, key, target)
+        _compiled[graph, form, target] = found
     return found  # type: ignore[no-any-return]
 
 
 def is_compiled(graph: Graph, form: Form) -> bool:
     """Whether the kernel for a graph in a form is at hand."""
-    return (graph, form) in _compiled
+    return (graph, form, compiler.host()) in _compiled
 
 
 class Kernel:
@@ -45,7 +46,7 @@ class Kernel:
 
     def __init__(self, graph: Graph, slices: Slices) -> None:
         target = compiler.host()
-        self.way = way(graph, slices, target.bits)
+        self.way = way(graph, slices, target)
         form = self.way.form
         self._function = _function(graph, form)
         geometry, at = dict(self.way.geometry), 0

@@ -10,7 +10,9 @@ import numpy as np
 
 from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.slice_kernel.passes import Passes, is_vector
+from ...codegen.llvm.target import Target
 from ...ir.graph import Graph
+from ...ir.ops import OPS
 from ...layout import Dim
 
 SHORT = 64
@@ -105,25 +107,31 @@ def lanes_of(graph: Graph, bits: int) -> int:
     return bits // 8 // widest
 
 
-def way(graph: Graph, slices: Slices, bits: int) -> Way:
+def way(graph: Graph, slices: Slices, target: Target) -> Way:
     """How a kernel for `graph` goes through slices."""
-    return _Choice(graph, slices, bits).way()
+    return _Choice(graph, slices, target).way()
 
 
-def pieces(graph: Graph, slices: Slices, bits: int) -> int:
+def pieces(graph: Graph, slices: Slices, target: Target) -> int:
     """Into how many pieces slices are cut, whose numbers are then combined.
 
     They are so long that what is kept of one stays in cache, and that sums of it are as accurate
     as those by pairs. How many threads there are makes no difference.
     """
-    return _Choice(graph, slices, bits).pieces()
+    return _Choice(graph, slices, target).pieces()
+
+
+def _chains(graph: Graph, target: Target) -> int:
+    """Elements that are worked on at the same time: as many as there are registers for."""
+    series = any(n.op in OPS and OPS[n.op].needs_registers for n in graph.nodes)
+    return 2 if series and target.registers < 32 else 4
 
 
 class _Choice:
-    def __init__(self, graph: Graph, slices: Slices, bits: int) -> None:
+    def __init__(self, graph: Graph, slices: Slices, target: Target) -> None:
         self.graph, self.slices = graph, slices
         self.passes = Passes(graph)
-        self.lanes, self.chains = lanes_of(graph, bits), 4
+        self.lanes, self.chains = lanes_of(graph, target.bits), _chains(graph, target)
         self.operands = [*graph.inputs, *graph.outs]
         self.inputs = len(graph.inputs)
         self.vectors = [is_vector(graph, i) for i in self.operands]
@@ -288,6 +296,7 @@ class _Choice:
             (1,) * len(moves),
             len(nest),
             piece=slices.cut,
+            chains=self.chains,
         )
         geometry = {"n": n, "piece": slices.piece, "size": 1, "tile": 1}
         for d, dim in enumerate(nest):

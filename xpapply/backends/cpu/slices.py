@@ -53,7 +53,7 @@ class LoweredSlices:
         self.graph, self._layout = graph, layout
         self._slices = _slices(graph, layout)
         self._whole = part(graph, graph.outs, (), None)
-        facts = self._whole, self._slices, compiler.host().bits
+        facts = self._whole, self._slices, compiler.host()
         self._pieces = pieces(*facts)
         self._made: Kernel | Pieces | None = None
         cost = sum(map(instructions, self._whole.nodes))

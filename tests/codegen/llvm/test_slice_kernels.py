@@ -1,0 +1,105 @@
+"""Kernels of slices for all CPUs: their machine code, and what it does not do."""
+
+import re
+
+import host_llvm
+import pytest
+from slice_ways import EVERY, case
+
+from xpapply.backends.cpu.slice_forms import Slices, way
+from xpapply.codegen.llvm.slice_kernel import slice_kernel, why_not
+from xpapply.codegen.llvm.slice_kernel.passes import Passes
+from xpapply.codegen.llvm.target import TARGETS
+from xpapply.ir.slice_graph import written
+from xpapply.ir.subgraph import part
+from xpapply.layout import Dim
+
+pytest.importorskip("llvmlite")
+
+HOST = [pytest.param(t, id=t.name) for t in TARGETS.values()]
+LYING = {
+    "short rows": (12, 1, 12),
+    "long rows": (1024, 1, 1024),
+    "columns": (1000, 5000, 1),
+    "every second": (100, 2, 200),
+}
+"""Elements of a slice, how far apart they are, and how far apart slices are."""
+VECTORS = r"[xyz]mm\d|\bv\d+\.[248]|\bq\d"
+
+
+def text(c, lying, target):
+    """The kernel of a case."""
+    graph = part(c.graph, c.graph.outs, (), None)
+    length, step, apart = LYING[lying]
+    given = [vector for _, vector in c.kinds]
+    vectors = [c.graph.is_vector(o) for o in c.graph.outs]
+    steps = [step if v else None for v in given] + [step if v else 0 for v in vectors]
+    slices = [apart if v else 0 for v in given] + [apart if v else 1 for v in vectors]
+    found = way(graph, Slices(length, tuple(steps), (Dim(5000, tuple(slices), 0),)), target)
+    return slice_kernel(graph, found.form, target)
+
+
+def inner_loops(assembly):
+    """The instructions of the loops that have no other inside."""
+    lines, labels, loops = assembly.splitlines(), {}, []
+    for k, line in enumerate(lines):
+        if label := re.match(r"(\.L\w+):", line):
+            labels[label[1]] = k
+        jump = re.match(r"\t(?:j\w+|b\.?\w*|cbn?z|tbn?z)\t.*?(\.L\w+)$", line)
+        if jump and jump[1] in labels:
+            loops.append((labels[jump[1]], k))
+    inner = [(a, b) for a, b in loops if "Inner Loop Header" in " ".join(lines[a : a + 4])]
+    return [[x for x in lines[a : b + 1] if re.match(r"\t\w", x)] for a, b in inner]
+
+
+@pytest.mark.parametrize("target", HOST)
+@pytest.mark.parametrize("lying", LYING)
+def test_loops_are_of_vectors_in_registers(lying, target):
+    for name in (
+        "softmax of float32",
+        "logsumexp of float32",
+        "standardize of float32",
+        "log_softmax of float64",
+        "norm p of float64",
+    ):
+        loops = inner_loops(host_llvm.assembly(text(case(name), lying, target), target))
+        busy = [x for x in loops if sum(bool(re.search(VECTORS, line)) for line in x) > 4]
+        assert busy
+        for lines in busy:
+            # constants may lie on the stack; what changes must not
+            stored = [x for x in lines if re.search(r"-byte Spill", x)]
+            loaded = [x for x in lines if re.search(r"-byte (Folded )?Reload", x)]
+            assert len(stored) <= 0.06 * len(lines), (name, stored)
+            assert len(loaded) <= 0.25 * len(lines), (name, loaded)
+            scalar = [x for x in lines if re.match(r"\tv?(add|mul|sub|div)s[sd]\b", x)]
+            assert not scalar, name
+
+
+@pytest.mark.parametrize("c", EVERY, ids=lambda c: c.name)
+def test_every_function_on_every_cpu(c):
+    for target in TARGETS.values():
+        assert why_not(c.graph, target) is None
+        for lying in LYING:
+            host_llvm.assembly(text(c, lying, target), target)  # which calls nothing
+
+
+def test_what_is_kept_from_one_pass_to_the_next():
+    graph = case("softmax of float32").graph
+    whole = part(graph, graph.outs, (), None)
+    passes = Passes(whole)
+    assert passes.count == 3
+    assert [whole.nodes[i].op for i in passes.kept] == ["exp"]
+    # the input is read twice, and its place is free when exponentials need one
+    copied = Passes(whole, whole.inputs)
+    assert {whole.nodes[i].op for i in copied.kept} == {"input", "exp"}
+    assert copied.places == ["float32"]
+
+
+def test_results_are_written_when_all_is_read():
+    graph, _ = written(lambda x: (x + 1, x.builder.length("float32")), [("float32", True)])
+    assert Passes(part(graph, graph.outs, (), None)).last == 1
+
+
+def test_refusals_say_why():
+    graph, _ = written(lambda x: x + 1, [("complex64", True)])
+    assert why_not(graph, TARGETS["AVX2"]) == "no kernels for complex64"
