@@ -150,6 +150,13 @@ def byte_strides(x: Any) -> tuple[int, ...]:
     return tuple(s * x.itemsize for s in found)
 
 
+def _memory(size: int) -> tuple[int, np.ndarray]:
+    """So many bytes at a multiple of 64, and what keeps them."""
+    memory = np.empty(size + 64, np.uint8)
+    start = _of_array(memory)
+    return start + -start % 64, memory
+
+
 _HEAD = object.__basicsize__
 _at = ctypes.c_size_t.from_address
 
@@ -207,13 +214,19 @@ class NetworkLowered(Lowered):
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
         rest = struct.pack("6q", *lies.numbers, _of_array(sizes))
-        first, address = struct.Struct("5q").pack, address_of(x)
+        first, address = struct.Struct("6q").pack, address_of(x)
+        idle: list[tuple[int, np.ndarray]] = []  # memory for tiles, of calls that have ended
         tiles = lies.tiles
         macs = self._macs * math.prod(x.shape) / max(1, x.shape[at])
         run = function.call_with_gil if macs < _GIL_MACS else function.call
 
         def call(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
-            run(first(address(x), weights, address(out), 0, tiles) + rest)
+            try:
+                tile = idle.pop()
+            except IndexError:  # the first call, or another thread is at work with it
+                tile = _memory(kernel.scratch)
+            run(first(address(x), weights, address(out), tile[0], 0, tiles) + rest)
+            idle.append(tile)
 
         def threaded(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
             count = min(config.current().thread_count(), tiles)
@@ -224,9 +237,10 @@ class NetworkLowered(Lowered):
             size = max(1, -(-tiles // (count * _PIECES)))
 
             def work(starts: Iterator[int]) -> None:
+                tile, _ = _memory(kernel.scratch)
                 for start in starts:
                     stop = min(start + size, tiles)
-                    run(first(here, weights, there, start, stop) + rest)
+                    run(first(here, weights, there, tile, start, stop) + rest)
 
             threads.in_threads(work, iter(range(0, tiles, size)), count)
 

@@ -20,11 +20,14 @@ from .transfers import Transfers
 from .weights import Values, Weights
 
 NAME = "xpapply_network"
-ARGUMENTS = ("x", "w", "y", "start", "stop", "x_step", "y_step", "length", "tiles", "dims", "sizes")
+ARGUMENTS = (
+    *("x", "w", "y", "scratch", "start", "stop"),
+    *("x_step", "y_step", "length", "tiles", "dims", "sizes"),
+)
 """Of the kernel, 64 bits each.
 
-x, w, y : addresses
-    Of the array, the packed weights, the output.
+x, w, y, scratch : addresses
+    Of the array, the packed weights, the output, and of memory for a tile, at a multiple of 64.
 start, stop
     The tiles that are computed, of those that the kernel counts.
 x_step, y_step
@@ -37,8 +40,8 @@ dims, sizes
     the fastest first: its length, and bytes from one slice to the next in x and in y.
 """
 
-SCRATCH_BYTES = 1 << 18
-"""The most that a kernel takes of its thread's stack."""
+SCRATCH_BYTES = 1 << 20
+"""The most memory for a tile, which should stay in the second cache."""
 _TABLE = 1 << 16
 """Entries of a table of positions, which is a part of the kernel."""
 
@@ -75,6 +78,8 @@ class NetworkKernel:
         As `prepare` makes it.
     slices : int
         Of a tile.
+    scratch : int
+        Bytes of memory for one.
     dtype : str
         Of the arithmetic, and of the packed weights.
     weights : Weights
@@ -84,6 +89,7 @@ class NetworkKernel:
     text: str
     graph: Graph
     slices: int
+    scratch: int
     dtype: str
     weights: Weights
 
@@ -193,17 +199,19 @@ def network_kernel(graph: Graph, access: Access, target: Target) -> NetworkKerne
 
     def body(*given: Register) -> None:
         arguments = dict(zip(ARGUMENTS, given, strict=True))
-        scratch = writer.scratch(operations.element(dtype), max(1, schedule.rows) * slices)
-        tile = Tile(writer, schedule, slices // lanes, dtype, arguments["w"], scratch, weights)
+        memory = arguments["w"], arguments["scratch"]
+        tile = Tile(writer, schedule, slices // lanes, dtype, *memory, weights)
         if access.anywhere:
             _any_slices(tile, arguments, result)
         else:
             _runs(tile, arguments, access, result)
 
-    kinds = [POINTER if n in ("x", "w", "y", "sizes") else INDEX for n in ARGUMENTS]
+    pointers = ("x", "w", "y", "scratch", "sizes")
+    kinds = [POINTER if n in pointers else INDEX for n in ARGUMENTS]
     parameters = list(zip(ARGUMENTS, kinds, strict=True))
-    writer.kernel(NAME, parameters, body, noalias=("x", "w", "y", "sizes"))
-    return NetworkKernel(writer.text(), graph, slices, dtype, weights)
+    writer.kernel(NAME, parameters, body, noalias=pointers)
+    scratch = max(1, schedule.rows) * slices * np.dtype(dtype).itemsize
+    return NetworkKernel(writer.text(), graph, slices, scratch, dtype, weights)
 
 
 def _compute(tile: Tile) -> None:

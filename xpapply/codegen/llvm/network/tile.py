@@ -27,9 +27,10 @@ _UNROLLED = 100
 _AT_ONCE = 4.0
 """Instructions of a region for each number: costlier ones are a loop of their own, because a
 block of a product would repeat their text for each of its sums."""
+_LONG = 32
+"""Terms of a sum: one of more is made of several, whose errors are smaller."""
 _CHAINS = 4
-"""Sums that a long sum is made of: their additions do not wait for each other."""
-_LONG = 16
+"""Of how many, where numbers are joined."""
 
 
 class Tile:
@@ -72,8 +73,6 @@ class Tile:
         self._packed, self._scratch, self._weights = packed, scratch, weights
         registers = writer.target.registers
         self._wide = min(vectors, 4 if registers >= 32 else 2)
-        # a product that is not added at once needs a register of its own
-        self._high = 6 if writer.target.fma else 4
 
     # --- memory -------------------------------------------------------------------------
 
@@ -154,7 +153,7 @@ class Tile:
         w, x = self._graph.nodes[step.product].args
         n, k = self._graph.nodes[w].aval.shape
         bias = self.schedule.bias(step)
-        sizes = _shared(n, self._high)
+        sizes = _shared(n, self._high(k))
         at = self._weights.blocks(w, bias, (n, k), sizes)
         known = {step.product: step.product}
         if bias is not None:
@@ -193,11 +192,15 @@ class Tile:
             assert region is not None
             self._region(region, dict.fromkeys(known, step.out))
 
+    def _high(self, k: int) -> int:
+        """Outputs of a block at most, whose sums have so many terms."""
+        if not self.writer.target.fma:  # a product needs a register until it is added
+            return 2 if k > _LONG else 4
+        return 3 if k > _LONG else 6
+
     def _width(self, size: int) -> int:
-        """Vectors that a block of so many outputs has: all of them for very few outputs."""
-        if size <= 2 and self.writer.target.registers >= 32:
-            return min(self.vectors, 8 // size)
-        return min(self.vectors, 4) if size <= 2 else self._wide
+        """Vectors that a block of so many outputs has: more of them for one output alone."""
+        return min(self.vectors, 4) if size == 1 else self._wide
 
     def _store_at(self, x: Register, row: Register, skip: Register | int, g: int) -> None:
         self._store(x, self.writer.offset(row, skip, self.element), g)
@@ -214,10 +217,10 @@ class Tile:
         ]
         source = w.offset(source, skip, self.element)
         record = w.offset(record, size, self.element)
-        # one output alone is two sums, of even and odd terms: their additions wait less
-        chains = 2 if size == 1 and k > 1 else 1
+        # two sums, of even and odd terms: a smaller error, and additions that wait less
+        chains = 2 if k > _LONG or (size == 1 and k > 1) else 1
         zero = w.constant(0.0, self.kind)
-        state = [x for x in begun for _ in range(width)] + [zero] * ((chains - 1) * width)
+        state = [x for x in begun for _ in range(width)] + [zero] * ((chains - 1) * width * size)
 
         def term(sums: Sequence[Register], i: Register | int, chain: int) -> list[Register]:
             row = w.offset(source, i * self.slices, self.element)
@@ -248,7 +251,8 @@ class Tile:
         for i in range(whole, k):
             state = term(state, i, i % chains)
         if chains == 2:
-            state = [x + y for x, y in zip(state[:width], state[width:], strict=True)]
+            half = len(state) // 2
+            state = [x + y for x, y in zip(state[:half], state[half:], strict=True)]
         return [state[r * width : (r + 1) * width] for r in range(size)]
 
     # --- elementwise --------------------------------------------------------------------
