@@ -187,14 +187,17 @@ def test_errors_are_no_larger_than_torchs(torch, widths, seed):
 
 
 @pytest.mark.parametrize(
-    ("f", "dtype", "why"),
+    ("f", "slices", "why"),
     [
-        (mlp(8, 2000, 2000, 1), "float32", "do not fit in the cache"),
+        (mlp(8, 2000, 2000, 1), 1000, "weights do not stay in the cache"),
+        (mlp(8, 600, 600, 1), 10, "weights do not stay in the cache for few slices"),
+        (mlp(8, 5000, 1), 1000, "numbers per slice do not fit in the cache"),
     ],
 )
-def test_refusals_say_why(f, dtype, why):
-    graph = graph_of(f, 8, dtype)
-    assert why in cpu.BACKEND.why_not(graph, np.zeros((5, 8), dtype))
+def test_what_is_too_wide_is_left_to_others(f, slices, why):
+    x = np.zeros((slices, 8), "f4")
+    assert why in cpu.BACKEND.why_not(graph_of(f, 8, "float32"), x)
+    assert xpapply.explain(f, 1, x).engine in ("torch", "numpy")
 
 
 def test_without_llvmlite_it_is_as_before(without_llvmlite, monkeypatch):

@@ -36,12 +36,15 @@ def why_not(graph: Graph, like: Any) -> str | None:
         return refusal
     if not getattr(like.dtype, "isnative", True):
         return "the bytes of the array's numbers are in another order than the CPU's"
-    return _refusal(graph, compiler.host())
+    target = compiler.host()
+    slices = math.prod(like.shape) // max(1, graph.input.shape[0])
+    few = slices < network.tile_slices("float32", target)
+    return _refusal(graph, target, few)
 
 
 @remembered(512)
-def _refusal(graph: Graph, target: Target) -> str | None:
-    return network.why_not(graph, target)
+def _refusal(graph: Graph, target: Target, few: bool) -> str | None:
+    return network.why_not(graph, target, few=few)
 
 
 @remembered(256)

@@ -42,6 +42,10 @@ dims, sizes
 
 SCRATCH_BYTES = 1 << 20
 """The most memory for a tile, which should stay in the second cache."""
+WEIGHT_BYTES = 1 << 22
+"""The most weights. All of them are read for each tile: from the third cache in that time."""
+FEW_WEIGHT_BYTES = 1 << 20
+"""The most for fewer slices than a tile has, where BLAS reads them once."""
 _TABLE = 1 << 16
 """Entries of a table of positions, which is a part of the kernel."""
 
@@ -124,8 +128,8 @@ def _computed(graph: Graph) -> Graph:
     return prune(replace(graph, outs=last.args))
 
 
-def why_not(graph: Graph, target: Target) -> str | None:
-    """Why there is no kernel for a graph, or None."""
+def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
+    """Why there is no kernel for a graph, or None. `few`: of fewer slices than a tile has."""
     if len(graph.inputs) != 1 or len(graph.outs) != 1:
         return "kernels of networks have one input and one result"
     graph = prepare(graph)
@@ -173,6 +177,10 @@ def why_not(graph: Graph, target: Target) -> str | None:
             size = math.prod(einsum_lengths(n.attr("subscripts"), shapes).values())
             if size > _TABLE and n.attr("subscripts") != "nm,m->n":
                 return f"a product of {size:,} terms that is none with a matrix of weights"
+    weights = sum(math.prod(n.aval.shape) for n in graph.nodes if n.op == "const")
+    most = FEW_WEIGHT_BYTES if few else WEIGHT_BYTES
+    if weights * np.dtype(dtype).itemsize > most:
+        return f"{weights:,} weights do not stay in the cache{' for few slices' if few else ''}"
     rows = Schedule(graph).rows
     slices = tile_slices(dtype, target)
     if rows * slices * np.dtype(dtype).itemsize > SCRATCH_BYTES:
