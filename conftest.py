@@ -193,6 +193,8 @@ LIBRARIES = [
     Library("cuda", "cupy"),
 ]
 """The matrix: all array libraries, with all engines that run networks on their arrays."""
+FUSED = ("cpu", "torch")
+"""What runs graphs on CPU tensors, and on NumPy arrays where torch is loaded."""
 NAMES = tuple(dict.fromkeys(lib.name for lib in LIBRARIES))
 GPU = ("cupy", "cuda")
 OWN = [Library(name, "") for name in NAMES]
