@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ...ir.graph import Graph
+from ...ir.to_slice_graph import Sliced, sliced
 from ...layout import Layout
-from .. import Backend
-from . import networks
+from .. import Backend, Lowered
+from . import function_of_slice, networks, slices
 
 
 class CPU(Backend):
@@ -23,23 +24,30 @@ class CPU(Backend):
     name = "cpu"
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
+        if _function_of_slices(graph) is not None:
+            return function_of_slice.why_not(like)
         return networks.why_not(graph, like)
 
-    def lower(self, graph: Graph) -> networks.NetworkLowered:
+    def lower(self, graph: Graph) -> Lowered:
+        found = _function_of_slices(graph)
+        if found is not None:
+            return function_of_slice.OneFunction(graph, found)
         return networks.NetworkLowered(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
         return np.empty(shape, dtype)
 
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
-        from . import slices
-
         return slices.why_not(graph, arrays)
 
     def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
-        from . import slices
-
         return slices.LoweredSlices(graph, layout)
+
+
+def _function_of_slices(graph: Graph) -> Sliced | None:
+    """`graph` as a function of slices, if there is a kernel of such."""
+    found = None if graph.input.dtype == "bfloat16" else sliced(graph)  # NumPy cannot view it
+    return None if found is None or slices.why_not(found.graph, ()) is not None else found
 
 
 BACKEND = CPU()

@@ -19,7 +19,7 @@ from ...codegen import slice_kernels
 from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced
-from ...layout import Layout, Operand, merged, slowest_first
+from ...layout import Layout, Operand, merged, one_function, slowest_first
 from . import compiler
 from .weights import Weights
 
@@ -326,9 +326,9 @@ class OneFunction:
 
     def __call__(self, x: Any, at: int, count: int, bound: Weights, out: Any) -> None:
         key = (x.shape, x.strides, at, out.strides, x.device.id)
-        run = self._known.get(key)
+        run, graph = self._known.get(key), self._sliced.graph
         if run is None:
-            run = self._known[key] = Run(self._sliced.graph, self._layout(x, at, out), x)
+            run = self._known[key] = Run(graph, one_function(graph, x, at, out), x)
         run((x, *self._constants(bound)), (out,))
 
     def _constants(self, bound: Weights) -> list[Any]:
@@ -338,19 +338,3 @@ class OneFunction:
             number = not graph.is_vector(i)
             found.append(bound.consts[k].reshape(())[()] if number else bound.const(k))
         return found
-
-    def _layout(self, x: Any, at: int, out: Any) -> Layout:
-        graph = self._sliced.graph
-
-        def strides(a: Any) -> tuple[int, ...]:
-            return tuple(s // a.itemsize for s in a.strides)
-
-        inputs = [Operand(x.dtype.name, strides(x))]
-        along = tuple(int(a == at) for a in range(x.ndim))
-        for i in graph.inputs[1:]:
-            inputs.append(Operand(graph.nodes[i].aval.dtype, along if graph.is_vector(i) else None))
-        steps = list(strides(out))
-        if not graph.is_vector(graph.outs[0]):  # one number in place of the slice
-            steps[at : at + out.ndim - x.ndim + 1] = [0]
-        outs = (Operand(out.dtype.name, tuple(steps)),)
-        return Layout(tuple(x.shape), (at,), tuple(inputs), outs)
