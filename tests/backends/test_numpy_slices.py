@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from conftest import library
 from xpapply import special
 from xpapply.backends.numpy import slices
 from xpapply.ir.ops import F
@@ -238,17 +239,22 @@ def test_several_levels_in_pieces():
             assert_same(got, expected, 1e-12, 1e-12)
 
 
-def test_calls_from_several_threads():
+@pytest.mark.parametrize("engine", ["numpy", "cpu"])
+def test_calls_from_several_threads(engine):
     """One prepared call, whose buffers are those of one thread at a time."""
+    if engine == "cpu":
+        library("llvmlite")
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(8, 16)) for _ in range(4)]
-    expected = [special.softmax(x, axis=1) for x in arrays]
+    with xpapply.options(engine=engine):
+        expected = [special.softmax(x, axis=1) for x in arrays]
     wrong = []
 
     def work(x, expected):
-        for _ in range(500):
-            if not np.array_equal(special.softmax(x, axis=1), expected):
-                wrong.append(x)
+        with xpapply.options(engine=engine):
+            for _ in range(500):
+                if not np.array_equal(special.softmax(x, axis=1), expected):
+                    wrong.append(x)
 
     several = zip(arrays, expected, strict=True)
     threads = [threading.Thread(target=work, args=pair) for pair in several]
@@ -307,7 +313,8 @@ def test_memory_is_that_of_blocks(shape, axis, across):
 
 def test_what_runs_is_told():
     def planned(call, *arrays, axis):
-        return call.planned(arrays, axis)
+        with xpapply.options(engine="numpy"):
+            return call.planned(arrays, axis)
 
     call = special.formulas.calls["softmax"]
     tiny = planned(call, np.zeros((4, 8)), axis=1)
@@ -336,5 +343,6 @@ def test_functions_of_scipy_without_scipy(monkeypatch):
     refused = pytest.raises(xpapply.UnsupportedError, match="NumPy has no erfc, and SciPy is not")
     with xpapply.options(engine="numpy"), refused:
         xpapply.explain(net, 1, np.ones((5, 3)))
-    with pytest.raises(xpapply.UnsupportedError, match="NumPy has no erf, and SciPy is not"):
+    refused = pytest.raises(xpapply.UnsupportedError, match="NumPy has no erf, and SciPy is not")
+    with xpapply.options(engine="numpy"), refused:
         Slicewise("erf", F.erf).planned((np.ones((5, 3)),), 1)
