@@ -27,6 +27,21 @@ def assembly(text, target):
 ENDS = ("", "@PLT")
 
 
+def inner_loops(assembly, deepest=3):
+    """The instructions of the loops that have no other inside, and at most so many around them."""
+    lines, labels, loops = assembly.splitlines(), {}, []
+    for k, line in enumerate(lines):
+        if label := re.match(r"(\.L\w+):", line):
+            labels[label[1]] = k
+        jump = re.match(r"\t(?:j\w+|b\.?\w*|cbn?z|tbn?z)\t.*?(\.L\w+)$", line)
+        if jump and jump[1] in labels:
+            loops.append((labels[jump[1]], k))
+    inner = [
+        (a, b) for a, b in loops if "Inner Loop Header" in " ".join(lines[a : a + 1 + deepest])
+    ]
+    return [[x for x in lines[a : b + 1] if re.match(r"\t\w", x)] for a, b in inner]
+
+
 def of_this_machine(target, text):
     """The CPU here that runs a text for `target`, or None.
 

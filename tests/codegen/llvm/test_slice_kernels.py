@@ -39,19 +39,6 @@ def text(c, lying, target):
     return slice_kernel(graph, found.form, target)
 
 
-def inner_loops(assembly):
-    """The instructions of the loops that have no other inside."""
-    lines, labels, loops = assembly.splitlines(), {}, []
-    for k, line in enumerate(lines):
-        if label := re.match(r"(\.L\w+):", line):
-            labels[label[1]] = k
-        jump = re.match(r"\t(?:j\w+|b\.?\w*|cbn?z|tbn?z)\t.*?(\.L\w+)$", line)
-        if jump and jump[1] in labels:
-            loops.append((labels[jump[1]], k))
-    inner = [(a, b) for a, b in loops if "Inner Loop Header" in " ".join(lines[a : a + 4])]
-    return [[x for x in lines[a : b + 1] if re.match(r"\t\w", x)] for a, b in inner]
-
-
 @pytest.mark.parametrize("target", HOST)
 @pytest.mark.parametrize("lying", LYING)
 def test_loops_are_of_vectors_in_registers(lying, target):
@@ -62,7 +49,7 @@ def test_loops_are_of_vectors_in_registers(lying, target):
         "log_softmax of float64",
         "norm p of float64",
     ):
-        loops = inner_loops(host_llvm.assembly(text(case(name), lying, target), target))
+        loops = host_llvm.inner_loops(host_llvm.assembly(text(case(name), lying, target), target))
         busy = [x for x in loops if sum(bool(re.search(VECTORS, line)) for line in x) > 4]
         assert busy
         for lines in busy:
