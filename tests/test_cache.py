@@ -132,6 +132,7 @@ FACTS = {
     "backends.cpu.host": "this machine",
     "backends.cupy.compiler": "devices",
     "batching": "functions of libraries",
+    "codegen.llvm.trigonometry": "digits of pi",
     "ir.accumulators": "accumulators, which are compared by identity",
     "formulas": "functions of slices, whose own dicts are cleared",
     "special": "dtypes",

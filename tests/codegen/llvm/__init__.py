@@ -1,0 +1,1 @@
+"""A package, so that files here may have names that others have."""
