@@ -56,7 +56,7 @@ def test_loops_are_of_vectors_in_registers(lying, target):
             # constants may lie on the stack; what changes must not
             stored = [x for x in lines if re.search(r"-byte Spill", x)]
             loaded = [x for x in lines if re.search(r"-byte (Folded )?Reload", x)]
-            assert len(stored) <= 0.06 * len(lines), (name, stored)
+            assert len(stored) <= 0.08 * len(lines), (name, stored)
             assert len(loaded) <= 0.25 * len(lines), (name, loaded)
             scalar = [x for x in lines if re.match(r"\tv?(add|mul|sub|div)s[sd]\b", x)]
             assert not scalar, name
