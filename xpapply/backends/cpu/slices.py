@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...codegen.llvm.slice_kernel import why_not as no_kernel
 from ...errors import UnsupportedError
-from ...ir.graph import Graph, Node
+from ...ir.graph import Graph, Node, number
 from ...ir.ops import OPS
 from ...ir.subgraph import part
 from ...layout import Dim, Layout, merged, slowest_first
@@ -50,7 +51,10 @@ class LoweredSlices:
         refusal = unsupported(graph, layout)
         if refusal is not None:
             raise UnsupportedError(refusal)
-        self.graph, self._layout = graph, layout
+        self.graph = graph
+        self._constants = _Constants(graph, layout)
+        graph, layout = self._constants.others()
+        self._rest = graph
         self._slices = _slices(graph, layout)
         self._whole = part(graph, graph.outs, (), None)
         facts = self._whole, self._slices, compiler.host()
@@ -69,13 +73,15 @@ class LoweredSlices:
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write the results of the slices of `arrays` into `outs`."""
-        self._run(arrays, outs)
+        outs = self._constants(outs)
+        if outs:
+            self._run(arrays, outs)
 
     @property
     def _run(self) -> Kernel | Pieces:
         if self._made is None:
             if self._pieces > 1:
-                self._made = Pieces(self.graph, self._slices, self._pieces)
+                self._made = Pieces(self._rest, self._slices, self._pieces)
             else:
                 self._made = Kernel(self._whole, self._slices)
         return self._made
@@ -85,6 +91,42 @@ class LoweredSlices:
         """What runs, for `explain`."""
         what = f"one kernel, {compiler.host().name}"
         return (what if self._pieces == 1 else f"{what}, slices in {self._pieces} pieces",)
+
+
+class _Constants:
+    """Results with one number per slice that is the same for all: NumPy writes them.
+
+    Attributes
+    ----------
+    left : list of int
+        The other results.
+    """
+
+    def __init__(self, graph: Graph, layout: Layout) -> None:
+        self._graph, self._layout = graph, layout
+        self._found: dict[int, Any] = {}
+        for k, (o, out) in enumerate(zip(graph.outs, layout.outs, strict=True)):
+            strides = zip(layout.shape, out.strides or (), strict=False)
+            if graph.nodes[o].op == "scalar" and any(n > 1 and not s for n, s in strides):
+                self._found[k] = number(graph.nodes[o])
+        self.left = [k for k in range(len(graph.outs)) if k not in self._found]
+
+    def others(self) -> tuple[Graph, Layout]:
+        """The graph of the other results, and how their arrays lie."""
+        graph, layout = self._graph, self._layout
+        if not self._found or not self.left:
+            return graph, layout
+        outs = tuple(graph.outs[k] for k in self.left)
+        rest = Graph(graph.nodes, outs, graph.consts).pruned()
+        return rest, replace(layout, outs=tuple(layout.outs[k] for k in self.left))
+
+    def __call__(self, outs: Sequence[Any]) -> Sequence[Any]:
+        """Write them; what is left."""
+        if not self._found:
+            return outs
+        for k, value in self._found.items():
+            outs[k][...] = value
+        return [outs[k] for k in self.left]
 
 
 def unsupported(graph: Graph, layout: Layout) -> str | None:
