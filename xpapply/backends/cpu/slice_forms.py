@@ -25,7 +25,7 @@ _SMALL_SCRATCH = 1 << 14
 """Bytes of it that stay in the first."""
 _NEAR = 8
 """Elements of a slice that are read from memory again, if they are so few."""
-_REGISTER = 16
+_REGISTER = 32
 """Bytes that are loaded of one slice at a time, where slices are contiguous."""
 
 
@@ -270,7 +270,9 @@ class _Choice:
             copied = is_input and self.operands[k] in self._copied(lane)
             return "copied" if copied else "direct", 1
         width = min(_REGISTER // size, self.lanes, n)
-        width = 1 << (width.bit_length() - 1) if width else 1
+        width = 1 << (width.bit_length() - 1)
+        if -(-n // width) * width > 1.25 * n:  # too many elements would move twice
+            width = max(1, width // 2)
         if step == 1 and self.vectors[k] and width > 1 and lane.size >= self.lanes:
             return "transposed", width
         return "gathered", 1
