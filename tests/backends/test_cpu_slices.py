@@ -283,3 +283,12 @@ def test_a_kernel_serves_arrays_of_all_sizes():
         lowered = slices.LoweredSlices(graph, layout)
         forms.add(slice_forms.way(lowered._whole, lowered._slices, compiler.host()).form)
     assert len(forms) == 1
+
+
+def test_a_constant_beside_results_of_elements():
+    graph, _ = written(lambda x: (np.clip(x, 0.2, 0.8), False), [("float64", True)])
+    x = np.random.default_rng(0).random((1000, 12))
+    clipped, told = np.empty_like(x), np.ones((1000, 1), bool)
+    assert runs(graph, (1,), [x], [clipped, told], x.shape)
+    np.testing.assert_array_equal(clipped, np.clip(x, 0.2, 0.8))
+    assert not told.any()

@@ -14,6 +14,7 @@ from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
 from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
 from . import compiler
+from .addresses import of_array
 from .slice_forms import Slices, itemsize, way
 
 _POOL_WORK = 1 << 21
@@ -72,11 +73,11 @@ class Kernel:
         several = itertools.chain(arrays, outs)
         if self._values:
             given = [
-                _bits(x, self._dtypes[k]) if k in self._values else _address(x)
+                _bits(x, self._dtypes[k]) if k in self._values else of_array(x)
                 for k, x in enumerate(several)
             ]
         else:
-            given = [_address(x) for x in several]
+            given = [of_array(x) for x in several]
         tiles = self.way.tiles
         if self._cost * tiles < _POOL_WORK:
             self._run(given, 0, tiles)
@@ -106,11 +107,6 @@ class Kernel:
 def instructions(n: Node) -> float:
     """What an element of a node takes, about."""
     return OPS[n.op].instructions if n.args and n.op in OPS else 1.0
-
-
-def _address(x: Any) -> int:
-    found: int = x.__array_interface__["data"][0]
-    return found
 
 
 def _bits(x: Any, dtype: np.dtype[Any]) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import struct
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +18,7 @@ from ...ir.graph import Graph, number
 from ...layout import merged
 from .. import Lowered, array_api
 from . import compiler
+from .addresses import address_of, of_array
 
 _POOL_MACS = 4e6
 """Below this many multiply-adds, waking threads costs more than they save."""
@@ -70,7 +69,7 @@ class _Weights:
             with np.errstate(all="ignore"):
                 self._packed = kernel.pack(_constants(kernel.graph, self._consts))
         assert self._packed.size == max(1, kernel.weights.size)
-        return _of_array(self._packed)
+        return of_array(self._packed)
 
 
 def _constants(graph: Graph, consts: tuple[Any, ...]) -> dict[int, np.ndarray]:
@@ -156,34 +155,8 @@ def byte_strides(x: Any) -> tuple[int, ...]:
 def _memory(size: int) -> tuple[int, np.ndarray]:
     """So many bytes at a multiple of 64, and what keeps them."""
     memory = np.empty(size + 64, np.uint8)
-    start = _of_array(memory)
+    start = of_array(memory)
     return start + -start % 64, memory
-
-
-_HEAD = object.__basicsize__
-_at = ctypes.c_size_t.from_address
-
-
-def _of_tensor(x: Any) -> int:
-    found: int = x.data_ptr()
-    return found
-
-
-def _of_array(x: np.ndarray) -> int:
-    """Read where NumPy's C interface has it, in a tenth of the time of ``x.ctypes.data``."""
-    return _at(id(x) + _HEAD).value
-
-
-_probe = np.empty(3)[1:]
-if sys.implementation.name != "cpython" or _of_array(_probe) != _probe.ctypes.data:
-
-    def _of_array(x: np.ndarray) -> int:
-        return x.ctypes.data
-
-
-def address_of(x: Any) -> Callable[[Any], int]:
-    """What gives the addresses of the first elements of arrays such as `x`."""
-    return _of_array if isinstance(x, np.ndarray) else _of_tensor
 
 
 class NetworkLowered(Lowered):
@@ -216,7 +189,7 @@ class NetworkLowered(Lowered):
         kernel, function = _compiled(self.graph, lies.access, self._target)
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
-        rest = struct.pack("6q", *lies.numbers, _of_array(sizes))
+        rest = struct.pack("6q", *lies.numbers, of_array(sizes))
         first, address = struct.Struct("6q").pack, address_of(x)
         idle: list[tuple[int, np.ndarray]] = []  # memory for tiles, of calls that have ended
         tiles = lies.tiles
