@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
 
@@ -23,8 +24,46 @@ FUNCTIONS = {
     "kept": lambda v: v.sum(keepdims=True) / 3,
     "place": lambda v: v.argmax(),
     "range": lambda v: (v.max() - v.min()) / (v.max() + v.min()),
+    "mean of positive": lambda v: v[v > 0].mean(),
+    "deviation of finite": lambda v: v[np.isfinite(v)].std(),
+    "deviation of a sample": lambda v: v[v > 1].std(ddof=1),
+    "extremes": lambda v: v[v > v.mean()].max() - v[v < 5].min(),
+    "logarithms": lambda v: np.log(v[v > 0]).sum(),
+    "product": lambda v: v[(v > 0.5) & (v < 2)].prod(),
+    "how many": lambda v: v[v > 0].size,
+    "share": lambda v: v[v > 1].sum() / len(v[v > 1]),
+    "count": lambda v: np.count_nonzero(v > 1),
+    "sum of conditions": lambda v: (v > 1).sum(),
+    "any": lambda v: (v > 2).any(),
+    "all": lambda v: np.all(v > 0),
+    "nanmean": lambda v: np.nanmean(v),
+    "nanstd": lambda v: np.nanstd(v, ddof=1),
+    "nanmax": lambda v: np.nanmax(v),
+    "nansum": np.nansum,
 }
-SUMS = [FUNCTIONS["weighted"], FUNCTIONS["kept"]]
+SUMS = [
+    FUNCTIONS[n] for n in ("weighted", "kept", "mean of positive", "share", "nansum", "nanmean")
+]
+OF_INTEGERS = {
+    "sum": lambda v: v.sum(),
+    "product": lambda v: v.prod(),
+    "mean": lambda v: v.mean(),
+    "extremes": lambda v: v.max() - v.min(),
+    "squares": lambda v: (v * v).sum(),
+    "distances": lambda v: np.abs(v - v[0]),
+    "scaled": lambda v: v / 7,
+    "minus": lambda v: -v,
+    "compared": lambda v: (v > 3).sum() + (v == 2).sum(),
+    "beyond": lambda v: (v < 300).sum(),
+    "below": lambda v: (v > -1).sum(),
+    "chosen": lambda v: np.where(v > 2, v, 0),
+    "clipped": lambda v: np.clip(v, 1, 5),
+    "place": lambda v: v.argmin(),
+    "centred": lambda v: v - v.mean(),
+    "halves": lambda v: v * 0.5,
+    "both": lambda v: ((v > 1) & (v < 4)).any(),
+    "cubes": lambda v: v**3,
+}
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 3.5, 1e-30, 1e20, -3e38, 3e38, np.inf, -np.inf, np.nan, 100.0]
 
 
@@ -34,12 +73,19 @@ def both(f, axis, x):
     for run in (np.apply_along_axis, xpapply.apply_along_axis):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            found.append((run(f, axis, x), {(w.category, str(w.message)) for w in seen}))
+            try:
+                result = run(f, axis, x)
+            except ValueError as error:
+                result = str(error)
+            found.append((result, {(w.category, str(w.message)) for w in seen}))
     return found
 
 
 def compare(f, axis, x):
     (want, warned), (got, warns) = both(f, axis, x)
+    if isinstance(want, str):
+        assert got == want
+        return
     assert got.dtype == want.dtype
     assert got.shape == want.shape
     eps = np.finfo(x.dtype).eps
@@ -77,6 +123,52 @@ def test_infinities_zeros_and_nan(f, data):
     x = x[data.draw(st.permutations(range(len(x))))]
     if len(x) > 1:
         compare(f, 1, x)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8", "uint64", "bool"])
+@pytest.mark.parametrize("f", OF_INTEGERS.values(), ids=OF_INTEGERS)
+def test_integers(f, dtype):
+    rng = np.random.default_rng(2)
+    limits = np.iinfo(dtype) if dtype != "bool" else None
+    x = rng.integers(0, 9, (50, 9)).astype(dtype)
+    if limits is not None:
+        x[:10] = rng.integers(limits.min, limits.max, (10, 9), dtype=dtype, endpoint=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want = np.apply_along_axis(f, 1, x)
+    except (TypeError, OverflowError) as error:
+        with pytest.raises(type(error)), xpapply.options(engine=""):
+            xpapply.apply_along_axis(f, 1, x)
+        return
+    with xpapply.options(engine=""):  # some have no kernel
+        for _ in range(2):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                got = xpapply.apply_along_axis(f, 1, x)
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+    traced = python_functions.decide(f, 1, x, (), {}).traced
+    with xpapply.options(engine="cpu"):
+        call = None if traced is None else traced.kernel_for(x, 1)
+        if call is not None:
+            got = traced(x, 1, f)
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name", ["mean of positive", "extremes", "nanmax", "deviation of a sample"]
+)
+def test_nothing_in_the_mask(name):
+    """NumPy warns or raises, at the slice that it is."""
+    x = np.random.default_rng(3).uniform(0.5, 3, (60, 9))
+    x[23] = np.nan if name == "nanmax" else 1 if name == "extremes" else -1
+    compare(FUNCTIONS[name], 1, x)
+    if name == "extremes":
+        with pytest.raises(ValueError, match="zero-size") as error:
+            xpapply.apply_along_axis(FUNCTIONS[name], 1, x)
+        assert "arr[23, :]" in "".join(getattr(error.value, "__notes__", []))
 
 
 def test_errors_are_raised_as_by_the_loop():

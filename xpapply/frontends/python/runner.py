@@ -128,7 +128,9 @@ class Traced:
         self._is_half = self._fused is not None and self.library == "torch"
         self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
         self._engines, self._chosen = engines, BoundedDict()
-        self._make_kernel = one_kernel if self.library == "numpy" else None
+        self._make_kernel = None
+        if one_kernel is not None and self.library == "numpy":
+            self._make_kernel = lambda: one_kernel(compact(fold(to_graph(path, aval, True))))
         self._kernel: Any = None
         self.no_kernel = ""
         """Why it does not run as one kernel."""
@@ -368,9 +370,9 @@ class Traced:
 
     def kernel_for(self, arr: Any, axis: int) -> Any:
         """The one kernel that runs on an array like this one; None: something else does."""
-        if self._make_kernel is not None and self.graph is not None:
+        if self._make_kernel is not None:
             try:
-                self._kernel = self._make_kernel(self.graph)
+                self._kernel = self._make_kernel()
             except UnsupportedError as error:
                 self.no_kernel = str(error)
             self._make_kernel = None

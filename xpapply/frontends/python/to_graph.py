@@ -14,17 +14,23 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
+from . import of_masks
 from .tree import Branch, Call, Path, Ref
 
 _FLOATS = ("float16", "float32", "float64")
+_INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
 class _Builder(NumPyBuilder):
-    """Writes what the kernels of networks compute: ops of floats."""
+    """Writes what the kernels of networks compute: ops of floats; of slices, also of integers."""
+
+    def __init__(self, of_slices: bool) -> None:
+        super().__init__()
+        self._numbers = (*_FLOATS, *_INTEGERS) if of_slices else _FLOATS
 
     def node(self, name: str, *operands: Value, **attrs: Any) -> Value:
         if OPS[name].kind is Kind.ELEMENTWISE and name != "cast":
-            allowed = ("bool",) if name.startswith("logical") else _FLOATS
+            allowed = ("bool",) if name.startswith("logical") else self._numbers
             for v in operands[1:] if name == "where" else operands:
                 if v.aval.dtype not in allowed:
                     raise UnsupportedError(f"{name} of {v.aval.dtype}")
@@ -46,8 +52,8 @@ class _Builder(NumPyBuilder):
 class _Lowering:
     """Builds the graph of one path."""
 
-    def __init__(self, aval: ShapeDtype) -> None:
-        self.builder = _Builder()
+    def __init__(self, aval: ShapeDtype, of_slices: bool) -> None:
+        self.builder, self.of_slices = _Builder(of_slices), of_slices
         self.results: dict[int, Any] = {0: self.builder.input(aval)}
         self.op, self.operand = self.builder.op, self.builder.operand
 
@@ -72,15 +78,25 @@ class _Lowering:
         return found
 
 
-def to_graph(path: Path, aval: ShapeDtype) -> Graph:
+def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
     """The graph of a path.
+
+    Parameters
+    ----------
+    path : Path
+        Without decisions.
+    aval : ShapeDtype
+        Of the slice.
+    of_slices : bool
+        Whether it is for kernels of functions of slices, which have integers, and whose results
+        are marked where NumPy would warn or raise: then the values of a mask can be reduced.
 
     Raises
     ------
     UnsupportedError
         If something in it is no op of the table; the message says what and where.
     """
-    lowering = _Lowering(aval)
+    lowering = _Lowering(aval, of_slices)
     for number, step in enumerate(path.steps, 1):
         if isinstance(step, Branch):
             raise UnsupportedError(f"it decides by the data ({step.where})")
@@ -100,13 +116,13 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
     name = call.row.name
     args = lowering.value(call.args)
     kwargs = {k: lowering.value(x) for k, x in call.kwargs.items()}
-    special = _CALLS.get(name)
+    special = _CALLS.get(name) or (of_masks.CALLS.get(name) if lowering.of_slices else None)
     if special is not None:
         return special(lowering, *args, **kwargs)
     function = resolve(name) if "." in name else None
     if isinstance(function, np.ufunc) and call.row.kind == "elementwise":
         return _ufunc(lowering, function, *args, **kwargs)
-    named = _FUNCTIONS.get(name)
+    named = (of_masks.FUNCTIONS.get(name) if lowering.of_slices else None) or _FUNCTIONS.get(name)
     if named is None or function is None:
         raise UnsupportedError(f"{name} is no op of the table")
     given = bound(function, args, kwargs)
@@ -146,7 +162,10 @@ def _floats(lowering: _Lowering, x: Any) -> Value:
 
 def _reduction(op: str) -> Callable[..., Value]:
     def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
-        if not isinstance(a, Value) or a.dtype not in _FLOATS:
+        if lowering.of_slices and isinstance(a, Value) and a.dtype.kind in "biu":
+            if op in ("sum", "prod"):  # as NumPy: in 64 bits
+                a = lowering.builder.cast(a, "uint64" if a.dtype.kind == "u" else "int64")
+        elif not isinstance(a, Value) or a.dtype not in _FLOATS:
             raise UnsupportedError(f"{op} of integers")
         return lowering.op(op, a, axis=_axes(a, axis), keepdims=bool(keepdims))
 
