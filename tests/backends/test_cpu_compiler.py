@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from conftest import library
-from xpapply.backends.cpu import compiler, machine_code, object_file
+from xpapply.backends.cpu import compiler, host, machine_code, object_file
 from xpapply.codegen.llvm.target import TARGETS
 from xpapply.codegen.llvm.writer import INDEX, POINTER, Type, Writer
 
@@ -292,7 +292,7 @@ def test_a_system_that_runs_no_made_code(monkeypatch):
             self.mprotect = type("f", (), {"__call__": lambda self, *args: -1})()
 
     monkeypatch.setattr(ctypes, "CDLL", Libc)
-    with pytest.raises(compiler.CompilerError, match=r"does not let code run .*13"):
+    with pytest.raises(compiler.CompilerError, match=r"does not let a program run code .*Perm"):
         compiler.compile(STORE.format(name="k", number=77), "k")
 
 
@@ -407,6 +407,24 @@ def test_a_lesser_cpu_can_be_asked_for(monkeypatch):
         compiler.host(other)
 
 
+def test_where_only_llvm_knows_the_cpu():
+    code = "from xpapply.backends.cpu import compiler, host\n"
+    code += "host._from_linux = lambda: ''\n"
+    code += "compiler.compile('define void @k(ptr %a) { ret void }', 'k')(1)\n"
+    code += "print(compiler.host().name, compiler.versions()[:6])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    assert ran.stdout.split()[0] == compiler.host().name
+
+
+@OWN
+def test_a_cpu_that_llvm_sees_otherwise(monkeypatch):
+    monkeypatch.setattr(host, "_from_llvm", lambda: "sse2 avx")
+    if compiler.host().name != "SSE2":
+        with pytest.raises(compiler.CompilerError, match="set XPAPPLY_CPU to a lesser one"):
+            compiler.compile(STORE.format(name="k", number=78), "k")
+
+
 @pytest.mark.parametrize(
     ("put", "reason"),
     [
@@ -415,10 +433,13 @@ def test_a_lesser_cpu_can_be_asked_for(monkeypatch):
         ("import platform; platform.machine = lambda: 's390x'", "64-bit Python on s390x"),
         ("sys.byteorder = 'big'", "kernels are compiled for 64-bit x86 and ARM CPUs"),
         (
+            "import os\n"
+            "from xpapply.backends.cpu import host\n"
+            "host._from_linux = lambda: ''\n"
             "import llvmlite.binding as b\n"
             "def no(): raise OSError(13, 'SELinux')\n"
             "b.check_jit_execution = no",
-            "does not let a program run code",
+            "does not let a program run code that it has made",
         ),
     ],
 )

@@ -26,8 +26,6 @@ TEXT = """define void @k(ptr %a) {{
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The folder of the cache, which is not yet there."""
-    if compiler.why_not() is None:
-        compiler.host()  # which would be written down
     monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(disk_cache, "_writes", 0)
     return tmp_path / "cache" / "kernels"
@@ -324,7 +322,7 @@ from xpapply.backends.cpu import compiler
 assert compiler.why_not() is None
 out = np.zeros(1, np.int64)
 compiler.load("a key", "k")(out.ctypes.data)
-print(out[0], compiler.host().name, "llvmlite" in sys.modules)
+print(out[0], compiler.host().name, "llvmlite.binding" in sys.modules)
 """
 
 
@@ -347,7 +345,6 @@ def test_another_process_loads_it(folder, forgets):
 def test_what_is_on_disk_needs_no_llvm(folder, forgets):
     name = compiler.host().name
     compiler.compile(TEXT.format(number=37), "k", "a key")
-    assert elsewhere(ANOTHER) == ["37", name, "True"]  # what the CPU is was not yet written
     assert elsewhere(ANOTHER) == ["37", name, "False"]
     more = f"compiler.compile({TEXT.format(number=38)!r}, 'k')(out.ctypes.data)\nprint(out[0])"
     assert elsewhere(ANOTHER + more) == ["37", name, "False", "38"]

@@ -1,12 +1,14 @@
 """This machine: its CPU, and whether llvmlite is there to compile for it.
 
-Loading LLVM takes longer than compiling a small kernel. Where it was loaded before, what it said of
-the CPU is kept on disk, and it is not loaded until something is to be compiled.
+Loading LLVM takes longer than compiling a small kernel. On Linux the system says what the CPU has,
+and LLVM is loaded when something is to be compiled; elsewhere it has to be asked.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import mmap
 import os
 import platform
 import struct
@@ -14,12 +16,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
+from dataclasses import replace
 from types import ModuleType
 
 from ...codegen.llvm.target import TARGETS, Target
 from ...errors import InputError, UnsupportedError
-from . import disk_cache
 
 OLDEST = (0, 45)
 """Of llvmlite: what is older does not read the opaque pointers of LLVM IR."""
@@ -51,28 +52,51 @@ def why_not() -> str | None:
         machine = platform.machine() or "an unknown CPU"
         here = f"a {8 * struct.calcsize('P')}-bit Python on {machine}"
         return f"kernels are compiled for 64-bit x86 and ARM CPUs, and this is {here}"
-    return None if _remembered() else _why_not_llvmlite()
-
-
-@functools.cache
-def _why_not_llvmlite() -> str | None:
     try:
         import llvmlite
-        import llvmlite.binding as llvm
     except ImportError as error:
         if error.name == "llvmlite":
             return "llvmlite is not installed: pip install 'xpapply[cpu]'"
         return f"llvmlite cannot be imported ({error}): install it anew"
-    except OSError as error:  # its shared library
-        return f"llvmlite cannot be loaded ({error}): install it anew"
     version = tuple(int(part) for part in llvmlite.__version__.split(".")[:2] if part.isdigit())
     if version < OLDEST:
         return f"llvmlite {llvmlite.__version__} is too old: pip install -U 'xpapply[cpu]'"
+    if not _from_linux():
+        return _why_not_loaded()
     try:
-        llvm.check_jit_execution()
-    except OSError as error:
-        return f"this system does not let a program run code that it has made ({error})"
+        executable(b"\0")
+    except CompilerError as error:
+        return str(error)
     return None
+
+
+@functools.cache
+def _why_not_loaded() -> str | None:
+    """The same of LLVM itself."""
+    try:
+        import llvmlite.binding
+    except (ImportError, OSError) as error:
+        return f"llvmlite cannot be loaded ({error}): install it anew"
+    try:
+        llvmlite.binding.check_jit_execution()
+    except OSError as error:
+        return _NOT_MADE.format(error)
+    return None
+
+
+_NOT_MADE = "this system does not let a program run code that it has made ({})"
+
+
+def executable(code: bytes) -> tuple[mmap.mmap, int]:
+    """Memory with machine code that can run, and its address. On Linux alone."""
+    found = mmap.mmap(-1, len(code), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    found[:] = code
+    address = ctypes.addressof(ctypes.c_char.from_buffer(found))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    if protect(address, len(code), mmap.PROT_READ | mmap.PROT_EXEC):
+        raise CompilerError(_NOT_MADE.format(os.strerror(ctypes.get_errno())))
+    return found, address
 
 
 def architecture() -> str | None:
@@ -83,7 +107,7 @@ def architecture() -> str | None:
 @functools.cache
 def llvm() -> ModuleType:
     """llvmlite's binding, for this machine; or `CompilerError`."""
-    reason = why_not() or _why_not_llvmlite()
+    reason = why_not() or _why_not_loaded()
     if reason is not None:
         raise CompilerError(reason)
     import llvmlite.binding
@@ -118,78 +142,72 @@ def host(most: str = "") -> Target:
     reason = why_not()
     if reason is not None:
         raise CompilerError(reason)
-    triple, found, features = _remembered() or _seen_by_llvm()
-    if architecture() == "ARM":
-        names = ["NEON"]
-    else:
-        there = {x[1:] for x in features.split(",") if x[:1] == "+"}
-        names = [name for name, needs in _NEEDS.items() if there.issuperset(needs)]
+    names = ["NEON"] if architecture() == "ARM" else _names(_from_linux() or _from_llvm())
     most = most or os.environ.get("XPAPPLY_CPU", "")
     if most and most not in names:
         raise InputError(f"this CPU does not have {most!r}: use one of {', '.join(names)}")
     name = most or names[0]
-    like = TARGETS[name]
-    cpu, allowed = (found, features) if name == names[0] else (like.cpu, like.features)
-    return Target(name, triple, cpu, allowed, like.bits, like.fma, like.registers)
+    like = replace(TARGETS[name], triple=_triple())
+    return replace(like, cpu="native", features="") if name == names[0] else like
 
 
-def _seen_by_llvm() -> tuple[str, str, str]:
-    """The platform, the CPU and its features."""
+def _names(features: str) -> list[str]:
+    there = set(features.split())
+    return [name for name, needs in _NEEDS.items() if there.issuperset(needs)]
+
+
+def native(name: str) -> tuple[str, str]:
+    """What LLVM calls this machine's CPU, and all its features; it must have those of `name`."""
+    if architecture() == "x86_64" and name not in _names(_from_llvm()):
+        raise CompilerError(
+            f"LLVM does not see {name} in this CPU: set XPAPPLY_CPU to a lesser one"
+        )
     with lock:
-        # on Windows, LLVM loads ELF alone into memory
-        triple = llvm().get_process_triple() + ("-elf" if os.name == "nt" else "")
-        found = triple, llvm().get_host_cpu_name(), llvm().get_host_cpu_features().flatten()
-    key = _machine()
-    if key is not None:
-        disk_cache.write(key, "\n".join(found).encode())
-    return found
+        return llvm().get_host_cpu_name(), llvm().get_host_cpu_features().flatten()
 
 
 @functools.cache
-def _remembered() -> tuple[str, str, str] | None:
-    """The same, as the same llvmlite said it on this CPU before."""
-    key = _machine()
-    found = None if key is None else disk_cache.read(key)
-    if found is None:
-        return None
-    triple, cpu, features = found.decode().split("\n")
-    return triple, cpu, features
+def _triple() -> str:
+    if _from_linux():
+        return TARGETS["SSE2"].triple
+    with lock:  # on Windows, LLVM loads ELF alone into memory
+        return llvm().get_process_triple() + ("-elf" if os.name == "nt" else "")
 
 
 @functools.cache
-def _machine() -> str | None:
-    """What tells this CPU and this llvmlite from others; None where that is not to be had."""
+def _from_llvm() -> str:
+    """The features of the CPU."""
+    with lock:
+        found = llvm().get_host_cpu_features()
+    return " ".join(name for name, there in sorted(found.items()) if there)
+
+
+@functools.cache
+def _from_linux() -> str:
+    """The same on x86 with Linux, with what CPU it is; "" elsewhere."""
+    if sys.platform != "linux" or architecture() != "x86_64":
+        return ""
     try:
-        with open("/proc/cpuinfo", "rb") as file:  # of Linux
+        with open("/proc/cpuinfo", "rb") as file:
             first = file.read(1 << 14).partition(b"\n\n")[0]
     except OSError:
-        return None
+        return ""
     lines = [line for line in first.splitlines() if line.startswith(_CPU)]
-    if not lines or not _llvmlite():
-        return None
-    return "\n".join(
-        ("CPU", b"\n".join(lines).decode("ascii", "replace"), *_llvmlite(), versions())
-    )
+    found = b"\n".join(lines).decode("ascii", "replace")
+    return found if "\nflags" in found else ""
 
 
 @functools.cache
 def versions() -> str:
-    """The state of xpapply's own files, which write the kernels, and of llvmlite's."""
+    """This CPU, and the state of llvmlite's and of xpapply's own files, which write the kernels."""
+    import llvmlite
+
     package = os.path.abspath(__file__)
     for _ in __package__.split("."):
         package = os.path.dirname(package)
-    return "\n".join((package, *_files(package), *_llvmlite()))
-
-
-@functools.cache
-def _llvmlite() -> tuple[str, ...]:
-    """Where llvmlite is and when it was installed; nothing where it is not."""
-    found = None
-    with suppress(ImportError, ValueError):
-        found = find_spec("llvmlite")
-    if found is None or found.origin is None:
-        return ()
-    return found.origin, *_files(os.path.dirname(found.origin))
+    compiler = os.path.dirname(os.path.abspath(llvmlite.__file__))
+    cpu = _from_linux() or " ".join(native(host().name))
+    return "\n".join((cpu, package, *_files(package), compiler, *_files(compiler)))
 
 
 def _files(folder: str) -> Iterator[str]:

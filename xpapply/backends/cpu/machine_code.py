@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import struct
 import sys
 from typing import Any, Protocol
 
 from ...codegen.llvm.target import Target
 from . import object_file
-from .host import CompilerError, llvm, llvm_of_all_machines, lock
+from .host import CompilerError, executable, llvm, llvm_of_all_machines, lock, native
 
 LEVEL = 3
 """How hard LLVM tries to choose and order instructions, of 0 to 3."""
@@ -54,15 +53,7 @@ class Mapped:
         names, _, body = code.partition(b"\n")
         words = names.decode().split()
         self._starts = dict(zip(words[::2], map(int, words[1::2]), strict=True))
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._memory = mmap.mmap(-1, max(1, len(body)), flags)
-        self._memory[: len(body)] = body
-        self._at = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        protect = ctypes.CDLL(None, use_errno=True).mprotect
-        protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-        if protect(self._at, len(self._memory), mmap.PROT_READ | mmap.PROT_EXEC):
-            number = ctypes.get_errno()
-            raise CompilerError(f"this system does not let code run that was made (error {number})")
+        self._memory, self._at = executable(body)
 
     def address(self, name: str) -> int:
         return self._at + self._starts[name] if name in self._starts else 0
@@ -102,8 +93,11 @@ def machine(target: Target) -> Any:
         binding = llvm()
         if target.triple != binding.get_process_triple():
             binding = llvm_of_all_machines()
+        cpu, features = target.cpu, target.features
+        if cpu == "native":
+            cpu, features = native(target.name)
         return binding.Target.from_triple(target.triple).create_target_machine(
-            target.cpu, target.features, opt=LEVEL, reloc="pic", codemodel="small"
+            cpu, features, opt=LEVEL, reloc="pic", codemodel="small"
         )
     except RuntimeError as error:
         raise CompilerError(f"LLVM does not know {target.triple}: {error}") from error

@@ -14,7 +14,7 @@ class Target:
     name : str
         Of its vector instructions, for `explain`.
     triple, cpu, features : str
-        As LLVM wants them.
+        As LLVM wants them. The CPU "native" is this machine's, with all its features.
     bits : int
         Of a vector register.
     fma : bool
