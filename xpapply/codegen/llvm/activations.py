@@ -10,7 +10,7 @@ import math
 from .error_functions import erfc
 from .exponentials import clipped, exp, tanh
 from .logarithms import log1p
-from .polynomials import nearest_multiple, polynomial, scaled
+from .polynomials import BIAS, nearest_multiple, polynomial, scaled
 from .writer import Register, Writer
 
 _TAIL = (
@@ -50,12 +50,12 @@ def gelu(writer: Writer, x: Register, approximate: str = "none") -> Register:
     if x.type.element == "double":
         return x * 0.5 * erfc(writer, x * -math.sqrt(0.5))
     power = clipped(writer, x * x * (-0.5 / math.log(2)), -152.0, None)
-    n, _ = nearest_multiple(writer, power, 1.0)
+    n, bits = nearest_multiple(writer, power, 1.0, 2 * BIAS["float"])
     rest = power - n
     w = 1.0 / (writer.abs(x) + 3.0)
     tail = w * polynomial(writer, writer.fma(w, -6.0, 1.0), _TAIL)
     more = rest * polynomial(writer, rest, _EXP2)
-    below = scaled(writer, writer.fma(more, tail, tail), n)
+    below = scaled(writer, writer.fma(more, tail, tail), n, bits)
     return x * writer.select(x < 0.0, below, 1.0 - below)
 
 

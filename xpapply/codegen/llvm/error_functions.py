@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .exponentials import clipped, expm1_of_rest, half_of_expm1, reduced
 from .extended import product_of, sum_of
-from .polynomials import polynomial, scaled
+from .polynomials import BIAS, polynomial, scaled
 from .writer import Register, Writer
 
 _ERF = (
@@ -84,7 +84,7 @@ def _erfc_of_positive(writer: Writer, x: Register) -> Register:
         power = writer.select(small, x * polynomial(writer, x, _ERF), power)
         off, more = writer.select(small, 0.0, off), writer.select(small, 0.0, more)
         factor = writer.select(small, 1.0, factor)
-    rest, n, _ = reduced(writer, power)
+    rest, n, bits = reduced(writer, power, 2 * BIAS[element])
     # all that is small first; rounded once where it is denormal
     found = factor + writer.fma(expm1_of_rest(writer, rest - off), factor + more, more)
-    return scaled(writer, found, n)
+    return scaled(writer, found, n, bits)

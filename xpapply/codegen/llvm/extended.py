@@ -44,7 +44,7 @@ def product_of(writer: Writer, x: Register, y: Register) -> Pair:
 def product_of_pairs(writer: Writer, x: Pair, y: Pair) -> Pair:
     """The product of two such numbers."""
     total, rest = product_of(writer, x[0], y[0])
-    return sum_of_sorted(total, rest + (x[0] * y[1] + x[1] * y[0]))
+    return total, writer.fma(x[0], y[1], writer.fma(x[1], y[0], rest))
 
 
 def pair(writer: Writer, upper: float, lower: float, like: Register) -> Pair:

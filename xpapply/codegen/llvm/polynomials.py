@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from .writer import Register, Type, Writer
+from . import avx512
+from .writer import Register, Writer
 
 MANTISSA = {"float": 23, "double": 52}
 """How many bits of a number stand behind the point."""
@@ -40,19 +40,18 @@ def power_of_two(writer: Writer, exponent: Register, element: str) -> Register:
     return writer.bitcast(exponent << MANTISSA[element], element)
 
 
-def scaled(writer: Writer, x: Register, n: Register) -> Register:
-    """``x * 2**n`` for whole numbers `n` up to twice the range of exponents."""
-    kind = x.type
-    if writer.target.bits == 512 and kind.lanes * kind.bits == 512:
-        letters = "ps" if kind.element == "float" else "pd"
-        lanes = Type(f"i{kind.lanes}")
-        rest: list[Any] = [Register(writer, "poison", kind)]
-        rest += [writer.constant(-1, lanes), writer.constant(4, Type("i32"))]
-        return writer.call(f"llvm.x86.avx512.mask.scalef.{letters}.512", kind, x, n, *rest)
+def scaled(writer: Writer, x: Register, n: Register, bits: Register | None = None) -> Register:
+    """``x * 2**n`` for whole numbers `n` up to twice the range of exponents.
+
+    `bits`: integers with ``n + 2 * bias`` in the low bits, where they are known.
+    """
+    if avx512.is_whole(writer, x.type):
+        return avx512.scaled(writer, x, n)
     # in two steps: the power itself may be out of range
-    element = kind.element
-    shift = 1.5 * 2.0 ** MANTISSA[element] + 2 * BIAS[element]
-    bits = writer.bitcast(n + shift, kind.integer.element)
+    element = x.type.element
+    if bits is None:
+        shift = 1.5 * 2.0 ** MANTISSA[element] + 2 * BIAS[element]
+        bits = writer.bitcast(n + shift, x.type.integer.element)
     half = writer.binary("", "lshr", bits, 1)
     x = x * power_of_two(writer, half, element)
     return x * power_of_two(writer, bits - half, element)

@@ -1,0 +1,56 @@
+"""Instructions of AVX-512 that LLVM has no name for that all CPUs know."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .writer import Register, Type, Writer
+
+_ROUND_AS_EVER = 4
+
+
+def is_whole(writer: Writer, kind: Type) -> bool:
+    """Whether vectors of a type are one register of AVX-512, or several whole ones."""
+    return writer.target.bits == 512 and kind.lanes * kind.bits % 512 == 0
+
+
+def scaled(writer: Writer, x: Register, n: Register) -> Register:
+    """``x * 2**n`` for whole numbers `n`."""
+    return _call(writer, "scalef", [x, n])
+
+
+def exponent(writer: Writer, x: Register) -> Register:
+    """The largest whole number not above ``log2(|x|)``; -inf of zeros, inf of infinities."""
+    return _call(writer, "getexp", [x])
+
+
+def mantissa(writer: Writer, x: Register) -> Register:
+    """`x` by that power of two which makes it 0.75 ... 1.5.
+
+    1 of zeros and of infinity, NaN of negative numbers.
+    """
+    return _call(writer, "getmant", [x], [writer.constant(0b1111, Type("i32"))])
+
+
+def _call(
+    writer: Writer, name: str, operands: Sequence[Register], more: Sequence[Register] = ()
+) -> Register:
+    kind = operands[0].type
+    one = Type(kind.element, 512 // kind.bits)
+    letters = "ps" if kind.element == "float" else "pd"
+    rest = [
+        *more,
+        Register(writer, "poison", one),
+        writer.constant(-1, Type(f"i{one.lanes}")),
+        writer.constant(_ROUND_AS_EVER, Type("i32")),
+    ]
+    found = []
+    for first in range(0, kind.lanes, one.lanes):
+        lanes = range(first, first + one.lanes)
+        parts = [x if one == kind else writer.shuffle(x, x, lanes) for x in operands]
+        full = f"llvm.x86.avx512.mask.{name}.{letters}.512"
+        found.append(writer.call(full, one, *parts, *rest))
+    while len(found) > 1:
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [writer.shuffle(x, y, range(2 * x.type.lanes)) for x, y in pairs]
+    return found[0]
