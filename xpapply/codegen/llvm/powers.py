@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from .conversions import rint
-from .exponentials import exp
+from .exponentials import clipped, exp
 from .extended import Pair, pair, product_of, product_of_pairs, sum_of_sorted
 from .logarithms import LN2, fraction_and_exponent
 from .polynomials import polynomial
@@ -57,27 +57,22 @@ def pow(writer: Writer, x: Register, y: Register) -> Register:
     """`x` to the power of `y`; at most 1.4 ulp off."""
     lanes = max(x.type.lanes, y.type.lanes)
     x, y = writer.broadcast(x, lanes), writer.broadcast(y, lanes)
+    # what is larger still would be whole, and overflow, too; and its parts in products
+    limit = 1e30 if x.type.element == "float" else 1e290
+    y = clipped(writer, y, -limit, limit)
     size = writer.abs(x)
-    log = _precise_log(writer, size)
-    found = _exp_of_product(writer, y, log)
-    usual = (x > 0.0) & (x < math.inf) & (writer.abs(y) < math.inf)
-
-    def of_all() -> list[Register]:
-        """Of zeros, negative and infinite numbers, too."""
-        upper = writer.select(size < math.inf, log[0], size)
-        upper = writer.select(size.eq(0.0), -math.inf, upper)
-        found = _exp_of_product(writer, y, (upper, log[1]))
-        whole = rint(writer, y).eq(y)
-        half = y * 0.5
-        odd = whole & rint(writer, half).ne(half)
-        integer = x.type.integer.element
-        negative = writer.compare("", "slt", writer.bitcast(x, integer), 0)
-        found = writer.select(negative & odd, -found, found)
-        found = writer.select((x < 0.0) & ~whole & (size < math.inf), math.nan, found)
-        one = x.eq(1.0) | y.eq(0.0) | (size.eq(1.0) & writer.abs(y).eq(math.inf))
-        return [writer.select(one, 1.0, found)]
-
-    return writer.either(writer.any_lane(~usual), of_all, lambda: [found])[0]
+    upper, lower = _precise_log(writer, size)
+    upper = writer.select(size < math.inf, upper, size)
+    upper = writer.select(x.eq(0.0), -math.inf, upper)
+    found = _exp_of_product(writer, y, (upper, lower))
+    # signs, and what has no logarithm
+    whole = rint(writer, y).eq(y)
+    half = y * 0.5
+    odd = whole & rint(writer, half).ne(half)
+    negative = writer.compare("", "slt", writer.bitcast(x, x.type.integer.element), 0)
+    found = writer.select(negative & odd, -found, found)
+    found = writer.select((x < 0.0) & (x > -math.inf) & ~whole, math.nan, found)
+    return writer.select(x.eq(1.0) | y.eq(0.0), 1.0, found)
 
 
 def _exp_of_product(writer: Writer, y: Register, log: Pair) -> Register:
@@ -86,8 +81,6 @@ def _exp_of_product(writer: Writer, y: Register, log: Pair) -> Register:
     power = y * upper
     # what comes of infinity is NaN, and beyond the range of exp nothing counts
     inside = writer.abs(power) < (120.0 if y.type.element == "float" else 800.0)
-    if not writer.target.fma:  # parts of products must not overflow where the logarithm is 0
-        inside = inside & (writer.abs(y) < (1e30 if y.type.element == "float" else 1e290))
     _, off = product_of(writer, writer.select(inside, y, 0.0), upper)
     off = writer.select(inside, writer.fma(y, lower, off), 0.0)
     return exp(writer, power, off)
