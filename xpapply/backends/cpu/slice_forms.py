@@ -12,7 +12,7 @@ from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.slice_kernel.passes import Passes, is_vector
 from ...codegen.llvm.target import Target
 from ...ir.graph import Graph
-from ...ir.ops import OPS
+from ...ir.ops import OPS, Kind
 from ...layout import Dim
 
 SHORT = 64
@@ -123,7 +123,11 @@ def pieces(graph: Graph, slices: Slices, target: Target) -> int:
 
 def _chains(graph: Graph, target: Target) -> int:
     """Elements that are worked on at the same time: as many as there are registers for."""
-    series = any(n.op in OPS and OPS[n.op].needs_registers for n in graph.nodes)
+    rows = [OPS[n.op] for n in graph.nodes if n.op in OPS]
+    series = any(
+        row.needs_registers or (row.kind is Kind.ELEMENTWISE and row.instructions > 20)
+        for row in rows
+    )
     return 2 if series and target.registers < 32 else 4
 
 
