@@ -144,17 +144,17 @@ class Way:
     lanes: int = 1
     slices: int = 64
     vector: int = 1
-    pieces: int = 4
+    vectors: int = 4
     across: bool = False
-    held: bool = False
+    in_registers: bool = False
     split: bool = False
     blocks: int = 1
     exact: bool = False
     """The kernel knows the length."""
 
     def __str__(self):
-        words = [f"{self.lanes}x{self.slices}", f"{self.vector}*{self.pieces}"]
-        words += [w for w in ("across", "held", "split", "exact") if getattr(self, w)]
+        words = [f"{self.lanes}x{self.slices}", f"{self.vector}*{self.vectors}"]
+        words += [w for w in ("across", "in_registers", "split", "exact") if getattr(self, w)]
         return "-".join(words) + (str(self.blocks) if self.split else "")
 
     def sharing(self, chosen):
@@ -166,15 +166,17 @@ class Way:
             share, _ = chosen(graph, layout, dims, processors)
             vector = min(self.vector, slices._vector(slices._strided(layout), dims, share.steps))
             length = math.prod(n for n, _ in dims.core)
-            pieces = max(1, -(-length // (self.lanes * vector))) if self.held else self.pieces
+            vectors = (
+                max(1, -(-length // (self.lanes * vector))) if self.in_registers else self.vectors
+            )
             return replace(
                 share,
                 lanes=self.lanes,
                 slices=self.slices,
                 vector=vector,
-                pieces=pieces,
+                vectors=vectors,
                 across=self.across,
-                held=self.held,
+                in_registers=self.in_registers,
                 split=self.split,
                 length=length if self.exact else 0,
             ), self.blocks
@@ -183,30 +185,30 @@ class Way:
 
 
 WAYS = [
-    Way(held=True),
-    Way(held=True, exact=True),
-    Way(held=True, vector=8),
-    Way(pieces=5),
-    Way(vector=4, pieces=2),
-    Way(across=True, held=True),
-    Way(across=True, pieces=3),
-    Way(split=True, blocks=2, pieces=3),
-    Way(split=True, blocks=7, vector=2, pieces=1, across=True),
-    Way(2, 64, held=True, vector=4),
-    Way(4, 8, held=True),
-    Way(8, 16, across=True, held=True),
-    Way(16, 16, across=True, pieces=2),
-    Way(32, 4, held=True, exact=True),
-    Way(32, 4, vector=2, pieces=2),
-    Way(32, 2, across=True, held=True, exact=True),
-    Way(32, 3, across=True, pieces=1),
-    Way(64, 1, held=True),
-    Way(64, 2, vector=4, pieces=1),
-    Way(256, 1, held=True, exact=True),
-    Way(1024, 1, pieces=1),
-    Way(128, 1, split=True, blocks=2, pieces=1),
-    Way(32, 4, split=True, blocks=7, vector=4, pieces=1),
-    Way(16, 8, split=True, blocks=3, across=True, pieces=2),
+    Way(in_registers=True),
+    Way(in_registers=True, exact=True),
+    Way(in_registers=True, vector=8),
+    Way(vectors=5),
+    Way(vector=4, vectors=2),
+    Way(across=True, in_registers=True),
+    Way(across=True, vectors=3),
+    Way(split=True, blocks=2, vectors=3),
+    Way(split=True, blocks=7, vector=2, vectors=1, across=True),
+    Way(2, 64, in_registers=True, vector=4),
+    Way(4, 8, in_registers=True),
+    Way(8, 16, across=True, in_registers=True),
+    Way(16, 16, across=True, vectors=2),
+    Way(32, 4, in_registers=True, exact=True),
+    Way(32, 4, vector=2, vectors=2),
+    Way(32, 2, across=True, in_registers=True, exact=True),
+    Way(32, 3, across=True, vectors=1),
+    Way(64, 1, in_registers=True),
+    Way(64, 2, vector=4, vectors=1),
+    Way(256, 1, in_registers=True, exact=True),
+    Way(1024, 1, vectors=1),
+    Way(128, 1, split=True, blocks=2, vectors=1),
+    Way(32, 4, split=True, blocks=7, vector=4, vectors=1),
+    Way(16, 8, split=True, blocks=3, across=True, vectors=2),
 ]
 
 

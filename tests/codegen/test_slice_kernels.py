@@ -106,7 +106,7 @@ def test_all_ways_that_are_chosen_compile():
         for c in (some[k % len(some)], some[(5 * k + 1) % len(some)]):
             layout = contiguous_layout(c.graph, c.kinds, shape, axes)
             share, text, _ = kernels_for(c, layout, processors)
-            kind = (share.lanes, share.across, share.held, share.split, share.vector > 1)
+            kind = (share.lanes, share.across, share.in_registers, share.split, share.vector > 1)
             if text.source not in seen:
                 assert compile_plain(text.source, ARCHITECTURES[len(seen) % 4]), (c, share)
                 seen |= {text.source, kind}
@@ -200,8 +200,8 @@ def test_however_slices_are_shared(device, k):
     dtypes = [*case.dtypes, *(case.graph.nodes[o].aval.dtype for o in case.graph.outs)]
     widest = max(np.dtype(d).itemsize for d, v in zip(dtypes, vectors, strict=True) if v)
     vector = min(way.vector, 16 // widest)
-    pieces = 2 if way.held else way.pieces
-    most = way.lanes * vector * pieces
+    each = 2 if way.in_registers else way.vectors
+    most = way.lanes * vector * each
     length = max(1, most - k % 2) if way.exact else 0
     if way.exact:
         core, beside = 1, beside or way.vector > 1
@@ -209,9 +209,9 @@ def test_however_slices_are_shared(device, k):
         way.lanes,
         way.slices,
         vector if beside else 1,
-        pieces if beside else pieces * vector,
+        each if beside else each * vector,
         way.across,
-        way.held,
+        way.in_registers,
         way.split,
         length,
         core,
@@ -239,7 +239,7 @@ def test_however_slices_are_shared(device, k):
         shape = [
             data.draw(st.sampled_from([1, 2, 3, 9 if way.slices > 9 else 4])) for _ in range(ndim)
         ]
-        left = most if way.held else 2 * most + 3
+        left = most if way.in_registers else 2 * most + 3
         for a in axes[:-1]:
             shape[a] = min(shape[a], left)
             left //= shape[a]
@@ -281,7 +281,7 @@ def test_slices_of_nothing(device, shape):
 
 @pytest.mark.parametrize("way", [w for w in WAYS if w.split], ids=str)
 def test_slices_that_several_blocks_share(device, way):
-    """More blocks than there are pieces, as many, and fewer; states of three accumulators."""
+    """More blocks than there are tiles, as many, and fewer; states of three accumulators."""
 
     def write(x):
         top = x.builder.accumulate(accumulators.simple("max", "float64"), x)[0]

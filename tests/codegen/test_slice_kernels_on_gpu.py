@@ -43,12 +43,12 @@ CALLS = {
 """Calls along axis 1, and what remembers how they run."""
 
 ON_GPU = [
-    *(Way(lanes, 128 // lanes, held=True, vector=4) for lanes in (1, 4, 32)),
-    *(Way(lanes, max(1, 128 // lanes), pieces=3, vector=2) for lanes in (1, 2, 16, 32, 64, 1024)),
-    *(Way(lanes, 1, held=True) for lanes in (128, 256, 512)),
-    *(Way(lanes, 16, across=True, held=True) for lanes in (8, 32)),
-    *(Way(lanes, 128 // lanes, across=True, pieces=4) for lanes in (1, 4, 32)),
-    *(Way(lanes, 2, split=True, blocks=b, pieces=2) for lanes in (32, 128) for b in (2, 7)),
+    *(Way(lanes, 128 // lanes, in_registers=True, vector=4) for lanes in (1, 4, 32)),
+    *(Way(lanes, max(1, 128 // lanes), vectors=3, vector=2) for lanes in (1, 2, 16, 32, 64, 1024)),
+    *(Way(lanes, 1, in_registers=True) for lanes in (128, 256, 512)),
+    *(Way(lanes, 16, across=True, in_registers=True) for lanes in (8, 32)),
+    *(Way(lanes, 128 // lanes, across=True, vectors=4) for lanes in (1, 4, 32)),
+    *(Way(lanes, 2, split=True, blocks=b, vectors=2) for lanes in (32, 128) for b in (2, 7)),
     *(Way(8, 16, split=True, blocks=b, across=True) for b in (2, 7)),
 ]
 
@@ -98,7 +98,7 @@ def slices_like(dtype, shape, seed=0):
 def test_special_functions_on_a_gpu(cupy, name, way):
     """Every way to share slices gives what float64 gives, into memory that held NaN."""
     call, f = CALLS[name]
-    x = slices_like("float32", (37, 8 * way.lanes + 5 if way.held else 1203))
+    x = slices_like("float32", (37, 8 * way.lanes + 5 if way.in_registers else 1203))
     for order in ("C", "F") if name == "softmax" else ("F" if way.across else "C"):
         array = cupy.asarray(x, order=order)
         poisoned(cupy)
@@ -127,7 +127,7 @@ def test_dtypes_on_a_gpu(cupy, name, dtype):
 @pytest.mark.parametrize("name", ["softmax", "mean_var", "argmax_and_max"])
 def test_special_functions_of_tensors(cupy, torch, name, way):
     call, f = CALLS[name]
-    x = slices_like("float32", (37, 8 * way.lanes + 5 if way.held else 1203))
+    x = slices_like("float32", (37, 8 * way.lanes + 5 if way.in_registers else 1203))
     tensor = torch.from_numpy(x).cuda()
     call._known.clear()
     try:

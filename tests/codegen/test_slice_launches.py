@@ -149,9 +149,9 @@ def test_launches_are_within_the_limits_of_cuda(problem, processors, aligned):
     assert share.steps or len(dims.core) != 1
     assert grid[0] < 1 << 31
     assert grid[0] * share.slices >= count
-    assert not (share.held and share.split)
+    assert not (share.in_registers and share.split)
     assert share.length in (0, length)
-    if share.held:
+    if share.in_registers:
         assert share.lanes * share.elements >= length
     if share.split:
         _, per_block, blocks = scratch

@@ -24,9 +24,9 @@ from . import compiler
 from .weights import Weights
 
 _THREADS = 128
-_HELD = 32
+_WORDS = 32
 """Four-byte words that a thread holds of its slice, at most."""
-_PIECE = 16
+_AT_A_TIME = 16
 """Elements that a thread reads at a time: enough in flight to hide the memory's latency."""
 _SMALL = 1 << 17
 """Elements of all slices that are read in less time than a further launch takes."""
@@ -93,7 +93,7 @@ def sharing(graph: Graph, layout: Layout, dims: Dims, processors: int) -> tuple[
         count,
         maps=any(graph.is_vector(o) for o in graph.outs),
         reduces=bool(graph.accumulations()),
-        most=max(4, _HELD // max(1, words)),
+        most=max(4, _WORDS // max(1, words)),
         threads=processors * 2048,
         state=max((size(by) for by, _ in graph.accumulations()), default=0),
     )
@@ -127,10 +127,10 @@ def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
         each = 16 if not task.maps else 8 if v > 1 else 5
         lanes = min(32, _power(-(-length // min(each, task.most))))
         threads = _THREADS if task.maps else 2 * _THREADS
-        return _held(replace(frame, lanes=lanes, slices=threads // lanes), task), 1
+        return _in_registers(replace(frame, lanes=lanes, slices=threads // lanes), task), 1
     few = task.count * 32 < task.threads // 8
     if length <= 32 * task.most and not (few and length > 256):
-        return _held(replace(frame, lanes=32, slices=_THREADS // 32), task), 1
+        return _in_registers(replace(frame, lanes=32, slices=_THREADS // 32), task), 1
     fills = task.count * min(_LONGEST, length // 8) >= task.threads // 4
     if (
         task.maps
@@ -139,9 +139,9 @@ def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
         and (fills or length < 1 << 14)
     ):
         lanes = min(_LONGEST, max(128, _power(-(-length // 16))))
-        return _held(replace(frame, lanes=lanes, slices=1), task), 1
+        return _in_registers(replace(frame, lanes=lanes, slices=1), task), 1
     lanes = _LONGEST if task.maps and task.reduces else _THREADS
-    return _in_pieces(replace(frame, lanes=lanes, slices=1), task, max(1, _PIECE // v))
+    return _in_tiles(replace(frame, lanes=lanes, slices=1), task, max(1, _AT_A_TIME // v))
 
 
 def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
@@ -151,25 +151,27 @@ def _across(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
     if length <= 32 or (task.maps and task.reduces and length <= 32 * task.most):
         lanes = _power(-(-length // task.most))
         threads = 2 * _THREADS if lanes == 1 else 4 * _THREADS
-        return _held(replace(frame, lanes=lanes, slices=_beside(lanes, threads, task)), task), 1
+        return _in_registers(
+            replace(frame, lanes=lanes, slices=_beside(lanes, threads, task)), task
+        ), 1
     lanes = 32 if task.maps else 1
-    while lanes < 32 and task.count * lanes < task.threads and length >= _PIECE * lanes:
+    while lanes < 32 and task.count * lanes < task.threads and length >= _AT_A_TIME * lanes:
         lanes *= 2
     frame = replace(frame, lanes=lanes, slices=_beside(lanes, 2 * _THREADS, task))
-    return _in_pieces(frame, task, _PIECE)
+    return _in_tiles(frame, task, _AT_A_TIME)
 
 
-def _held(frame: Sharing, task: _Task) -> Sharing:
-    """Slices that are held by their threads, whose kernel knows the length where that helps."""
-    pieces = max(1, -(-task.length // (frame.lanes * frame.vector)))
-    fits = task.length == frame.lanes * frame.vector * pieces
+def _in_registers(frame: Sharing, task: _Task) -> Sharing:
+    """Slices in the registers of their threads, whose kernel knows the length where that helps."""
+    vectors = max(1, -(-task.length // (frame.lanes * frame.vector)))
+    fits = task.length == frame.lanes * frame.vector * vectors
     length = task.length if fits or task.length <= _SHORT else 0
-    return replace(frame, pieces=pieces, held=True, length=length)
+    return replace(frame, vectors=vectors, in_registers=True, length=length)
 
 
-def _in_pieces(frame: Sharing, task: _Task, pieces: int) -> tuple[Sharing, int]:
-    """Slices that are too long to be held; several blocks for each, if there are few slices."""
-    frame = replace(frame, pieces=max(1, min(pieces, task.most // frame.vector)))
+def _in_tiles(frame: Sharing, task: _Task, vectors: int) -> tuple[Sharing, int]:
+    """Slices that are too long for registers; several blocks for each, if there are few slices."""
+    frame = replace(frame, vectors=max(1, min(vectors, task.most // frame.vector)))
     step = frame.lanes * frame.elements
     threads = task.count * frame.lanes
     if task.reduces and (threads >= task.threads // 2 or task.length * task.count < _SMALL):
@@ -251,7 +253,7 @@ class Run:
             dims = Dims(dims.core[-1:], dims.core[:-1])
         share, blocks = sharing(graph, layout, dims, compiler.device(self._number).multiprocessors)
         if not aligned:
-            share = replace(share, vector=1, pieces=share.pieces * share.vector)
+            share = replace(share, vector=1, vectors=share.vectors * share.vector)
         return share, blocks, dims
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
@@ -311,7 +313,7 @@ def _described(share: Sharing, blocks: int) -> str:
     who = "one thread" if share.lanes == 1 else f"{share.lanes} threads"
     if share.split:
         who = f"{blocks} blocks" if blocks > 1 else "one block"
-    how = "held in registers: one read" if share.held else "piece by piece"
+    how = "held in registers: one read" if share.in_registers else "piece by piece"
     if share.split and blocks > 1:
         how = "states combined by a second kernel"
     return f"one generated kernel, {who} per slice, {how}"

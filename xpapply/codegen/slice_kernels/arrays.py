@@ -1,4 +1,4 @@
-"""Where the arrays of a slice graph lie, and moving a thread's piece of them, in C++."""
+"""Where the arrays of a slice graph lie, and moving a thread's elements of them, in C++."""
 
 from __future__ import annotations
 
@@ -59,20 +59,20 @@ class Arrays:
         return ["XP_UNROLL", head, *indented([*lines, *body]), "}"] if body else []
 
     def _in_vectors(self, arrays: Sequence[str], load: bool, guarded: bool) -> list[str]:
-        """Move a thread's piece of some arrays between registers and memory."""
+        """Move a thread's elements of some arrays between registers and memory."""
         s = self._sharing
         packed, single = [], []
         every = []
         for a in arrays:
-            held = f"{'x' if load else 'y'}{a[1:]}[u * {s.vector} + v]"
+            register = f"{'x' if load else 'y'}{a[1:]}[u * {s.vector} + v]"
             place = f"{a}[{a}_at + {self._offset(a)}]"
-            every.append(f"{held} = {place};" if load else f"{place} = {held};")
+            every.append(f"{register} = {place};" if load else f"{place} = {register};")
             if s.vector == 1 or self._step(a) != 1:
                 single.append(every[-1])
                 continue
             pack = f"Pack<{self.ctype(a)}, {s.vector}>"
             at = f"*reinterpret_cast<{'const ' if load else ''}{pack}*>({a} + {a}_at + j)"
-            one = f"{held} = w{a}.a[v]" if load else f"w{a}.a[v] = {held}"
+            one = f"{register} = w{a}.a[v]" if load else f"w{a}.a[v] = {register}"
             moved = ["XP_UNROLL", f"for (int v = 0; v < {s.vector}; ++v) {one};"]
             if load:
                 packed += [f"const {pack} w{a} = {at};", *moved]
@@ -88,16 +88,16 @@ class Arrays:
         if guarded and s.vector > 1:
             rest = f"else {'' if load else 'if (live) '}{{"
             whole += [rest, *indented(self._singly(every, guarded=True)), "}"]
-        head = f"for (int u = 0; u < {s.pieces}; ++u) {{"
+        head = f"for (int u = 0; u < {s.vectors}; ++u) {{"
         start = f"  const I j = {self._elements.first('base', 'u')};"
         return ["XP_UNROLL", head, start, *indented(whole), "}"]
 
     def load(self, guarded: bool) -> list[str]:
-        """A thread's piece of every input into registers, from element ``base``."""
+        """A thread's elements of every input into registers, from element ``base``."""
         s = self._sharing
         lines = [f"{self.ctype(a)} x{a[1:]}[{s.elements}];" for a in self._inputs]
         return lines + self._in_vectors(self._inputs, True, guarded)
 
     def store(self, outs: Sequence[int], guarded: bool) -> list[str]:
-        """A thread's piece of some results from registers, from element ``base``."""
+        """A thread's elements of some results from registers, from element ``base``."""
         return self._in_vectors([f"q{k}" for k in outs], False, guarded)

@@ -95,7 +95,7 @@ def indented(lines: Iterable[str], by: int = 2) -> list[str]:
 class Elements:
     """The elements that a thread holds, and the expressions on them.
 
-    Input k of the graph is ``x<k>[e]`` for element e of a thread's piece, or the number
+    Input k of the graph is ``x<k>[e]`` for element e of a thread, or the number
     ``p<k>``; accumulator k has the state ``s<k>``.
     """
 
@@ -111,23 +111,23 @@ class Elements:
         """A kernel begins: no number stands in a variable."""
         self._named.clear()
 
-    def first(self, base: str, piece: str) -> str:
+    def first(self, base: str, vector: str) -> str:
         """Which element a vector begins with: those of the lanes lie side by side."""
         s = self.sharing
         lane = "" if s.lanes == 1 else " + lane" if s.vector == 1 else f" + lane * {s.vector}"
-        return f"{base} + {piece} * {s.lanes * s.vector}{lane}"
+        return f"{base} + {vector} * {s.lanes * s.vector}{lane}"
 
     def loop(self, emit: Callable[[str], Any], inside: Sequence[str], guarded: bool) -> None:
-        """A loop over the elements ``e`` of a thread's piece; ``jv`` is the place in the slice."""
+        """A loop over the elements ``e`` of a thread; ``jv`` is the place in the slice."""
         if not inside:
             return
         s = self.sharing
         emit("XP_UNROLL")
         emit(f"for (int e = 0; e < {s.elements}; ++e) {{")
         if guarded or any("jv" in line for line in inside):
-            piece = f"e / {s.vector}" if s.vector > 1 else "e"
+            vector = f"e / {s.vector}" if s.vector > 1 else "e"
             within = f" + e % {s.vector}" if s.vector > 1 else ""
-            emit(f"  const I jv = {self.first('base', piece)}{within};")
+            emit(f"  const I jv = {self.first('base', vector)}{within};")
         if guarded:
             emit("  if (jv < until) {")
         for line in inside:

@@ -1,8 +1,8 @@
 """Kernels for functions of the slices of several arrays: one read of what they need, one write.
 
-A slice is shared by `lanes` threads, which hold a piece of it in registers: the whole of it,
-where it is short enough (``held``), else piece by piece. Accumulators are found of a thread's
-piece, combined over pieces and merged over lanes. Where there are few long slices, several
+A slice is shared by `lanes` threads, which hold a tile of it in registers: the whole of it,
+where it is short enough (``in_registers``), else tile by tile. Accumulators are found of a thread's
+elements, combined over tiles and merged over lanes. Where there are few long slices, several
 blocks share one (``split``): one launch per level of the graph writes their states to memory,
 and the next one merges them.
 
@@ -101,14 +101,14 @@ class _Writer:
     def _one(self, top: int) -> list[str]:
         """All levels and the results."""
         body = [*self._where(), "const I from = 0, until = n;"]
-        if self._sharing.held:
+        if self._sharing.in_registers:
             body += ["const I base = 0;", *self._arrays.load(self._sharing.guarded)]
         for p in range(1, top + 1):
             body += [*self._pass(p), *self._states.merged(p), *self._elements.numbers_of(p)]
         return [*body, *self._results("lane == 0 && live")]
 
     def _level(self, p: int) -> list[str]:
-        """The states of one level, of the piece of a block."""
+        """The states of one level, of a block's part of the slices."""
         body = [*self._where(), *self._range()]
         for earlier in range(1, p):
             body += [*self._states.from_memory(earlier), *self._elements.numbers_of(earlier)]
@@ -181,8 +181,8 @@ class _Writer:
 
     # --- passes -------------------------------------------------------------------------------
 
-    def _over_pieces(self, full: list[str], tail: list[str]) -> list[str]:
-        """A loop over the pieces of a slice (or of a block's part of it), the last one guarded."""
+    def _over_tiles(self, full: list[str], tail: list[str]) -> list[str]:
+        """A loop over the tiles of a slice (or of a block's part of it), the last one guarded."""
         step = self._sharing.lanes * self._sharing.elements
         return [
             "{",
@@ -200,10 +200,10 @@ class _Writer:
         """``s<k>``: this thread's state of every accumulator of level p."""
         ks = self._states.at(p)
         declared = [f"State{k} s{k} = xp_nothing{k}();" for k in ks]
-        if self._sharing.held:
-            return [*declared, *self._states.piece(ks, self._sharing.guarded)]
-        full, tail = ([*self._arrays.load(g), *self._states.piece(ks, g)] for g in (False, True))
-        return [*declared, *self._over_pieces(full, tail)]
+        if self._sharing.in_registers:
+            return [*declared, *self._states.updated(ks, self._sharing.guarded)]
+        full, tail = ([*self._arrays.load(g), *self._states.updated(ks, g)] for g in (False, True))
+        return [*declared, *self._over_tiles(full, tail)]
 
     def _results(self, one: str) -> list[str]:
         """Write numbers where `one` is true, and vectors element by element."""
@@ -219,13 +219,13 @@ class _Writer:
         vectors = [(k, o) for k, o in enumerate(g.outs) if g.is_vector(o)]
         if not vectors:
             return lines
-        if self._sharing.held:
+        if self._sharing.in_registers:
             return [*lines, *self._mapped(vectors, self._sharing.guarded)]
         full, tail = ([*self._arrays.load(g), *self._mapped(vectors, g)] for g in (False, True))
-        return [*lines, *self._over_pieces(full, tail)]
+        return [*lines, *self._over_tiles(full, tail)]
 
     def _mapped(self, vectors: Sequence[tuple[int, int]], guarded: bool) -> list[str]:
-        """Compute and store a thread's piece of the results."""
+        """Compute and store a thread's elements of the results."""
         s = self._sharing
         lines = [f"{self._arrays.ctype(f'q{k}')} y{k}[{s.elements}];" for k, _ in vectors]
         inside: list[str] = []

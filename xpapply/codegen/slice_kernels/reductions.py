@@ -44,7 +44,7 @@ class Reductions:
 
 
 class Part(Reductions):
-    """The chunk of accumulator `k` over a thread's piece, or, `whole`, over all of the slice."""
+    """The chunk of accumulator `k` over a thread's elements, or, `whole`, over all of the slice."""
 
     def __init__(self, elements: Elements, k: int, whole: bool, guarded: bool) -> None:
         (by, self._args), _ = elements.accumulators[k]
@@ -106,7 +106,7 @@ class Part(Reductions):
         self.numbers_after(q, f"m{self._k}_", emit)
 
     def state(self) -> list[str]:
-        """The state of the piece, as ``piece<k>``."""
+        """The state of the thread's elements, as ``piece<k>``."""
         fields = enumerate(self.graph.outs)
         k = self._k
         return [f"State{k} piece{k};", *(f"piece{k}.f{f} = {self.names[o]};" for f, o in fields)]

@@ -17,12 +17,12 @@ class Sharing:
         Slices per block.
     vector : int
         Elements that lie side by side in memory and are moved at once.
-    pieces : int
-        Such vectors that a thread holds at a time.
+    vectors : int
+        How many of them a thread holds at a time.
     across : bool
         Neighbouring threads have neighbouring slices, not neighbouring elements of one.
-    held : bool
-        The whole slice is held in registers.
+    in_registers : bool
+        The whole slice is, in those of its threads.
     split : bool
         Several blocks share a slice.
     length : int
@@ -39,9 +39,9 @@ class Sharing:
     lanes: int
     slices: int
     vector: int = 1
-    pieces: int = 1
+    vectors: int = 1
     across: bool = False
-    held: bool = False
+    in_registers: bool = False
     split: bool = False
     length: int = 0
     core: int = 1
@@ -57,9 +57,9 @@ class Sharing:
     @property
     def elements(self) -> int:
         """Elements that a thread holds at a time."""
-        return self.vector * self.pieces
+        return self.vector * self.vectors
 
     @property
     def guarded(self) -> bool:
-        """Whether a held slice may be shorter than what its threads hold."""
+        """Whether a slice in registers may be shorter than what its threads hold."""
         return self.length != self.lanes * self.elements

@@ -1,4 +1,4 @@
-"""Accumulators in C++: their state of a thread's piece, and of all threads of a slice together."""
+"""Accumulators in C++: their state of a thread's elements, and of all threads of a slice."""
 
 from __future__ import annotations
 
@@ -89,23 +89,23 @@ class States:
             "}",
         ]
 
-    # --- of a thread's piece ------------------------------------------------------------------
+    # --- of a thread's elements ------------------------------------------------------------------
 
     def shares_each(self, k: int) -> bool:
-        """Whether lanes share every reduction of a held slice: then its state is that of all.
+        """Whether lanes share every reduction of a slice in registers: its state is that of all.
 
         Otherwise each thread has a state of its own, to be merged: of several warps along a
         slice that is faster. Across slices it is not, as exponentials are written once.
         """
         s, chunk = self._sharing, self._by[k].chunk
-        if chunk is None or not s.held:
+        if chunk is None or not s.in_registers:
             return False
         if s.across:
             return not any(OPS[n.op].finds_position for n in chunk.nodes)
         return s.lanes <= 32
 
-    def piece(self, ks: Sequence[int], guarded: bool) -> list[str]:
-        """Add a thread's piece, in registers, to its states."""
+    def updated(self, ks: Sequence[int], guarded: bool) -> list[str]:
+        """Add a thread's elements, in registers, to its states."""
         lines: list[str] = ["{"]
         chunks = [k for k in ks if self._by[k].chunk is not None]
         if guarded and any(self._counts(k) for k in chunks):
@@ -126,8 +126,8 @@ class States:
                 lines += parts[k].state()
             else:
                 lines += self._element_by_element(k, guarded)
-            held = self._sharing.held
-            lines.append(f"s{k} = piece{k};" if held else f"s{k} = xp_combine{k}(s{k}, piece{k});")
+            whole = self._sharing.in_registers
+            lines.append(f"s{k} = piece{k};" if whole else f"s{k} = xp_combine{k}(s{k}, piece{k});")
         return [*lines, "}"]
 
     def _counts(self, k: int) -> bool:
