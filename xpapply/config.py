@@ -130,7 +130,7 @@ class options:  # called as a function
     block_bytes : int
         Bytes of one block of rows on the CPU; 0 (the default) lets the backend choose.
     engine : str
-        Force one engine by its name, as `Plan.engine` shows it ("loop", "numpy",
+        Force one engine by its name, as `Plan.engine` shows it ("loop", "numpy", "cpu",
         "cupy", "torch", "array_api"). It is an error if that engine cannot run the call.
         "cupy-elementwise" and "cupy-reduction" are the two plain ways of CuPy alone: all of
         it in one ``cupy.ElementwiseKernel`` or one ``cupy.ReductionKernel``.

@@ -25,7 +25,8 @@ class Plan:
     name : str
         What `f` is.
     engine : str
-        What runs: "loop", "numpy", "cupy", "torch", "torch.batch", "torch.vmap", "array_api";
+        What runs: "loop", "numpy", "cpu", "cupy", "torch", "torch.batch", "torch.vmap",
+        "array_api";
         "compiled" for a plan that chooses when it is called.
     slice : ShapeDtype
         Shape and dtype of one slice.
