@@ -211,6 +211,21 @@ def test_without_llvmlite_it_is_as_before(without_llvmlite, monkeypatch):
         xpapply.explain(mlp(8, 16, 1), 1, x)
 
 
+def test_what_does_not_compile_is_computed_all_the_same(monkeypatch):
+    """Once by the definition; then another engine is chosen, which says why."""
+
+    def broken(*_):
+        raise compiler.CompilerError("LLVM is out of sorts")
+
+    monkeypatch.setattr(networks, "_compiled", broken)
+    net, x = mlp(8, 13, 2), RNG.normal(size=(4, 8, 30)).astype("f4")
+    y = xpapply.apply_along_axis(net, 1, x)
+    np.testing.assert_allclose(y, by_definition(net, x, 1), rtol=1e-5, atol=1e-5)
+    plan = xpapply.explain(net, 1, x[:3])
+    assert plan.engine in ("torch", "numpy")
+    assert "cpu: LLVM is out of sorts" in plan.reasons
+
+
 def test_other_byte_orders_are_left_to_others():
     x = np.zeros((100, 8), ">f4")
     assert "another order" in cpu.BACKEND.why_not(graph_of(mlp(8, 2), 8, "float32"), x)

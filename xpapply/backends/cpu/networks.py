@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import arrays, config, threads
-from ...cache import remembered
+from ...cache import BoundedDict, kept, remembered
 from ...codegen.cost import Estimate
 from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
@@ -36,9 +36,15 @@ def why_not(graph: Graph, like: Any) -> str | None:
     if not getattr(like.dtype, "isnative", True):
         return "the bytes of the array's numbers are in another order than the CPU's"
     target = compiler.host()
+    if (graph, target) in _failed:
+        return str(_failed[graph, target])
     slices = math.prod(like.shape) // max(1, graph.input.shape[0])
     few = slices < network.tile_slices("float32", target)
     return _refusal(graph, target, few)
+
+
+_failed = kept(BoundedDict())
+"""What the compiler said of kernels that it did not compile, by graph and CPU."""
 
 
 @remembered(512)
@@ -60,14 +66,14 @@ class _Weights:
     """The constants of a model, and where they are packed."""
 
     def __init__(self, consts: tuple[Any, ...]) -> None:
-        self._consts = consts
+        self.consts = consts
         self._packed: np.ndarray | None = None
 
     def address(self, kernel: network.NetworkKernel) -> int:
         """Where the kernels of the graph find them: all kernels have one order."""
         if self._packed is None:
             with np.errstate(all="ignore"):
-                self._packed = kernel.pack(_constants(kernel.graph, self._consts))
+                self._packed = kernel.pack(_constants(kernel.graph, self.consts))
         assert self._packed.size == max(1, kernel.weights.size)
         return of_array(self._packed)
 
@@ -186,7 +192,11 @@ class NetworkLowered(Lowered):
     def prepared(self, x: Any, at: int, bound: _Weights, out: Any) -> Callable[[Any, Any], None]:
         """``call(x, out)`` for arrays that lie like these."""
         lies = _layout(x, at, out, self._whole, self._lanes)
-        kernel, function = _compiled(self.graph, lies.access, self._target)
+        try:
+            kernel, function = _compiled(self.graph, lies.access, self._target)
+        except compiler.CompilerError as error:  # the next plan is for another engine
+            _failed[self.graph, self._target] = str(error)
+            return self._by_definition(at, bound)
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
         rest = struct.pack("6q", *lies.numbers, of_array(sizes))
@@ -221,6 +231,11 @@ class NetworkLowered(Lowered):
             threads.in_threads(work, iter(range(0, tiles, size)), count)
 
         return call if macs < _POOL_MACS else threaded
+
+    def _by_definition(self, at: int, bound: _Weights) -> Callable[[Any, Any], None]:
+        """What runs where there is no kernel after all."""
+        reference = array_api.BACKEND.lower(self.graph)
+        return lambda x, out: reference(x, at, reference.bind(bound.consts, x), out)
 
     def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate:
         """The kernel, and how many threads run it."""
