@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from .extended import product_of, sum_of
 from .polynomials import nearest_multiple, polynomial
-from .writer import INDEX, Register, Type, Writer
+from .writer import INDEX, POINTER, Register, Type, Writer
 
 _PI = {
     "float": (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),
@@ -86,7 +86,7 @@ def _reduced(writer: Writer, x: Register, parts: int) -> tuple[Register, Registe
         found, count = _reduced_large(writer, x, parts)
         return writer.select(large, found, rest), writer.select(large, count, n)
 
-    rest, n = writer.either(writer.any_lane(large), exact, lambda: (rest, n))
+    rest, n = writer.either(writer.any_lane(large), exact, lambda: (rest, n), rare=True)
     return rest, n
 
 
@@ -117,15 +117,21 @@ def _reduced_large(writer: Writer, x: Register, parts: int) -> tuple[Register, R
     given, rests = writer.scratch("double", lanes), writer.scratch("double", lanes)
     counts = writer.scratch("i64", lanes)
     writer.store(writer.cast(x, "double"), given)
-    table = writer.table(_reciprocal_of_pi(), "i64")
 
-    def lane(i: Register) -> None:
-        number = writer.load(writer.offset(given, i, "double"), Type("double"))
-        rest, n = _reduced_number(writer, number, table, parts)
-        writer.store(rest, writer.offset(rests, i, "double"))
-        writer.store(n, writer.offset(counts, i, "i64"))
+    def all_numbers(given: Register, rests: Register, counts: Register, count: Register) -> None:
+        table = writer.table(_reciprocal_of_pi(), "i64")
 
-    writer.loop(lanes, lane)
+        def one(i: Register) -> None:
+            number = writer.load(writer.offset(given, i, "double"), Type("double"))
+            rest, n = _reduced_number(writer, number, table, parts)
+            writer.store(rest, writer.offset(rests, i, "double"))
+            writer.store(n, writer.offset(counts, i, "i64"))
+
+        writer.loop(count, one)
+
+    parameters = [*((name, POINTER) for name in ("given", "rests", "counts")), ("count", INDEX)]
+    operands = [given, rests, counts, writer.constant(lanes, INDEX)]
+    writer.call_own(f"reduced.{parts}", parameters, all_numbers, operands)
     rest = writer.cast(writer.load(rests, Type("double", lanes)), element)
     n = writer.cast(writer.load(counts, Type("i64", lanes)), x.type.integer.element)
     return rest, n

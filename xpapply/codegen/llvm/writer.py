@@ -229,6 +229,8 @@ class Writer:
         self._declared: dict[str, str] = {}
         self._globals: list[str] = []
         self._functions: list[str] = []
+        self._own: set[str] = set()
+        self._rare = False
         self._lines: list[str] = []
         self._entry: list[str] = []
         self._label = ""
@@ -289,9 +291,27 @@ class Writer:
         head = f"define void @{name}(ptr %arguments) nounwind {{"
         self._functions.append("\n".join([head, *lines, "  ret void", "}"]))
 
+    def call_own(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, Type]],
+        body: Callable[..., object],
+        operands: Sequence[Register],
+    ) -> None:
+        """Call another function of the module, which is written at the first call of this name."""
+        if name not in self._own:
+            self._own.add(name)
+            lines, entry, label = self._lines, self._entry, self._label
+            self.function(name, parameters, body)
+            self._lines, self._entry, self._label = lines, entry, label
+        given = ", ".join(f"{x.type} {x.text}" for x in operands)
+        self._lines.append(f"  call void @{name}({given})")
+
     def text(self) -> str:
         """The module: all that was written."""
-        return "\n".join([*self._globals, *self._declared.values(), *self._functions, ""])
+        rare = '!0 = !{!"branch_weights", i32 1, i32 1000000}'
+        written = [*self._globals, *self._declared.values(), *self._functions]
+        return "\n".join([*written, *([rare] if self._rare else []), ""])
 
     def emit(self, kind: Type, instruction: str) -> Register:
         """The register that an instruction writes."""
@@ -609,11 +629,18 @@ class Writer:
         condition: Register,
         then: Callable[[], Sequence[Register] | None],
         otherwise: Callable[[], Sequence[Register] | None] | None = None,
+        *,
+        rare: bool = False,
     ) -> list[Register]:
-        """What one of two ways gives, by one condition: only that way is gone."""
+        """What one of two ways gives, by one condition: only that way is gone.
+
+        `rare`: the condition is hardly ever true, so that the other way comes first in everything.
+        """
         number = next(self._names)
         yes, no, after = f"then{number}", f"else{number}", f"join{number}"
-        self._lines.append(f"  br i1 {condition.text}, label %{yes}, label %{no}")
+        self._rare |= rare
+        weights = ", !prof !0" if rare else ""
+        self._lines.append(f"  br i1 {condition.text}, label %{yes}, label %{no}{weights}")
         results, ends = [], []
         for label, way in ((yes, then), (no, otherwise)):
             self._begin(label)
