@@ -53,9 +53,13 @@ def check(c, shape, axes, inputs, outs):
 # --- any arrays -------------------------------------------------------------------------------
 
 
+STABLE = [c for c in EVERY if "signed_log" not in c.name and "complex_" not in c.name]
+"""Without those whose sums may cancel, so that rounding shows."""
+
+
 @st.composite
 def calls(draw):
-    c = draw(st.sampled_from(EVERY))
+    c = draw(st.sampled_from(STABLE))
     ndim = draw(st.integers(1, 3))
     axis = draw(st.integers(0, ndim - 1))
     lengths = st.one_of(st.integers(1, 70), st.sampled_from([128, 257]))

@@ -293,7 +293,7 @@ class _Choice:
             elif not self.vectors[k] or (k < self.inputs and step == 0):
                 moves.append("same")
             else:
-                moves.append("direct" if step == 1 else "gathered")
+                moves.append({1: "direct", -1: "reversed"}.get(step, "gathered"))
         form = Form(
             False,
             self.lanes,

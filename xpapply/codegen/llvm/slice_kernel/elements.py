@@ -24,6 +24,8 @@ class View(NamedTuple):
     dtype: str
     single: bool = False
     """Whether all lanes have the same number."""
+    back: bool = False
+    """Whether they lie in the other direction."""
 
 
 class Span(NamedTuple):
@@ -287,6 +289,8 @@ class Elements:
 
     def _place(self, view: View, j: Register) -> Register:
         step = view.step
+        if view.back:
+            return self._w.offset(view.at, 1 - self._form.lanes - j, DTYPES[view.dtype])
         if isinstance(step, int) and step in (0, 1):
             return self._w.offset(view.at, j, DTYPES[view.dtype]) if step else view.at
         return self._w.offset(view.at, j * step, DTYPES[view.dtype])
@@ -294,11 +298,16 @@ class Elements:
     def _load(self, view: View, j: Register) -> Register:
         w, lanes = self._w, 1 if view.single else self._form.lanes
         found = w.load(self._place(view, j), Type(DTYPES[view.dtype], lanes))
+        if view.back:
+            found = w.shuffle(found, found, range(lanes - 1, -1, -1))
         return w.broadcast(operations.from_memory(w, found, view.dtype), self._form.lanes)
 
     def _store(self, view: View, j: Register, x: Register) -> None:
         x = self._w.broadcast(x, self._form.lanes)
-        self._w.store(operations.to_memory(self._w, x, view.dtype), self._place(view, j))
+        x = operations.to_memory(self._w, x, view.dtype)
+        if view.back:
+            x = self._w.shuffle(x, x, range(self._form.lanes - 1, -1, -1))
+        self._w.store(x, self._place(view, j))
 
     def _store_number(self, view: View, x: Register) -> None:
         found = operations.to_memory(self._w, x, view.dtype)

@@ -30,6 +30,7 @@ class Form:
         Numbers in a vector.
     inputs, outs : tuple of str
         How the elements of each array come into vectors. "direct": they lie side by side;
+        "reversed": so they do, the last one first;
         "copied": so they do, and are kept when they are read first; "transposed": those of a
         slice lie side by side, `width` of them at least; "gathered": one by one; "same": one
         number for all lanes; "number" (results): one per slice; "value" (inputs): a number that

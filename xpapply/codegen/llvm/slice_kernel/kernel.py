@@ -12,7 +12,7 @@ from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
 from .elements import Elements, Span, View
 from .form import ARGUMENTS, Form
 from .passes import Passes, is_vector
-from .staging import Rows, Strided, one_by_one, turned
+from .staging import Rows, Strided, has_masks, one_by_one, side_by_side, turned
 
 NAME = "slices"
 """What the kernel is called."""
@@ -142,7 +142,7 @@ class _Kernel:
         for k, array in self._arrays.items():
             is_input, dtype = k < len(self._graph.inputs), self._dtypes[k]
             if form.moves[k] != "gathered":
-                views[k] = View(array.at, 1, dtype)
+                views[k] = View(array.at, 1, dtype, back=form.moves[k] == "reversed")
                 if form.moves[k] == "same":
                     views[k] = View(array.at, 0, dtype, single=is_input)
                 continue
@@ -212,6 +212,10 @@ class _Kernel:
             turned(*given, whole, lanes, self._form.widths[k], load)
         elif move == "gathered":
             done = w.constant(0, INDEX)
+        elif has_masks(w, array.element):
+            first = array._replace(at=w.offset(array.at, done, array.element))
+            side_by_side(w, first, rows, n, count - done, lanes, load)
+            return
         mine = rows
         if move not in _BESIDE:  # there a group of its own is in the scratch
             mine = Rows(w.offset(rows.at, done, array.element), rows.row)

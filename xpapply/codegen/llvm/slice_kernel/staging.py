@@ -54,6 +54,29 @@ def one_by_one(
     w.loop(last, of_slice, start=first)
 
 
+def side_by_side(
+    w: Writer, array: Strided, rows: Rows, n: Register, count: Register, lanes: int, load: bool
+) -> None:
+    """Move the first slices of a group, `count` of them, whose elements lie side by side."""
+    kind = Type(array.element, lanes)
+    mask = w.first_lanes(count, lanes)
+
+    def of_row(j: Register) -> None:
+        outside = w.offset(array.at, j * array.step, array.element)
+        inside = w.offset(rows.at, j * rows.row, array.element)
+        if load:
+            w.store(w.masked_load(outside, mask, w.constant(0, kind)), inside)
+        else:
+            w.masked_store(w.load(inside, kind), outside, mask)
+
+    w.loop(w.select(count > 0, n, 0), of_row)
+
+
+def has_masks(w: Writer, element: str) -> bool:
+    """Whether some numbers of a vector can be moved by one instruction."""
+    return w.target.bits == 512 or (w.target.bits == 256 and Type(element).bits >= 32)
+
+
 def turned(
     w: Writer,
     array: Strided,
