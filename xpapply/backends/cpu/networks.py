@@ -24,6 +24,10 @@ _POOL_MACS = 4e6
 """Below this many multiply-adds, waking threads costs more than they save."""
 _PIECES = 4
 """Pieces of work per thread: one that is held up leaves its share to the others."""
+_PIECE_MACS = 5e8
+"""The most of one piece: between two, Python looks whether the call was interrupted."""
+_IDLE_BYTES = 1 << 18
+"""Memory for a tile up to this size is kept for the next call."""
 _GIL_MACS = 3e5
 """Below this many, letting go of the GIL takes longer than the work."""
 
@@ -212,15 +216,13 @@ class NetworkLowered(Lowered):
             except IndexError:  # the first call, or another thread is at work with it
                 tile = _memory(kernel.scratch)
             run(first(address(x), weights, address(out), tile[0], 0, tiles) + rest)
-            idle.append(tile)
+            if kernel.scratch <= _IDLE_BYTES:
+                idle.append(tile)
 
         def threaded(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
             count = min(config.current().thread_count(), tiles)
-            if count == 1:
-                call(x, out)
-                return
             here, there = address(x), address(out)
-            size = max(1, -(-tiles // (count * _PIECES)))
+            size = min(-(-tiles // (count * _PIECES)), -(-int(_PIECE_MACS * tiles) // int(macs)))
 
             def work(starts: Iterator[int]) -> None:
                 tile, _ = _memory(kernel.scratch)
