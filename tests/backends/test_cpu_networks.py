@@ -158,6 +158,62 @@ def test_tensors_are_computed_in_place(torch):
         torch.testing.assert_close(y.double(), want, rtol=1e-5, atol=1e-5)
 
 
+def odd_nets(torch):
+    """Values of several axes, products of two values, reductions, positions, booleans."""
+    nn = torch.nn
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList([nn.Linear(12, 12) for _ in range(3)])
+
+        def forward(self, x):
+            q, k, v = (part(x).reshape(3, 4) for part in self.parts)
+            return (torch.softmax(q @ k.T / 2, -1) @ v).T.reshape(-1)
+
+    class Statistics(nn.Linear):
+        def forward(self, x):
+            h = torch.tanh(super().forward(x))
+            top = h.max(-1).values
+            return torch.stack([h.sum(-1), top, h.mean(-1), h.var(-1), h.prod(-1)], -1)
+
+    class Largest(nn.Linear):
+        def forward(self, x):
+            return super().forward(x).argmax(-1)
+
+    class Between(nn.Linear):
+        def forward(self, x):
+            h = super().forward(x)
+            return (h > 0) & (h < 1)
+
+    return {
+        "attention": Attention(),
+        "statistics": Statistics(12, 40),
+        "largest": Largest(12, 40),
+        "between": Between(12, 7),
+        "bits": nn.Sequential(nn.Linear(12, 8), nn.Softplus(), nn.LayerNorm(8), nn.LogSoftmax(-1)),
+    }
+
+
+@pytest.mark.parametrize("cpu_name", CPUS)
+@pytest.mark.parametrize("name", ["attention", "statistics", "largest", "between", "bits"])
+def test_odd_graphs(torch, name, cpu_name):
+    torch.manual_seed(1)
+    net = odd_nets(torch)[name].eval()
+    x = RNG.normal(size=(133, 12)).astype("f4")
+    x[5] = np.nan
+    x[7, 3] = np.inf
+    with torch.no_grad():
+        want = np.stack([net(torch.from_numpy(v)).numpy() for v in x])
+    lowered = networks.NetworkLowered(graph_of(net, 12, "float32"), target(cpu_name))
+    for n in (133, 70, 9):
+        for axis, part in ((1, x[:n]), (0, np.ascontiguousarray(x[:n].T))):
+            _, y = run(lowered, part, axis)
+            y = y if axis else np.moveaxis(y, -1, 0)
+            assert y.dtype == want.dtype
+            np.testing.assert_allclose(y, want[:n], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_tensors_of_16_bits(torch, dtype):
     nn = torch.nn
