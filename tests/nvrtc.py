@@ -1,9 +1,15 @@
 """Compile kernel texts for real architectures with NVRTC, without a GPU.
 
-The frame around each text is the one that CuPy puts there.
+The frame around each text is the one that CuPy puts there. Machine code is kept in the folder for
+temporary files: a text that is the same as in an earlier run is not compiled again.
 """
 
 from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 
 from xpapply.codegen.cxx import TYPES
 from xpapply.codegen.elementwise import RegionKernel
@@ -13,15 +19,35 @@ from xpapply.codegen.scalar_network import NetworkKernel
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
 
 
+def _kept(source: str, options: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
+    """What `build` makes of a source with some options, by this NVRTC and this CuPy's headers."""
+    import cupy
+    from cupy.cuda import nvrtc
+
+    state = repr((source, options, nvrtc.getVersion(), cupy.__version__))
+    folder = Path(tempfile.gettempdir()) / "xpapply-cubins"
+    folder.mkdir(exist_ok=True)
+    target = folder / hashlib.sha256(state.encode()).hexdigest()
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            built = Path(scratch, "built")
+            built.write_bytes(build())
+            built.replace(target)
+    return target.read_bytes()
+
+
 def compile_source(source: str, architecture: str) -> bytes:
     """Machine code of a CUDA source."""
     from cupy._core.core import assemble_cupy_compiler_options
     from cupy.cuda import compiler
 
     options = assemble_cupy_compiler_options((f"-arch={architecture}", "-DCUPY_USE_JITIFY=0"))
-    program = compiler._NVRTCProgram(source, "kernel.cu", method="cubin")
-    built = program.compile(options)
-    return built[0] if isinstance(built, tuple) else built
+
+    def build() -> bytes:
+        built = compiler._NVRTCProgram(source, "kernel.cu", method="cubin").compile(options)
+        return built[0] if isinstance(built, tuple) else built
+
+    return _kept(source, options, build)
 
 
 def compile_plain(source: str, architecture: str) -> bytes:
@@ -30,14 +56,19 @@ def compile_plain(source: str, architecture: str) -> bytes:
 
     from xpapply.backends.cupy import compiler
 
-    program = nvrtc.createProgram(source, "kernel.cu", (), ())
-    try:
-        nvrtc.compileProgram(program, (f"-arch={architecture}", *compiler._OPTIONS))
-        return nvrtc.getCUBIN(program)
-    except nvrtc.NVRTCError:
-        raise AssertionError(nvrtc.getProgramLog(program)) from None
-    finally:
-        nvrtc.destroyProgram(program)
+    options = (f"-arch={architecture}", *compiler._OPTIONS)
+
+    def build() -> bytes:
+        program = nvrtc.createProgram(source, "kernel.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, options)
+            return nvrtc.getCUBIN(program)
+        except nvrtc.NVRTCError:
+            raise AssertionError(nvrtc.getProgramLog(program)) from None
+        finally:
+            nvrtc.destroyProgram(program)
+
+    return _kept(source, options, build)
 
 
 def elementwise_source(text: NetworkKernel | RegionKernel) -> str:
