@@ -10,8 +10,9 @@ _ROUND_AS_EVER = 4
 
 
 def is_whole(writer: Writer, kind: Type) -> bool:
-    """Whether vectors of a type are one register of AVX-512, or several whole ones."""
-    return writer.target.bits == 512 and kind.lanes * kind.bits % 512 == 0
+    """Whether vectors of a type are a register, several, or the half or quarter of one."""
+    size = kind.lanes * kind.bits
+    return writer.target.bits == 512 and (size in (128, 256) or size % 512 == 0)
 
 
 def scaled(writer: Writer, x: Register, n: Register) -> Register:
@@ -36,19 +37,18 @@ def _call(
     writer: Writer, name: str, operands: Sequence[Register], more: Sequence[Register] = ()
 ) -> Register:
     kind = operands[0].type
-    one = Type(kind.element, 512 // kind.bits)
+    size = min(512, kind.lanes * kind.bits)
+    one = Type(kind.element, size // kind.bits)
     letters = "ps" if kind.element == "float" else "pd"
-    rest = [
-        *more,
-        Register(writer, "poison", one),
-        writer.constant(-1, Type(f"i{one.lanes}")),
-        writer.constant(_ROUND_AS_EVER, Type("i32")),
-    ]
+    rest = [*more, Register(writer, "poison", one)]
+    rest.append(writer.constant(-1, Type(f"i{max(8, one.lanes)}")))
+    if size == 512:
+        rest.append(writer.constant(_ROUND_AS_EVER, Type("i32")))
     found = []
     for first in range(0, kind.lanes, one.lanes):
         lanes = range(first, first + one.lanes)
         parts = [x if one == kind else writer.shuffle(x, x, lanes) for x in operands]
-        full = f"llvm.x86.avx512.mask.{name}.{letters}.512"
+        full = f"llvm.x86.avx512.mask.{name}.{letters}.{size}"
         found.append(writer.call(full, one, *parts, *rest))
     while len(found) > 1:
         pairs = zip(found[::2], found[1::2], strict=True)
