@@ -236,7 +236,7 @@ def test_as_many_lanes_as_one_likes():
     """Numbers alone, and vectors that are no register or several."""
     target = TARGETS["AVX-512"]
     x = numbers("float32")[:5000]
-    names = "exp tanh log sin pow erfc gelu".split()
+    names = "exp tanh log log1p log10 sin pow erfc gelu".split()
 
     def body(writer, x):
         for name in names:

@@ -110,7 +110,8 @@ def log1p(writer: Writer, x: Register) -> Register:
         more = power_of_two(writer, 2 * BIAS[element] + 1 - exponent, element)
         f = writer.fma(rest * 0.5, more, f)
     found = _with_limits(writer, total, _of_fraction(writer, f, e), anyway=True)
-    return writer.select(x.eq(0.0), x, found)
+    # with its sign and all its digits, where it is next to nothing
+    return writer.select(writer.abs(x) < 2.0 ** -(MANTISSA[element] + 2), x, found)
 
 
 def log2(writer: Writer, x: Register) -> Register:
