@@ -74,13 +74,14 @@ class _Conversion:
         for i, n in enumerate(graph.nodes):
             if i not in self.found:
                 self.found[i] = self._value(n)
-        out = self._operand(graph.out)
-        shape = graph.result.shape
-        if shape != (self.length,) if out.aval.shape else math.prod(shape) > 1:
-            raise _Refused
+        outs = [self._operand(o) for o in graph.outs]
+        for o, found in zip(graph.outs, outs, strict=True):
+            shape = graph.nodes[o].aval.shape
+            if shape != (self.length,) if found.aval.shape else math.prod(shape) > 1:
+                raise _Refused
         if not any(n.op == "accumulate" or n.aval.shape for n in self.builder.nodes[1:]):
             raise _Refused
-        return Sliced(self.builder.graph(out), tuple(self.consts))
+        return Sliced(self.builder.graph(*outs), tuple(self.consts))
 
     def _operand(self, i: int) -> Expression:
         found: Expression = self.found[i]

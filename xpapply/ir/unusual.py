@@ -36,13 +36,13 @@ def with_unusual(graph: Graph) -> Graph:
     bool[]
     """
     builder = SliceBuilder()
-    outs = _copied(builder, graph, [], graph.outs)
+    outs = copied(builder, graph, [], graph.outs)
     # accumulators hide what they compute
     shown = SliceBuilder()
-    plain = shown.graph(*_copied(shown, graph, [], graph.outs, in_the_open=True))
+    plain = shown.graph(*copied(shown, graph, [], graph.outs, in_the_open=True))
     nodes = _looked_at(plain)
     found = []
-    for x in _copied(builder, plain, [], nodes):
+    for x in copied(builder, plain, [], nodes):
         found.append(builder.op("logical_not", builder.op("isfinite", x)))
     vectors = [x for x in found if x.aval.shape]
     numbers = [x for x in found if not x.aval.shape]
@@ -54,7 +54,7 @@ def with_unusual(graph: Graph) -> Graph:
     return builder.graph(*outs, unusual)
 
 
-def _copied(
+def copied(
     builder: SliceBuilder,
     graph: Graph,
     given: Sequence[Expression],
@@ -76,7 +76,7 @@ def _copied(
         elif n.op == "accumulate" and in_the_open and (chunk := _parts(n)) is not None:
             key = n.attr("by"), n.args
             if key not in fields:
-                fields[key] = _copied(builder, chunk, args, chunk.outs, in_the_open)
+                fields[key] = copied(builder, chunk, args, chunk.outs, in_the_open)
             made.append(fields[key][n.attr("field")])
         else:
             node = Node(n.op, tuple(x.index for x in args), n.attrs, n.aval)

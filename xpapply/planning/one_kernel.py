@@ -14,14 +14,12 @@ from .. import config
 from ..bound_call import Call
 from ..cache import BoundedDict
 from ..errors import UnsupportedError
-from ..ir.graph import Graph
-from ..ir.to_slice_graph import sliced
-from ..ir.unusual import with_unusual
+from ..ir.branches import Paths, joined
 from . import engines
 
 
 class OneKernel:
-    """A graph of one function of a slice, for NumPy arrays.
+    """The paths of one function of a slice as one kernel, for NumPy arrays.
 
     Call it as ``one_kernel(arr, axis)``: it gives the results, and which slices are marked.
 
@@ -31,14 +29,13 @@ class OneKernel:
         If there is no such kernel; the message says why.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        found = sliced(graph)
-        if found is None:
-            raise UnsupportedError("its values are neither one per element nor one per slice")
-        self._graph = with_unusual(found.graph)
-        self._consts = [graph.consts[k] for k in found.consts]
-        self._shape = graph.result.shape
-        self._is_vector = found.graph.is_vector(found.graph.out)
+    def __init__(self, paths: Paths) -> None:
+        self._graph, self._consts = joined(paths)
+        shapes = {graph.nodes[graph.outs[0]].aval for _, graph in paths if graph is not None}
+        if len(shapes) > 1:
+            raise UnsupportedError("its slices have results of several shapes or dtypes")
+        (aval,) = shapes
+        self._shape, self._is_vector = aval.shape, self._graph.is_vector(self._graph.outs[0])
         self._known = BoundedDict()
 
     def call_for(self, arr: np.ndarray, axis: int) -> Call | None:

@@ -48,6 +48,10 @@ _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
 _MANY_MARKED = 0.25
 """Share of the slices from which on those that NumPy may warn of run with all the others."""
+_MOST_IN_KERNEL = 16
+"""Paths that one kernel has at most."""
+_MANY_LEFT = 0.02
+"""Share of the slices that must leave the paths of a kernel for it to be made anew."""
 _MOST_ROUNDING = 0.1
 """Beyond this part of the largest number results of 16 bits are not the same."""
 
@@ -64,7 +68,7 @@ class Traced:
     first : tuple, optional
         The result for `slice0`, and the seconds it took.
     one_kernel : callable, optional
-        What makes one kernel of a graph, for NumPy arrays: see `xpapply.planning.one_kernel`.
+        What makes one kernel of all paths, for NumPy arrays: see `xpapply.planning.one_kernel`.
 
     Call it as ``traced(arr, axis, f)``: it holds on to no function.
     """
@@ -78,7 +82,7 @@ class Traced:
         sample: Any,
         engines: ModuleType,
         first: Any = None,
-        one_kernel: Callable[[Graph], Any] | None = None,
+        one_kernel: Callable[[Any], Any] | None = None,
     ) -> None:
         self.library = arrays.library(slice0)
         self._args, self._kwargs = args, kwargs
@@ -128,9 +132,12 @@ class Traced:
         self._is_half = self._fused is not None and self.library == "torch"
         self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
         self._engines, self._chosen = engines, BoundedDict()
-        self._make_kernel = None
-        if one_kernel is not None and self.library == "numpy":
-            self._make_kernel = lambda: one_kernel(compact(fold(to_graph(path, aval, True))))
+        self._one_kernel = one_kernel if self.library == "numpy" else None
+        self._aval = aval
+        self._in_kernel = 0
+        """How many paths are in the kernel ..."""
+        self._many_left = False
+        """... and whether many slices were on none of them."""
         self._kernel: Any = None
         self.no_kernel = ""
         """Why it does not run as one kernel."""
@@ -234,7 +241,8 @@ class Traced:
             with streams.shared(self.library):
                 buffer, shape = self._run(walk, view, slices, xp, f, self._rows(room), count)
         except Exception as error:
-            error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
+            if not isinstance(arr, _Chosen):  # those begin at another slice
+                error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
         order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
         return arrays.permute(buffer, order)
@@ -327,7 +335,8 @@ class Traced:
         forced = config.current().engine
         if self._fused is None:
             if forced not in ("", self.library):
-                raise UnsupportedError(f"engine {forced!r} cannot run it: {self.no_graph}")
+                why = (forced == "cpu" and self.no_kernel) or self.no_graph
+                raise UnsupportedError(f"engine {forced!r} cannot run it: {why}")
             return False
         if self._is_half and self.slower_than_half(arr, axis) is not None:
             return False
@@ -370,13 +379,33 @@ class Traced:
 
     def kernel_for(self, arr: Any, axis: int) -> Any:
         """The one kernel that runs on an array like this one; None: something else does."""
-        if self._make_kernel is not None:
+        if self._one_kernel is None:
+            return None
+        if not self._in_kernel or (self._many_left and self._in_kernel != self.tree.count):
+            self._in_kernel, self._many_left = self.tree.count, False
+            self._kernel, self._kernel_checked = None, False
             try:
-                self._kernel = self._make_kernel()
+                self._kernel = self._one_kernel(self._as_graphs())
             except UnsupportedError as error:
                 self.no_kernel = str(error)
-            self._make_kernel = None
         return None if self._kernel is None else self._kernel.call_for(arr, axis)
+
+    def _as_graphs(self) -> list[tuple[tuple[bool, ...], Graph | None]]:
+        """The answers that each path gives, and its graph; None: it is left to ``f``."""
+        if self.tree.count > _MOST_IN_KERNEL:
+            raise UnsupportedError(f"its slices go {self.tree.count} ways")
+        if len(self.tree.results - {None}) > 1:
+            raise UnsupportedError("its slices have results of several shapes or dtypes")
+        found: list[tuple[tuple[bool, ...], Graph | None]] = []
+        for path in self.tree.paths():
+            answers = tuple(s.value for s in path.steps if not isinstance(s, Call))
+            if isinstance(path.result, SideExit):
+                if not all(isinstance(a, bool) for a in answers):
+                    raise UnsupportedError("it decides by numbers")
+                found.append((answers, None))
+            else:
+                found.append((answers, compact(to_graph(path, self._aval, True))))
+        return found
 
     def _by_kernel(self, call: Any, arr: Any, axis: int, f: Any) -> Any:
         """By one kernel; slices that NumPy may warn of by the calls, which do."""
@@ -395,6 +424,10 @@ class Traced:
                 return self._by_calls(arr, axis, f)
             self._kernel_checked = bool(ordinary.size)
         count = np.count_nonzero(marked)
+        if self.tree.branches:
+            self._many_left = count > _MANY_LEFT * marked.size
+            if marked.flat[0]:  # what it gives fixes the dtype
+                return self._by_calls(arr, axis, f)
         if count == 0 or self._ignores():
             return out
         if count > _MANY_MARKED * marked.size:
@@ -411,7 +444,7 @@ class Traced:
 
     def _ignores(self) -> bool:
         """Whether nobody hears of NumPy's errors."""
-        own = any(call.errstate is not None for call in self.tree.calls)
+        own = self.tree.branches or any(c.errstate is not None for c in self.tree.calls)
         return not own and {np.geterr()[k] for k in ("divide", "over", "invalid")} == {"ignore"}
 
     def _results(self, out: Any, axis: int) -> Any:

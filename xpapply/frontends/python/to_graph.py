@@ -84,12 +84,13 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
     Parameters
     ----------
     path : Path
-        Without decisions.
+        Without decisions, but for kernels of functions of slices.
     aval : ShapeDtype
         Of the slice.
     of_slices : bool
         Whether it is for kernels of functions of slices, which have integers, and whose results
-        are marked where NumPy would warn or raise: then the values of a mask can be reduced.
+        are marked where NumPy would warn or raise: then the values of a mask can be reduced, and
+        the graph has the conditions that the path depends on as further results.
 
     Raises
     ------
@@ -97,19 +98,33 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
         If something in it is no op of the table; the message says what and where.
     """
     lowering = _Lowering(aval, of_slices)
-    for number, step in enumerate(path.steps, 1):
+    conditions: list[Value] = []
+    number = 0
+    for step in path.steps:
         if isinstance(step, Branch):
-            raise UnsupportedError(f"it decides by the data ({step.where})")
+            asked = lowering.value(step.ref)
+            if not of_slices or not isinstance(step.value, bool) or not _is_condition(asked):
+                raise UnsupportedError(f"it decides by the data ({step.where})")
+            conditions.append(asked)
+            continue
+        number += 1
         try:
             lowering.results[number] = _lowered(lowering, step)
         except UnsupportedError as error:
             raise UnsupportedError(f"{error} ({step.where})") from None
-    if not isinstance(path.result, Ref):
+    if isinstance(path.result, Ref):
+        out = lowering.value(path.result)
+    elif conditions and np.ndim(path.result) == 0:
+        out = lowering.builder.scalar(path.result, path.dtype.name)
+    else:
         raise UnsupportedError("its result does not depend on the slice")
-    out = lowering.value(path.result)
     if out.index == lowering.results[0].index:  # a kernel has at least one op
         out = lowering.op("reshape", out, shape=out.shape)
-    return lowering.builder.graph(out)
+    return lowering.builder.graph(out, *conditions)
+
+
+def _is_condition(x: Any) -> bool:
+    return isinstance(x, Value) and x.shape == () and x.aval.dtype == "bool"
 
 
 def _lowered(lowering: _Lowering, call: Call) -> Any:

@@ -217,6 +217,18 @@ class Tree:
             yield found
             todo += found.children.values()
 
+    def paths(self) -> Iterator[Path]:
+        """All paths, as they were added."""
+        todo: list[tuple[Segment, tuple[Call | Branch, ...]]] = [(self.root, ())]
+        while todo:
+            at, before = todo.pop()
+            steps = (*before, *at.calls)
+            if at.asks is None:
+                yield Path(steps, at.result, at.shape, at.dtype)
+                continue
+            for answer, child in at.children.items():
+                todo.append((child, (*steps, Branch(at.asks, answer, "a decision"))))
+
     @property
     def branches(self) -> bool:
         """Whether anything depends on the data."""
