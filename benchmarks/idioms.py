@@ -786,7 +786,7 @@ def first_above(rng, n):
     return use(onset, 1, rng.random((n, 12)))
 
 
-@idiom("branches")
+@idiom("branches", rtol=1e-14)
 def clamp(rng, n):
     def score(v):
         s = np.mean(v) * 2

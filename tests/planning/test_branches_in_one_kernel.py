@@ -135,6 +135,16 @@ def test_special_numbers(f, data):
     compare(f, 1, x)
 
 
+@pytest.mark.parametrize("f", [normalized, lambda v: np.where(v > v.mean(), 1.0, 0.0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_rounding_decides_numpy_decides(f, dtype):
+    """The mean of equal numbers is one of them, or off by a bit: as the order of sums has it."""
+    x = np.random.default_rng(3).uniform(-9, 9, (500, 1)) * np.ones(23)
+    x = x.astype(dtype)
+    want, got = np.apply_along_axis(f, 1, x), xpapply.apply_along_axis(f, 1, x)
+    np.testing.assert_array_equal(got, want)
+
+
 def test_the_first_slice_fixes_the_dtype():
     f = lambda v: 1 if v.sum() > 0 else 2.5  # noqa: E731
     x = np.random.default_rng(2).normal(size=(200, 8))

@@ -4,19 +4,27 @@ NumPy reports divisions by zero, overflows and invalid values. A kernel reports 
 NumPy would have, some number is infinite or NaN that was not asked to be. So a further result
 says of each slice whether there is such a number. It is enough to look at those which later
 numbers do not show: the columns `shows` and `silent` of the op table tell.
+
+A kernel adds in another order than NumPy. Where sums are compared, as in ``v.std() == 0``, rounding
+alone could decide; such slices are marked as well.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import UnsupportedError
 from . import accumulators
 from .graph import Graph, Node
 from .ops import OPS, Kind
 from .slice_graph import Expression, SliceBuilder
+
+_ROUNDING = 1024.0
+"""Times the precision of a number that sums may be off, of the magnitudes that they add."""
 
 
 def with_unusual(graph: Graph) -> Graph:
@@ -40,10 +48,11 @@ def with_unusual(graph: Graph) -> Graph:
     # accumulators hide what they compute
     shown = SliceBuilder()
     plain = shown.graph(*copied(shown, graph, [], graph.outs, in_the_open=True))
-    nodes = _looked_at(plain)
+    made = copied(builder, plain, [], range(len(plain.nodes)))
     found = []
-    for x in copied(builder, plain, [], nodes):
-        found.append(builder.op("logical_not", builder.op("isfinite", x)))
+    for i in _looked_at(plain):
+        found.append(builder.op("logical_not", builder.op("isfinite", made[i])))
+    found += _ties(builder, plain, made)
     vectors = [x for x in found if x.aval.shape]
     numbers = [x for x in found if not x.aval.shape]
     either = functools.partial(builder.op, "logical_or")
@@ -115,6 +124,30 @@ def _looked_at(graph: Graph) -> list[int]:
             visible.add(i)
             found.add(i)
     return sorted(found)
+
+
+def _ties(builder: SliceBuilder, graph: Graph, made: Sequence[Expression]) -> Iterator[Expression]:
+    """For each comparison of sums whether rounding may decide it."""
+    sums: list[frozenset[int]] = []  # those that a node depends on
+    for i, n in enumerate(graph.nodes):
+        before = frozenset().union(*(sums[a] for a in n.args))
+        adds = n.op == "accumulate" and _may_warn(graph, n)
+        sums.append(before | {i} if adds else before)
+        row = OPS.get(n.op)
+        if row is None or not (row.compares or n.op in ("floor", "ceil")):
+            continue
+        if not before or not _is_float(graph.nodes[n.args[0]]):
+            continue
+        x = made[n.args[0]]
+        y = made[n.args[1]] if row.compares else np.floor(x + 0.5)
+        size: Any = np.abs(x) + np.abs(y)
+        for k in before:
+            (of,) = graph.nodes[k].args
+            magnitudes = builder.op("abs", made[of])
+            by = accumulators.simple("sum", magnitudes.aval.dtype)
+            (total,) = builder.accumulate(by, magnitudes)
+            size = size + builder.cast(total, x.aval.dtype)
+        yield np.abs(x - y) <= size * (_ROUNDING * float(np.finfo(x.aval.dtype).eps))
 
 
 def _is_float(n: Node) -> bool:
