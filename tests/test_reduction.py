@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from custom_cases import X, l2norm, online_logsumexp, quiet, small
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from slice_cases import axes_of, close, eps, loop, run, with_axis
 
@@ -54,6 +54,11 @@ REDUCTIONS = {
 )
 def test_reductions_as_the_loop(lib, case, name, keepdims):
     x, axis = case
+    if name == "prod":  # where a part of a product is 0 or infinite its order shows
+        sizes = np.log2(np.abs(x[np.isfinite(x) & (x != 0)], dtype=float))
+        in_range = np.finfo(x.dtype if x.dtype.kind == "f" else float)
+        assume(in_range.minexp < np.minimum(sizes, 0).sum())
+        assume(np.maximum(sizes, 0).sum() < in_range.maxexp)
     ours, numpys = REDUCTIONS[name]
     if not math.prod(x.shape[a] for a in axes_of(axis, x.ndim)) and ours._identity is None:
         with pytest.raises(InputError, match="identity"):
