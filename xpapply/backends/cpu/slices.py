@@ -21,6 +21,8 @@ from .slice_pieces import Pieces
 
 _COMPILING = 0.04
 """Seconds that compiling a kernel takes, about."""
+_CALL = 2e-5
+"""Seconds that a call of NumPy's engine takes, however few slices there are."""
 _SLOW = 0.2e-9
 """Seconds that NumPy takes for an instruction, about."""
 
@@ -67,8 +69,9 @@ class LoweredSlices:
         there = not levels and is_compiled(self._whole, form)
         self.seconds = 0.0 if there else _COMPILING * (1 + 2 * levels)
 
-    def is_worth(self, spent: float) -> bool:
-        """Whether another engine that has taken so long would soon have taken too long."""
+    def is_worth(self, calls: int) -> bool:
+        """Whether another engine would have taken as long as compiling, after so many calls."""
+        spent = calls * (self._estimate + _CALL)
         return self._made is not None or spent + self._estimate >= self.seconds
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
