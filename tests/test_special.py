@@ -281,7 +281,9 @@ def test_standardize_as_the_loop(lib, case, correction, eps_):
         error = 64 * precision * top / scale
     got = run(lib, special.standardize, x, axis=axis, correction=correction, eps=eps_)
     assert got.dtype == floating(x.dtype)
-    clear = ~(error > 0.1) & ~(scale == 0)  # constant slices but for rounding
+    # constant slices but for rounding, and squares that a dtype has no numbers for
+    least = np.sqrt(np.finfo(got.dtype).tiny) if got.dtype != "bfloat16" else 0
+    clear = ~(error > 0.1) & ~(scale <= least)
     error = np.where(np.isfinite(error), error, 0)
     close(np.where(clear, got, 0), np.where(clear, expected, 0), 64 * precision, error)
 
