@@ -1,4 +1,7 @@
-"""Batching rules of NumPy functions along an axis: differences, integrals, orders, transforms."""
+"""Batching rules of NumPy functions along an axis: differences, integrals, orders, transforms.
+
+Sums, `cumsum`, `sort` and the like are rows of `numpy.py`, by the rule `rules.along`.
+"""
 
 from __future__ import annotations
 

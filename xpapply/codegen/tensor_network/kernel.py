@@ -1,4 +1,4 @@
-"""A whole network as one CUDA kernel on tensor ptx.
+"""A whole network as one CUDA kernel on tensor cores.
 
 A group of threads (a warp with mma.sync, four with wgmma) takes a tile of
 slices through all layers at once. What is in registers is written in `fragments`,
