@@ -64,9 +64,9 @@ def chained(v):
     return 1.0 if m > 0.3 and v[v > m].size > 4 else m
 
 
-FUNCTIONS = [normalized, root, three_ways, or_zero, clamped, raises]
-OTHERS = [caught, chained]
-"""What catches exceptions, or decides by a number, has no kernel yet."""
+FUNCTIONS = [three_ways, or_zero, clamped, raises]
+OTHERS = [caught, chained, normalized, root]
+"""What catches exceptions, or decides by a number or a sum, has no kernel."""
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 3.5, -3.0, 1e20, np.inf, -np.inf, np.nan, 0.5, 2.0]
 
 
@@ -82,7 +82,7 @@ def outcome(run, f, axis, x):
         warnings.simplefilter("always")
         try:
             found = run(f, axis, x)
-        except ValueError as error:
+        except (ValueError, FloatingPointError) as error:
             return str(error), getattr(error, "__notes__", None), None
     return found, None, {(w.category, str(w.message)) for w in seen}
 
@@ -141,8 +141,85 @@ def test_what_rounding_decides_numpy_decides(f, dtype):
     """The mean of equal numbers is one of them, or off by a bit: as the order of sums has it."""
     x = np.random.default_rng(3).uniform(-9, 9, (500, 1)) * np.ones(23)
     x = x.astype(dtype)
-    want, got = np.apply_along_axis(f, 1, x), xpapply.apply_along_axis(f, 1, x)
-    np.testing.assert_array_equal(got, want)
+    want = np.apply_along_axis(f, 1, x)
+    with xpapply.options(engine=""):
+        for _ in range(3):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, x), want)
+
+
+def marked_first(v):
+    return 1 if v.max() > 100 else v.sum()
+
+
+def other_shape(v):
+    return v.max() if v.max() > 100 else v - v.mean()
+
+
+def unused(v):
+    np.log(v)
+    return v.sum()
+
+
+def unused_on_a_path(v):
+    a = np.log(v)
+    return 0.0 if v.min() <= 0 else a.sum()
+
+
+def lost_maximum(v):
+    v[v > 0].max()
+    return v.sum()
+
+
+def own_errstate(v):
+    with np.errstate(under="raise"):
+        return np.exp(v).sum()
+
+
+def sample_of_few(v):
+    return v.var(ddof=10) if v.max() > 1 else v.sum()
+
+
+TRAPS = {
+    "dtype of a marked slice": (marked_first, {5: 200, 12: np.nan}),
+    "shape of a marked slice": (other_shape, {k: 200 + k for k in range(1, 9)}),
+    "unused warning": (unused, {}),
+    "unused on one path": (unused_on_a_path, {}),
+    "unused exception": (lost_maximum, {7: -1}),
+    "underflow inside": (own_errstate, {9: -800}),
+    "more degrees of freedom than numbers": (sample_of_few, {}),
+    "product of a mask": (lambda v: (v[v > 0] * 2).prod(), {0: 2, 399: 3}),
+    "place of a rounded number": (lambda v: np.argmax(np.abs(v - v.mean())), {}),
+    "angle of sums": (lambda v: np.arctan2(np.sin(v).mean(), np.cos(v).mean()), {}),
+    "root of what cancels": (lambda v: np.sqrt((v * v).mean() - v.mean() ** 2), {3: 0.1, 4: 0.7}),
+    "logarithm of what cancels": (lambda v: np.log(abs(v.sum())), {}),
+    "quotient of what cancels": (lambda v: v / v.sum(), {}),
+    "sum that overflows": (lambda v: v.sum(), {}),
+    "clipped beyond the dtype": (lambda v: np.clip(v, 0, 300), {}),
+}
+
+
+@pytest.mark.parametrize(("f", "changed"), TRAPS.values(), ids=TRAPS)
+def test_what_kernels_must_not_decide(f, changed):
+    """Each of these gave another answer than the loop once."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(400, 8))
+    near = rng.integers(-4, 4, (400, 4)) / 4
+    if "cancels" in str(f.__code__.co_consts) or changed == {}:
+        x[::3, :4], x[::3, 4:] = near[::3] + 0.1, -(near[::3] + 0.1)
+    x[100] = [1e308] * 4 + [-1e308] * 4
+    others = x.copy()
+    for k, value in changed.items():
+        x[k] = value
+    with xpapply.options(engine="", fallback="silent"):
+        for y in (others, x, x, x):
+            want, _, warned = outcome(np.apply_along_axis, f, 1, y)
+            got, _, warns = outcome(xpapply.apply_along_axis, f, 1, y)
+            if isinstance(want, str):
+                assert got == want
+                continue
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+            assert warns == warned
 
 
 def test_the_first_slice_fixes_the_dtype():

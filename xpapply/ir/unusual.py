@@ -5,8 +5,9 @@ NumPy would have, some number is infinite or NaN that was not asked to be. So a 
 says of each slice whether there is such a number. It is enough to look at those which later
 numbers do not show: the columns `shows` and `silent` of the op table tell.
 
-A kernel adds in another order than NumPy. Where sums are compared, as in ``v.std() == 0``, rounding
-alone could decide; such slices are marked as well.
+A kernel adds in another order than NumPy. Functions that compare sums, as in ``v.std() == 0``, have
+no kernel, since rounding alone could decide; and slices are marked whose sums overflow in some
+order, or of which a root, a logarithm or a divisor is left that may be rounding alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from .graph import Graph, Node
 from .ops import OPS, Kind
 from .slice_graph import Expression, SliceBuilder
 
-_ROUNDING = 1024.0
+_ROUNDING = 64.0
 """Times the precision of a number that sums may be off, of the magnitudes that they add."""
 
 
@@ -52,7 +53,7 @@ def with_unusual(graph: Graph) -> Graph:
     found = []
     for i in _looked_at(plain):
         found.append(builder.op("logical_not", builder.op("isfinite", made[i])))
-    found += _ties(builder, plain, made)
+    found += _rounded(builder, plain, made)
     vectors = [x for x in found if x.aval.shape]
     numbers = [x for x in found if not x.aval.shape]
     either = functools.partial(builder.op, "logical_or")
@@ -126,28 +127,50 @@ def _looked_at(graph: Graph) -> list[int]:
     return sorted(found)
 
 
-def _ties(builder: SliceBuilder, graph: Graph, made: Sequence[Expression]) -> Iterator[Expression]:
-    """For each comparison of sums whether rounding may decide it."""
+def _rounded(
+    builder: SliceBuilder, graph: Graph, made: Sequence[Expression]
+) -> Iterator[Expression]:
+    """Where the order of a sum decides: it overflows, or what is left of it may be rounding."""
     sums: list[frozenset[int]] = []  # those that a node depends on
+    linear: list[frozenset[int]] = []  # those that it is a sum, or difference, of
+    sizes: dict[int, Any] = {}
     for i, n in enumerate(graph.nodes):
-        before = frozenset().union(*(sums[a] for a in n.args))
+        before: frozenset[int] = frozenset().union(*(sums[a] for a in n.args))
         adds = n.op == "accumulate" and _may_warn(graph, n)
         sums.append(before | {i} if adds else before)
-        row = OPS.get(n.op)
-        if row is None or not (row.compares or n.op in ("floor", "ceil")):
-            continue
-        if not before or not _is_float(graph.nodes[n.args[0]]):
-            continue
-        x = made[n.args[0]]
-        y = made[n.args[1]] if row.compares else np.floor(x + 0.5)
-        size: Any = np.abs(x) + np.abs(y)
-        for k in before:
-            (of,) = graph.nodes[k].args
+        single = [a for a in n.args if sums[a]]
+        kept = n.op in ("add", "subtract", "negative", "cast", "abs", "where")
+        kept = kept or (n.op in ("multiply", "divide") and single == [n.args[0]])
+        kept = kept or (n.op == "multiply" and single == [n.args[1]])
+        linear.append(frozenset().union(*(linear[a] for a in n.args)) if kept else frozenset())
+        if adds:
+            linear[i] = frozenset((i,))
+            (of,) = n.args
             magnitudes = builder.op("abs", made[of])
             by = accumulators.simple("sum", magnitudes.aval.dtype)
-            (total,) = builder.accumulate(by, magnitudes)
-            size = size + builder.cast(total, x.aval.dtype)
-        yield np.abs(x - y) <= size * (_ROUNDING * float(np.finfo(x.aval.dtype).eps))
+            (sizes[i],) = builder.accumulate(by, magnitudes)
+            yield builder.op("logical_not", builder.op("isfinite", sizes[i]))
+        if not before or not _is_float(graph.nodes[n.args[0]]):
+            continue
+        row = OPS.get(n.op)
+        chooses = n.op == "accumulate" and n.attr("by").name in ("argmax", "argmin")
+        same = len(set(n.args)) < len(n.args)  # a test for NaN
+        if chooses or n.op in ("floor", "ceil", "atan2") or (row and row.compares and not same):
+            raise UnsupportedError("it decides by a sum, which another order rounds in another way")
+        if n.op not in ("sqrt", "log", "log2", "log10", "divide"):
+            continue
+        a = n.args[-1]
+        x, tolerance = made[a], _ROUNDING * float(np.finfo(made[a].aval.dtype).eps)
+        if linear[a]:
+            yield np.abs(x) <= _total(builder, sizes, linear[a], x) * tolerance
+        if n.op == "sqrt" and sums[a] - linear[a]:  # squares of differences from a mean
+            yield made[i] <= _total(builder, sizes, sums[a] - linear[a], x) * tolerance
+
+
+def _total(builder: SliceBuilder, sizes: dict[int, Any], of: Iterable[int], like: Any) -> Any:
+    """What some sums add, by magnitude."""
+    given = [builder.cast(sizes[k], like.aval.dtype) for k in sorted(of)]
+    return functools.reduce(functools.partial(builder.op, "add"), given)
 
 
 def _is_float(n: Node) -> bool:

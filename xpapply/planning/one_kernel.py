@@ -58,7 +58,9 @@ class OneKernel:
         given = self._operands(arr, axis)
         as_is = [True] * len(given)
         shape = tuple(arr.shape)
-        return Call("f", self._graph, True, given, as_is, shape, (axis,), False, None)
+        call = Call("f", self._graph, True, given, as_is, shape, (axis,), False, None)
+        call.kernel = self  # type: ignore[attr-defined]  # a later one has other constants
+        return call
 
     def _operands(self, arr: np.ndarray, axis: int) -> list[Any]:
         """The array and the constants, as they stand beside it."""

@@ -50,6 +50,7 @@ _MANY_MARKED = 0.25
 """Share of the slices from which on those that NumPy may warn of run with all the others."""
 _MOST_IN_KERNEL = 16
 """Paths that one kernel has at most."""
+_MOST_WASTED = 3
 _MANY_LEFT = 0.02
 """Share of the slices that must leave the paths of a kernel for it to be made anew."""
 _MOST_ROUNDING = 0.1
@@ -138,10 +139,12 @@ class Traced:
         """How many paths are in the kernel ..."""
         self._many_left = False
         """... and whether many slices were on none of them."""
+        self._wasted = 0
+        """Runs whose results were not used, since many slices were marked."""
         self._kernel: Any = None
         self.no_kernel = ""
         """Why it does not run as one kernel."""
-        self._checked = self._kernel_checked = False
+        self._checked = self._kernel_checked = self._graph_checked = False
         self._first_differs = False
         self._spent = 0.0
         self.looped = 0
@@ -255,7 +258,8 @@ class Traced:
         fill = functools.partial(self._filled, walk, view, xp, rows, count)
         buffer = None if xp is np else self._on_known_paths(walk, fill)
         if buffer is None:
-            buffer = fill(*self._shape_dtype(walk, f, view))
+            chosen = isinstance(view, _Chosen)
+            buffer = fill(*(view.result if chosen else self._shape_dtype(walk, f, view)))
         shape = tuple(buffer.shape[len(batch) :])
         flat = buffer.reshape(slices, *shape)
         self.looped = len(walk.off)
@@ -366,7 +370,7 @@ class Traced:
         """By the graph, checked against real calls on the first and the last slice once."""
         assert self._fused is not None
         out = self._fused(arr, axis)
-        if not self._checked:
+        if not self._graph_checked:
             for end in (0, -1):
                 index = [end] * arr.ndim
                 index[axis] = slice(None)  # type: ignore[call-overload]
@@ -374,7 +378,7 @@ class Traced:
                 after = arr.ndim - axis - 1
                 at = (*(end,) * axis, ..., *(end,) * after)
                 self._same(_host(out[at]), _cast(result, out[at]))
-            self._checked = True
+            self._graph_checked = True
         return out
 
     def kernel_for(self, arr: Any, axis: int) -> Any:
@@ -386,7 +390,7 @@ class Traced:
             self._kernel, self._kernel_checked = None, False
             try:
                 self._kernel = self._one_kernel(self._as_graphs())
-            except UnsupportedError as error:
+            except (UnsupportedError, OverflowError) as error:
                 self.no_kernel = str(error)
         return None if self._kernel is None else self._kernel.call_for(arr, axis)
 
@@ -409,12 +413,13 @@ class Traced:
 
     def _by_kernel(self, call: Any, arr: Any, axis: int, f: Any) -> Any:
         """By one kernel; slices that NumPy may warn of by the calls, which do."""
-        out, marked = self._kernel(call, arr, axis)
+        out, marked = call.kernel(call, arr, axis)
         self.looped = 0
         if not self._kernel_checked:
             ordinary = np.flatnonzero(~marked.ravel())
+            n = ordinary.size
             try:
-                for k in {int(k) for k in ordinary[[0, -1]]} if ordinary.size else ():
+                for k in {int(ordinary[p]) for p in (0, n // 3, n // 2, 2 * n // 3, n - 1) if n}:
                     at = np.unravel_index(k, marked.shape)
                     result = f(_rows(arr, axis)[at], *self._args, **self._kwargs)
                     mine = self._results(out, axis)[at]
@@ -422,30 +427,25 @@ class Traced:
             except Differs as error:
                 self._kernel, self.no_kernel = None, f"as one kernel {error}"
                 return self._by_calls(arr, axis, f)
-            self._kernel_checked = bool(ordinary.size)
+            self._kernel_checked = bool(n)
         count = np.count_nonzero(marked)
-        if self.tree.branches:
-            self._many_left = count > _MANY_LEFT * marked.size
-            if marked.flat[0]:  # what it gives fixes the dtype
-                return self._by_calls(arr, axis, f)
-        if count == 0 or self._ignores():
+        if count == 0:
             return out
-        if count > _MANY_MARKED * marked.size:
-            del out
+        self._many_left = count > _MANY_LEFT * marked.size
+        if count > _MANY_MARKED * marked.size or (self.tree.branches and marked.flat[0]):
+            self._wasted += self._in_kernel == self.tree.count
+            if self._wasted > _MOST_WASTED and not config.current().engine:
+                self._kernel, self.no_kernel = None, "NumPy may warn of many of its slices"
             return self._by_calls(arr, axis, f)
-        places = np.nonzero(marked)
+        places, results = np.nonzero(marked), self._results(out, axis)
+        kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it
         try:
-            found = self._by_calls(_Chosen(_rows(arr, axis), places), 1, f)
+            found = self._by_calls(_Chosen(_rows(arr, axis), places, kind), 1, f)
         except Users as error:
             (k,) = error.index
             raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
-        self._results(out, axis)[marked] = found
+        results[marked] = found
         return out
-
-    def _ignores(self) -> bool:
-        """Whether nobody hears of NumPy's errors."""
-        own = self.tree.branches or any(c.errstate is not None for c in self.tree.calls)
-        return not own and {np.geterr()[k] for k in ("divide", "over", "invalid")} == {"ignore"}
 
     def _results(self, out: Any, axis: int) -> Any:
         """Results with their own axes last."""
@@ -561,10 +561,18 @@ class Traced:
 
 
 class _Chosen:
-    """Some of the slices of an array, ``(slices, M)``, which are gathered when they are read."""
+    """Some of the slices of an array, ``(slices, M)``, which are gathered when they are read.
 
-    def __init__(self, rows: np.ndarray, places: tuple[np.ndarray, ...]) -> None:
-        self._rows, self._places = rows, places
+    `result`: the shape and dtype that their results have.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        places: tuple[np.ndarray, ...],
+        result: tuple[tuple[int, ...], np.dtype[Any]],
+    ) -> None:
+        self._rows, self._places, self.result = rows, places, result
         self.shape = len(places[0]), rows.shape[-1]
         self.ndim, self.dtype = 2, rows.dtype
 

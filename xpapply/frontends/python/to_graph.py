@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
 from . import of_masks
-from .tree import Branch, Call, Path, Ref
+from .tree import Branch, Call, Path, Ref, references
 
 _FLOATS = ("float16", "float32", "float64")
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -98,6 +99,8 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
         If something in it is no op of the table; the message says what and where.
     """
     lowering = _Lowering(aval, of_slices)
+    if of_slices:
+        _check_all_used(path)
     conditions: list[Value] = []
     number = 0
     for step in path.steps:
@@ -121,6 +124,25 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
     if out.index == lowering.results[0].index:  # a kernel has at least one op
         out = lowering.op("reshape", out, shape=out.shape)
     return lowering.builder.graph(out, *conditions)
+
+
+def _check_all_used(path: Path) -> None:
+    """Refuse calls whose results nothing uses: what they warn of or raise would not be seen."""
+    used = {ref.index for ref in references(path.result)}
+    number, names = 0, {}
+    for step in path.steps:
+        if isinstance(step, Branch):
+            used.add(step.ref.index)
+            continue
+        number += 1
+        used |= {ref.index for ref in references((step.args, step.kwargs))}
+        if not step.row.lazy:
+            names[number] = step.row.name
+        if step.errstate is not None:
+            raise UnsupportedError("it sets numpy.errstate itself")
+    for number, name in names.items():
+        if number not in used:
+            raise UnsupportedError(f"the result of {name} is not used")
 
 
 def _is_condition(x: Any) -> bool:
@@ -178,10 +200,12 @@ def _floats(lowering: _Lowering, x: Any) -> Value:
 def _reduction(op: str) -> Callable[..., Value]:
     def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
         if lowering.of_slices and isinstance(a, Value) and a.dtype.kind in "biu":
-            if op in ("sum", "prod"):  # as NumPy: in 64 bits
+            if op in ("sum", "prod"):  # as NumPy: in 64 bits, which wrap in any order
                 a = lowering.builder.cast(a, "uint64" if a.dtype.kind == "u" else "int64")
         elif not isinstance(a, Value) or a.dtype not in _FLOATS:
             raise UnsupportedError(f"{op} of integers")
+        elif lowering.of_slices and op == "prod":
+            raise UnsupportedError("a product: it overflows in one order of its factors alone")
         return lowering.op(op, a, axis=_axes(a, axis), keepdims=bool(keepdims))
 
     return lowered
@@ -209,6 +233,9 @@ def _var(
     lowering: _Lowering, a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Value:
     x = _floats(lowering, a)
+    count = math.prod(x.shape[k] for k in _axes(x, axis))
+    if lowering.of_slices and (ddof >= count or x.dtype == np.float16):
+        raise UnsupportedError(f"a variance of {count} numbers of {x.dtype} with ddof={ddof}")
     return lowering.op(
         "var", x, axis=_axes(x, axis), correction=float(ddof), keepdims=bool(keepdims)
     )
