@@ -77,7 +77,11 @@ def test_weighted_logsumexp_as_the_loop(lib, case):
     most = np.log(np.finfo(np.result_type(dtype, np.float32)).max)
 
     def overflows(a, b):
+        # SciPy has NaN for infinity beside a NaN of no weight, and infinity without that
+        nothing = np.any(np.isnan(a) & (b == 0))
         a = np.where(b == 0, -np.inf, a)
+        if nothing and np.any(a == np.inf):
+            return True
         return bool(np.any(a == np.inf) and np.any((a > most) & (a < np.inf)))
 
     clear &= loop(overflows, axis, y, b.astype(float)) == 0

@@ -90,6 +90,27 @@ def test_what_is_not_begun_when_one_raises_is_not_done(which):
     assert len(ended) == 1  # nothing runs on
 
 
+def test_what_is_raised_is_what_went_wrong():
+    """Not that another thread was told to stop, though it may be done with that before."""
+    both = threading.Barrier(2)
+
+    def work(pieces):
+        turn = next(pieces)
+        both.wait(60)
+        if turn == 0:
+            try:
+                raise ValueError("of one piece")
+            finally:
+                both.wait(60)
+        both.wait(60)
+        while True:
+            threads.check()
+
+    for _ in range(50):
+        with pytest.raises(ValueError, match="of one piece"):
+            threads.in_threads(work, iter(range(2)), 2)
+
+
 def test_a_long_piece_ends_at_its_next_call_when_another_raises():
     calls, both = [], threading.Barrier(2)
 

@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -68,13 +68,22 @@ def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], cou
     try:
         for context in contexts:
             futures.append(pool(count).submit(context.run, run))
-        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-            future.result()
+        error = _error(wait(futures, return_when=FIRST_EXCEPTION).done)
+        if isinstance(error, Stopped):  # the one that stopped this thread has not told yet
+            error = _error(wait(futures).done)
+        if error is not None:
+            raise error
     except BaseException as error:
         end()
         if isinstance(error, Exception):  # who interrupts does not wait
             wait(futures)
         raise
+
+
+def _error(done: Iterable[Future[Any]]) -> BaseException | None:
+    """What went wrong; that a thread was told to stop counts least."""
+    found = [e for e in (future.exception() for future in done) if e is not None]
+    return next((e for e in found if not isinstance(e, Stopped)), found[0] if found else None)
 
 
 class _Shared:
