@@ -477,13 +477,15 @@ class Writer:
         return self.emit(kind, f"shufflevector {pair}, <{len(order)} x i32> <{chosen}>")
 
     def transpose(self, rows: Sequence[Register]) -> list[Register]:
-        """A square of numbers with rows and columns exchanged: as many vectors as lanes."""
-        found, n = list(rows), len(rows)
-        assert n == rows[0].type.lanes
+        """Squares of numbers, side by side in the vectors, with rows and columns exchanged.
+
+        A square has as many rows as there are vectors, a power of two.
+        """
+        found, n, lanes = list(rows), len(rows), rows[0].type.lanes
         step = n // 2
         while step:
-            low = [k - step + n if k & step else k for k in range(n)]
-            high = [k + n if k & step else k + step for k in range(n)]
+            low = [k - step + lanes if k & step else k for k in range(lanes)]
+            high = [k + lanes if k & step else k + step for k in range(lanes)]
             for i in range(n):
                 if not i & step:
                     x, y = found[i], found[i | step]

@@ -86,7 +86,7 @@ class Transfers:
             slices = self._slices(p, step)
             rows = [self._read(self._further(s, k * self._bytes), width) for s in slices]
             vectors = [_joined(w, rows[i::width]) for i in range(width)]
-            for i, v in enumerate(_turned(w, vectors, width)):
+            for i, v in enumerate(w.transpose(vectors)):
                 w.store(v, self._at(t.row(first, k + i), skip), t.align)
 
         self._rows(count, x, step, piece)
@@ -100,7 +100,7 @@ class Transfers:
             vectors = [
                 w.load(self._at(t.row(first, k + i), skip), t.kind, t.align) for i in range(width)
             ]
-            for i, v in enumerate(_turned(w, vectors, width)):
+            for i, v in enumerate(w.transpose(vectors)):
                 for b, at in enumerate(slices[i::width]):
                     order = range(b * width, (b + 1) * width)
                     x = w.shuffle(v, v, order) if width > 1 else w.lane(v, b)
@@ -194,18 +194,3 @@ def _joined(w: Writer, parts: Sequence[Register]) -> Register:
         ]
         width *= 2
     return found[0]
-
-
-def _turned(w: Writer, vectors: Sequence[Register], width: int) -> list[Register]:
-    """Squares of numbers, side by side in `width` vectors, with rows and columns exchanged."""
-    found, lanes = list(vectors), vectors[0].type.lanes
-    step = width // 2
-    while step:
-        low = [k - step + lanes if k & step else k for k in range(lanes)]
-        high = [k + lanes if k & step else k + step for k in range(lanes)]
-        for i in range(width):
-            if not i & step:
-                x, y = found[i], found[i | step]
-                found[i], found[i | step] = w.shuffle(x, y, low), w.shuffle(x, y, high)
-        step //= 2
-    return found
