@@ -159,7 +159,7 @@ def test_functions_of_tensors(torch, monkeypatch, request, name, dtype, slow):
 
 def test_results_of_16_bits_that_differ_are_noticed():
     """The tolerance is for rounding: what has other numbers is not the same."""
-    from xpapply.frontends.python.runner import close
+    from xpapply.frontends.python.comparison import close
 
     a = np.linspace(1, 2, 50, dtype=np.float16)
     assert close(a, a + np.float16(0.01), 2.0**-7)

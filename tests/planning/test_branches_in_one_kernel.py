@@ -123,7 +123,7 @@ def test_kernels_run(f):
     call = traced.kernel_for(x, 1)
     assert call is not None, traced.no_kernel
     assert call.engine == "cpu"
-    _, marked = traced._kernel(call, x, 1)
+    _, marked = call.kernel(call, x, 1)
     assert marked.mean() < 0.05
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from .. import arrays, config, loop
 from ..errors import TraceError
+from ..frontends.python.comparison import close
 from ..frontends.python.repeatable import why_not_repeatable
-from ..frontends.python.runner import close
 from ..ir.graph import ShapeDtype
 
 Run = Callable[[Any, int, Any, tuple, dict], Any]

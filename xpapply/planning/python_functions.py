@@ -17,9 +17,9 @@ from .. import arrays, config, error_state, loop, samples
 from ..batch_of_one import BatchOfOne
 from ..cache import FunctionCache, arguments, cache_of
 from ..errors import InputError, TraceError, UnsupportedError
-from ..frontends.python.runner import Raises, Traced, Users
+from ..frontends.python.runner import Raises, Traced
 from ..frontends.python.tracing import why_impure
-from ..frontends.python.tree import TooManyPaths
+from ..frontends.python.tree import TooManyPaths, Users
 from . import engines, own_apply
 from .fallback import announce, in_loop, why_awkward
 from .one_kernel import OneKernel

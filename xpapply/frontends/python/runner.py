@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -20,10 +20,12 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from ...layout import boxes
 from ...warning_filters import silent
+from .comparison import cast, check_same, host
 from .executor import SECONDS_PER_CALL, Executor
+from .kernel_of_paths import Chosen, KernelOfPaths, rows_of
 from .to_graph import to_graph
 from .tracing import Tracing
-from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree
+from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree, Users
 
 _BLOCK_BYTES = 1 << 19
 """Bytes that a call reads or makes in a block, on the average: they stay in cache, and calls
@@ -46,15 +48,6 @@ _PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
 _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
-_MANY_MARKED = 0.25
-"""Share of the slices from which on those that NumPy may warn of run with all the others."""
-_MOST_IN_KERNEL = 16
-"""Paths that one kernel has at most."""
-_MOST_WASTED = 3
-_MANY_LEFT = 0.02
-"""Share of the slices that must leave the paths of a kernel for it to be made anew."""
-_MOST_ROUNDING = 0.1
-"""Beyond this part of the largest number results of 16 bits are not the same."""
 
 
 class Traced:
@@ -104,7 +97,7 @@ class Traced:
             result = arrays.compat(slice0).stack([x + 0 for x in result])
         if getattr(result, "requires_grad", False):
             raise TraceError("autograd records this call; under torch.no_grad() it runs at once")
-        self.result = np.asanyarray(_host(result))
+        self.result = np.asanyarray(host(result))
         self._dtype = result.dtype if self.library == "torch" else self.result.dtype
         dtype = arrays.dtype_name(result if self.library == "torch" else self.result)
         if type(self.result) is not np.ndarray or self.result.dtype.hasobject:
@@ -133,18 +126,10 @@ class Traced:
         self._is_half = self._fused is not None and self.library == "torch"
         self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
         self._engines, self._chosen = engines, BoundedDict()
-        self._one_kernel = one_kernel if self.library == "numpy" else None
-        self._aval = aval
-        self._in_kernel = 0
-        """How many paths are in the kernel ..."""
-        self._many_left = False
-        """... and whether many slices were on none of them."""
-        self._wasted = 0
-        """Runs whose results were not used, since many slices were marked."""
-        self._kernel: Any = None
-        self.no_kernel = ""
-        """Why it does not run as one kernel."""
-        self._checked = self._kernel_checked = self._graph_checked = False
+        self._kernel = None
+        if one_kernel is not None and self.library == "numpy":
+            self._kernel = KernelOfPaths(self.tree, aval, one_kernel)
+        self._checked = self._graph_checked = False
         self._first_differs = False
         self._spent = 0.0
         self.looped = 0
@@ -194,24 +179,17 @@ class Traced:
         # a copy: what writes into a slice must not reach the user's array while it is traced
         if self.library == "torch":
             return v.detach().clone()
-        host = _host(v)
-        return np.array(host, host.dtype.newbyteorder("="))
+        own = host(v)
+        return np.array(own, own.dtype.newbyteorder("="))
 
     def _same(self, traced: Any, real: Any) -> None:
         """Compare what was written down with a real call."""
-        tensors = arrays.library(traced) == arrays.library(real) == "torch"
-        if tensors and traced.dtype != real.dtype:  # also those that NumPy does not have
-            raise Differs(f"traced it gives {traced.dtype}, a real call gives {real.dtype}")
-        traced, real = _host(traced), _host(real)
-        a, b = np.asarray(traced), np.asanyarray(real)
-        if type(b) is not np.ndarray or b.dtype.hasobject:
-            raise TraceError(f"it returns {type(real).__name__}")
-        if a.shape != b.shape or a.dtype.newbyteorder("=") != b.dtype.newbyteorder("="):
-            raise Differs(
-                f"traced it gives {a.dtype}{a.shape}, a real call gives {b.dtype}{b.shape}"
-            )
-        if not close(a, b, self._tracing.eps):
-            raise Differs("traced it gives other values than a real call")
+        check_same(traced, real, self._tracing.eps)
+
+    def _check(self, f: Any, v: Any, mine: Any) -> None:
+        """Compare what was found for a slice with a real call for it."""
+        result = f(v, *self._args, **self._kwargs)
+        self._same(host(mine), cast(result, mine))
 
     # --- running ----------------------------------------------------------------------------
 
@@ -220,7 +198,11 @@ class Traced:
         """All slices of `arr` through `f`; the result axes stand where `axis` was."""
         call = self.kernel_for(arr, axis)
         if call is not None:
-            found = self._by_kernel(call, arr, axis, f)
+            assert self._kernel is not None
+            self.looped = 0
+            found = self._kernel(
+                call, arr, axis, partial(self._check, f), partial(self._by_calls, f=f)
+            )
         elif self.fused_on(arr, axis):
             found = self._by_graph(arr, axis, f)
         else:
@@ -230,9 +212,9 @@ class Traced:
 
     def _by_calls(self, arr: Any, axis: int, f: Any) -> Any:
         """By the calls that `f` makes, block by block."""
-        xp = np if isinstance(arr, _Chosen) else arrays.compat(arr)
+        xp = np if isinstance(arr, Chosen) else arrays.compat(arr)
         n = arr.ndim
-        view = arr if isinstance(arr, _Chosen) else _rows(arr, axis)
+        view = arr if isinstance(arr, Chosen) else rows_of(arr, axis)
         batch = view.shape[:-1]
         slices = math.prod(batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
@@ -244,7 +226,7 @@ class Traced:
             with streams.shared(self.library):
                 buffer, shape = self._run(walk, view, slices, xp, f, self._rows(room), count)
         except Exception as error:
-            if not isinstance(arr, _Chosen):  # those begin at another slice
+            if not isinstance(arr, Chosen):  # those begin at another slice
                 error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
         order = (*range(axis), *range(n - 1, n - 1 + len(shape)), *range(axis, n - 1))
@@ -255,10 +237,10 @@ class Traced:
     ) -> tuple[Any, tuple[int, ...]]:
         """The results of all slices, and the shape of one: `rows` at once, in `count` threads."""
         batch = view.shape[:-1]
-        fill = functools.partial(self._filled, walk, view, xp, rows, count)
+        fill = partial(self._filled, walk, view, xp, rows, count)
         buffer = None if xp is np else self._on_known_paths(walk, fill)
         if buffer is None:
-            chosen = isinstance(view, _Chosen)
+            chosen = isinstance(view, Chosen)
             buffer = fill(*(view.result if chosen else self._shape_dtype(walk, f, view)))
         shape = tuple(buffer.shape[len(batch) :])
         flat = buffer.reshape(slices, *shape)
@@ -267,8 +249,7 @@ class Traced:
             f(view[np.unravel_index(k, batch)], *self._args, **self._kwargs)
         if not self._checked:
             for k in {slices // 3, slices // 2, 2 * slices // 3, slices - 1} - set(walk.off):
-                result = f(view[np.unravel_index(k, batch)], *self._args, **self._kwargs)
-                self._same(_host(flat[k]), _cast(result, flat[k]))
+                self._check(f, view[np.unravel_index(k, batch)], flat[k])
             self._checked = True
         # Last of all and in order, so that whatever f does for these slices it does once, as in
         # the loop: for the others it is known to do nothing but compute.
@@ -374,83 +355,20 @@ class Traced:
             for end in (0, -1):
                 index = [end] * arr.ndim
                 index[axis] = slice(None)  # type: ignore[call-overload]
-                result = f(arr[tuple(index)], *self._args, **self._kwargs)
                 after = arr.ndim - axis - 1
                 at = (*(end,) * axis, ..., *(end,) * after)
-                self._same(_host(out[at]), _cast(result, out[at]))
+                self._check(f, arr[tuple(index)], out[at])
             self._graph_checked = True
         return out
 
     def kernel_for(self, arr: Any, axis: int) -> Any:
         """The one kernel that runs on an array like this one; None: something else does."""
-        if self._one_kernel is None:
-            return None
-        if not self._in_kernel or (self._many_left and self._in_kernel != self.tree.count):
-            self._in_kernel, self._many_left = self.tree.count, False
-            self._kernel, self._kernel_checked = None, False
-            try:
-                self._kernel = self._one_kernel(self._as_graphs())
-            except (UnsupportedError, OverflowError) as error:
-                self.no_kernel = str(error)
         return None if self._kernel is None else self._kernel.call_for(arr, axis)
 
-    def _as_graphs(self) -> list[tuple[tuple[bool, ...], Graph | None]]:
-        """The answers that each path gives, and its graph; None: it is left to ``f``."""
-        if self.tree.count > _MOST_IN_KERNEL:
-            raise UnsupportedError(f"its slices go {self.tree.count} ways")
-        if len(self.tree.results - {None}) > 1:
-            raise UnsupportedError("its slices have results of several shapes or dtypes")
-        found: list[tuple[tuple[bool, ...], Graph | None]] = []
-        for path in self.tree.paths():
-            answers = tuple(s.value for s in path.steps if not isinstance(s, Call))
-            if isinstance(path.result, SideExit):
-                if not all(isinstance(a, bool) for a in answers):
-                    raise UnsupportedError("it decides by numbers")
-                found.append((answers, None))
-            else:
-                found.append((answers, compact(to_graph(path, self._aval, True))))
-        return found
-
-    def _by_kernel(self, call: Any, arr: Any, axis: int, f: Any) -> Any:
-        """By one kernel; slices that NumPy may warn of by the calls, which do."""
-        out, marked = call.kernel(call, arr, axis)
-        self.looped = 0
-        if not self._kernel_checked:
-            ordinary = np.flatnonzero(~marked.ravel())
-            n = ordinary.size
-            try:
-                for k in {int(ordinary[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}:
-                    at = np.unravel_index(k, marked.shape)
-                    result = f(_rows(arr, axis)[at], *self._args, **self._kwargs)
-                    mine = self._results(out, axis)[at]
-                    self._same(mine, _cast(result, mine))
-            except Differs as error:
-                self._kernel, self.no_kernel = None, f"as one kernel {error}"
-                return self._by_calls(arr, axis, f)
-            self._kernel_checked = bool(n)
-        count = np.count_nonzero(marked)
-        if count == 0:
-            return out
-        self._many_left = count > _MANY_LEFT * marked.size
-        if count > _MANY_MARKED * marked.size or (self.tree.branches and marked.flat[0]):
-            self._wasted += self._in_kernel == self.tree.count
-            if self._wasted > _MOST_WASTED and not config.current().engine:
-                self._kernel, self.no_kernel = None, "NumPy may warn of many of its slices"
-            return self._by_calls(arr, axis, f)
-        places, results = np.nonzero(marked), self._results(out, axis)
-        kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it
-        try:
-            found = self._by_calls(_Chosen(_rows(arr, axis), places, kind), 1, f)
-        except Users as error:
-            (k,) = error.index
-            raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
-        results[marked] = found
-        return out
-
-    def _results(self, out: Any, axis: int) -> Any:
-        """Results with their own axes last."""
-        own = range(axis, axis + len(self.result_aval.shape))
-        return arrays.permute(out, (*(k for k in range(out.ndim) if k not in own), *own))
+    @property
+    def no_kernel(self) -> str:
+        """Why it does not run as one kernel."""
+        return "" if self._kernel is None else self._kernel.why_not
 
     def _grow(self, f: Any, v: Any, limit: float) -> SideExit | None:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
@@ -487,7 +405,7 @@ class Traced:
             raise Users(error, index) from None
         if arrays.library(walk.first[0]) == "torch":
             return tuple(walk.first[0].shape), walk.first[0].dtype
-        found = np.asanyarray(_host(walk.first[0]))
+        found = np.asanyarray(host(walk.first[0]))
         if type(found) is not np.ndarray or found.dtype.kind not in "biufc":
             raise TraceError(f"it returns {found.dtype} for the first slice")
         return found.shape, found.dtype
@@ -504,7 +422,7 @@ class Traced:
 
     def _room(self, arr: Any, threads: int) -> int:
         """Bytes that the values of a block may take at their worst moment."""
-        if not isinstance(arr, _Chosen) and arrays.is_asynchronous(arr):
+        if not isinstance(arr, Chosen) and arrays.is_asynchronous(arr):
             return _MOST_GPU_BYTES
         most = _MOST_TORCH_BYTES if self.library == "torch" else _MOST_BYTES
         return config.current().block_bytes or max(_LEAST_BYTES, most // threads)
@@ -560,60 +478,9 @@ class Traced:
         return (text,)
 
 
-class _Chosen:
-    """Some of the slices of an array, ``(slices, M)``, which are gathered when they are read.
-
-    `result`: the shape and dtype that their results have.
-    """
-
-    def __init__(
-        self,
-        rows: np.ndarray,
-        places: tuple[np.ndarray, ...],
-        result: tuple[tuple[int, ...], np.dtype[Any]],
-    ) -> None:
-        self._rows, self._places, self.result = rows, places, result
-        self.shape = len(places[0]), rows.shape[-1]
-        self.ndim, self.dtype = 2, rows.dtype
-
-    def __getitem__(self, key: Any) -> np.ndarray:
-        at = key[0] if isinstance(key, tuple) else key
-        found: np.ndarray = self._rows[tuple(p[at] for p in self._places)]
-        return found
-
-
-def _rows(arr: Any, axis: int) -> Any:
-    """An array with its slices along the last axis."""
-    return arrays.permute(arr, (*range(axis), *range(axis + 1, arr.ndim), axis))
-
-
 def _native(x: Any) -> bool:
     """Whether the bytes of numbers are in the order of this machine."""
     return bool(getattr(x.dtype, "isnative", True))
-
-
-def _cast(result: Any, like: Any) -> Any:
-    """A real result in the shape and dtype that the first slice's result fixed."""
-    like = np.asarray(_host(like))
-    found = np.empty(like.shape, like.dtype.newbyteorder("="))
-    with np.errstate(all="ignore"), silent():
-        found[...] = np.asanyarray(_host(result))
-    return found
-
-
-def close(a: Any, b: Any, lowest: float = 0.0) -> bool:
-    """Whether results of the same dtype are equal, up to rounding in another order.
-
-    `lowest`: the lowest precision that they were computed in.
-    """
-    if a.dtype.kind not in "fc":
-        return bool(np.array_equal(a, b))
-    eps = max(float(np.finfo(a.dtype).eps), lowest)
-    tolerance = min(4e3 * eps, _MOST_ROUNDING)
-    with np.errstate(all="ignore"):
-        finite = np.abs(b[np.isfinite(b)])
-        scale = float(finite.max()) if finite.size else 0.0
-        return bool(np.isclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True).all())
 
 
 _PRODUCTS = frozenset(
@@ -630,13 +497,6 @@ class Raises(TraceError):
     """`f` raises for the slice that it was to be traced on."""
 
 
-class Users(Exception):
-    """Holds what ``f`` raised for a slice of its own, and where that slice is."""
-
-    def __init__(self, raised: Exception, index: tuple[int, ...]) -> None:
-        self.raised, self.index = raised, index
-
-
 def _array(x: Any) -> Any:
     return x if arrays.library(x) == "torch" else np.asanyarray(x)
 
@@ -645,10 +505,3 @@ def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of a function of a tensor, which is known to be harmless."""
     frontend: Any = registry.find("frontends", "torch")
     return compact(fold(frontend.lift_function(f, aval, args, kwargs)))  # type: ignore[no-any-return]
-
-
-def _host(x: Any) -> Any:
-    """An array of any library on the CPU, as NumPy's; anything else as it is."""
-    if arrays.library(x) is None:
-        return [_host(y) for y in x] if isinstance(x, (list, tuple)) else x
-    return arrays.on_host(x)

@@ -124,6 +124,13 @@ class Differs(TraceError):
     """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
 
 
+class Users(Exception):
+    """Holds what ``f`` raised for a slice of its own, and where that slice is."""
+
+    def __init__(self, raised: Exception, index: tuple[int, ...]) -> None:
+        self.raised, self.index = raised, index
+
+
 MOST_PATHS = 512
 LARGEST_ANSWER = 1 << 20
 """Larger integers that `f` asks for, and that it has not asked for before, are left to it."""

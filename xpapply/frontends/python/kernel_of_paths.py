@@ -1,0 +1,176 @@
+"""All paths of a function of NumPy arrays as one kernel, and its calls where that decides nothing.
+
+A kernel marks the slices that NumPy may warn of, that are on no path known so far, or that raise.
+Those run by the calls that ``f`` makes, or by ``f`` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import arrays, config
+from ...errors import UnsupportedError
+from ...ir.graph import Graph, ShapeDtype
+from ...ir.rewrite import compact
+from .to_graph import to_graph
+from .tree import Call, Differs, SideExit, Tree, Users
+
+_MOST_PATHS = 16
+"""Paths that one kernel has at most."""
+_MANY_LEFT = 0.02
+"""Share of the slices that must leave the paths of a kernel for it to be made anew."""
+_MANY_MARKED = 0.25
+"""Share of the slices from which on those that are marked run with all the others ..."""
+_MOST_WASTED = 3
+"""... and so many runs of a kernel may be for nothing."""
+
+
+class KernelOfPaths:
+    """One kernel of all paths that are known, made anew when many slices go other ways.
+
+    Parameters
+    ----------
+    tree : Tree
+        The paths.
+    aval : ShapeDtype
+        Of a slice.
+    make : callable
+        What makes a kernel of the paths' graphs: see `xpapply.planning.one_kernel`.
+
+    Attributes
+    ----------
+    why_not : str
+        Why there is none.
+    """
+
+    def __init__(self, tree: Tree, aval: ShapeDtype, make: Callable[[Any], Any]) -> None:
+        self._tree, self._aval, self._make = tree, aval, make
+        self._kernel: Any = None
+        self.why_not = ""
+        self._paths = 0
+        """How many paths are in the kernel ..."""
+        self._many_left = False
+        """... and whether many slices were on none of them."""
+        self._checked = False
+        self._wasted = 0
+        """Runs whose results were not used, since many slices were marked."""
+
+    def call_for(self, arr: np.ndarray, axis: int) -> Any:
+        """What runs on an array like this one; None: NumPy's own calls shall."""
+        if not self._paths or (self._many_left and self._paths != self._tree.count):
+            self._paths, self._many_left = self._tree.count, False
+            self._kernel, self._checked = None, False
+            try:
+                self._kernel = self._make(self._as_graphs())
+            except (UnsupportedError, OverflowError) as error:
+                self.why_not = str(error)
+        return None if self._kernel is None else self._kernel.call_for(arr, axis)
+
+    def _as_graphs(self) -> list[tuple[tuple[bool, ...], Graph | None]]:
+        """The answers that each path gives, and its graph; None: it is left to ``f``."""
+        if self._tree.count > _MOST_PATHS:
+            raise UnsupportedError(f"its slices go {self._tree.count} ways")
+        if len(self._tree.results - {None}) > 1:
+            raise UnsupportedError("its slices have results of several shapes or dtypes")
+        found: list[tuple[tuple[bool, ...], Graph | None]] = []
+        for path in self._tree.paths():
+            answers = tuple(s.value for s in path.steps if not isinstance(s, Call))
+            if isinstance(path.result, SideExit):
+                if not all(isinstance(a, bool) for a in answers):
+                    raise UnsupportedError("it decides by numbers")
+                found.append((answers, None))
+            else:
+                found.append((answers, compact(to_graph(path, self._aval, True))))
+        return found
+
+    def __call__(
+        self,
+        call: Any,
+        arr: np.ndarray,
+        axis: int,
+        check: Callable[[Any, Any], None],
+        by_calls: Callable[[Any, int], Any],
+    ) -> np.ndarray:
+        """All slices of `arr`; the result axes stand where `axis` was.
+
+        Parameters
+        ----------
+        call : object
+            What `call_for` gave for such an array.
+        check : callable (slice, result)
+            Compares a result with that of ``f`` itself.
+        by_calls : callable (arr, axis)
+            The calls that ``f`` makes: for all slices, or for those `Chosen`.
+        """
+        out, marked = call.kernel(call, arr, axis)
+        if not self._checked:
+            try:
+                self._check(rows_of(arr, axis), self._results(out, axis, marked), marked, check)
+            except Differs as error:
+                self._kernel, self.why_not = None, f"as one kernel {error}"
+                return by_calls(arr, axis)  # type: ignore[no-any-return]
+        count = np.count_nonzero(marked)
+        if count == 0:
+            return out  # type: ignore[no-any-return]
+        self._many_left = count > _MANY_LEFT * marked.size
+        if count > _MANY_MARKED * marked.size or (self._tree.branches and marked.flat[0]):
+            self._wasted += self._paths == self._tree.count
+            if self._wasted > _MOST_WASTED and not config.current().engine:
+                self._kernel, self.why_not = None, "NumPy may warn of many of its slices"
+            return by_calls(arr, axis)  # type: ignore[no-any-return]
+        places, results = np.nonzero(marked), self._results(out, axis, marked)
+        kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it
+        try:
+            found = by_calls(Chosen(rows_of(arr, axis), places, kind), 1)
+        except Users as error:
+            (k,) = error.index
+            raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
+        results[marked] = found
+        return out  # type: ignore[no-any-return]
+
+    def _check(
+        self, slices: np.ndarray, results: np.ndarray, marked: np.ndarray, check: Callable
+    ) -> None:
+        """Compare some of the slices with real calls, once."""
+        ordinary = np.flatnonzero(~marked.ravel())
+        n = ordinary.size
+        for k in {int(ordinary[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}:
+            at = np.unravel_index(k, marked.shape)
+            check(slices[at], results[at])
+        self._checked = bool(n)
+
+    @staticmethod
+    def _results(out: np.ndarray, axis: int, marked: np.ndarray) -> np.ndarray:
+        """Results with their own axes last, after those of the batch."""
+        own = range(axis, axis + out.ndim - marked.ndim)
+        return out.transpose(*(k for k in range(out.ndim) if k not in own), *own)
+
+
+class Chosen:
+    """Some of the slices of an array, ``(slices, M)``, which are gathered when they are read.
+
+    `result`: the shape and dtype that their results have.
+    """
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        places: tuple[np.ndarray, ...],
+        result: tuple[tuple[int, ...], np.dtype[Any]],
+    ) -> None:
+        self._rows, self._places, self.result = rows, places, result
+        self.shape = len(places[0]), rows.shape[-1]
+        self.ndim, self.dtype = 2, rows.dtype
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        at = key[0] if isinstance(key, tuple) else key
+        found: np.ndarray = self._rows[tuple(p[at] for p in self._places)]
+        return found
+
+
+def rows_of(arr: Any, axis: int) -> Any:
+    """An array with its slices along the last axis."""
+    return arrays.permute(arr, (*range(axis), *range(axis + 1, arr.ndim), axis))
