@@ -20,7 +20,7 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", max_examples=40, **_common)
-settings.register_profile("deep", max_examples=2000, **_common)
+settings.register_profile("deep", max_examples=5000, **_common)
 # for looking around: failures are not made smaller, which takes long
 settings.register_profile("quick", max_examples=30, phases=[Phase.generate], **_common)
 settings.load_profile(os.environ.get("XPAPPLY_PROFILE", "ci"))

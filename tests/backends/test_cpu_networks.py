@@ -80,6 +80,7 @@ def layouts(draw, features):
     return x, axis
 
 
+@pytest.mark.kernels
 @pytest.mark.parametrize("name", CPUS)
 @given(data=st.data())
 def test_nothing_beside_the_arrays_is_touched(name, data):

@@ -69,8 +69,9 @@ def calls(draw):
     return c, shape, (axis,), draw(st.integers(0, 2**32 - 1))
 
 
+@pytest.mark.kernels
 @given(calls(), st.data(), st.sampled_from(TARGETS), st.sampled_from([0, 0.05]))
-@settings(max_examples=150)
+@settings(max_examples=max(150, settings().max_examples))
 def test_arrays_that_lie_in_any_way(call, data, target, odd):
     c, shape, axes, seed = call
     rng = np.random.default_rng(seed)

@@ -184,6 +184,7 @@ TRAPS = {
     "shape of a marked slice": (other_shape, {k: 200 + k for k in range(1, 9)}),
     "unused warning": (unused, {}),
     "unused on one path": (unused_on_a_path, {}),
+    "counted, not looked at": (lambda v: (1 / v)[v > -1].size, {5: 0}),
     "unused exception": (lost_maximum, {7: -1}),
     "underflow inside": (own_errstate, {9: -800}),
     "more degrees of freedom than numbers": (sample_of_few, {}),
@@ -220,6 +221,15 @@ def test_what_kernels_must_not_decide(f, changed):
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
             assert warns == warned
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_constants_that_the_dtype_does_not_have(dtype):
+    """NumPy warns of each."""
+    x = np.random.default_rng(5).normal(size=(60, 8)).astype(dtype)
+    for f in (lambda v: v < 1e300, lambda v: np.where(v > 0, v, -1e300), lambda v: v.clip(-1e300)):
+        with xpapply.options(engine=""):
+            compare(f, 1, x)
 
 
 def test_the_first_slice_fixes_the_dtype():

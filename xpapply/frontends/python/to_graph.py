@@ -27,7 +27,15 @@ class _Builder(NumPyBuilder):
 
     def __init__(self, of_slices: bool) -> None:
         super().__init__()
+        self._of_slices = of_slices
         self._numbers = (*_FLOATS, *_INTEGERS) if of_slices else _FLOATS
+
+    def scalar(self, number: Any, dtype: str) -> Any:
+        found = super().scalar(number, dtype)
+        if self._of_slices and dtype in _FLOATS and np.isfinite(float(number)):
+            if abs(float(number)) > float(np.finfo(dtype).max):
+                raise UnsupportedError(f"NumPy warns of {number} as {dtype}")
+        return found
 
     def node(self, name: str, *operands: Value, **attrs: Any) -> Value:
         if OPS[name].kind is Kind.ELEMENTWISE and name != "cast":
@@ -129,20 +137,18 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
 def _check_all_used(path: Path) -> None:
     """Refuse calls whose results nothing uses: what they warn of or raise would not be seen."""
     used = {ref.index for ref in references(path.result)}
-    number, names = 0, {}
-    for step in path.steps:
+    number = sum(not isinstance(step, Branch) for step in path.steps)
+    for step in reversed(path.steps):
         if isinstance(step, Branch):
             used.add(step.ref.index)
             continue
-        number += 1
-        used |= {ref.index for ref in references((step.args, step.kwargs))}
-        if not step.row.lazy:
-            names[number] = step.row.name
         if step.errstate is not None:
             raise UnsupportedError("it sets numpy.errstate itself")
-    for number, name in names.items():
-        if number not in used:
-            raise UnsupportedError(f"the result of {name} is not used")
+        if number not in used and not step.row.lazy:
+            raise UnsupportedError(f"the result of {step.row.name} is not used")
+        if number in used:  # a count of the values of a mask does not look at them
+            used |= {ref.index for ref in references((step.args, step.kwargs))}
+        number -= 1
 
 
 def _is_condition(x: Any) -> bool:

@@ -1,0 +1,141 @@
+"""Random Python functions as kernels: what the plain loop gives, warns of and raises."""
+
+import os
+import random
+import warnings
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import event, given, note
+from hypothesis import strategies as st
+from kernel_functions import allowed, draw, make, slices
+from thresholds import always_plan
+
+import xpapply
+from xpapply import cache
+from xpapply.frontends.python import runner
+from xpapply.planning import python_functions
+
+pytest.importorskip("llvmlite")
+
+from xpapply.backends.cpu import compiler
+from xpapply.backends.cpu import slices as cpu_slices
+
+STATES = ({},) * 6 + (
+    {"all": "ignore"},
+    {"divide": "raise"},
+    {"invalid": "raise", "over": "ignore"},
+    {"over": "raise"},
+    {"all": "warn"},
+    {"all": "raise"},
+)
+TARGETS = ("", *(t for t in ("AVX2", "SSE2") if compiler.host().name != "NEON"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _always_compile():
+    with pytest.MonkeyPatch.context() as patch:
+        always_plan(patch)
+        patch.setattr(cpu_slices, "_COMPILING", 0.0)
+        patch.setattr(runner.Traced, "_by_kernel", unchecked)
+        yield
+    cache.clear()
+
+
+@contextmanager
+def on(target):
+    """As if this machine had no more than these vector instructions."""
+    with mock.patch.dict(os.environ, {"XPAPPLY_CPU": target} if target else {}):
+        compiler.host.cache_clear()
+        try:
+            compiler.host()
+        except xpapply.InputError as error:
+            pytest.skip(str(error))
+        yield
+    compiler.host.cache_clear()
+
+
+def unchecked(self, *args, _by_kernel=runner.Traced._by_kernel):
+    """The kernel without the comparison with calls of `f`, which would hide what is wrong."""
+    self._kernel_checked = True
+    return _by_kernel(self, *args)
+
+
+def outcome(apply, f, axis, x, state):
+    """The result or the exception, with the warnings."""
+    with warnings.catch_warnings(record=True) as seen, xpapply.options(fallback="silent"):
+        warnings.simplefilter("always")
+        with np.errstate(**state):
+            try:
+                found = apply(f, axis, x)
+            except Exception as error:
+                return error, None
+    return found, {(w.category, str(w.message)) for w in seen}
+
+
+def compare(source, axis, x, state):
+    """Compare three calls with the loop; why there is no kernel, or ""."""
+    f = make(source)
+    want, warned = outcome(np.apply_along_axis, f, axis, x, state)
+    f = make(source)
+    for _ in range(3):  # the kernel is made anew with the paths that were found
+        got, warns = outcome(xpapply.apply_along_axis, f, axis, x, state)
+        if isinstance(want, Exception):
+            assert type(got) is type(want), (got, want)
+            assert str(got) == str(want)
+            continue
+        if isinstance(got, Exception):
+            raise got
+        assert (type(got), got.shape, got.dtype) == (type(want), want.shape, want.dtype)
+        assert_close(source, axis, x, got, want)
+        # of what casts to the first slice's dtype lose, other engines do not warn
+        assert warns <= warned if no_kernel(f, axis, x, state) else warns == warned
+    return no_kernel(f, axis, x, state)
+
+
+def no_kernel(f, axis, x, state):
+    """Why a function did not run as one kernel, or ""."""
+    known, _ = python_functions.cache_of(f)
+    traced = next(iter(known.traced.values()), None)
+    if not isinstance(traced, runner.Traced):
+        return traced or "it is not traced"
+    with np.errstate(**state):
+        call = traced.kernel_for(x, axis)
+    return (traced.no_kernel or "of this array") if call is None else ""
+
+
+def assert_close(source, axis, x, got, want):
+    """Equal, but for rounding; and NaN, infinities and decisions in the same places."""
+    own = range(axis, axis + want.ndim - x.ndim + 1)
+    rows, mine, theirs = np.moveaxis(x, axis, -1), to_end(got, own), to_end(want, own)
+    f = make(source)
+    for at in np.ndindex(rows.shape[:-1]):
+        a, b = mine[at], theirs[at]
+        if a.tobytes() == b.tobytes():
+            continue
+        tolerance = allowed(f, rows[at], b)
+        with np.errstate(all="ignore"):
+            apart = np.abs(a.astype(float) - b.astype(float))
+            fine = (apart <= tolerance) | (a == b) | (np.isnan(a) & np.isnan(b))
+        if np.ndim(tolerance) or np.isfinite(tolerance):
+            assert np.all(fine), (rows[at], a, b, tolerance)
+
+
+def to_end(x, axes):
+    return np.moveaxis(x, list(axes), range(x.ndim - len(axes), x.ndim))
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("target", TARGETS)
+@given(seed=st.integers(0, 2**63))
+def test_random_functions(target, seed):
+    r = random.Random(seed)
+    x = slices(r)
+    source = draw(r, x.array.shape[x.axis])
+    state = r.choice(STATES)
+    note(f"{source}\n{x!r}\n{state}")
+    with on(target):
+        why = compare(source, x.axis, x.array, state)
+    event(f"no kernel: {why.split('(')[0][:60]}" if why else "one kernel")
