@@ -15,7 +15,7 @@ from thresholds import always_plan
 
 import xpapply
 from xpapply import cache
-from xpapply.frontends.python import runner
+from xpapply.frontends.python import kernel_of_paths, runner
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
@@ -39,7 +39,9 @@ def _always_compile():
     with pytest.MonkeyPatch.context() as patch:
         always_plan(patch)
         patch.setattr(cpu_slices, "_COMPILING", 0.0)
-        patch.setattr(runner.Traced, "_by_kernel", unchecked)
+        # nothing hides what is wrong with a kernel
+        patch.setattr(kernel_of_paths.KernelOfPaths, "_check", lambda *_: None)
+        patch.setattr(kernel_of_paths, "_MANY_MARKED", 2.0)
         yield
     cache.clear()
 
@@ -55,12 +57,6 @@ def on(target):
             pytest.skip(str(error))
         yield
     compiler.host.cache_clear()
-
-
-def unchecked(self, *args, _by_kernel=runner.Traced._by_kernel):
-    """The kernel without the comparison with calls of `f`, which would hide what is wrong."""
-    self._kernel_checked = True
-    return _by_kernel(self, *args)
 
 
 def outcome(apply, f, axis, x, state):
