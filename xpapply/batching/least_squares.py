@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, NoRule
-from .function_rules import Unsupported, as_rows, by_rows, constant, traced
+from .function_rules import Unsupported, as_rows, by_rows, cache_parts, constant, traced
 from .rules import batch_size, mapped
 
 _WELL_CONDITIONED = 1e5
@@ -90,28 +90,83 @@ def _full(found: tuple, n: int) -> tuple:
 
 
 def _fits(x: Batched, y: Any, deg: int) -> Any:
-    """Places of their own for all slices: a stack of systems, solved as `numpy.polyfit` does."""
+    """Places of their own for all slices."""
     n = batch_size((x, y))
     places, values = as_rows(np, x, n).array, as_rows(np, y, n).array
-    if places.ndim != 2 or values.shape != places.shape:
+    if places.ndim != 2 or values.shape != places.shape or places.shape[1] == 0:
         raise Unsupported
-    if not {places.dtype.kind, values.dtype.kind} <= {*"biuf"}:
+    return Batched(fits(places, values, np.ones(places.shape, bool), deg))
+
+
+def fits(places: Any, values: Any, within: Any, deg: int) -> Any:
+    """The coefficients of `numpy.polyfit` for each row, of the numbers `within` alone.
+
+    By the modified Gram-Schmidt process on the system and the values together, which is as stable
+    as Householder's (Bjorck, "Solving linear least squares problems by Gram-Schmidt
+    orthogonalization", BIT 7, 1967), and works on all slices at once. Where NumPy may warn or
+    raise it is called itself.
+    """
+    kinds = {places.dtype.kind, values.dtype.kind}
+    if not kinds <= {*"biuf"} or deg < 0 or values.dtype == np.float16:
         raise Unsupported
-    places, values = places.astype(float), values.astype(float)
-    if not 0 <= deg < places.shape[1]:
-        raise Unsupported
-    if not (np.abs(places) < 1e30).all() or not (np.abs(values) < 1e100).all():
-        raise Unsupported  # also NaN, for which LAPACK raises
+    found = np.empty((len(values), deg + 1))
+    for part in cache_parts(len(values), 8 * values.shape[1]):
+        found[part] = _fits_of_part(places[part], values[part], within[part], deg)
+    return found
+
+
+def _fits_of_part(places: Any, values: Any, within: Any, deg: int) -> Any:
+    x, y = np.where(within, places, 0.0), np.where(within, values, 0.0)
+    counts = np.count_nonzero(within, axis=1)
     with np.errstate(all="ignore"):
-        system = places[:, :, None] ** np.arange(deg, -1, -1)
-        scale = np.sqrt((system * system).sum(axis=1))
-        if not (np.isfinite(scale) & (scale > 0)).all():
-            raise Unsupported
-        u, s, vt = np.linalg.svd(system / scale[:, None], full_matrices=False)
-        if not (s[:, -1] > 1e3 * places.shape[1] * np.finfo(float).eps * s[:, 0]).all():
-            raise Unsupported  # NumPy warns of a poor fit
-        inner = _times(u.transpose(0, 2, 1), values) / s
-        return Batched(_times(vt.transpose(0, 2, 1), inner) / scale)
+        # also NaN, for which LAPACK raises
+        usual = (np.abs(x).max(axis=1) < 1e30) & (np.abs(y).max(axis=1) < 1e100)
+        found, condition = _solved(_powers(x, within, deg), y)
+        # beyond that NumPy leaves out what it takes for rounding, and warns
+        given = places.dtype if places.dtype.kind == "f" else float
+        least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(given).eps))
+        usual &= condition * least * counts < 1
+    for k in np.flatnonzero(~usual | (counts <= deg)):
+        found[k] = np.polyfit(places[k][within[k]], values[k][within[k]], deg)
+    return found
+
+
+def _powers(x: Any, within: Any, deg: int) -> list[Any]:
+    """The columns of the systems, the highest power first."""
+    columns = [within.astype(float)]
+    for _ in range(deg):
+        columns.append(columns[-1] * x)
+    return columns[::-1]
+
+
+def _solved(columns: list[Any], y: Any) -> tuple[Any, Any]:
+    """The solutions of all systems, and at least the condition of each with scaled columns."""
+    n = len(columns)
+    scales = [np.sqrt(_dot(c, c)) for c in columns]
+    columns = [c / s[:, None] for c, s in zip(columns, scales, strict=True)]
+    above = np.zeros((n, n + 1, len(y)))  # of the triangle, with the values as one more column
+    columns.append(y)
+    for j in range(n):
+        above[j, j] = np.sqrt(_dot(columns[j], columns[j]))
+        unit = columns[j] / above[j, j][:, None]
+        for k in range(j + 1, n + 1):
+            above[j, k] = _dot(unit, columns[k])
+            columns[k] = columns[k] - above[j, k][:, None] * unit
+    right = np.zeros((n, n + 1, len(y)))  # of the identity and the values
+    right[:, n] = above[:, n]
+    right[range(n), range(n)] = 1.0
+    for j in range(n - 1, -1, -1):
+        for k in range(j + 1, n):
+            right[j] -= above[j, k] * right[k]
+        right[j] /= above[j, j]
+    size = np.sqrt((above[:, :n] ** 2).sum(axis=(0, 1)))
+    inverse = np.sqrt((right[:, :n] ** 2).sum(axis=(0, 1)))
+    return np.stack([right[j, n] / scales[j] for j in range(n)], axis=1), size * inverse
+
+
+def _dot(a: Any, b: Any) -> Any:
+    """The products of rows."""
+    return np.einsum("ij,ij->i", a, b)
 
 
 def _times(matrices: Any, vectors: Any) -> Any:

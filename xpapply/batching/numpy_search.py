@@ -8,6 +8,7 @@ import numpy as np
 
 from . import Batched
 from .function_rules import Unsupported, as_rows, cache_parts, flat, plain, traced
+from .ragged import Ragged
 from .rules import batch_size, leaves
 
 
@@ -119,7 +120,14 @@ def _interpolated_part(ns: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any,
             return ns.take(table, index[0], axis=1)
         return ns.take_along_axis(ns.broadcast_to(table, (len(index), n)), index, axis=1)
 
-    x0, x1, y0, y1 = at(xp, below), at(xp, above), at(fp, below), at(fp, above)
+    found = _between(
+        ns, x, at(xp, below), at(xp, above), at(fp, below), at(fp, above), below == n - 1
+    )
+    return _outside(ns, x, found, xp[:, :1], xp[:, -1:], left, right)
+
+
+def _between(ns: Any, x: Any, x0: Any, x1: Any, y0: Any, y1: Any, is_last: Any) -> Any:
+    """On the lines from (x0, y0) to (x1, y1)."""
     with np.errstate(all="ignore"):
         slope = (y1 - y0) / (x1 - x0)
         found = slope * (x - x0) + y0
@@ -128,12 +136,62 @@ def _interpolated_part(ns: Any, x: Any, xp: Any, fp: Any, left: Any, right: Any,
             other = slope * (x - x1) + y1
             other = ns.where(ns.isnan(other) & (y0 == y1), y0, other)
             found = ns.where(missing, other, found)
-    for where, value in (
-        ((below == n - 1) | (x0 == x), y0),
-        (x < xp[:, :1], left),
-        (x > xp[:, -1:], right),
-        (ns.isnan(x), x),
-    ):
+    return ns.where(is_last | (x0 == x), y0, found)
+
+
+def _outside(ns: Any, x: Any, found: Any, first: Any, last: Any, left: Any, right: Any) -> Any:
+    """What is found for places before the first or after the last one, and for NaN."""
+    for where, value in ((x < first, left), (x > last, right), (ns.isnan(x), x)):
         if where.any():
             found = ns.where(where, value, found)
     return found
+
+
+def interp_of_masks(x: Any, places: Ragged, values: Ragged, left: Any, right: Any) -> Any:
+    """`numpy.interp` of places and values that are those of a mask, of at least one in each slice.
+
+    `x`: places of a mask as well, or as many in each slice.
+    """
+    counts, starts = places.counts, places.starts()
+    if not counts.all():
+        raise ValueError("array of sample points is empty")  # as NumPy does
+    batch = len(counts)
+    if isinstance(x, Ragged):
+        at, own = x.flat, np.repeat(np.arange(batch), x.counts)
+    else:
+        wide = as_rows(np, x, batch)
+        at, own = (
+            flat(wide).reshape(-1),
+            np.repeat(np.arange(batch), np.prod(wide.shape, dtype=int)),
+        )
+    for y in (at, places.flat, values.flat):
+        if y.dtype.kind not in "biuf":
+            raise Unsupported
+    xs, ys, at = (y.astype(np.float64, copy=False) for y in (places.flat, values.flat, at))
+    unsorted = ~(xs[1:] >= xs[:-1])
+    unsorted[starts[1:] - 1] = False  # from one slice to the next
+    if unsorted.any() or np.isnan(xs[starts]).any():
+        raise Unsupported  # a search in what is not sorted depends on the one before
+    first, last = starts[own], (starts + counts - 1)[own]
+    below = np.maximum(_rank_within(xs, at, first, last + 1) - 1, first)
+    above = np.minimum(below + 1, last)
+    found = _between(np, at, xs[below], xs[above], ys[below], ys[above], below == last)
+    single = np.isnan(at) & (first == last)  # NumPy has a way of its own for one place
+    before, after = (ys[k] if y is None else y for k, y in ((first, left), (last, right)))
+    found = np.where(single, ys[first], _outside(np, at, found, xs[first], xs[last], before, after))
+    return (
+        Ragged(found, x.counts)
+        if isinstance(x, Ragged)
+        else Batched(found.reshape(wide.array.shape))
+    )
+
+
+def _rank_within(rows: Any, keys: Any, low: Any, high: Any) -> Any:
+    """`searchsorted` from the right of each key in a sorted part of `rows`."""
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        beyond = rows[np.minimum(middle, len(rows) - 1)] <= keys
+        open_ = low < high
+        low = np.where(open_ & beyond, middle + 1, low)
+        high = np.where(open_ & ~beyond, middle, high)
+    return low

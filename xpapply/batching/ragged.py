@@ -17,12 +17,24 @@ from .syntax import batch_of
 
 
 class Ragged:
-    """`flat`: the values of all slices in order; `counts`: how many each slice has."""
+    """`flat`: the values of all slices in order; `counts`: how many each slice has.
 
-    __slots__ = ("counts", "flat")
+    Values that were selected from an array keep that and the mask, ``(B, M)``, as `source`:
+    some functions need no other order.
+    """
 
-    def __init__(self, flat: Any, counts: Any) -> None:
-        self.flat, self.counts = flat, counts
+    __slots__ = ("_flat", "counts", "source")
+
+    def __init__(self, flat: Any, counts: Any, source: tuple[Any, Any] | None = None) -> None:
+        self._flat, self.counts, self.source = flat, counts, source
+
+    @property
+    def flat(self) -> Any:
+        if self._flat is None:
+            assert self.source is not None
+            array, mask = self.source
+            self._flat = array[mask]
+        return self._flat
 
     def starts(self) -> Any:
         """Where the values of each slice begin."""
@@ -32,6 +44,8 @@ class Ragged:
         """Some of the slices."""
         if hasattr(index, "cpu"):
             index = index.cpu().numpy()
+        if self._flat is None and self.source is not None:
+            return Ragged(None, self.counts[index], tuple(x[index] for x in self.source))
         counts, starts = self.counts[index], self.starts()[index]
         shift = np.repeat(starts - (np.cumsum(counts) - counts), counts)
         return Ragged(self.flat[shift + np.arange(int(counts.sum()))], counts)
@@ -62,7 +76,7 @@ def _select(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     batch = len(mask.array) if isinstance(mask, Batched) else len(x.array)
     array, mask = batch_of(xp, x, batch), batch_of(xp, mask, batch)
     counts = _host(xp, xp.count_nonzero(mask, axis=1))
-    return Ragged(array[mask], counts)
+    return Ragged(None if xp is np else array[mask], counts, (array, mask))
 
 
 def _even(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

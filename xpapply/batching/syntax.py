@@ -100,7 +100,9 @@ def _set_masked(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     if not kwargs.get("in_place"):
         array = xp.array(array)
     mask = batch_of(xp, mask, batch)
-    if isinstance(item, Batched) and item.ndim:
+    if hasattr(item, "counts"):  # as many values as the mask has, in the order of the slices
+        array[mask] = item.flat
+    elif isinstance(item, Batched) and item.ndim:
         array[mask] = item.array.reshape(-1, *array.shape[mask.ndim :])
     elif isinstance(item, Batched):
         value = aligned(item, array.ndim - 1)

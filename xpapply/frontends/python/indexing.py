@@ -120,6 +120,14 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
         raise recorder.refuse("it writes into the slice or into an array that it did not make")
     key = _key(recorder, key)
     item = as_array(recorder, item) if not isinstance(item, Traced) else item
+    if isinstance(item, ragged.Selected) and item.is_of(key):
+        changed = x.value.copy()
+        changed[key[0].value] = item.value
+        new = recorder.call(
+            syntax.SET_MASKED, lambda *_: changed, (x, key[0], item.flat), check=False
+        )
+        x.become(new.value, new.ref)
+        return
     if isinstance(item, Tracer) and item.ref is None:
         item = item.value
     changed = x.value.copy()

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...batching import find, ragged, syntax
-from ...batching.rules import ufunc_row
+from ...batching import BatchingRule, find, lapack, of_masks, ragged, syntax
+from ...batching.rules import bound, ufunc_row
+from ...errors import TraceError
 from . import native
 from .recorder import Recorder
-from .tracer import Counted, Tracer, tracers
+from .tracer import Counted, Tracer, replaced, tracers, values
 
 REDUCTIONS = frozenset(
     f"numpy.{n}"
@@ -20,6 +21,9 @@ REDUCTIONS = frozenset(
         "count_nonzero argmax argmin average"
     ).split()
 )
+
+
+_OF_SEVERAL = of_masks.TOGETHER | {"numpy.interp"}
 
 
 class Flat(Tracer):
@@ -66,6 +70,12 @@ class Selected(Tracer, Counted):
         """Whether the number of values is known already."""
         return self._even is not None
 
+    def is_of(self, key: tuple[Any, ...]) -> bool:
+        """Whether they are as many as a mask has that is the only key, whatever the slice."""
+        if self.settled or len(key) != 1 or not isinstance(key[0], Tracer):
+            return False
+        return same_value(self.mask, key[0])
+
     def length(self) -> Any:
         n = len(self.value)
         return self.recorder.call(syntax.COUNT, lambda _: n, (self.mask,), check=False)
@@ -93,7 +103,14 @@ def positions(mask: Tracer) -> Selected:
 
 def same_mask(a: Selected, b: Selected) -> bool:
     """Whether two have the same number of values in every slice."""
-    return a.mask.ref is not None and a.mask.ref == b.mask.ref
+    return same_value(a.mask, b.mask)
+
+
+def same_value(a: Tracer, b: Tracer) -> bool:
+    """Whether two are the same in every slice: the result of one call, or of the same call."""
+    if a.ref is None or b.ref is None:
+        return False
+    return a.ref == b.ref or a.recorder.alike(a.ref, b.ref)
 
 
 def elementwise(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
@@ -123,7 +140,11 @@ def elementwise(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
 def reduce(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
     """A reduction to one number; NotImplemented if it is none."""
     row = find(function)
-    if row is None or row.name not in REDUCTIONS or not args:
+    if row is None or not args:
+        return NotImplemented
+    if row.name in _OF_SEVERAL:
+        return _of_several(recorder, function, row, args, kwargs)
+    if row.name not in REDUCTIONS:
         return NotImplemented
     x, *rest = args
     if not isinstance(x, Selected) or x.settled:
@@ -147,3 +168,63 @@ def reduce(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
         (x.flat,),
         batch=((row, (), x.flat, tuple(rest), kwargs, dtype), {}),
     )
+
+
+def _of_several(
+    recorder: Recorder, function: Any, row: BatchingRule, args: tuple, kwargs: dict
+) -> Any:
+    """A function of several values of one mask; NotImplemented if they are not all of one."""
+    found = list(tracers((args, kwargs)))
+    mine = [x for x in found if isinstance(x, Selected)]
+    if not mine or recorder.library != "numpy" or any(x.settled for x in mine):
+        return NotImplemented
+    try:
+        real = function(*values(args), **values(kwargs))
+    except Exception:
+        return NotImplemented  # the path of those with as many values raises it
+    if row.name == "numpy.interp":
+        return _interp(recorder, bound(function, args, kwargs), real)
+    if len(mine) < len(found) or not all(same_mask(mine[0], x) for x in mine):
+        return NotImplemented
+    if any(True for _ in tracers(kwargs)):
+        return NotImplemented
+    if lapack.may_not_end(row.name, args, kwargs):
+        for x in mine:
+            if not _is_finite(x):
+                why = f"{row.name} of NaN or infinity, which LAPACK may never return from"
+                recorder.raised(ValueError(why), decided=True)
+                raise TraceError(why)
+    flat = replaced(lambda x: x.flat, args)
+    return recorder.call(
+        of_masks.FUNCTION,
+        lambda *_: real,
+        (flat,),
+        batch=((row, flat, kwargs, np.shape(real), np.asarray(real).dtype), {}),
+    )
+
+
+def _is_finite(x: Selected) -> bool:
+    if x.value.dtype.kind not in "fc":
+        return True
+    real = np.isfinite(x.value).all()
+    return bool(x.recorder.call(of_masks.ALL_FINITE, lambda _: real, (x.flat,)))
+
+
+def _interp(recorder: Recorder, given: dict[str, Any], real: Any) -> Any:
+    """`numpy.interp` between places and values of one mask, of anything."""
+    x, places, fp = (given.pop(name) for name in ("x", "xp", "fp"))
+    pair = isinstance(places, Selected) and isinstance(fp, Selected) and same_mask(places, fp)
+    left, right = given.pop("left", None), given.pop("right", None)
+    if not pair or any(x is not None for x in given.values()) or np.ndim(left) or np.ndim(right):
+        return NotImplemented
+    if any(True for _ in tracers((left, right))) or np.ndim(values(x)) != 1:
+        return NotImplemented
+    if not isinstance(real, np.ndarray) or real.dtype != np.float64:
+        return NotImplemented
+    operands = x.flat if isinstance(x, Selected) else x, places.flat, fp.flat, left, right
+    found = recorder.call(
+        of_masks.INTERP, lambda *_: real, operands, batch=(operands, {}), check=False
+    )
+    if not isinstance(x, Selected):
+        return found
+    return Selected(Flat(recorder, found.value, found.ref), x.mask)

@@ -16,7 +16,7 @@ from ...batching.ragged import Ragged
 from ...batching.rules import leaves
 from ...errors import TraceError, located, user_line
 from .tracer import Results, Tracer, refs, replaced, tracers, values
-from .tree import Branch, Call, Path, Ref, SideExit, invoke, references
+from .tree import Branch, Call, Path, Ref, SideExit, invoke, references, same
 
 MOST_STEPS = 20_000
 _COEFFICIENTS = 8
@@ -227,6 +227,14 @@ class Recorder:
             if len(self.steps) >= MOST_STEPS:
                 raise self.refuse(f"more than {len(self.steps):,} operations")
         return value
+
+    def alike(self, a: Ref, b: Ref) -> bool:
+        """Whether two results are those of the same elementwise call."""
+        calls = [step for step in self.steps if isinstance(step, Call)]
+        if a.item or b.item or not (a.index and b.index):
+            return False
+        one, other = calls[a.index - 1], calls[b.index - 1]
+        return one.row.kind == "elementwise" and same(one, other)
 
     # --- boxing -------------------------------------------------------------------------
 

@@ -1,0 +1,174 @@
+"""Fits and interpolation of the values of a mask, of which every slice has another number."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply.planning import python_functions
+
+AT = np.arange(9)
+UNEVEN = np.array([-3.0, -1, 0, 0.5, 2, 2, 5, 7, 7.5])  # two of them equal
+
+
+def filled(v):
+    v = v.copy()
+    gone = np.isnan(v)
+    if gone.any():
+        v[gone] = np.interp(AT[gone], AT[~gone], v[~gone])
+    return v
+
+
+def everywhere(v):
+    good = ~np.isnan(v)
+    return np.interp(np.linspace(-1, 9, 7), UNEVEN[good], v[good])
+
+
+def beyond(v):
+    good = v == v
+    return np.interp(AT, AT[good], v[good], left=-99.0, right=np.nan)
+
+
+def own_places(v):
+    good = np.isfinite(v)
+    return np.interp([0.25, 3.0], v[good], AT[good], 0.0)
+
+
+def inner(v):
+    good = v > 0
+    bad = ~good
+    out = v * 2
+    out[bad] = np.interp(v[bad], AT[good], v[good]) + 1
+    return out
+
+
+def sorted_places(v):
+    v = np.sort(v)
+    good = v > -2
+    return np.interp(np.array([0.5, np.nan, -9.0, 2.0]), v[good], (v * v)[good])
+
+
+def line(v):
+    good = np.isfinite(v)
+    if good.sum() < 3:
+        return np.full(2, np.nan)
+    return np.polyfit(AT[good], v[good], 1)
+
+
+def parabola(v):
+    good = ~np.isnan(v)
+    return np.polyfit(UNEVEN[good], v[good], 2)
+
+
+def of_itself(v):
+    good = v > 0.5
+    return np.polyfit(v[good], AT[good] + v[good], 1)
+
+
+def products(v):
+    good = v > 0
+    return np.dot(AT[good], v[good]) + np.vdot(v[v > 0], v[good])
+
+
+def correlated(v):
+    good = np.isfinite(v)
+    return np.corrcoef(AT[good], v[good])[0, 1] if good.sum() > 3 else 0.0
+
+
+FUNCTIONS = [
+    filled,
+    everywhere,
+    beyond,
+    own_places,
+    inner,
+    sorted_places,
+    line,
+    parabola,
+    of_itself,
+    products,
+    correlated,
+]
+NUMBERS = [0.0, -0.0, 1.0, 1.5, -2.5, 3.25, 4.0, np.nan, np.nan, np.nan, np.inf, 1e200]
+
+
+def outcome(run, f, x):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            found = run(f, 1, x)
+        except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+            return repr(error), None
+    return found, {(w.category, str(w.message)) for w in seen}
+
+
+def compare(f, x, engine=""):
+    want, warned = outcome(np.apply_along_axis, f, x)
+    with xpapply.options(fallback="silent", engine=engine):
+        for _ in range(2):
+            try:
+                got, warns = outcome(xpapply.apply_along_axis, f, x)
+            except xpapply.UnsupportedError as error:
+                assert "raises" in str(error), f"{f.__name__} is refused"
+                return
+            if isinstance(want, str):
+                assert got == want
+                continue
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+            assert warns == warned
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_many_slices(f):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 9)) + 1
+    x[rng.random(x.shape) < 0.25] = np.nan
+    x[7], x[0] = [1, 2, np.nan, 4, 5, 6, np.nan, 8, 9], 1 + np.arange(9.0)
+    x[np.isfinite(x).sum(1) < 4] = 2
+    compare(f, x)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+@given(data=st.data())
+def test_special_numbers(f, data):
+    rows = st.lists(st.sampled_from(NUMBERS), min_size=9, max_size=9)
+    x = np.array(data.draw(st.lists(rows, min_size=17, max_size=30)))
+    compare(f, x, "numpy")  # for so few slices the loop would run
+
+
+@pytest.mark.parametrize("f", [filled, line, parabola, everywhere])
+def test_one_path_for_all_numbers_of_values(f):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(600, 9))
+    x[rng.random(x.shape) < 0.2] = np.nan
+    x[np.isfinite(x).sum(1) < 4] = 2
+    xpapply.apply_along_axis(f, 1, x)
+    traced = python_functions.decide(f, 1, x, (), {}).traced
+    assert traced.tree.count <= 3, traced.kernels
+    assert not traced.looped
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "?"])
+def test_other_dtypes(dtype):
+    x = np.random.default_rng(3).integers(-3, 9, (300, 9)).astype(dtype)
+    x[:, 3:6] = np.arange(3, 6)
+    x[:, :3] = np.arange(3)
+    for f in (of_itself, inner, products):
+        if f is of_itself and dtype == "?":
+            continue  # all of its places are equal
+        compare(f, x)
+
+
+def test_a_write_through_another_mask():
+    """The masks look alike for the slice that is traced."""
+
+    def f(v):
+        out = v.copy()
+        a, b = v > 0, v > -1
+        out[b] = np.interp(AT[a], AT[a], v[a]) if a.sum() == b.sum() else 0.0
+        return out
+
+    compare(f, np.random.default_rng(4).normal(size=(300, 9)) + 1.5)
