@@ -62,6 +62,7 @@ OF_INTEGERS = {
     "halves": lambda v: v * 0.5,
     "both": lambda v: ((v > 1) & (v < 4)).any(),
     "cubes": lambda v: v**3,
+    "fourth powers": lambda v: v**4,
 }
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 3.5, 1e-30, 1e20, -3e38, 3e38, np.inf, -np.inf, np.nan, 100.0]
 

@@ -141,7 +141,8 @@ def test_of_two(name, dtype):
     calls = written(name, dtype, 2)
     x = numbers(dtype)
     y = np.random.default_rng(1).permutation(x)
-    pairs = [(x, y), (np.abs(x), np.clip(y, -20, 20)), (1 + x * 1e-4, y)]
+    near = (1 + np.random.default_rng(2).normal(size=len(x)) * 0.1).astype(dtype)
+    pairs = [(x, y), (np.abs(x), np.clip(y, -20, 20)), (1 + x * 1e-4, y), (near, y)]
     for x, y in pairs:
         wide = [x.astype(WIDER[dtype]), y.astype(WIDER[dtype])]
         check(calls, getattr(np, name)(*wide), [x, y], LIMITS[name])

@@ -25,12 +25,13 @@ def exponent(writer: Writer, x: Register) -> Register:
     return _call(writer, "getexp", [x])
 
 
-def mantissa(writer: Writer, x: Register) -> Register:
-    """`x` by that power of two which makes it 0.75 ... 1.5.
+def mantissa(writer: Writer, x: Register, least: float = 0.75) -> Register:
+    """`x` by that power of two which makes it 0.75 ... 1.5, or 1 ... 2.
 
     1 of zeros and of infinity, NaN of negative numbers.
     """
-    return _call(writer, "getmant", [x], [writer.constant(0b1111, Type("i32"))])
+    how = {0.75: 0b1111, 1.0: 0b1100}[least]
+    return _call(writer, "getmant", [x], [writer.constant(how, Type("i32"))])
 
 
 def _call(
@@ -50,7 +51,4 @@ def _call(
         parts = [x if one == kind else writer.shuffle(x, x, lanes) for x in operands]
         full = f"llvm.x86.avx512.mask.{name}.{letters}.{size}"
         found.append(writer.call(full, one, *parts, *rest))
-    while len(found) > 1:
-        pairs = zip(found[::2], found[1::2], strict=True)
-        found = [writer.shuffle(x, y, range(2 * x.type.lanes)) for x, y in pairs]
-    return found[0]
+    return writer.concatenated(found)

@@ -6,8 +6,11 @@ Coefficients are those of the least largest error, by Remez's algorithm in 45 di
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
+from . import avx512
 from .polynomials import BIAS, MANTISSA, nearest_multiple, polynomial, power_of_two, scaled
+from .tables import entry
 from .writer import Register, Writer
 
 _LN2 = {
@@ -24,6 +27,14 @@ _EXPM1 = {
                2.0875343807100984e-09),
 }  # fmt: skip
 """``(exp(r) - 1 - r) / r**2`` up to ln(2) / 2."""
+_EXPM1_SMALL = (
+    0.5000000000000006, 0.16666666664417007, 0.04166666665961532, 0.008333471950374063,
+    0.0013889129580020882,
+)  # fmt: skip
+"""The same up to ln(2) / 32, for doubles."""
+_SIXTEENTHS = [Decimal(2) ** (Decimal(k) / 16) for k in range(16)]
+_POWERS_OF_2 = [float(p) for p in _SIXTEENTHS]
+_LOST_OF_THEM = [float(p - Decimal(float(p))) for p in _SIXTEENTHS]
 _EXP_RANGE = {"float": (-104.0, 89.0), "double": (-746.0, 710.0)}
 """Beyond this the exponential is 0 or infinite."""
 
@@ -36,10 +47,13 @@ def clipped(writer: Writer, x: Register, low: float | None, high: float | None) 
 
 
 def reduced(
-    writer: Writer, x: Register, more: int = 0, factor: float = 1.0
+    writer: Writer, x: Register, more: int = 0, factor: float = 1.0, parts: int = 1
 ) -> tuple[Register, Register, Register]:
-    """``x - n * ln(2) / factor``, the least of them, `n`, and `n` + `more` in low bits."""
-    n, bits = nearest_multiple(writer, x, factor / math.log(2), more)
+    """``x - n * ln(2) / factor``, the least of them, `n`, and `n` + `more` in low bits.
+
+    `parts`: as `nearest_multiple` has it.
+    """
+    n, bits = nearest_multiple(writer, x, factor / math.log(2), more, parts)
     for part in _LN2[x.type.element]:
         x = writer.fma(n, -part / factor, x)
     return x, n, bits
@@ -51,11 +65,20 @@ def expm1_of_rest(writer: Writer, rest: Register) -> Register:
 
 
 def exp(writer: Writer, x: Register, off: Register | None = None) -> Register:
-    """The exponential of `x`, or of ``x + off`` for a small `off`; at most 1.2 ulp off."""
+    """The exponential of `x`, or of ``x + off`` for a small `off`; at most 1.2 ulp off.
+
+    With `off` nearly rounded correctly.
+    """
     element = x.type.element
     x = clipped(writer, x, *_EXP_RANGE[element])
-    rest, n, bits = reduced(writer, x, 2 * BIAS[element])
+    by_table = element == "double" and avx512.is_whole(writer, x.type)
+    rest, n, bits = reduced(writer, x, 2 * BIAS[element], parts=16 if by_table else 1)
     rest = rest if off is None else rest + off
+    if by_table:
+        power = entry(writer, _POWERS_OF_2, bits)
+        more = writer.fma(rest * rest, polynomial(writer, rest, _EXPM1_SMALL), rest)
+        lost = entry(writer, _LOST_OF_THEM, bits)
+        return avx512.scaled(writer, power + writer.fma(power, more, lost), n)
     found = polynomial(writer, rest, (1.0, 1.0, *_EXPM1[element]))
     return scaled(writer, found, n, bits)
 

@@ -38,27 +38,41 @@ def fraction_and_exponent(writer: Writer, x: Register) -> tuple[Register, Regist
 
     With AVX-512 `e` is infinite where `x` is, -inf of zero, and `f` is NaN of negative numbers.
     """
+    m, e = mantissa_and_exponent(writer, x)
+    f = m - 1.0
     if avx512.is_whole(writer, x.type):
-        f = avx512.mantissa(writer, x) - 1.0
-        e = avx512.exponent(writer, x)
-        return f, writer.select(f < 0.0, e + 1.0, e)
+        e = writer.select(f < 0.0, e + 1.0, e)
+    return f, e
+
+
+def mantissa_and_exponent(
+    writer: Writer, x: Register, least: float = 0.75
+) -> tuple[Register, Register]:
+    """`m` from 0.75 to 1.5, or from 1 to 2, and `e` of ``x == m * 2**e``, of positive numbers.
+
+    With AVX-512 `e` is one too small where `m` is below 1, and infinite as above.
+    """
+    if avx512.is_whole(writer, x.type):
+        return avx512.mantissa(writer, x, least), avx512.exponent(writer, x)
     more = MANTISSA[x.type.element] + 1
     denormal = x < 2.0 ** (1 - BIAS[x.type.element])
     zero = writer.constant(0.0, x.type)
-    f, e, _ = _of_normal(writer, writer.select(denormal, x * 2.0**more, x))
-    return f, e + writer.select(denormal, float(-more), zero)
+    m, e, _ = _of_normal(writer, writer.select(denormal, x * 2.0**more, x), least)
+    return m, e + writer.select(denormal, float(-more), zero)
 
 
-def _of_normal(writer: Writer, x: Register) -> tuple[Register, Register, Register]:
+def _of_normal(
+    writer: Writer, x: Register, least: float = 0.75
+) -> tuple[Register, Register, Register]:
     """The same of numbers that are not denormal, and `e` + the bias as an integer."""
     element, integer = x.type.element, x.type.integer
     digits, bias = MANTISSA[element], BIAS[element]
-    lowest = (bias << digits) - (1 << (digits - 1))  # bits of 3/4
+    lowest = (bias << digits) - ((1 << (digits - 1)) if least < 1 else 0)  # bits of `least`
     bits = writer.bitcast(x, integer.element) + ((bias << digits) - lowest)
     exponent = writer.binary("", "lshr", bits, digits)
     fraction = writer.bitcast((bits & ((1 << digits) - 1)) + lowest, element)
     counted = writer.bitcast(exponent | ((bias + digits) << digits), element)
-    return fraction - 1.0, counted - float((1 << digits) + bias), exponent
+    return fraction, counted - float((1 << digits) + bias), exponent
 
 
 def _of_fraction(writer: Writer, f: Register, e: Register | None = None) -> Register:
@@ -105,7 +119,8 @@ def log1p(writer: Writer, x: Register) -> Register:
         f, e = fraction_and_exponent(writer, total)
         f = f + avx512.scaled(writer, rest, -e)
     else:
-        f, e, exponent = _of_normal(writer, total)
+        m, e, exponent = _of_normal(writer, total)
+        f = m - 1.0
         # half of it, as e may be 1 + the bias
         more = power_of_two(writer, 2 * BIAS[element] + 1 - exponent, element)
         f = writer.fma(rest * 0.5, more, f)

@@ -476,6 +476,14 @@ class Writer:
         pair = f"{x.type} {x.text}, {y.type} {y.text}"
         return self.emit(kind, f"shufflevector {pair}, <{len(order)} x i32> <{chosen}>")
 
+    def concatenated(self, parts: Sequence[Register]) -> Register:
+        """Vectors side by side in one; as many as a power of two."""
+        found = list(parts)
+        while len(found) > 1:
+            both = range(2 * found[0].type.lanes)
+            found = [self.shuffle(a, b, both) for a, b in zip(found[::2], found[1::2], strict=True)]
+        return found[0]
+
     def transpose(self, rows: Sequence[Register]) -> list[Register]:
         """Squares of numbers, side by side in the vectors, with rows and columns exchanged.
 

@@ -49,11 +49,13 @@ class _Builder(NumPyBuilder):
     def ufunc(self, ufunc: np.ufunc, *operands: Any) -> Value:
         if ufunc is np.power and not isinstance(operands[1], Value) and not np.ndim(operands[1]):
             x, exponent = operands
-            if exponent in (2, 3):
+            if exponent in (2, 3, 4):
                 kinds = (*map(dtype_or_type, operands), None)
                 x = self.operand(x, np.power.resolve_dtypes(kinds)[0])
-                square: Value = super().node("multiply", x, x)
-                return square if exponent == 2 else super().node("multiply", square, x)
+                power: Value = super().node("multiply", x, x)
+                if exponent == 2:
+                    return power
+                return super().node("multiply", power, x if exponent == 3 else power)
         found: Value = super().ufunc(ufunc, *operands)
         return found
 

@@ -188,9 +188,4 @@ def _joined(w: Writer, parts: Sequence[Register]) -> Register:
         for k, x in enumerate(found):
             vector = w.with_lane(vector, k, x)
         return vector
-    while len(found) > 1:
-        found = [
-            w.shuffle(x, y, range(2 * width)) for x, y in zip(found[::2], found[1::2], strict=True)
-        ]
-        width *= 2
-    return found[0]
+    return w.concatenated(found)

@@ -106,7 +106,7 @@ def turned(
             columns = [w.offset(inside, rows.row * k, array.element) for k in range(width)]
             if load:
                 found = [
-                    _concatenated(w, [w.load(outside[i + width * k], part) for k in range(count)])
+                    w.concatenated([w.load(outside[i + width * k], part) for k in range(count)])
                     for i in range(width)
                 ]
                 for x, at in zip(_exchanged(w, found), columns, strict=True):
@@ -122,15 +122,6 @@ def turned(
         w.loop(n, move, step=width)
 
     w.loop(groups, of_group)
-
-
-def _concatenated(w: Writer, parts: Sequence[Register]) -> Register:
-    """Vectors side by side in one."""
-    found = list(parts)
-    while len(found) > 1:
-        both = range(2 * found[0].type.lanes)
-        found = [w.shuffle(a, b, both) for a, b in zip(found[::2], found[1::2], strict=True)]
-    return found[0]
 
 
 def _exchanged(w: Writer, vectors: Sequence[Register]) -> list[Register]:
