@@ -15,7 +15,7 @@ from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced, sliced
 from ...layout import Layout
 from .. import Backend, Lowered
-from . import function_of_slice, networks, slices
+from . import function_of_slice, networks, slices, unrolled
 
 
 class CPU(Backend):
@@ -26,13 +26,16 @@ class CPU(Backend):
     def why_not(self, graph: Graph, like: Any) -> str | None:
         if _function_of_slices(graph) is not None:
             return function_of_slice.why_not(like)
-        return networks.why_not(graph, like)
+        refusal = networks.why_not(graph, like)
+        return None if refusal is None else unrolled.why_not(graph, like) and refusal
 
     def lower(self, graph: Graph) -> Lowered:
         found = _function_of_slices(graph)
         if found is not None:
             return function_of_slice.OneFunction(graph, found)
-        return networks.NetworkLowered(graph)
+        return (
+            networks.NetworkLowered(graph) if networks.serves(graph) else unrolled.Unrolled(graph)
+        )
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
         return np.empty(shape, dtype)

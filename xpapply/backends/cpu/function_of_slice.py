@@ -40,7 +40,7 @@ class OneFunction(Lowered):
 
     def __call__(self, x: Any, at: int, bound: list[Any], out: Any) -> Any:
         """All slices of `x` into `out`; both in memory order."""
-        source, target = _as_numpy(x), _as_numpy(out)
+        source, target = as_numpy(x), as_numpy(out)
         key = (source.shape, source.strides, at, target.strides)
         run: LoweredSlices | None = self._known.get(key)
         if run is None:
@@ -51,7 +51,7 @@ class OneFunction(Lowered):
         return out
 
 
-def _as_numpy(x: Any) -> np.ndarray:
+def as_numpy(x: Any) -> np.ndarray:
     """The memory of a CPU tensor as NumPy has it."""
     if isinstance(x, np.ndarray):
         return x

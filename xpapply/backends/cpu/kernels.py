@@ -15,7 +15,7 @@ from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
 from . import compiler
 from .addresses import of_array
-from .slice_forms import Slices, itemsize, way
+from .slice_forms import Slices, Way, itemsize, way
 
 _POOL_WORK = 1 << 21
 """Elements times instructions below which waking threads costs more than they save."""
@@ -42,31 +42,39 @@ def is_compiled(graph: Graph, form: Form) -> bool:
     return (graph, form, compiler.host()) in _compiled
 
 
-class Kernel:
-    """A kernel and its geometry: runs a graph without accumulators on arrays that lie alike."""
+class Launch:
+    """A kernel that goes through slices, and its geometry, for arrays that lie alike.
 
-    def __init__(self, graph: Graph, slices: Slices) -> None:
-        target = compiler.host()
-        self.way = way(graph, slices, target)
-        form = self.way.form
-        self._function = _function(graph, form)
-        geometry, at = dict(self.way.geometry), 0
-        operands = [*graph.inputs, *graph.outs]
-        for k, (i, elements) in enumerate(zip(operands, self.way.rows, strict=True)):
+    Parameters
+    ----------
+    way : Way
+        How it goes through them.
+    function : Function
+        The kernel, compiled.
+    dtypes : sequence of str
+        Of inputs and results.
+    cost : float
+        Instructions of a tile, about.
+    """
+
+    def __init__(
+        self, way: Way, function: compiler.Function, dtypes: Sequence[str], cost: float
+    ) -> None:
+        self.way, self._function, self._cost = way, function, cost
+        form = way.form
+        self._dtypes = [np.dtype(d) for d in dtypes]
+        geometry, at = dict(way.geometry), 0
+        for k, (dtype, elements) in enumerate(zip(self._dtypes, way.rows, strict=True)):
             geometry[f"scratch {k}"] = at
-            at += -(-elements * np.dtype(graph.nodes[i].aval.dtype).itemsize // 64) * 64
-        for m, dtype in enumerate(self.way.places):
+            at += -(-elements * dtype.itemsize // 64) * 64
+        for m, place in enumerate(way.places):
             geometry[f"kept {m}"] = at
-            at += -(-self.way.kept * itemsize(dtype) // 64) * 64
+            at += -(-way.kept * itemsize(place) // 64) * 64
         self._scratch_bytes = at
-        self._geometry = np.array(
-            [geometry[f] for f in form.fields(len(self.way.places))], np.int64
-        )
+        self._geometry = np.array([geometry[f] for f in form.fields(len(way.places))], np.int64)
         self._at = self._geometry.ctypes.data
         self._free: list[tuple[np.ndarray, int]] = []
         self._values = [k for k, move in enumerate(form.inputs) if move == "value"]
-        self._dtypes = [np.dtype(graph.nodes[i].aval.dtype) for i in graph.inputs]
-        self._cost = sum(instructions(n) for n in graph.nodes) * slices.length
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any], count: int = 0) -> None:
         """Write results; with `count` threads, 0: as many as there are and it is worth."""
@@ -102,6 +110,16 @@ class Kernel:
             scratch = memory, memory.ctypes.data + -memory.ctypes.data % 64
         self._function.call(compiler.packed(self._at, scratch[1], start, stop, *given))
         self._free.append(scratch)
+
+
+class Kernel(Launch):
+    """Runs a graph of slices, without accumulators."""
+
+    def __init__(self, graph: Graph, slices: Slices) -> None:
+        found = way(graph, slices, compiler.host())
+        dtypes = [graph.nodes[i].aval.dtype for i in (*graph.inputs, *graph.outs)]
+        cost = sum(instructions(n) for n in graph.nodes) * slices.length
+        super().__init__(found, _function(graph, found.form), dtypes, cost)
 
 
 def instructions(n: Node) -> float:

@@ -77,12 +77,12 @@ class _Weights:
         """Where the kernels of the graph find them: all kernels have one order."""
         if self._packed is None:
             with np.errstate(all="ignore"):
-                self._packed = kernel.pack(_constants(kernel.graph, self.consts))
+                self._packed = kernel.pack(values_of_constants(kernel.graph, self.consts))
         assert self._packed.size == max(1, kernel.weights.size)
         return of_array(self._packed)
 
 
-def _constants(graph: Graph, consts: tuple[Any, ...]) -> dict[int, np.ndarray]:
+def values_of_constants(graph: Graph, consts: tuple[Any, ...]) -> dict[int, np.ndarray]:
     """The values of all nodes that depend on no slice."""
     found: dict[int, np.ndarray] = {}
     dependent = graph.dependent()
@@ -117,6 +117,12 @@ class _Layout(NamedTuple):
     tiles: int
     numbers: tuple[int, ...]
     sizes: tuple[int, ...]
+
+
+def serves(graph: Graph) -> bool:
+    """Whether there are kernels of networks for a graph."""
+    target = compiler.host()
+    return (graph, target) not in _failed and _refusal(graph, target, False) is None
 
 
 def _layout(x: Any, at: int, out: Any, whole: int, lanes: int) -> _Layout:

@@ -27,6 +27,8 @@ _NEAR = 8
 """Elements of a slice that are read from memory again, if they are so few."""
 _REGISTER = 32
 """Bytes that are loaded of one slice at a time, where slices are contiguous."""
+STAGED = ("transposed", "gathered")
+"""How the elements of slices come into lanes by way of the scratch."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def lanes_of(graph: Graph, bits: int) -> int:
 
 def way(graph: Graph, slices: Slices, target: Target) -> Way:
     """How a kernel for `graph` goes through slices."""
-    return _Choice(graph, slices, target).way()
+    return Choice(graph, slices, target).way()
 
 
 def pieces(graph: Graph, slices: Slices, target: Target) -> int:
@@ -118,7 +120,7 @@ def pieces(graph: Graph, slices: Slices, target: Target) -> int:
     They are so long that what is kept of one stays in cache, and that sums of it are as accurate
     as those by pairs. How many threads there are makes no difference.
     """
-    return _Choice(graph, slices, target).pieces()
+    return Choice(graph, slices, target).pieces()
 
 
 def _chains(graph: Graph, target: Target) -> int:
@@ -131,7 +133,9 @@ def _chains(graph: Graph, target: Target) -> int:
     return 2 if series and target.registers < 32 else 4
 
 
-class _Choice:
+class Choice:
+    """How a kernel for a slice graph goes through slices."""
+
     def __init__(self, graph: Graph, slices: Slices, target: Target) -> None:
         self.graph, self.slices = graph, slices
         self.passes = Passes(graph)
@@ -143,13 +147,13 @@ class _Choice:
         self.only_elements = not any(graph.levels()) and all(self.vectors[self.inputs :])
 
     def way(self) -> Way:
-        lane = self._lane()
-        return self._across(lane) if self._is_across(lane) else self._along()
+        lane = self.lane()
+        return self.across(lane) if self._is_across(lane) else self._along()
 
     def pieces(self) -> int:
         if self.only_elements:
             return 1
-        n, lane = self.slices.length, self._lane()
+        n, lane = self.slices.length, self.lane()
         if not self._is_across(lane):
             return max(1, n // min(4 * (self.chains * self.lanes) ** 2, 1 << 15))
         lane = lane or self._no_lane()
@@ -187,7 +191,7 @@ class _Choice:
             return False
         return wide and (beside > contiguous or slices.length <= SHORT)
 
-    def _lane(self) -> Dim | None:
+    def lane(self) -> Dim | None:
         """The dim of the batch whose slices lie in lanes: side by side, or else many."""
         batch = [d for k, d in enumerate(self.slices.batch) if k != self.slices.cut]
         if not batch:
@@ -201,7 +205,8 @@ class _Choice:
 
     # --- slices in lanes ----------------------------------------------------------------------
 
-    def _across(self, lane: Dim | None) -> Way:
+    def across(self, lane: Dim | None) -> Way:
+        """Slices in lanes."""
         slices, n = self.slices, self.slices.length
         nest = list(slices.batch)
         if lane is None:
@@ -210,13 +215,12 @@ class _Choice:
         at = nest.index(lane)
         moves, widths = [], []
         for k, step in enumerate(slices.steps):
-            move, width = self._move_across(k, step, lane, n)
+            move, width = self._move_across(k, step, lane, self._length(k))
             moves.append(move)
             widths.append(width)
-        row = sum(s for s, m in zip(self.sizes, moves, strict=True) if m in _STAGED)
-        limit = _SMALL_SCRATCH
+        row = sum(self._room(k) for k, m in enumerate(moves) if m in STAGED)
         self._widen(lane, moves)
-        groups = max(1, min(16, limit // max(1, slices.piece * self.lanes * max(1, row))))
+        groups = max(1, min(16, _SMALL_SCRATCH // (self.lanes * max(1, slices.piece, row))))
         groups = 1 << (groups.bit_length() - 1)
         groups = max(1, min(groups, -(-lane.size // self.lanes)))
         tile = groups * self.lanes
@@ -241,21 +245,35 @@ class _Choice:
                 geometry[f"nest {k} {d}"] = dim.steps[k] * (tile if d == at else 1)
         rows = []
         for k, move in enumerate(moves):
-            elements = slices.longest if self.vectors[k] else 1
-            per = tile if move in _STAGED else self.lanes
-            rows.append(0 if move in ("same", "value") else elements * per)
+            per = tile if move in STAGED else self.lanes
+            rows.append(0 if move in ("same", "value") else self._longest(k) * per)
             geometry[f"step {k}"] = slices.steps[k] or 0
             geometry[f"lane {k}"] = lane.steps[k]
-        places = tuple(Passes(self.graph, form.copied(self.graph)).places)
         kept = slices.longest * self.lanes
-        return Way(form, geometry, math.prod(counts), tuple(rows), places, kept)
+        return Way(form, geometry, math.prod(counts), tuple(rows), self._places(form), kept)
+
+    def _length(self, k: int) -> int:
+        """Elements of a slice of array k, if it has several."""
+        return self.slices.length
+
+    def _longest(self, k: int) -> int:
+        """Elements of array k in the longest piece."""
+        return self.slices.longest if self.vectors[k] else 1
+
+    def _room(self, k: int) -> int:
+        """Bytes of a piece of array k."""
+        return self.slices.piece * self.sizes[k]
+
+    def _places(self, form: Form) -> tuple[str, ...]:
+        """The dtypes of what is kept from pass to pass."""
+        return tuple(Passes(self.graph, form.copied(self.graph)).places)
 
     def _widen(self, lane: Dim, moves: Sequence[str]) -> None:
         """Let vectors have the lanes of several registers, instead of several elements at once.
 
         So neighbouring slices are read together, which memory is best at.
         """
-        if any(m in _STAGED for m in moves):
+        if any(m in STAGED for m in moves):
             return
         kept = self._kept(lane) * self.slices.longest
         while self.chains > 1:
@@ -317,6 +335,3 @@ class _Choice:
             geometry[f"lane {k}"] = 0
         tiles = math.prod(d.size for d in nest)
         return Way(form, geometry, tiles, tuple(rows), tuple(self.passes.places), most)
-
-
-_STAGED = ("transposed", "gathered")

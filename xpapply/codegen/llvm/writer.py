@@ -234,7 +234,13 @@ class Writer:
         self._lines: list[str] = []
         self._entry: list[str] = []
         self._label = ""
+        self._leaves = False
         self._names = itertools.count()
+
+    @property
+    def written(self) -> int:
+        """The instructions of the function so far."""
+        return len(self._lines)
 
     def lanes(self, element: str) -> int:
         """How many numbers a vector register has."""
@@ -259,14 +265,14 @@ class Writer:
         `body` gets a register for each of the `parameters`; nothing else points to the memory
         that those named in `noalias` point to.
         """
-        self._lines, self._entry, self._label = [], [], "entry"
+        self._lines, self._entry, self._label, self._leaves = [], [], "entry", False
         given = [Register(self, f"%{n}", t) for n, t in parameters]
         body(*given)
         shown = [f"{t} {'noalias ' if n in noalias else ''}%{n}" for n, t in parameters]
         head = f"define void @{name}({', '.join(shown)}) nounwind {{"
-        self._functions.append(
-            "\n".join([head, "entry:", *self._entry, *self._lines, "  ret void", "}"])
-        )
+        body_ = [*self._entry, *self._lines, "  ret void"]
+        body_ += ["leave:", "  ret void"] if self._leaves else []
+        self._functions.append("\n".join([head, "entry:", *body_, "}"]))
 
     def kernel(
         self,
@@ -301,9 +307,9 @@ class Writer:
         """Call another function of the module, which is written at the first call of this name."""
         if name not in self._own:
             self._own.add(name)
-            lines, entry, label = self._lines, self._entry, self._label
+            before = self._lines, self._entry, self._label, self._leaves
             self.function(name, parameters, body)
-            self._lines, self._entry, self._label = lines, entry, label
+            self._lines, self._entry, self._label, self._leaves = before
         given = ", ".join(f"{x.type} {x.text}" for x in operands)
         self._lines.append(f"  call void @{name}({given})")
 
@@ -662,6 +668,16 @@ class Writer:
             self.emit(x.type, f"phi {x.type} [{x.text}, %{ends[0]}], [{y.text}, %{ends[1]}]")
             for x, y in zip(*results, strict=True)
         ]
+
+    def new_block(self, never: Register) -> None:
+        """Begin a new block of instructions, which LLVM works on one by one.
+
+        Long ones take it a time that grows with the square of their length. `never` is a condition
+        that is false, and that LLVM does not know: it would join the blocks otherwise.
+        """
+        label, self._leaves = f"block{next(self._names)}", True
+        self._lines.append(f"  br i1 {never.text}, label %leave, label %{label}")
+        self._begin(label)
 
     def any_lane(self, mask: Register) -> Register:
         """Whether the mask is true in any lane."""

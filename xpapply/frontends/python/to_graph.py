@@ -426,6 +426,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.squeeze": _reshaped("squeeze"),
     "numpy.expand_dims": _reshaped("expand_dims"),
     "numpy.transpose": _transpose,
+    "numpy.permute_dims": _transpose,
     "numpy.concatenate": _joined(False),
     "numpy.concat": _joined(False),
     "numpy.stack": _joined(True),

@@ -43,6 +43,8 @@ class Form:
         Which of them counts groups of slices, and pieces; -1: none.
     chains : int
         Elements that are worked on at the same time.
+    tile : int
+        Slices of a tile, where the text says it; 0: the geometry does.
     """
 
     across: bool
@@ -54,6 +56,7 @@ class Form:
     lane: int = -1
     piece: int = -1
     chains: int = 4
+    tile: int = 0
 
     @property
     def moves(self) -> tuple[str, ...]:

@@ -114,15 +114,15 @@ class Tiles:
     # --- several slices, one in each lane -----------------------------------------------------
 
     def _across(self, i: Register) -> None:
-        w, lanes = self._w, self._form.lanes
-        tile = self._field("tile")
+        w, form, lanes = self._w, self._form, self._form.lanes
+        tile = w.constant(form.tile, INDEX) if form.tile else self._field("tile")
         left = self._field("size") - i * tile
         count = w.select(tile < left, tile, left)
         whole = w.binary("", "udiv", count, lanes)
         rows = {
             k: Rows(self._memory(f"scratch {k}"), self._row(k, tile))
             for k in self._arrays
-            if self._form.moves[k] != "same"
+            if form.moves[k] != "same"
         }
         for k in rows:
             if k in self._inputs:

@@ -1,0 +1,176 @@
+"""Any function of short slices as one kernel, all of whose numbers are registers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...cache import BoundedDict, Dict, kept
+from ...codegen.llvm import unrolled
+from ...codegen.llvm.slice_kernel import Form
+from ...codegen.llvm.target import Target
+from ...errors import UnsupportedError
+from ...ir.graph import Graph
+from ...layout import Dim, merged, slowest_first
+from .. import Lowered
+from . import compiler
+from .function_of_slice import as_numpy
+from .kernels import Launch
+from .networks import values_of_constants
+from .slice_forms import STAGED, Choice, Slices, Way, itemsize
+
+
+def why_not(graph: Graph, like: Any) -> str | None:
+    """Why no such kernel runs a graph on arrays like `like`, or None."""
+    refusal = compiler.why_not()
+    if refusal is not None:
+        return refusal
+    if graph.input.dtype == "bfloat16" or graph.result.dtype == "bfloat16":
+        return "NumPy has no bfloat16"
+    if not getattr(like.dtype, "isnative", True):
+        return "the bytes of the array's numbers are in another order than the CPU's"
+    if isinstance(like, np.ndarray) and any(s % like.itemsize for s in like.strides):
+        return f"strides {like.strides} are no multiples of the {like.itemsize} bytes of an element"
+    return unrolled.why_not(graph, compiler.host())
+
+
+class OnArrays(Launch):
+    """A graph on arrays that lie alike.
+
+    Parameters
+    ----------
+    graph : Graph
+        As `unrolled.prepare` gives it.
+    x : array
+        Its slices along axis `at` are the input.
+    outs : sequence of array
+        The results, with their axes in the place of `at`.
+    """
+
+    def __init__(self, graph: Graph, x: np.ndarray, at: int, outs: Sequence[np.ndarray]) -> None:
+        target = compiler.host()
+        operands = [*graph.inputs, *unrolled.constants(graph), *graph.outs]
+        avals = [graph.nodes[i].aval for i in operands]
+        sizes = [math.prod(a.shape) for a in avals]
+        slices = _slices(graph, len(operands) - len(outs), x, at, outs)
+        found = _Choice(graph, slices, sizes, [a.dtype for a in avals], target).way()
+        per_slice = unrolled.instructions(graph, target)
+        cost = per_slice * math.prod(d.size for d in slices.batch) / max(1, found.tiles)
+        super().__init__(found, _function(graph, found.form), [a.dtype for a in avals], cost)
+
+
+_compiled: Dict = kept(Dict())
+"""What was compiled, by graph, form and target."""
+
+
+def _function(graph: Graph, form: Form) -> compiler.Function:
+    """A kernel, compiled."""
+    target = compiler.host()
+    found = _compiled.get((graph, form, target))
+    if found is None:
+        key = f"{graph.nodes} {graph.outs} {form}"
+        found = compiler.load(key, unrolled.NAME, target)
+        if found is None:
+            text = unrolled.unrolled_kernel(graph, form, target)
+            found = compiler.compile(text, unrolled.NAME, key, target)
+        _compiled[graph, form, target] = found
+    return found  # type: ignore[no-any-return]
+
+
+def _slices(
+    graph: Graph, inputs: int, x: np.ndarray, at: int, outs: Sequence[np.ndarray]
+) -> Slices:
+    """How slices, constants and results lie."""
+    xs = [s // x.itemsize for s in x.strides]
+    inner, beside = [], []
+    for out in outs:
+        ys, ndim = [s // out.itemsize for s in out.strides], out.ndim - x.ndim + 1
+        own = merged(out.shape, [(s,) for s in ys], range(at, at + ndim))
+        if len(own) > 1:
+            raise UnsupportedError("the numbers of a result are no even step apart")
+        inner.append(own[0].steps[0] if own else 1)
+        beside.append([*ys[:at], 0, *ys[at + ndim :]])
+    steps = (xs[at], *(1,) * (inputs - 1), *inner)
+    nothing = (0,) * (inputs - 1)
+    strides = [(xs[a], *nothing, *(ys[a] for ys in beside)) for a in range(x.ndim)]
+    batch = slowest_first([a for a in range(x.ndim) if a != at], strides)
+    return Slices(x.shape[at], steps, tuple(merged(x.shape, strides, batch)))
+
+
+class _Choice(Choice):
+    """How a kernel goes through slices: they are always in lanes."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        slices: Slices,
+        counts: Sequence[int],
+        dtypes: Sequence[str],
+        target: Target,
+    ) -> None:
+        self.slices, self.counts, self.chains = slices, counts, 1
+        self.inputs = len(counts) - len(graph.outs)
+        self.sizes = [np.dtype(d).itemsize for d in dtypes]
+        self.vectors = [n > 1 for n in counts]
+        self.operands = list(range(len(counts)))
+        dependent = zip(graph.nodes, graph.dependent(), strict=True)
+        widest = max(itemsize(n.aval.dtype) for n, on_slice in dependent if on_slice)
+        self.lanes = target.bits // 8 // widest
+
+    def way(self) -> Way:
+        found = self.across(self.lane())
+        staged = any(m in STAGED for m in found.form.moves)
+        return replace(found, form=replace(found.form, tile=found.geometry["tile"] * staged))
+
+    def _length(self, k: int) -> int:
+        return self.counts[k]
+
+    def _longest(self, k: int) -> int:
+        return self.counts[k]
+
+    def _room(self, k: int) -> int:
+        return self.counts[k] * self.sizes[k]
+
+    def _places(self, form: Form) -> tuple[str, ...]:
+        return ()
+
+    def _copied(self, lane: Dim) -> list[int]:
+        return []
+
+    def _widen(self, lane: Dim, moves: Sequence[str]) -> None:
+        """Registers are few as it is."""
+
+
+class Unrolled(Lowered):
+    """A function of one slice."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = unrolled.prepare(graph)
+        self._known = BoundedDict()
+        self.kernels = (f"one kernel, {compiler.host().name}",)
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> list[np.ndarray]:
+        """The values of what depends on no slice."""
+        with np.errstate(all="ignore"):
+            values = values_of_constants(self.graph, consts)
+        return [np.ascontiguousarray(values[i]) for i in unrolled.constants(self.graph)]
+
+    def __call__(self, x: Any, at: int, bound: list[np.ndarray], out: Any) -> Any:
+        """All slices of `x` into `out`; both in memory order."""
+        source, target = as_numpy(x), as_numpy(out)
+        self.into(source, at, bound, [target])
+        return out
+
+    def into(
+        self, x: np.ndarray, at: int, bound: Sequence[np.ndarray], outs: Sequence[np.ndarray]
+    ) -> None:
+        """All results, each with its axes in the place of `at`."""
+        key = (x.shape, x.strides, at, *(y.strides for y in outs))
+        run: OnArrays | None = self._known.get(key)
+        if run is None:
+            run = self._known[key] = OnArrays(self.graph, x, at, outs)
+        run((x, *bound), outs)

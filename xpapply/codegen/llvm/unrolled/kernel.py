@@ -1,0 +1,169 @@
+"""Kernels of short slices: those in the lanes go through a graph without a loop over elements."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ....cache import remembered
+from ....ir.graph import Graph
+from ....ir.ops import OPS, Kind
+from ....ir.rewrite import expand
+from ....ir.shapes import einsum_lengths
+from .. import operations
+from ..slice_kernel.elements import View
+from ..slice_kernel.form import Form
+from ..slice_kernel.tiles import Tiles
+from ..target import Target
+from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
+from . import whole_values
+from .elements import Array, Element, Scope, array_of
+from .values import Values
+
+NAME = "unrolled"
+"""What the kernel is called."""
+MOST = 3000
+"""Instructions that a kernel has at most: so many are compiled in 60 to 100 ms."""
+_LOAD, _CONSTANT, _STORE = 3, 4, 3
+"""Instructions of one number, with those that find where it is."""
+
+
+def prepare(graph: Graph) -> Graph:
+    """The graph that a kernel is written for: composites with forms of their own, and no others."""
+    return expand(graph, keep=operations.own_composites())
+
+
+def constants(graph: Graph) -> list[int]:
+    """The nodes that depend on no slice and are read from memory, one after the other."""
+    dependent = graph.dependent()
+    read = {a for i, n in enumerate(graph.nodes) if dependent[i] for a in n.args}
+    read |= set(graph.outs)
+    return [i for i in sorted(read) if not dependent[i] and graph.nodes[i].op != "scalar"]
+
+
+@remembered(512)
+def why_not(graph: Graph, target: Target) -> str | None:
+    """Why there is no such kernel for a graph, or None."""
+    graph = prepare(graph)
+    for i in _computed(graph):
+        n = graph.nodes[i]
+        dtypes = [graph.nodes[a].aval.dtype for a in n.args]
+        for dtype in (n.aval.dtype, *dtypes):
+            if dtype not in DTYPES or dtype == "bfloat16":
+                return f"no kernels for {dtype}"
+        kind = OPS[n.op].kind
+        if kind in (Kind.ELEMENTWISE, Kind.COMPOSITE):
+            refusal = operations.why_not(n.op, dtypes[-1], target)
+            if refusal is not None:
+                return refusal
+        elif kind is not Kind.LEAF and not hasattr(whole_values, n.op):
+            return f"{n.op} of short slices has no form for CPUs"
+        elif n.op in ("sum", "prod") and dtypes[0] == "bool":
+            return f"{n.op} of booleans"
+    count = instructions(graph, target)
+    if count > MOST:
+        return f"{count:,} instructions for one slice, more than {MOST:,}"
+    return None
+
+
+def _computed(graph: Graph) -> list[int]:
+    """The nodes that a kernel computes."""
+    dependent = graph.dependent()
+    return [i for i in graph.needed(graph.outs) if dependent[i]]
+
+
+def instructions(graph: Graph, target: Target) -> int:
+    """How many a prepared graph takes, about."""
+    total = sum(_CONSTANT * math.prod(graph.nodes[i].aval.shape) for i in constants(graph))
+    total += sum(_STORE * math.prod(graph.nodes[i].aval.shape) for i in graph.outs)
+    for i in _computed(graph):
+        n = graph.nodes[i]
+        operands = [graph.nodes[a].aval for a in n.args]
+        kind, size = OPS[n.op].kind, math.prod(n.aval.shape)
+        if n.op == "input":
+            total += _LOAD * size
+        if kind in (Kind.ELEMENTWISE, Kind.COMPOSITE):
+            dtypes = tuple(a.dtype for a in operands)
+            total += size * _lines(n.op, dtypes, n.attrs, target)
+        elif kind is Kind.REDUCTION:
+            total += math.prod(operands[0].shape) * (6 if OPS[n.op].finds_position else 1)
+        elif kind is Kind.CONTRACTION:
+            sizes = einsum_lengths(n.attr("subscripts"), [a.shape for a in operands])
+            total += math.prod(sizes.values())
+        elif kind is not Kind.LAYOUT and kind is not Kind.LEAF:
+            total += int(size * OPS[n.op].instructions)
+    return total
+
+
+@functools.lru_cache(1024)
+def _lines(op: str, dtypes: tuple[str, ...], attrs: Any, target: Target) -> int:
+    """The instructions of an elementwise op, of a vector."""
+    writer, found = Writer(target), []
+    lanes = target.bits // 32
+
+    def body(x: Register) -> None:
+        given = [Register(writer, "%x", Type(operations.element(d), lanes)) for d in dtypes]
+        operations.apply(writer, op, given, dtypes[-1], attrs)
+        found.append(writer.written)
+
+    writer.function("f", [("x", POINTER)], body)
+    return found[0]
+
+
+def unrolled_kernel(graph: Graph, form: Form, target: Target) -> str:
+    """The text of the kernel that runs a prepared graph in a form.
+
+    Its arrays are the slices, the `constants`, and the results.
+    """
+    return _Kernel(graph, form, target).text()
+
+
+class _Kernel(Tiles):
+    def __init__(self, graph: Graph, form: Form, target: Target) -> None:
+        self._graph = graph
+        self._operands = [*graph.inputs, *constants(graph), *graph.outs]
+        self._avals = [graph.nodes[i].aval for i in self._operands]
+        super().__init__(Writer(target), form, [a.dtype for a in self._avals], form.fields(0))
+
+    def text(self) -> str:
+        """The module."""
+        self._w.function(NAME, [("arguments", POINTER)], self._body)
+        return self._w.text()
+
+    def _begin(self, index: Sequence[Register]) -> None:
+        self._never = index[0] < 0
+
+    def _size(self, k: int) -> Register:
+        return self._w.constant(math.prod(self._avals[k].shape), INDEX)
+
+    def _write(self, views: dict[int, View]) -> None:
+        values, scope = Values(self._w, self._form.lanes), Scope(self._w, self._never)
+        known = {self._operands[k]: self._read(k, views[k]) for k in self._inputs}
+        found = values.of(self._graph, known)
+        for k in range(len(self._inputs), len(self._operands)):
+            for j, x in enumerate(found[self._operands[k]].ravel()):
+                self._store(views[k], j, scope(x))
+
+    def _read(self, k: int, view: View) -> Array:
+        """The elements of an array, each loaded when it is needed at first."""
+        if k:  # constants lie one after the other
+            view = view._replace(step=1)
+        size = math.prod(self._avals[k].shape)
+        loads = [Element(lambda j=j: self._load(view, j)) for j in range(size)]
+        return array_of(self._avals[k].shape, loads)
+
+    def _place(self, view: View, j: int) -> Register:
+        step = view.step
+        if not isinstance(step, int) and not step.text.startswith("%"):
+            step = int(step.text)
+        return self._w.offset(view.at, step * j if j else 0, DTYPES[view.dtype])
+
+    def _load(self, view: View, j: int) -> Register:
+        w, lanes = self._w, 1 if view.single else self._form.lanes
+        found = w.load(self._place(view, j), Type(DTYPES[view.dtype], lanes))
+        return w.broadcast(operations.from_memory(w, found, view.dtype), self._form.lanes)
+
+    def _store(self, view: View, j: int, x: Register) -> None:
+        self._w.store(operations.to_memory(self._w, x, view.dtype), self._place(view, j))
