@@ -30,6 +30,7 @@ __all__ = [
     "options",
     "reduction",
     "special",
+    "vectorize",
 ]
 
 _FILES = {
@@ -41,6 +42,7 @@ _FILES = {
     "arrays": ("get_array_module",),
     "planning.plan": ("Plan",),
     "special": ("special",),
+    "vectorized": ("vectorize",),
 }
 """Where the public names are, each loaded when it is first asked for."""
 
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
     from .mlp import MLP
     from .planning.plan import Plan
+    from .vectorized import vectorize
 else:  # type checkers would take any name from it
 
     def __getattr__(name):

@@ -205,7 +205,7 @@ class Call:
             return out
         assert self._fresh is not None
         for target, y in zip(targets, as_tuple(self._fresh(operands)), strict=True):
-            _copied(target, y)
+            copied(target, y)
         return out
 
     def _on_any_array(self, given: Sequence[Any], like: Any) -> list[Any]:
@@ -346,7 +346,7 @@ def as_tuple(out: Any) -> tuple[Any, ...]:
     return out if isinstance(out, tuple) else (out,)
 
 
-def _copied(target: Any, y: Any) -> None:
+def copied(target: Any, y: Any) -> None:
     """Write a result to where it was asked for."""
     y = np.asarray(y) if isinstance(y, np.generic) else y
     name = arrays.dtype_name(target)

@@ -1,0 +1,362 @@
+"""A call of `f` some of whose arguments are looped over, and the plain loop that makes it.
+
+It is the definition that every engine is held to, and what runs where none can.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import arrays, model_advice
+from .core_dims import Dims
+from .errors import InputError, add_note
+from .loop import as_array
+
+
+class Looped(NamedTuple):
+    """In the place of an argument that is looped over: which of the arrays it comes from."""
+
+    k: int
+
+
+@dataclass(frozen=True)
+class LoopedCall:
+    """A function, and its arguments with a `Looped` for each that is looped over."""
+
+    f: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def __call__(self, *slices: Any) -> Any:
+        """Call ``f`` for one slice of each array."""
+        args = [slices[a.k] if type(a) is Looped else a for a in self.args]
+        kwargs = {n: slices[a.k] if type(a) is Looped else a for n, a in self.kwargs.items()}
+        return self.f(*args, **kwargs)
+
+
+def looped_call(
+    f: Callable[..., Any], args: tuple, kwargs: dict, excluded: Collection[int | str]
+) -> tuple[LoopedCall, list[Any]]:
+    """A call with all arguments but the excluded ones looped over, and those.
+
+    >>> call, operands = looped_call(pow, (2, 5), {"mod": 3}, {"mod"})
+    >>> call(4, 5), operands
+    (1, [2, 5])
+    """
+    operands: list[Any] = []
+
+    def place(key: int | str, x: Any) -> Any:
+        if key in excluded:
+            return x
+        operands.append(x)
+        return Looped(len(operands) - 1)
+
+    positional = tuple(place(k, x) for k, x in enumerate(args))
+    return LoopedCall(f, positional, {n: place(n, x) for n, x in kwargs.items()}), operands
+
+
+# --- the plain loop -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OnError:
+    """What to do where ``f`` raises, and what stands there."""
+
+    how: str = "raise"
+    fill: Any = None
+
+    def report(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say that ``f`` raised, as loudly as was asked for."""
+        if self.how == "raise":
+            note(error, index)
+            raise error
+        if self.how == "warn":
+            text = f"f raised {type(error).__name__}: {error} at the index {index}"
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
+_RAISE = OnError()
+_numpys = np.vectorize
+"""NumPy's own, whatever stands in its place by then."""
+
+
+def of_numbers(
+    call: LoopedCall,
+    operands: Sequence[Any],
+    otypes: Any = None,
+    cache: bool = False,
+    on_error: OnError = _RAISE,
+) -> Any:
+    """The loop of `numpy.vectorize` without a signature: ``f`` gets Python's numbers.
+
+    Returns
+    -------
+    array or tuple of arrays
+        Of the library of `operands`.
+    """
+    like = next((x for x in operands if arrays.library(x) != "numpy"), None)
+    if like is not None:
+        found = of_numbers(call, [*map(arrays.on_host, operands)], otypes, cache, on_error)
+        several = isinstance(found, tuple)
+        found = tuple(arrays.asarray(x, like) for x in (found if several else (found,)))
+        return found if several else found[0]
+    if on_error.how != "raise":
+        return _of_numbers_that_may_fail(call, operands, otypes, on_error)
+    done = 0
+
+    def counted(*numbers: Any) -> Any:
+        nonlocal done
+        done += 1
+        return call(*numbers)
+
+    try:
+        return _numpys(counted, otypes=otypes, cache=cache)(*operands)
+    except Exception as error:
+        if done:
+            extra = otypes is None and not cache  # one call more tells the dtypes
+            _note(error, max(0, done - 1 - extra), [np.asanyarray(x) for x in operands])
+        raise
+
+
+def _of_numbers_that_may_fail(
+    call: LoopedCall, operands: Sequence[Any], otypes: Any, on_error: OnError
+) -> Any:
+    """The same where ``f`` raises for some elements, with something else in their place."""
+    views = np.broadcast_arrays(*operands)
+    numbers = [x.astype(object) for x in views]
+    shape = views[0].shape
+    results: dict[tuple[int, ...], tuple[Any, ...]] = {}
+    several = False
+    for index in np.ndindex(*shape):
+        try:
+            found = call(*(x[index] for x in numbers))
+            if not results and otypes is None:
+                first = call(*(x[index] for x in views))  # NumPy's numbers tell the dtypes
+                several = isinstance(first, tuple)
+                otypes = [np.asarray(x).dtype for x in (first if several else (first,))]
+        except Exception as error:
+            on_error.report(error, index)
+            continue
+        several = isinstance(found, tuple)
+        results[index] = found if several else (found,)
+    if otypes is None:
+        raise ValueError("f raised for every element: give otypes, which no call of it tells")
+    made = []
+    for k, dtype in enumerate(otypes):
+        target = np.empty(shape, object)
+        for index in np.ndindex(*shape):
+            row = results.get(index)
+            target[index] = filler(on_error.fill, np.dtype(dtype)) if row is None else row[k]
+        made.append(np.asanyarray(target, dtype=dtype))
+    return tuple(made) if several else made[0]
+
+
+def _note(error: Exception, number: int, operands: Sequence[np.ndarray]) -> None:
+    """Say at which index ``f`` raised; NumPy goes through arrays as they lie in memory."""
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+    in_order = all(x.flags.c_contiguous for x in operands) and number < math.prod(shape)
+    if in_order:
+        note(error, tuple(map(int, np.unravel_index(number, shape))))
+    else:
+        add_note(error, f"raised in call number {number + 1}")
+    model_advice.note(error)
+
+
+def note(error: BaseException, index: tuple[int, ...]) -> None:
+    """Say at which index of the loop dims `error` was raised."""
+    add_note(error, f"raised at the index {index} of the loop dimensions")
+    model_advice.note(error)
+
+
+def of_slices(
+    call: LoopedCall,
+    operands: Sequence[Any],
+    dims: Dims,
+    dtypes: Sequence[Any] | None = None,
+    on_error: OnError = _RAISE,
+) -> tuple[Any, ...]:
+    """The results of ``f`` for all slices of arrays whose core dims are the last ones.
+
+    Raises
+    ------
+    ValueError
+        If results do not fit the signature.
+    """
+    views = [_broadcast(x, dims, k) for k, x in enumerate(operands)]
+    found = _Results(dims, dtypes, views)
+    failed: list[tuple[int, ...]] = []
+    for index in np.ndindex(*dims.loop):
+        try:
+            results = call(*(x[index] for x in views))
+        except Exception as error:
+            on_error.report(error, index)
+            failed.append(index)
+            continue
+        found.put(index, results)
+    return found.arrays(failed, on_error.fill)
+
+
+def _broadcast(x: Any, dims: Dims, k: int) -> Any:
+    shape = dims.loop + dims.sizes.shape(dims.signature.inputs[k])
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, shape, subok=True)
+    return arrays.compat(x).broadcast_to(x, shape)
+
+
+class _Results:
+    """Results of all slices; the first ones tell shapes and dtypes."""
+
+    def __init__(self, dims: Dims, dtypes: Sequence[Any] | None, views: Sequence[Any]) -> None:
+        self._dims, self._dtypes = dims, dtypes
+        self._like = next(
+            (x for x in views if arrays.library(x) != "numpy"), views[0] if views else None
+        )
+        self._count = len(dims.signature.outputs)
+        self._made: list[Any] = []
+
+    @property
+    def _on_host(self) -> bool:
+        return arrays.library(self._like) in (None, "numpy")
+
+    def put(self, index: tuple[int, ...], results: Any) -> None:
+        """Take what ``f`` returned for a slice."""
+        found = len(results) if isinstance(results, tuple) else 1
+        if found != self._count:
+            raise ValueError(
+                f"wrong number of outputs from pyfunc: expected {self._count}, got {found} "
+                f"(signature {self._dims.signature}, index {index})"
+            )
+        parts = results if self._count > 1 else (results,)
+        if not self._made:
+            self._made = [self._output(k, x) for k, x in enumerate(parts)]
+        for target, x, core in zip(self._made, parts, self._dims.signature.outputs, strict=True):
+            if isinstance(target, dict):
+                self._keep(target, index, x, self._dims.sizes.shape(core))
+                continue
+            try:
+                target[index] = x
+            except ValueError as error:
+                add_note(error, f"at the index {index} f returned shape {np.shape(x)}")
+                raise
+
+    def _output(self, k: int, x: Any) -> Any:
+        """Where results go that are like `x`."""
+        core, sizes = self._dims.signature.outputs[k], self._dims.sizes
+        shape = np.shape(x) if self._on_host else _shape(x)
+        sizes.take(core, shape, f"result {k} of the first call")
+        if not self._on_host:
+            return {}
+        dtype = None if self._dtypes is None else self._dtypes[k]
+        shape = (*self._dims.loop, *sizes.shape(core))
+        like = x if isinstance(x, np.ndarray) else np.asanyarray(x)
+        return np.empty_like(like, shape=shape, dtype=dtype)
+
+    def _keep(self, target: dict, index: tuple[int, ...], x: Any, shape: tuple[int, ...]) -> None:
+        """Take a result of a library whose arrays may not be written into."""
+        xp = arrays.compat(self._like)
+        x = as_array(xp, x, self._like)
+        if tuple(x.shape) != shape:
+            raise ValueError(
+                f"at the index {index} f returned shape {tuple(x.shape)}, and {shape} for the "
+                "first slice: it must be one shape"
+            )
+        first = next(iter(target.values()), x)
+        target[index] = xp.astype(x, first.dtype, copy=False)
+
+    def arrays(self, failed: Sequence[tuple[int, ...]], fill: Any) -> tuple[Any, ...]:
+        """All results, with `fill` where there is none."""
+        if not self._made:
+            self._made = [self._empty(k) for k in range(self._count)]
+        if self._on_host:
+            for target in self._made:
+                if failed:
+                    value = filler(fill, target.dtype)
+                    for index in failed:
+                        target[index] = value
+            return tuple(self._made)
+        return tuple(self._stacked(k, target, fill) for k, target in enumerate(self._made))
+
+    def _empty(self, k: int) -> Any:
+        """The result where ``f`` was never called, or never returned."""
+        if self._dtypes is None:
+            raise ValueError(
+                "cannot call `vectorize` on size 0 inputs unless `otypes` is set: no call of f "
+                "tells the dtype of the result"
+            )
+        core = self._dims.signature.outputs[k]
+        unknown = self._dims.sizes.unknown(core)
+        if unknown:
+            raise ValueError(
+                "cannot call `vectorize` with a signature including new output dimensions on "
+                f"size 0 inputs: no call of f tells the size of {', '.join(unknown)}"
+            )
+        shape = (*self._dims.loop, *self._dims.sizes.shape(core))
+        if self._on_host:
+            return np.empty(shape, self._dtypes[k])
+        xp = arrays.compat(self._like)
+        return xp.empty(
+            shape, dtype=dtype_of(xp, self._dtypes[k]), device=arrays.device(self._like)
+        )
+
+    def _stacked(self, k: int, found: Any, fill: Any) -> Any:
+        if not isinstance(found, dict):
+            return found
+        xp = arrays.compat(self._like)
+        first = next(iter(found.values()))
+        missing: Any = None
+        if len(found) < math.prod(self._dims.loop):
+            missing = xp.full_like(first, filler(fill, first.dtype))
+        rows = [found.get(index, missing) for index in np.ndindex(*self._dims.loop)]
+        stacked = xp.reshape(xp.stack(rows), (*self._dims.loop, *first.shape))
+        if self._dtypes is None:
+            return stacked
+        return xp.astype(stacked, dtype_of(xp, self._dtypes[k]), copy=False)
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
+def dtype_of(xp: Any, dtype: Any) -> Any:
+    """A dtype as a library has it."""
+    return (
+        dtype if type(dtype).__module__.startswith("torch") else getattr(xp, str(np.dtype(dtype)))
+    )
+
+
+def filler(fill: Any, dtype: Any) -> Any:
+    """The number that stands where nothing was computed.
+
+    Raises
+    ------
+    InputError
+        If none was given, and `dtype` has no NaN.
+    """
+    if fill is not None:
+        return fill
+    name = str(dtype).rpartition(".")[2]
+    if "float" in name or "complex" in name:
+        return math.nan
+    raise InputError(
+        f"results of dtype {name} have no NaN for what is not computed: give fill=, "
+        "for instance fill=0"
+    )
+
+
+def not_parameters(f: Callable[..., Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of some names that are no parameters of ``f``."""
+    try:
+        parameters = inspect.signature(f).parameters.values()
+    except (TypeError, ValueError):
+        return names
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return ()
+    own = {p.name for p in parameters}
+    return tuple(n for n in names if n not in own)
