@@ -98,11 +98,11 @@ def library(name):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
-    from xpapply.frontends.python import recorder, runner
+    from xpapply.frontends.python import in_blocks, recorder, runner
     from xpapply.planning import python_functions
 
     monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
-    monkeypatch.setattr(runner, "_AT_LEAST", 60.0)
+    monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
     monkeypatch.setattr(python_functions, "_SLOWER", 1e9)
     monkeypatch.setattr(runner, "_PER_RUN", 0.0)
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)

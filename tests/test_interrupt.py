@@ -9,11 +9,11 @@ SETUP = """
 import signal, sys, time
 import numpy as np
 import xpapply
-from xpapply.frontends.python import runner
+from xpapply.frontends.python import in_blocks
 from xpapply.planning import python_functions
 
 python_functions._SLOWER = 1e9
-runner._AT_LEAST = 60
+in_blocks._AT_LEAST = 60
 arr = np.random.default_rng(0).random((200_000, 60))
 raised = []
 

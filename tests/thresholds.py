@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xpapply.frontends.python import executor, runner
+from xpapply.frontends.python import executor, in_blocks, runner
 from xpapply.planning import python_functions
 
 
@@ -14,7 +14,7 @@ def always_plan(patch: pytest.MonkeyPatch) -> None:
         (python_functions, "_FEW", 0),
         (python_functions, "_PLANNING", 0.0),
         (python_functions, "_SLOWER", 1e9),
-        (runner, "_AT_LEAST", 60.0),
+        (in_blocks, "_AT_LEAST", 60.0),
         (runner, "SECONDS_PER_CALL", 0.0),
         (executor, "SECONDS_PER_CALL", 0.0),
     ):

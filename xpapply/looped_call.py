@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,27 +18,19 @@ from . import arrays, model_advice
 from .core_dims import Dims
 from .errors import InputError, add_note
 from .loop import as_array
-
-
-class Looped(NamedTuple):
-    """In the place of an argument that is looped over: which of the arrays it comes from."""
-
-    k: int
+from .looped_arguments import Arguments, Looped
 
 
 @dataclass(frozen=True)
 class LoopedCall:
-    """A function, and its arguments with a `Looped` for each that is looped over."""
+    """A function with its arguments."""
 
     f: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    arguments: Arguments
 
     def __call__(self, *slices: Any) -> Any:
-        """Call ``f`` for one slice of each array."""
-        args = [slices[a.k] if type(a) is Looped else a for a in self.args]
-        kwargs = {n: slices[a.k] if type(a) is Looped else a for n, a in self.kwargs.items()}
-        return self.f(*args, **kwargs)
+        """Call it for one slice of each array."""
+        return self.arguments.call(self.f, slices)
 
 
 def looped_call(
@@ -59,7 +51,8 @@ def looped_call(
         return Looped(len(operands) - 1)
 
     positional = tuple(place(k, x) for k, x in enumerate(args))
-    return LoopedCall(f, positional, {n: place(n, x) for n, x in kwargs.items()}), operands
+    named = {n: place(n, x) for n, x in kwargs.items()}
+    return LoopedCall(f, Arguments(positional, named)), operands
 
 
 # --- the plain loop -----------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def same(got, want, tolerance):
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch, _patience):
     """Functions whose slices go many ways are given up after a second."""
-    monkeypatch.setattr("xpapply.frontends.python.runner._AT_LEAST", 1.0)
+    monkeypatch.setattr("xpapply.frontends.python.in_blocks._AT_LEAST", 1.0)
 
 
 @pytest.fixture(scope="module")

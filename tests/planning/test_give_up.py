@@ -12,12 +12,12 @@ import pytest
 
 import xpapply
 from xpapply import config
-from xpapply.frontends.python import executor, runner
+from xpapply.frontends.python import executor, in_blocks, runner
 from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
-SLOWER, AT_LEAST = python_functions._SLOWER, runner._AT_LEAST
+SLOWER, AT_LEAST = python_functions._SLOWER, in_blocks._AT_LEAST
 """As they are without conftest."""
 
 
@@ -225,7 +225,7 @@ def few_paths(monkeypatch):
     from xpapply.frontends.python import tree
 
     monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
-    monkeypatch.setattr(runner, "MOST_PATHS", 5)
+    monkeypatch.setattr(in_blocks, "MOST_PATHS", 5)
     monkeypatch.setattr(tree, "MOST_PATHS", 5)
 
 
@@ -246,13 +246,13 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
     monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
-    monkeypatch.setattr(runner, "_AT_LEAST", -1.0)
-    monkeypatch.setattr(runner, "_PATIENCE", 0.0)
+    monkeypatch.setattr(in_blocks, "_AT_LEAST", -1.0)
+    monkeypatch.setattr(in_blocks, "_PATIENCE", 0.0)
     f = fresh(many_ways)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, ARR)
         assert counted.calls == 200
-        monkeypatch.setattr(runner, "_PATIENCE", 1e9)  # times what the loop takes
+        monkeypatch.setattr(in_blocks, "_PATIENCE", 1e9)  # times what the loop takes
         xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
 
@@ -291,7 +291,7 @@ def two_ways(v, _=None):
 def of_two_ways(monkeypatch):
     """A function of whose two ways one is known, and what is known; 1 ms for each slice."""
     monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
-    monkeypatch.setattr(runner, "_AT_LEAST", AT_LEAST)
+    monkeypatch.setattr(in_blocks, "_AT_LEAST", AT_LEAST)
     f, arr = fresh(two_ways), ARR.copy()
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
@@ -437,8 +437,8 @@ def test_raise_keeps_what_f_raises(few_paths):
 def in_threads(monkeypatch):
     """Every block in a worker thread, but the first."""
     monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
-    monkeypatch.setattr(runner, "_WORTH_THREADS", 0)
-    monkeypatch.setattr(runner, "_LONG_CALL", 0)
+    monkeypatch.setattr(in_blocks, "_WORTH_THREADS", 0)
+    monkeypatch.setattr(in_blocks, "_LONG_CALL", 0)
     with xpapply.options(threads=2, block_bytes=1000):
         yield
 

@@ -17,9 +17,11 @@ from .. import arrays, config, error_state, loop, samples
 from ..batch_of_one import BatchOfOne
 from ..cache import FunctionCache, arguments, cache_of
 from ..errors import InputError, TraceError, UnsupportedError
-from ..frontends.python.runner import Raises, Traced
+from ..frontends.python.in_blocks import Raises
+from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooManyPaths, Users
+from ..looped_arguments import Arguments, Looped
 from . import engines, own_apply
 from .fallback import announce, in_loop, why_awkward
 from .one_kernel import OneKernel
@@ -199,7 +201,15 @@ def _traced(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, first: Any) 
     slices = [arr[(*at[:axis], slice(None), *at[axis:])] for at in places]
     for k, sample in enumerate(slices):
         try:
-            return Traced(f, args, kwargs, slices[0], sample, engines, first, OneKernel)
+            return Traced(
+                f,
+                Arguments((Looped(0), *args), kwargs),
+                slices[0],
+                sample,
+                engines,
+                first,
+                OneKernel,
+            )
         except Raises:
             if k == len(slices) - 1:
                 raise

@@ -15,7 +15,7 @@ from calls_of import assert_at_once, calls_of
 
 import xpapply
 from conftest import Library, library
-from xpapply.frontends.python import runner, tree
+from xpapply.frontends.python import in_blocks, tree
 from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(5)
@@ -278,7 +278,7 @@ def test_too_many_paths_end_in_the_loop():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tree, "MOST_PATHS", 20)
-        patch.setattr(runner, "MOST_PATHS", 20)
+        patch.setattr(in_blocks, "MOST_PATHS", 20)
         with pytest.warns(xpapply.FallbackWarning, match="too many ways"):
             got = xpapply.apply_along_axis(f, 1, arr)
     np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))

@@ -31,6 +31,7 @@ import numpy as np
 from ...batching import NoRule
 from ...errors import UnsupportedError
 from ...ir.graph import Graph, ShapeDtype
+from ...looped_arguments import Arguments, Looped
 from .. import name_of
 from .to_graph import to_graph
 from .tracing import Tracing, why_impure
@@ -67,7 +68,7 @@ def _traced(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Tracin
     if why:
         raise UnsupportedError(f"{name_of(f)}: {why}")
     v = np.linspace(0.5, 1.5, math.prod(aval.shape)).reshape(aval.shape).astype(aval.dtype)
-    tracing = Tracing(args, kwargs, "numpy", _no_engine)
+    tracing = Tracing(Arguments((Looped(0), *args), kwargs), "numpy", _no_engine)
     try:
         path, _ = tracing(f, v)
     except UnsupportedError as error:

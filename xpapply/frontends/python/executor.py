@@ -24,10 +24,18 @@ from ...batching.ragged import Ragged
 from ...batching.rules import leaves, mapped
 from ...errors import TraceError
 from ...warning_filters import Place
+from .block import Block
 from .tree import LARGEST_ANSWER, Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
 
 Values = dict[int, Any]
 """The results of calls for some of the slices of a block, by their numbers."""
+
+
+def _root(rows: Any) -> Values:
+    """The slices themselves: one batch, or one for each of several arrays."""
+    if isinstance(rows, Block):
+        return {0: tuple(map(Batched, rows.arrays))}
+    return {0: Batched(rows)}
 
 
 def _selected(values: Values, numbers: Iterable[int], part: Any) -> Values:
@@ -141,6 +149,8 @@ class Executor:
         self.warning: set[int] = set()
         self._warned: set[tuple[Segment, int, Place]] = set()
         self._errstate = error_state.for_slices() if xp is np else None
+        self.exactly = False
+        """Whether results become numbers of another dtype as Python's do, which never wrap."""
         self.first: tuple[Any] | None = None
         """The result of ``f`` for the first slice, if that was asked for."""
 
@@ -149,7 +159,7 @@ class Executor:
         block = _Block(rows, None, [])
         # the slice runs once more, with the others
         with error_state.noting(lambda place: None, error_state.IGNORED):
-            self._down(self.tree.root, {0: Batched(rows)}, None, block)
+            self._down(self.tree.root, _root(rows), None, block)
         return block.end
 
     def __call__(self, rows: Any, out: Any, start: int) -> None:
@@ -161,7 +171,7 @@ class Executor:
         until = time.perf_counter() + self._patience + len(rows) * self._seconds
         block = _Block(rows, out, off, start, until)
         with self._state(block):
-            self._down(self.tree.root, {0: Batched(rows)}, None, block)
+            self._down(self.tree.root, _root(rows), None, block)
         self.off += [start + k for k in off]
 
     def _state(self, block: _Block) -> Any:
@@ -176,7 +186,7 @@ class Executor:
             if not at.needs <= values.keys():
                 # a path was found since that needs what was free by then: from the start again
                 at = self.tree.root
-                values = {0: Batched(block.rows if index is None else block.rows[index])}
+                values = _root(block.rows if index is None else block.rows[index])
             frees = at.frees
             for number, call in enumerate(at.calls, at.first):
                 if number in at.needless:
@@ -397,6 +407,14 @@ class Executor:
             return
         result = filled(at.result, values)
         where = slice(None) if index is None else index
+        if isinstance(out, Block):
+            for target, one in zip(out.arrays, result, strict=True):
+                self._put(target, where, one)
+        else:
+            self._put(out, where, result)
+
+    def _put(self, out: Any, where: Any, result: Any) -> None:
+        """Write the results of some slices."""
         if not isinstance(result, Batched):
             # CuPy does not write what is on the host
             out[where] = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
@@ -408,6 +426,8 @@ class Executor:
         while missing < 0 and array.shape[1] == 1:
             # as NumPy's assignment does, leading axes of length 1 go
             array, missing = array[:, 0], missing + 1
+        if self.exactly:
+            check_converts(array, out.dtype)
         out[where] = array  # raises where the shapes differ, as the loop does
 
 
@@ -427,3 +447,19 @@ _BATCHED = (Batched, Ragged, Instances)
 def _picked(tree: Any, part: Any) -> Any:
     """Arguments of some of the slices."""
     return mapped(lambda x: _gathered(x, part), tree, _BATCHED)
+
+
+def check_converts(x: Any, dtype: Any) -> None:
+    """Refuse numbers that Python does not convert, where NumPy would make others of them."""
+    if x.dtype == dtype or not x.size:
+        return
+    kinds = "biufc"
+    have, want = kinds.index(np.dtype(x.dtype).kind), kinds.index(np.dtype(dtype).kind)
+    if want == 0 or (have <= want and want >= 3):
+        return
+    if have == 4:
+        raise TraceError(f"results of dtype {x.dtype} for dtype {dtype}")
+    limits = np.iinfo(dtype)
+    low, high = x.min(), x.max()
+    if not (low >= limits.min and high <= limits.max):  # NaN is not
+        raise TraceError(f"results beyond {dtype}")

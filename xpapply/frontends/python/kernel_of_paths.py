@@ -15,6 +15,7 @@ from ... import arrays, config
 from ...errors import UnsupportedError
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact
+from .rows import Chosen, Rows
 from .to_graph import to_graph
 from .tree import Call, Differs, SideExit, Tree, Users
 
@@ -92,7 +93,7 @@ class KernelOfPaths:
         arr: np.ndarray,
         axis: int,
         check: Callable[[Any, Any], None],
-        by_calls: Callable[[Any, int], Any],
+        by_calls: Callable[[Rows], Any],
     ) -> np.ndarray:
         """All slices of `arr`; the result axes stand where `axis` was.
 
@@ -102,16 +103,16 @@ class KernelOfPaths:
             What `call_for` gave for such an array.
         check : callable (slice, result)
             Compares a result with that of ``f`` itself.
-        by_calls : callable (arr, axis)
+        by_calls : callable (rows)
             The calls that ``f`` makes: for all slices, or for those `Chosen`.
         """
         out, marked = call.kernel(call, arr, axis)
         if not self._checked:
             try:
-                self._check(rows_of(arr, axis), self._results(out, axis, marked), marked, check)
+                self._check(Rows(arr, axis), self._results(out, axis, marked), marked, check)
             except Differs as error:
                 self._kernel, self.why_not = None, f"as one kernel {error}"
-                return by_calls(arr, axis)  # type: ignore[no-any-return]
+                return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
         count = np.count_nonzero(marked)
         if count == 0:
             return out  # type: ignore[no-any-return]
@@ -120,11 +121,11 @@ class KernelOfPaths:
             self._wasted += self._paths == self._tree.count
             if self._wasted > _MOST_WASTED and not config.current().engine:
                 self._kernel, self.why_not = None, "NumPy may warn of many of its slices"
-            return by_calls(arr, axis)  # type: ignore[no-any-return]
+            return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
         places, results = np.nonzero(marked), self._results(out, axis, marked)
         kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it
         try:
-            found = by_calls(Chosen(rows_of(arr, axis), places, kind), 1)
+            found = by_calls(Chosen(Rows(arr, axis), places, kind))
         except Users as error:
             (k,) = error.index
             raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
@@ -132,7 +133,7 @@ class KernelOfPaths:
         return out  # type: ignore[no-any-return]
 
     def _check(
-        self, slices: np.ndarray, results: np.ndarray, marked: np.ndarray, check: Callable
+        self, slices: Rows, results: np.ndarray, marked: np.ndarray, check: Callable
     ) -> None:
         """Compare some of the slices with real calls, once."""
         ordinary = np.flatnonzero(~marked.ravel())
@@ -149,28 +150,7 @@ class KernelOfPaths:
         return out.transpose(*(k for k in range(out.ndim) if k not in own), *own)
 
 
-class Chosen:
-    """Some of the slices of an array, ``(slices, M)``, which are gathered when they are read.
-
-    `result`: the shape and dtype that their results have.
-    """
-
-    def __init__(
-        self,
-        rows: np.ndarray,
-        places: tuple[np.ndarray, ...],
-        result: tuple[tuple[int, ...], np.dtype[Any]],
-    ) -> None:
-        self._rows, self._places, self.result = rows, places, result
-        self.shape = len(places[0]), rows.shape[-1]
-        self.ndim, self.dtype = 2, rows.dtype
-
-    def __getitem__(self, key: Any) -> np.ndarray:
-        at = key[0] if isinstance(key, tuple) else key
-        found: np.ndarray = self._rows[tuple(p[at] for p in self._places)]
-        return found
-
-
-def rows_of(arr: Any, axis: int) -> Any:
-    """An array with its slices along the last axis."""
-    return arrays.permute(arr, (*range(axis), *range(axis + 1, arr.ndim), axis))
+def results_at(buffer: Any, batch: int, axis: int) -> Any:
+    """Results after their `batch` dims, with their own axes where the slices' axis was."""
+    own = range(batch, buffer.ndim)
+    return arrays.permute(buffer, (*range(axis), *own, *range(axis, batch)))

@@ -287,20 +287,22 @@ class Recorder:
             return False
         return np.may_share_memory(real, t.value)
 
-    def input(self, real: np.ndarray) -> Tracer:
-        """The slice."""
-        return Tracer(self, real, Ref(0), owned=False)
+    def input(self, real: np.ndarray, ref: Ref = Ref(0)) -> Tracer:  # noqa: B008  # it is frozen
+        """A slice."""
+        return Tracer(self, real, ref, owned=False)
 
     def constant(self, real: np.ndarray) -> Tracer:
         """An array that ``f`` did not make."""
         return Tracer(self, real, None, owned=False)
 
-    def path(self, result: Any) -> tuple[Path, Any]:
-        """What was written down, and the real result."""
+    def path(self, result: Any, several: int = 0) -> tuple[Path, Any]:
+        """What was written down, and the real result; `several`: how many, if they are apart."""
         if self.refused is not None:
             raise self.refused
         if self.left is not None:
             return self.off_path(), None
+        if several:
+            return self._parts(result, several)
         if self.library == "torch":
             array = self.operations.tensors.result(self, result)
             if self.refused is not None:
@@ -316,6 +318,19 @@ class Recorder:
         out: Any = array.ref if isinstance(array, Tracer) and array.ref is not None else value
         value = np.asanyarray(value)
         return Path(tuple(self.steps), out, value.shape, value.dtype), value
+
+    def _parts(self, result: Any, several: int) -> tuple[Path, Any]:
+        """The same of a function with several results."""
+        if not isinstance(result, (tuple, list)) or len(result) != several:
+            raise self.refuse(f"it has not {several} results")
+        found = [self.path(x) for x in result]
+        ends, values = [p for p, _ in found], tuple(v for _, v in found)
+        return Path(
+            tuple(self.steps),
+            tuple(p.result for p in ends),
+            tuple(p.shape for p in ends),  # type: ignore[misc]
+            tuple(p.dtype for p in ends),
+        ), values
 
     def off_path(self) -> Path:
         """The path up to where ``f`` raises."""

@@ -17,11 +17,12 @@ from ...batching import find
 from ...batching.names import CUPY, root_of
 from ...errors import TraceError, line_of, outermost
 from ...guards import Guards
+from ...looped_arguments import Arguments
 from ...warning_filters import silent
 from . import operations
 from .library_calls import Runs
 from .purity import impure
-from .python_builtins import real
+from .python_builtins import plain, real
 from .recorder import Recorder
 from .sandbox import Stage
 from .scratch import Scratch
@@ -31,8 +32,8 @@ from .tree import Path, Ref, SideExit
 class Tracing:
     """Traces one function, on one slice after the other."""
 
-    def __init__(self, args: tuple, kwargs: dict, library: str, runs: Runs) -> None:
-        self._args, self._kwargs = args, kwargs
+    def __init__(self, arguments: Arguments, library: str, runs: Runs) -> None:
+        self._arguments = arguments
         self._library, self._runs = library, runs
         self.watch = Guards()
         self.scratch = Scratch()
@@ -64,20 +65,18 @@ class Tracing:
         stage = Stage(recorder, self.watch, self._runs)
         recorder.stage = stage
         f = stage.substitute(f)
-        args = tuple(stage.argument(a) for a in self._args)
-        kwargs = {k: stage.argument(a) for k, a in self._kwargs.items()}
-        if self._library == "torch":
-            tracer: Any = operations.tensors.Tensor(recorder, v, Ref(0))
-        else:
-            tracer = recorder.input(v)
-        self.length = math.prod(v.shape)
+        arguments = self._arguments.replaced(stage.argument)
+        slices = v if isinstance(v, tuple) else (v,)
+        refs = [Ref(0, (k,)) for k in range(len(v))] if isinstance(v, tuple) else [Ref(0)]
+        self.length = sum(math.prod(np.shape(x)) for x in slices)
         try:
             with silent(), np.errstate(all="ignore"):
-                result = f(tracer, *args, **kwargs)
+                inputs = [self._input(recorder, x, r) for x, r in zip(slices, refs, strict=True)]
+                result = arguments.call(f, inputs)
                 stage.check()
                 if _drew(states):
                     raise recorder.refuse("it draws random numbers")
-                found = recorder.path(_plain(result))
+                found = recorder.path(_plain(result), self._arguments.results)
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
@@ -92,6 +91,19 @@ class Tracing:
         self.keeps |= stage.keeps
         self.seconds = time.perf_counter() - started
         return found
+
+    def _input(self, recorder: Recorder, x: Any, ref: Ref) -> Any:
+        """What stands for a slice."""
+        if self._library == "torch":
+            return operations.tensors.Tensor(recorder, x, ref)
+        found = recorder.input(x, ref)
+        if not self._arguments.numbers:
+            return found
+        return plain(found, _NUMBERS[x.dtype.kind])
+
+
+_NUMBERS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
+"""Python's numbers for those of NumPy."""
 
 
 def _random_states() -> list[tuple[Any, Any, Any]]:

@@ -1,0 +1,429 @@
+"""By the calls that a function makes: all slices at once, block by block."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ... import arrays, config, streams, threads
+from ...batching import NoRule, in_namespace
+from ...errors import TraceError
+from ...looped_arguments import Arguments
+from .block import Block
+from .comparison import cast, check_same, host
+from .executor import Executor
+from .rows import Chosen, Rows
+from .tracing import Tracing
+from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree, Users
+
+_BLOCK_BYTES = 1 << 19
+"""Bytes that a call reads or makes in a block, on the average: they stay in cache, and calls
+are not so many that their overhead shows."""
+_GPU_BLOCK_BYTES = 1 << 26
+_MOST_BYTES = 1 << 26
+"""Bytes that the values of all blocks at work may take together at their worst moment ..."""
+_MOST_GPU_BYTES = 1 << 30
+_MOST_TORCH_BYTES = 1 << 24
+"""... on CPUs, where the pieces that its allocator leaves free add up to several blocks ..."""
+_LEAST_BYTES = 1 << 22
+"""... but for the blocks of many threads, which get at least so much each."""
+_WORTH_THREADS = 1 << 21
+"""Numbers to compute from which waking a second thread pays."""
+_LONG_CALL = 1 << 17
+"""Bytes from which calls in two threads do not spend their time waiting for each other."""
+_PATIENCE = 0.1
+"""Share of the time of the plain loop that finding further paths may take ..."""
+_AT_LEAST = 0.03
+"""... and seconds that it may take in any case."""
+
+
+class InBlocks:
+    """Runs slices down the tree of a function's paths, which grows meanwhile.
+
+    Parameters
+    ----------
+    f : callable
+        It is not kept.
+    arguments : Arguments
+        What it is called with.
+    slice0, sample : array (M,) or tuple of arrays
+        The first slice, whose result fixes the dtype, and the one to trace on; of several arrays
+        one of each.
+    tracing : Tracing
+        What runs `f` and writes down what it does.
+    first : tuple, optional
+        The result for `slice0`, and the seconds it took.
+
+    Attributes
+    ----------
+    tree : Tree
+        The paths that are known.
+    path : Path
+        That of the sample.
+    result : array, or tuple of them
+        The result for `slice0`, as NumPy's.
+    seconds : float
+        What a call of `f` takes.
+    looped : int
+        Slices that `f` was called for in the last run.
+    """
+
+    def __init__(
+        self,
+        f: Any,
+        arguments: Arguments,
+        slice0: Any,
+        sample: Any,
+        tracing: Tracing,
+        library: str,
+        first: tuple[Any, float] | None = None,
+    ) -> None:
+        self.library, self._arguments, self._tracing = library, arguments, tracing
+        with streams.shared(self.library):
+            path, value = self._tracing(f, self._seen(sample))
+        if isinstance(path.result, SideExit):
+            raise Raises(path.result.why)
+        started_call = time.perf_counter()
+        result = self._tried(f, slice0) if first is None else first[0]
+        self.seconds = time.perf_counter() - started_call if first is None else first[1]
+        if sample is slice0:
+            self._same(value, result)
+        else:
+            self._same(value, self._tried(f, sample))
+        several = isinstance(slice0, tuple)
+        self._like = slice0[0] if several else slice0
+        parts = [self._plain(x) for x in (result if arguments.results else (result,))]
+        hosts = [np.asanyarray(host(x)) for x in parts]
+        if any(type(x) is not np.ndarray or x.dtype.hasobject for x in hosts):
+            raise TraceError(f"it returns {type(result).__name__}")
+        self.result: Any = tuple(hosts) if arguments.results else hosts[0]
+        dtypes = [
+            x.dtype if self.library == "torch" else y.dtype
+            for x, y in zip(parts, hosts, strict=True)
+        ]
+        self.dtype: Any = tuple(dtypes) if arguments.results else dtypes[0]
+        self.path = path
+        nbytes = sum(max(8 * math.prod(x.shape), _nbytes(x)) for x in _each(slice0))
+        self.tree = Tree(path, nbytes)
+        self._check_names(path)
+        self.tree.catches = self._tracing.catches
+        self.looped = 0
+        self._checked = self._first_differs = False
+        self._spent = 0.0
+
+    def _plain(self, result: Any) -> Any:
+        if self.library == "torch" and isinstance(result, (list, tuple)):
+            result = arrays.compat(self._like).stack([x + 0 for x in result])
+        if getattr(result, "requires_grad", False):
+            raise TraceError("autograd records this call; under torch.no_grad() it runs at once")
+        return result
+
+    def call(self, f: Any, v: Any) -> Any:
+        """Call `f` for a slice."""
+        slices = _each(v)
+        if self._arguments.numbers:
+            slices = [x.item() for x in slices]
+        return self._arguments.call(f, slices)
+
+    def _tried(self, f: Any, v: Any) -> Any:
+        """A call of `f` that only looks at what it does: it leaves no trace in attributes."""
+        with self._tracing.scratch.kept():
+            return self._tensor(self.call(f, v), v)
+
+    def _tensor(self, result: Any, like: Any) -> Any:
+        """What `f` returned; numbers for a tensor are a tensor, as in the loop."""
+        numbers = (bool, int, float, complex, np.generic, np.ndarray)
+        if self.library == "torch" and isinstance(result, numbers):
+            return arrays.asarray(result, _each(like)[0])
+        return result
+
+    def _check_names(self, path: Path) -> None:
+        """Refuse what the library of the array does not have."""
+        if self.library != "cupy":
+            return
+        xp = arrays.compat(self._like)
+        for step in path.steps:
+            if isinstance(step, Call) and "." in step.row.name:
+                try:
+                    in_namespace(xp, step.row.name)
+                except NoRule as error:
+                    raise TraceError(f"{error} ({step.where})") from None
+
+    def _seen(self, v: Any) -> Any:
+        """A slice as it is traced: torch's own, or NumPy's."""
+        if isinstance(v, tuple):
+            return tuple(map(self._seen, v))
+        # a copy: what writes into a slice must not reach the user's array while it is traced
+        if self.library == "torch":
+            return v.detach().clone()
+        own = host(v)
+        found = np.array(own, own.dtype.newbyteorder("="))
+        return found if found.ndim else found[()]
+
+    def _same(self, traced: Any, real: Any) -> None:
+        """Compare what was written down with a real call."""
+        if not self._arguments.results:
+            check_same(traced, real, self._tracing.eps)
+            return
+        if not isinstance(real, tuple) or len(real) != len(traced):
+            raise Differs(f"a real call has not {len(traced)} results")
+        for a, b in zip(traced, real, strict=True):
+            check_same(a, b, self._tracing.eps)
+
+    def check(self, f: Any, v: Any, mine: Any) -> None:
+        """Compare what was found for a slice with a real call for it."""
+        result = self.call(f, v)
+        if self._arguments.results:
+            result = tuple(cast(x, y) for x, y in zip(result, mine, strict=True))
+            self._same(tuple(map(host, mine)), result)
+        else:
+            self._same(host(mine), cast(result, mine))
+
+    # --- running ----------------------------------------------------------------------------
+
+    def __call__(self, rows: Rows, f: Any, dtypes: Sequence[Any] | None = None) -> Any:
+        """The results of all slices ``(*batch, *result shape)``; several are a `Block`.
+
+        `dtypes`: of the results, instead of those of the first slice.
+        """
+        xp = np if isinstance(rows, Chosen) else arrays.compat(rows.like)
+        slices = math.prod(rows.batch)
+        limit = _AT_LEAST + _PATIENCE * slices * self.seconds
+        grow = lambda v: self._grow(f, v, limit)  # noqa: E731
+        count = config.current().thread_count() if xp is np else 1
+        room = self._room(rows, count)
+        walk = Executor(self.tree, xp, grow, self.seconds, limit, room)
+        walk.exactly = dtypes is not None
+        try:
+            with streams.shared(self.library):
+                return self._run(walk, rows, slices, xp, f, self._rows(room), count, dtypes)
+        except Exception as error:
+            if not isinstance(rows, Chosen):  # those begin at another slice
+                error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
+            raise
+
+    def _run(
+        self,
+        walk: Executor,
+        rows: Rows,
+        slices: int,
+        xp: Any,
+        f: Any,
+        at_once: int,
+        count: int,
+        dtypes: Sequence[Any] | None,
+    ) -> Any:
+        """The results of all slices: `at_once` of them in a block, in `count` threads."""
+        batch = rows.batch
+        fill = partial(self._filled, walk, rows, xp, at_once, count)
+        buffer = None if xp is np or dtypes is not None else self._on_known_paths(walk, fill)
+        if buffer is None:
+            chosen = isinstance(rows, Chosen)
+            shape, dtype = rows.result if chosen else self._shape_dtype(walk, f, rows)  # type: ignore[attr-defined]
+            if dtypes is not None:
+                dtype = tuple(dtypes) if self._arguments.results else dtypes[0]
+            buffer = fill(shape, dtype)
+        flat = _flat(buffer, slices, len(batch))
+        self.looped = len(walk.off)
+        for k in sorted(walk.warning - set(walk.off)):  # f itself gives NumPy's warnings
+            self.call(f, rows[np.unravel_index(k, batch)])
+        if not self._checked:
+            for k in {slices // 3, slices // 2, 2 * slices // 3, slices - 1} - set(walk.off):
+                self.check(f, rows[np.unravel_index(k, batch)], flat[int(k)])
+            self._checked = True
+        # Last of all and in order, so that whatever f does for these slices it does once, as in
+        # the loop: for the others it is known to do nothing but compute.
+        for k in sorted(walk.off):
+            at = np.unravel_index(k, batch)
+            try:
+                if k == 0 and walk.first is not None:
+                    result = walk.first[0]
+                else:
+                    result = self.call(f, rows[at])
+            except Exception as error:
+                raise Users(error, tuple(map(int, at))) from None
+            if self._arguments.results:
+                if not isinstance(result, tuple) or len(result) != self._arguments.results:
+                    raise Differs(f"f has not {self._arguments.results} results for some slices")
+                flat[k] = tuple(
+                    self._written(x, y, xp) for x, y in zip(result, flat.arrays, strict=True)
+                )
+            else:
+                flat[k] = self._written(result, flat, xp)
+        return buffer
+
+    def _written(self, result: Any, like: Any, xp: Any) -> Any:
+        """A result of `f` as it can be assigned to a place in an array."""
+        result = self._tensor(result, like)
+        return xp.asarray(result) if self.library == "cupy" else _array(result)
+
+    def _filled(
+        self,
+        walk: Executor,
+        rows: Rows,
+        xp: Any,
+        at_once: int,
+        count: int,
+        shape: Any,
+        dtype: Any,
+    ) -> Any:
+        """The results of all slices that are on a path, each of a shape and dtype."""
+        like = {"device": rows.like.device} if self.library == "torch" else {}
+
+        def empty(shape: tuple[int, ...], dtype: Any) -> Any:
+            return xp.empty((*rows.batch, *shape), dtype=dtype, **like)
+
+        if self._arguments.results:
+            buffer: Any = Block(empty(s, d) for s, d in zip(shape, dtype, strict=True))
+        else:
+            buffer = empty(shape, dtype)
+        slices = math.prod(rows.batch)
+        flat = _flat(buffer, slices, len(rows.batch))
+        pieces = rows.blocks(at_once)
+        first = next(pieces)
+        walk(first[0], flat[first[1]], first[1].start)
+        worth = count > 1 and self._numbers() * slices > _WORTH_THREADS
+        long = worth and at_once * self.tree.per_call > _LONG_CALL
+
+        def work(pieces: Iterator[tuple[Any, slice]]) -> None:
+            for block, where in pieces:
+                walk(block, flat[where], where.start)
+
+        threads.in_threads(work, pieces, count if long and not self._alone() else 1)
+        return buffer
+
+    def _on_known_paths(self, walk: Executor, fill: Callable[..., Any]) -> Any:
+        """The results of all slices, where all paths end alike: a device need not be asked which
+        one the first slice takes. None where that matters after all."""
+        if self._first_differs or not self.tree.branches or self.tree.catches:
+            return None
+        ends = set(self.tree.results)
+        one = ends.pop()
+        if ends or one is None:
+            return None
+        try:
+            buffer = fill(*one)
+        except Differs:
+            if self.tree.results == {one}:
+                raise
+        else:
+            if self.tree.results == {one} and 0 not in walk.off:
+                return buffer
+        self._first_differs = True
+        walk.off.clear()
+        return None
+
+    def _grow(self, f: Any, v: Any, limit: float) -> SideExit | None:
+        """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
+        if self.tree.count >= MOST_PATHS or self._spent > limit:
+            raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
+        started = time.perf_counter()
+        with streams.shared(self.library):
+            path, value = self._tracing(f, self._seen(v))
+        if not isinstance(path.result, SideExit):
+            called = time.perf_counter()
+            self._same(value, self._tried(f, v))
+            self.seconds = min(self.seconds, time.perf_counter() - called)
+        self._spent += time.perf_counter() - started
+        self._check_names(path)
+        if isinstance(path.result, SideExit) and not path.result.decided:
+            return path.result
+        self.tree.add(path)
+        return None
+
+    def _shape_dtype(self, walk: Executor, f: Any, rows: Rows) -> tuple[Any, Any]:
+        """Shape and dtype of the result: those of the first slice's, as in NumPy."""
+        several = bool(self._arguments.results)
+        if not self.tree.branches and not self.tree.catches:
+            return tuple(x.shape for x in self.result) if several else self.result.shape, self.dtype
+        index = (0,) * len(rows.batch)
+        slice0 = rows[index]
+        # of a foreign byte order only f itself knows which results have it as well
+        end = walk.end(next(rows.blocks(1))[0]) if rows.is_native else None
+        if end is not None:
+            return end.shape, end.dtype
+        try:
+            walk.first = (self.call(f, slice0),)
+        except Exception as error:
+            raise Users(error, index) from None
+        if not several:
+            return self._kind(walk.first[0])
+        kinds = [self._kind(x) for x in walk.first[0]]
+        return tuple(s for s, _ in kinds), tuple(d for _, d in kinds)
+
+    @staticmethod
+    def _kind(result: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of a result of `f` itself."""
+        if arrays.library(result) == "torch":
+            return tuple(result.shape), result.dtype
+        found = np.asanyarray(host(result))
+        if type(found) is not np.ndarray or found.dtype.kind not in "biufc":
+            raise TraceError(f"it returns {found.dtype} for the first slice")
+        return found.shape, found.dtype
+
+    def _numbers(self) -> int:
+        """Numbers that one slice computes, roughly."""
+        return len(self.tree.calls) * max(1, self._tracing.length)
+
+    def _alone(self) -> bool:
+        """Whether blocks must not run beside each other."""
+        # warning filters belong to the process: no other thread may run under them; products of
+        # matrices have threads of their own
+        return any(c.quiet or c.row.name in _PRODUCTS for c in self.tree.calls)
+
+    def _room(self, rows: Rows, threads: int) -> int:
+        """Bytes that the values of a block may take at their worst moment."""
+        if not isinstance(rows, Chosen) and arrays.is_asynchronous(rows.like):
+            return _MOST_GPU_BYTES
+        most = _MOST_TORCH_BYTES if self.library == "torch" else _MOST_BYTES
+        return config.current().block_bytes or max(_LEAST_BYTES, most // threads)
+
+    def _rows(self, room: int) -> int:
+        """Slices in a block."""
+        least = _BLOCK_BYTES if self.library == "numpy" else _GPU_BLOCK_BYTES
+        if self.tree.branches or self.tree.masks:
+            least *= 4  # the slices of a block part
+        rows = room // self.tree.root.nbytes
+        if not config.current().block_bytes:
+            rows = min(rows, least // self.tree.per_call)
+        return max(1, rows)
+
+
+def _each(v: Any) -> Sequence[Any]:
+    """The slices that a call of ``f`` gets."""
+    return v if isinstance(v, tuple) else (v,)
+
+
+def _nbytes(x: Any) -> int:
+    item = x.itemsize if hasattr(x, "itemsize") else x.element_size()
+    return math.prod(x.shape) * int(item)
+
+
+def _flat(buffer: Any, slices: int, batch: int) -> Any:
+    """Results with the slices along one dim."""
+    if isinstance(buffer, Block):
+        return Block(_flat(x, slices, batch) for x in buffer.arrays)
+    return buffer.reshape(slices, *buffer.shape[batch:])
+
+
+def _array(x: Any) -> Any:
+    return x if arrays.library(x) == "torch" else np.asanyarray(x)
+
+
+_PRODUCTS = frozenset(
+    ["matmul"]
+    + [
+        f"numpy.{n}"
+        for n in ("dot inner vdot tensordot einsum convolve correlate polyfit corrcoef cov").split()
+    ]
+)
+"""Calls that are, or have in them, products of matrices."""
+
+
+class Raises(TraceError):
+    """`f` raises for the slice that it was to be traced on."""

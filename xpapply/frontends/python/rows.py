@@ -1,0 +1,123 @@
+"""The slices of arrays, in the order of the loop, and blocks of them to run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import arrays
+from ...layout import boxes
+from .block import Block
+
+
+class Rows:
+    """The slices of one array along an axis.
+
+    Attributes
+    ----------
+    batch : tuple of int
+        The shape of the other axes.
+    like : array
+        Of the library and on the device of the slices.
+    """
+
+    def __init__(self, arr: Any, axis: int) -> None:
+        self.view = arrays.permute(arr, (*range(axis), *range(axis + 1, arr.ndim), axis))
+        self.batch = tuple(self.view.shape[:-1])
+        self.like = arr
+
+    def __getitem__(self, index: tuple[Any, ...]) -> Any:
+        return self.view[index]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the bytes of numbers are in the order of this machine."""
+        return bool(getattr(self.like.dtype, "isnative", True))
+
+    def blocks(self, count: int) -> Iterator[tuple[Any, slice]]:
+        """Blocks of `count` slices ``(B, M)``, and where their results go."""
+        shape = (*self.batch, 1)
+        return _numbered(
+            _block(self.view, box[:-1], 1) for box in boxes(shape, len(shape) - 1, count)
+        )
+
+
+class Chosen(Rows):
+    """Some of the slices of an array of NumPy, which are gathered when they are read.
+
+    `result`: the shape and dtype that their results have.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        places: tuple[np.ndarray, ...],
+        result: tuple[tuple[int, ...], np.dtype[Any]],
+    ) -> None:
+        self._rows, self._places, self.result = rows, places, result
+        self.batch, self.like = (len(places[0]),), rows.like
+
+    def __getitem__(self, index: tuple[Any, ...]) -> Any:
+        (at,) = index
+        return self._rows[tuple(p[at] for p in self._places)]
+
+    def blocks(self, count: int) -> Iterator[tuple[Any, slice]]:
+        """Blocks of `count` slices ``(B, M)``, and where their results go."""
+        for start in range(0, self.batch[0], count):
+            where = slice(start, min(start + count, self.batch[0]))
+            yield _native(np.ascontiguousarray(self[(where,)])), where
+
+
+class RowsOfSeveral(Rows):
+    """One slice of each of several arrays at a time.
+
+    Parameters
+    ----------
+    views : sequence of arrays
+        All with the same batch dims, and then those of a slice.
+    batch : tuple of int
+        The batch dims.
+    """
+
+    def __init__(self, views: Sequence[Any], batch: tuple[int, ...]) -> None:
+        self.views, self.batch, self.like = tuple(views), batch, views[0]
+
+    def __getitem__(self, index: tuple[Any, ...]) -> Any:
+        return tuple(x[index] for x in self.views)
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the bytes of numbers are in the order of this machine."""
+        return all(getattr(x.dtype, "isnative", True) for x in self.views)
+
+    def blocks(self, count: int) -> Iterator[tuple[Any, slice]]:
+        """A `Block` of `count` slices of each array, and where their results go."""
+        shape, n = (*self.batch, 1), len(self.batch)
+        return _numbered(
+            Block(_block(x, box[:-1], x.ndim - n) for x in self.views)
+            for box in boxes(shape, n, count)
+        )
+
+
+def _numbered(blocks: Iterator[Any]) -> Iterator[tuple[Any, slice]]:
+    start = 0
+    for block in blocks:
+        yield block, slice(start, start + len(block))
+        start += len(block)
+
+
+def _block(view: Any, box: tuple[Any, ...], core: int) -> Any:
+    """The slices in a box, one after the other in memory."""
+    shape = tuple(view.shape)[view.ndim - core :]
+    block = view[box].reshape(-1, *shape)
+    if arrays.library(block) == "torch":
+        return block.contiguous()
+    return _native(arrays.compat(block).ascontiguousarray(block))
+
+
+def _native(block: Any) -> Any:
+    if getattr(block.dtype, "isnative", True):
+        return block
+    return block.astype(block.dtype.newbyteorder("="))

@@ -1,0 +1,50 @@
+"""The arguments of a call of `f`, some of which are looped over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+
+class Looped(NamedTuple):
+    """In the place of an argument that is looped over: which of the arrays it comes from."""
+
+    k: int
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of `f`, with a `Looped` for each that is looped over.
+
+    Attributes
+    ----------
+    args, kwargs : tuple, dict
+        As `f` gets them.
+    numbers : bool
+        Whether slices are single elements that `f` gets as Python's numbers.
+    results : int
+        How many results are kept apart; 0: what `f` returns becomes one array.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    numbers: bool = False
+    results: int = 0
+
+    def call(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
+        """Call `f` for one slice of each array."""
+        args = [slices[a.k] if type(a) is Looped else a for a in self.args]
+        if not self.kwargs:
+            return f(*args)
+        named = self.kwargs.items()
+        return f(*args, **{n: slices[a.k] if type(a) is Looped else a for n, a in named})
+
+    def replaced(self, function: Callable[[Any], Any]) -> Arguments:
+        """The same with something else for each argument that is not looped over."""
+
+        def other(a: Any) -> Any:
+            return a if type(a) is Looped else function(a)
+
+        named = {n: other(a) for n, a in self.kwargs.items()}
+        return replace(self, args=tuple(map(other, self.args)), kwargs=named)
