@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
+    **dict.fromkeys(("looped_arguments", "core_dims"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "cache", "threads"), 1),
     **dict.fromkeys(
         ("error_state", "warning_filters", "model_advice", "batch_of_one", "samples"), 1
@@ -19,6 +20,8 @@ LEVELS = {
     **dict.fromkeys(("backends", "frontends", "loop"), 3),
     **dict.fromkeys(("planning", "mlp", "slice_arguments", "bound_call"), 4),
     "slice_function": 5,
+    "looped_call": 4,
+    "vectorized": 7,
     "bincount": 6,
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom"), 8),

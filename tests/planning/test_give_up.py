@@ -126,7 +126,7 @@ def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine
     f = fresh()
     xpapply.explain(f, -1, ARR)
     found = trace_of(f)
-    found.seconds = 0.002
+    found._blocks.seconds = 0.002
     monkeypatch.setattr(runner, "_PER_RUN", overhead)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == engine
@@ -264,7 +264,7 @@ def test_slow_is_a_fifth_more_than_the_loop_takes_and_a_plan(monkeypatch, took, 
         patch.setattr(python_functions, "_PLANNING", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
-    found.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
+    found._blocks.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
     monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
     clock(monkeypatch, took)
     xpapply.apply_along_axis(f, -1, ARR)
@@ -296,7 +296,7 @@ def of_two_ways(monkeypatch):
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
     found = trace_of(f)
-    found.seconds = 1e-3
+    found._blocks.seconds = 1e-3
     with xpapply.options(fallback="silent"):
         yield f, found
 
@@ -306,7 +306,7 @@ def test_a_tenth_of_the_loops_time_and_30_ms_go_into_finding_ways(
     of_two_ways, counted, spent, looped
 ):
     f, found = of_two_ways
-    found._spent = spent
+    found._blocks._spent = spent
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == looped
     assert found.tree.count == (1 if looped else 2)
@@ -318,7 +318,7 @@ def test_a_block_takes_no_longer_than_its_loop_and_finding_ways(
 ):
     f, found = of_two_ways
     xpapply.apply_along_axis(f, -1, ARR)
-    found.seconds = 1e-3
+    found._blocks.seconds = 1e-3
     ticks = iter(range(10**9))
     fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
     monkeypatch.setattr(executor, "time", fake)
@@ -331,7 +331,7 @@ def test_a_block_takes_no_longer_than_its_loop_and_finding_ways(
 def test_a_way_of_few_slices_runs_slice_by_slice_if_that_is_quicker(of_two_ways, seconds, singly):
     f, found = of_two_ways
     xpapply.apply_along_axis(f, -1, ARR)
-    found.seconds = seconds
+    found._blocks.seconds = seconds
     arr = ARR.copy()
     arr[:, 0] = 1
     arr[100, 0] = 0
@@ -447,14 +447,14 @@ def test_worker_threads_have_the_context_of_the_caller(monkeypatch, in_threads):
     import threading
 
     seen = []
-    call = runner.Executor.__call__
+    call = in_blocks.Executor.__call__
 
     def noted(self, rows, out, start):
         here = threading.current_thread() is threading.main_thread()
         seen.append((here, np.geterr()["under"], config.current().precision))
         return call(self, rows, out, start)
 
-    monkeypatch.setattr(runner.Executor, "__call__", noted)
+    monkeypatch.setattr(in_blocks.Executor, "__call__", noted)
     with np.errstate(under="raise"), xpapply.options(precision="medium"):
         xpapply.apply_along_axis(fresh(), -1, ARR)
     assert {here for here, *_ in seen} == {True, False}
@@ -475,7 +475,7 @@ def test_errors_in_worker_threads_are_those_of_the_caller(in_threads):
 
 def test_other_blocks_end_when_one_raises(monkeypatch, in_threads):
     ran = []
-    call = runner.Executor.__call__
+    call = in_blocks.Executor.__call__
 
     def fails(self, rows, out, start):
         ran.append(start)
@@ -483,7 +483,7 @@ def test_other_blocks_end_when_one_raises(monkeypatch, in_threads):
             raise RuntimeError("of one block")
         return call(self, rows, out, start)
 
-    monkeypatch.setattr(runner.Executor, "__call__", fails)
+    monkeypatch.setattr(in_blocks.Executor, "__call__", fails)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(fresh(), -1, RNG.random((3000, 6)))
     assert len(ran) < 30

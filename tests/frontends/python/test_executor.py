@@ -8,7 +8,7 @@ from calls_of import assert_at_once
 
 import xpapply
 from xpapply.batching import BatchingRule, ragged, rules, syntax
-from xpapply.frontends.python import in_blocks, runner
+from xpapply.frontends.python import in_blocks
 from xpapply.frontends.python.tree import Branch, Call, Path, Ref, Tree
 from xpapply.planning import python_functions
 
@@ -265,7 +265,7 @@ def test_blocks_are_cut_by_the_worst_moment(monkeypatch, block_bytes):
     room = block_bytes or 1 << 19
     monkeypatch.setattr(in_blocks, "_MOST_BYTES", 1 << 19)
     monkeypatch.setattr(in_blocks, "_LEAST_BYTES", 0)
-    monkeypatch.setattr(runner.Executor, "__call__", _noted(runner.Executor.__call__, seen))
+    monkeypatch.setattr(in_blocks.Executor, "__call__", _noted(in_blocks.Executor.__call__, seen))
     with xpapply.options(engine="numpy", threads=1, block_bytes=block_bytes):
         xpapply.apply_along_axis(f, 1, RNG.random((300, 2)))
     assert sum(seen) == 300
@@ -294,7 +294,7 @@ def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
     """Fewer bytes in each call than that is too many calls, more is slow memory."""
     seen = []
     monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(runner.Executor, "__call__", _noted(runner.Executor.__call__, seen))
+    monkeypatch.setattr(in_blocks.Executor, "__call__", _noted(in_blocks.Executor.__call__, seen))
     arr = RNG.random((3000, 8)) if axis else RNG.random((8, 3000))
     with xpapply.options(engine="numpy", threads=1):
         got = xpapply.apply_along_axis(f, axis, arr)
@@ -310,7 +310,7 @@ def test_blocks_of_tensors_are_larger(monkeypatch, torch):
     """A call of torch's takes longer to begin; on a GPU calls must not be many."""
     seen = []
     monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 14)
-    monkeypatch.setattr(runner.Executor, "__call__", _noted(runner.Executor.__call__, seen))
+    monkeypatch.setattr(in_blocks.Executor, "__call__", _noted(in_blocks.Executor.__call__, seen))
     arr = torch.rand((3000, 8))
     with xpapply.options(fallback="raise"):
         got = xpapply.apply_along_axis(lambda v: v.max() if v[0] > 0.5 else v.min(), 1, arr)

@@ -13,6 +13,7 @@ import numpy as np
 from ... import arrays, config, streams, threads
 from ...batching import NoRule, in_namespace
 from ...errors import TraceError
+from ...ir.graph import ShapeDtype
 from ...looped_arguments import Arguments
 from .block import Block
 from .comparison import cast, check_same, host
@@ -108,7 +109,7 @@ class InBlocks:
         ]
         self.dtype: Any = tuple(dtypes) if arguments.results else dtypes[0]
         self.path = path
-        nbytes = sum(max(8 * math.prod(x.shape), _nbytes(x)) for x in _each(slice0))
+        nbytes = sum(map(_nbytes, _each(slice0)))
         self.tree = Tree(path, nbytes)
         self._check_names(path)
         self.tree.catches = self._tracing.catches
@@ -400,8 +401,9 @@ def _each(v: Any) -> Sequence[Any]:
 
 
 def _nbytes(x: Any) -> int:
-    item = x.itemsize if hasattr(x, "itemsize") else x.element_size()
-    return math.prod(x.shape) * int(item)
+    """Bytes of a slice, a number counted as 8 at least."""
+    aval = ShapeDtype(tuple(map(int, x.shape)), arrays.dtype_name(x))
+    return max(8 * math.prod(aval.shape), aval.nbytes)
 
 
 def _flat(buffer: Any, slices: int, batch: int) -> Any:
