@@ -253,7 +253,8 @@ def parameters(libraries, without=()):
             id=lib.name
             if type(lib) is Library and not lib.engine
             else f"{lib.name}-{lib.engine or 'default'}",
-            marks=[pytest.mark.gpu] if lib.name in GPU else [],
+            marks=[pytest.mark.gpu] * (lib.name in GPU)
+            + [pytest.mark.kernels] * (lib.engine == "cpu"),
         )
         for lib in libraries
         if lib.name not in without

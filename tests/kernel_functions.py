@@ -17,13 +17,13 @@ import numpy as np
 # --- functions --------------------------------------------------------------------------------
 
 CONSTANTS = ("0", "1", "2", "-1", "0.5", "3.0", "1e-3", "-2.5", "100", "1e20", "7")
-UFUNCS = (
-    "abs negative square sqrt exp log log1p expm1 tanh sin cos arctan floor ceil trunc rint sign "
-    "reciprocal exp2 log2 log10 sinh cosh fabs positive cbrt arcsin arctanh"
-).split()
-OF_TWO = ("maximum", "minimum", "fmax", "fmin", "hypot", "arctan2", "copysign", "power")
-REDUCTIONS = ("sum", "mean", "max", "min", "std", "var", "argmax", "argmin", "ptp", "prod")
-OF_MASKED = ("sum", "mean", "max", "min", "std", "var", "size", "prod")
+_COMMON = "abs negative square sqrt exp log log1p expm1 tanh sin cos arctan floor ceil"
+_RARE = "trunc rint sign reciprocal exp2 log2 log10 sinh cosh fabs positive cbrt arcsin arctanh"
+UFUNCS = (*_COMMON.split() * 4, *_RARE.split())
+OF_TWO = (*("maximum", "minimum", "arctan2") * 4, "fmax", "fmin", "hypot", "copysign", "power")
+REDUCTIONS = (*("sum", "mean", "max", "min", "std", "var", "argmax", "argmin") * 3, "ptp", "prod")
+OF_MASKED = (*("sum", "mean", "max", "min", "std", "var", "size") * 3, "prod")
+TESTS = (*("isfinite", "isnan", "isinf") * 4, "signbit")
 WITHOUT_NAN = ("nansum", "nanmean", "nanmax", "nanmin", "nanstd", "nanvar")
 COMPARISONS = (">", "<", ">=", "<=", "==", "!=")
 MOVES = (
@@ -109,7 +109,13 @@ class _Writer:
             return self.pick(
                 f"np.count_nonzero({m})", f"{m}.sum()", f"len({a}[{m}])", f"{m}.mean()"
             )
-        how = ("{}[0]", "{}[-1]", "({} * v).sum()", "np.median({})", "({} @ v)")
+        how = (
+            *("({} * v).sum()", "np.ptp({})") * 5,
+            "{}[0]",
+            "{}[-1]",
+            "np.median({})",
+            "({} @ v)",
+        )
         return self.pick(*how).format(a)
 
     def mask(self, depth: int) -> str:
@@ -123,9 +129,7 @@ class _Writer:
                 b = self.number(depth - 1)
             return f"({a} {self.pick(*COMPARISONS)} {b})"
         if kind < 6:
-            return (
-                f"np.{self.pick('isfinite', 'isnan', 'isinf', 'signbit')}({self.vector(depth - 1)})"
-            )
+            return f"np.{self.pick(*TESTS)}({self.vector(depth - 1)})"
         if kind == 6:
             return f"(~{self.mask(depth - 1)})"
         return f"({self.mask(depth - 1)} {self.pick('&', '|')} {self.mask(depth - 1)})"
@@ -148,7 +152,7 @@ class _Writer:
 
     def write(self) -> str:
         depth = self.pick(1, 2, 2, 3, 3, 4)
-        what = self.pick("vector", "vector", "number", "number", "number", "mask", "numbers")
+        what = self.pick(*("vector", "number", "number") * 3, "mask", "numbers")
         for k in range(self.pick(0, 0, 1, 2)):
             kind, names = self.pick(
                 (self.vector, self.vectors), (self.number, self.numbers), (self.mask, self.masks)
@@ -218,21 +222,31 @@ class Slices:
         return f"{self.layout} {x.dtype.str}{x.shape} along {self.axis}\n{x!r}"
 
 
-def slices(r: Any, longest: int = 70, dtypes: tuple[str, ...] = DTYPES) -> Slices:
+def slices(r: Any, longest: int = 70) -> Slices:
     """Slices of any kind of numbers, anywhere in memory."""
     length = r.choice([1 + r.randrange(9), 1 + r.randrange(20), r.randrange(longest + 1)])
     batch = r.choice([(17 + r.randrange(50),), (5, 4), (2, 3, 7), (1, 30), (3,)])
-    batch = (0, 3) if r.random() < 0.01 else batch
+    return _slices(r, length, (0, 3) if r.random() < 0.01 else batch)
+
+
+def long_slices(r: Any) -> Slices:
+    """The same, but few and long: kernels go through them piece by piece."""
+    length = r.choice([4096, 9000, 40_000, 70_001]) + r.randrange(-40, 40)
+    return _slices(r, length, r.choice([(2,), (1, 3), (20,)]))
+
+
+def _slices(r: Any, length: int, batch: tuple[int, ...]) -> Slices:
     axis = r.randrange(len(batch) + 1)
     shape = (*batch[:axis], length, *batch[axis:])
-    dtype = np.dtype(r.choice(dtypes))
-    x = _numbers(np.random.default_rng(r.randrange(2**32)), shape, dtype, r.randrange(6), axis)
+    dtype = np.dtype(r.choice(DTYPES))
+    x = _numbers(np.random.default_rng(r.randrange(2**32)), shape, dtype, r.randrange(8), axis)
     layout = r.choice(LAYOUTS)
     return Slices(laid_out(x, layout, axis), axis, layout)
 
 
 def _numbers(rng: Any, shape: tuple[int, ...], dtype: np.dtype, kind: int, axis: int) -> np.ndarray:
-    """Kinds: 0 ties, 1 positive, 2 any, 3 with odd ones, 4 of all sizes, 5 equal in each slice."""
+    """Kinds: 0 ties, 1 positive, 2 any, 3 with odd ones, 4 of all sizes, 5 equal in each slice,
+    6 of one decimal, 7 that cancel."""
     if dtype.kind == "b":
         return rng.random(shape) < 0.5
     if dtype.kind in "iu":
@@ -246,11 +260,18 @@ def _numbers(rng: Any, shape: tuple[int, ...], dtype: np.dtype, kind: int, axis:
     if kind == 0:
         return (rng.integers(-3, 4, shape) / 2).astype(dtype)
     x = (3 * rng.standard_normal(shape)).astype(dtype)
+    if kind == 6:
+        return (rng.integers(-9, 10, shape) / 10).astype(dtype)
+    if kind == 7:
+        y = np.moveaxis(x, axis, 0)
+        half = len(y) // 2
+        y[half : 2 * half] = -y[:half]
+        return x
     if kind == 1:
         return np.abs(x) + dtype.type(0.1)
     if kind == 5:
         x[...] = np.take(x, [0] * min(1, shape[axis]), axis) if x.size else x
-    if kind >= 3:
+    if kind in (3, 4):
         info = np.finfo(dtype)
         odd = [np.nan, np.inf, -np.inf, -0.0, 0.0, float(info.smallest_subnormal), float(info.tiny)]
         if kind == 4:
@@ -309,6 +330,8 @@ class Noisy(np.ndarray):
     """
 
     rng = np.random.default_rng(0)
+    side = 0
+    """1 or -1: all are that much larger, or smaller."""
     functions = places = 0.0
     """How far exponentials and their kin may be off, in last places, and how far all else."""
     decided: ClassVar[list[bytes]] = []
@@ -320,7 +343,7 @@ class Noisy(np.ndarray):
         if x.dtype.kind != "f":
             return x.view(cls)
         info = np.finfo(x.dtype)
-        off = cls.rng.uniform(-1, 1, x.shape)
+        off = np.full(x.shape, cls.side) if cls.side else cls.rng.uniform(-1, 1, x.shape)
         with np.errstate(all="ignore"):
             found = x * (1 + places * info.eps * off).astype(x.dtype)
             small = (x != 0) & (np.abs(x) < 1e3 * info.tiny) & (places > 0)
@@ -330,13 +353,16 @@ class Noisy(np.ndarray):
 
     @classmethod
     def decides(cls, x: Any) -> None:
-        cls.decided.append(np.asarray(x).tobytes())
+        x = np.asarray(x)
+        cls.decided.append(x.astype(float if x.dtype.kind == "f" else x.dtype).tobytes())
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
     ) -> Any:
         given = list(map(_plain, inputs))
         if method == "reduce" and ufunc in (np.add, np.multiply):
+            if kwargs.get("dtype") is not None:  # a mean of integers
+                given[0] = np.asarray(given[0]).astype(kwargs["dtype"])
             given[0] = _plain(self.changed(given[0], self.places))
         if out is not None:
             kwargs["out"] = tuple(map(_plain, out))
@@ -347,7 +373,13 @@ class Noisy(np.ndarray):
         if dtype.kind != "f" or ufunc in _ROUNDING:
             self.decides(found)
         else:
-            self.decides(np.isfinite(found))
+            self.decides(np.where(np.isnan(found), 2, np.isinf(found)))
+        if ufunc in _CHOOSING and self.functions and dtype.kind == "f":
+            # of 0.0 and -0.0 NumPy gives either, as the lanes of the CPU have it
+            found = np.where(
+                found == 0, np.copysign(0, self.rng.uniform(-1, 1, found.shape)), found
+            )
+            found = found.astype(dtype)
         if out is not None:
             return out[0]
         if dtype.kind != "f" or ufunc in _EXACT:
@@ -378,9 +410,9 @@ def _plain(x: Any) -> Any:
 
 
 _ROUNDING = (np.floor, np.ceil, np.trunc, np.rint, np.sign)
+_CHOOSING = (np.maximum, np.minimum, np.fmax, np.fmin)
 _EXACT = (
-    *_ROUNDING, np.negative, np.absolute, np.fabs, np.positive, np.maximum, np.minimum, np.fmax,
-    np.fmin, np.copysign,
+    *_ROUNDING, *_CHOOSING, np.negative, np.absolute, np.fabs, np.positive, np.copysign,
 )  # fmt: skip
 _ARITHMETIC = (
     np.add, np.subtract, np.multiply, np.divide, np.sqrt, np.square, np.reciprocal, np.matmul,
@@ -395,13 +427,14 @@ def allowed(f: Any, v: np.ndarray, want: np.ndarray) -> np.ndarray | float:
     """
     v = v.astype(v.dtype.newbyteorder("="))
     base = _tried(f, v, want, 0, 0.0, 0.0)
-    for k in range(3):
+    for k in range(6):
         if _tried(f, v, want, k, 2.0, 0.0)[1] != base[1]:
             return np.inf
     off = np.zeros(want.shape)
     with np.errstate(all="ignore"):
-        for k in range(8):
-            found, decided = _tried(f, v, want, k, 2.0, 2.0)
+        wide = v.astype(np.longdouble) if v.dtype.kind == "f" else v  # NumPy's own rounding
+        tries = [_tried(f, v, want, k, 2.0, 2.0) for k in range(8)]
+        for found, decided in (*tries, _tried(f, wide, want, 0, 0.0, 0.0)):
             if decided == base[1]:
                 apart = np.abs(found.astype(float) - want.astype(float))
                 off = np.maximum(off, np.where(np.isnan(apart), 0, apart))
@@ -419,6 +452,7 @@ def _tried(
 ) -> tuple[np.ndarray, list[bytes]]:
     """The result of a slice with noise, and what was decided."""
     Noisy.rng, Noisy.decided = np.random.default_rng(seed), []
+    Noisy.side = {1: 1, 2: -1}.get(seed, 0)
     Noisy.functions, Noisy.places = functions, places
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -429,4 +463,4 @@ def _tried(
     same = (
         np.broadcast_to(found, want.shape) if found.ndim == 0 or found.shape == want.shape else want
     )
-    return same, [*Noisy.decided, np.isfinite(found).tobytes()]
+    return same, [*Noisy.decided, np.isfinite(found).tobytes(), np.isnan(found).tobytes()]

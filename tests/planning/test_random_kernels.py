@@ -6,21 +6,23 @@ import warnings
 from contextlib import contextmanager
 from unittest import mock
 
+import guarded
 import numpy as np
 import pytest
-from hypothesis import event, given, note
+from hypothesis import event, given, note, settings
 from hypothesis import strategies as st
-from kernel_functions import allowed, draw, make, slices
+from kernel_functions import allowed, draw, long_slices, make, slices
 from thresholds import always_plan
 
 import xpapply
 from xpapply import cache
+from xpapply.backends import numpy as numpy_backend
 from xpapply.frontends.python import kernel_of_paths, runner
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
 
-from xpapply.backends.cpu import compiler
+from xpapply.backends.cpu import compiler, kernels
 from xpapply.backends.cpu import slices as cpu_slices
 
 STATES = ({},) * 6 + (
@@ -123,15 +125,69 @@ def to_end(x, axes):
     return np.moveaxis(x, list(axes), range(x.ndim - len(axes), x.ndim))
 
 
+def check(r, x, target):
+    """A random function on slices; how it ran is an event of Hypothesis."""
+    source = draw(r, x.array.shape[x.axis])
+    state = r.choice(STATES)
+    note(f"{source}\n{x!r}\n{state}")
+    with on(target), forms() as found, guard_pages(r.random() < 0.5) as outs:
+        # at the end of its memory, or where that begins
+        array = x.array if outs is None else between_pages(x.array, r.random() < 0.5)
+        why = compare(source, x.axis, array, state)
+    assert all(map(guarded.intact, outs or ()))
+    event(f"no kernel: {why.split('(')[0][:60]}" if why else "one kernel")
+    for form in found:
+        event(form)
+
+
+def between_pages(x, end):
+    return guarded.guarded(x, end, misaligned=x.ctypes.data % x.itemsize, writable=False)
+
+
+@contextmanager
+def guard_pages(wanted):
+    """Results beside pages that nobody may touch: a list of the arrays; None if not wanted."""
+    outs = []
+
+    def empty(shape, dtype, like):
+        outs.append(guarded.guarded(np.zeros(shape, dtype), len(outs) % 2 == 0))
+        return outs[-1]
+
+    if not (wanted and guarded.HERE):
+        yield None
+        return
+    with mock.patch.object(numpy_backend.BACKEND, "empty", empty):
+        yield outs
+
+
+@contextmanager
+def forms():
+    """How the kernels that run go through slices."""
+    found = set()
+
+    def noted(*args, way=kernels.way):
+        made = way(*args)
+        where = "across" if made.form.across else "along"
+        found.update(f"{where}, {move}" for move in made.form.moves)
+        found.update(["in pieces"] * (made.form.piece >= 0))
+        return made
+
+    with mock.patch.object(kernels, "way", noted):
+        yield found
+
+
 @pytest.mark.kernels
 @pytest.mark.parametrize("target", TARGETS)
 @given(seed=st.integers(0, 2**63))
 def test_random_functions(target, seed):
     r = random.Random(seed)
-    x = slices(r)
-    source = draw(r, x.array.shape[x.axis])
-    state = r.choice(STATES)
-    note(f"{source}\n{x!r}\n{state}")
-    with on(target):
-        why = compare(source, x.axis, x.array, state)
-    event(f"no kernel: {why.split('(')[0][:60]}" if why else "one kernel")
+    check(r, slices(r), target)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("target", TARGETS)
+@given(seed=st.integers(0, 2**63))
+@settings(max_examples=max(10, settings().max_examples // 4))
+def test_random_functions_of_long_slices(target, seed):
+    r = random.Random(seed)
+    check(r, long_slices(r), target)
