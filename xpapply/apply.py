@@ -140,7 +140,7 @@ def explain(
     ----------
     f, axis, arr, *args, **kwargs
         As for `apply_along_axis`. No result is computed; a Python function runs for the
-        first slice.
+        first slice, and if it decides by the data for some of those that decide otherwise.
 
     Returns
     -------

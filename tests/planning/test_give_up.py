@@ -6,6 +6,7 @@ decide, so that no test depends on the time that anything takes.
 
 import itertools
 import types
+import warnings
 
 import numpy as np
 import pytest
@@ -234,7 +235,8 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
     plan = xpapply.explain(f, -1, ARR)
     with xpapply.options(fallback="silent"):
         for k in range(1, 6):
-            assert plan.engine == ("numpy" if k < 5 else "loop")
+            assert plan.engine == "loop"
+            assert "too many ways" in plan.reasons[0]
             got = xpapply.apply_along_axis(f, -1, ARR)
             assert counted.calls == 200 * k
             if k < 4:
@@ -242,6 +244,47 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
     np.testing.assert_allclose(got, [many_ways(v) for v in ARR])
     assert "too many ways" in plan.reasons[0]
     assert xpapply.explain(f, -1, ARR).reasons == plan.reasons
+
+
+def raise_often(v):
+    try:
+        return np.nanargmax(v) if v[1] > 0.5 else max(v[v > 0.9].tolist())
+    except ValueError:
+        return -1
+
+
+def several_ways(v):
+    return v.sum() if v[0] > v[1] else v.max() if v[2] > 0.5 else v.min()
+
+
+@pytest.mark.parametrize("f", [many_ways, raise_often, several_ways, np.median])
+def test_explain_says_before_the_first_call_what_runs(few_paths, f):
+    """As far as some of the slices tell."""
+    arr = np.random.default_rng(3).random((3000, 24))
+    arr[5::3, :] = np.nan if f is raise_often else 0.3
+    f = fresh(f) if f is not np.median else f
+    told = xpapply.explain(f, -1, arr)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        xpapply.apply_along_axis(f, -1, arr)
+    looped = any(w.category is xpapply.FallbackWarning for w in seen)
+    assert told.vectorized != looped, str(told)
+
+
+def test_a_kernel_that_is_no_more_is_not_told_of():
+    """It was of the first slice's path alone; others decide by what no kernel can."""
+    pytest.importorskip("llvmlite")
+
+    def f(v):
+        return v.sum() if v.max() < 2 else np.sort(v)[:3].sum() + np.unique(v).size
+
+    x = np.random.default_rng(0).random((4000, 8))
+    xpapply.apply_along_axis(f, -1, x)
+    assert xpapply.explain(f, -1, x).kernels[0].startswith(("one kernel", "fused"))
+    x[1::3] *= 5
+    xpapply.apply_along_axis(f, -1, x)
+    xpapply.apply_along_axis(f, -1, x)
+    assert xpapply.explain(f, -1, x).kernels[0].startswith("in blocks of slices")
 
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, counted):

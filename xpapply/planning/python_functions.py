@@ -265,6 +265,10 @@ def plan(
     reasons: list[str] = []
     if traced.given_up:
         reasons.append(f"the last call ran in the loop: {traced.why}")
+    if why := _many_paths(found, axis, arr):
+        because = tuple(reasons or [why])
+        told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
+        return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
     engine = None
     kernel = traced.kernel_for(arr, axis)
     if kernel is not None:
@@ -290,6 +294,17 @@ def plan(
     if args or kwargs or batched:
         return p, None
     return p, _still(traced, f, axis, arr, kernel)
+
+
+def _many_paths(found: Decision, axis: int, arr: Any) -> str:
+    """Why a call would give up and run the loop, or "": asked where a person wants to know."""
+    traced = found.traced
+    assert traced is not None
+    if traced.library != "numpy" or config.current().engine:
+        return ""
+    if traced.has_run and not traced.given_up:
+        return ""
+    return traced.why_many_paths(_plain(arr), axis, found.f)
 
 
 def _otherwise(
@@ -356,10 +371,12 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any, kernel: Any) -> Callable
     slices = _slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
     engine = getattr(kernel, "engine", None)  # another one while it is being compiled
+    made = traced.kernel_made
 
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.given_up
         same = same and len(traced.tree.singly) == singly
+        same = same and traced.kernel_made is made
         same = same and not traced.refused and getattr(kernel, "engine", None) == engine
         same = same and not _sooner_in_loop(traced, slices, True)
         return same and traced.unchanged(known.function())

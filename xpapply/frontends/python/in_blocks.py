@@ -41,6 +41,8 @@ _PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
 _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
+_SOME = 1024
+"""Slices that tell whether there are too many paths."""
 
 
 class InBlocks:
@@ -208,6 +210,26 @@ class InBlocks:
                 error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
 
+    def why_many_paths(self, rows: Rows, f: Any) -> str:
+        """Why a run would give up, as far as some of the slices tell; "" if it would not.
+
+        The paths of these slices are known then.
+        """
+        slices = math.prod(rows.batch)
+        limit = _AT_LEAST + _PATIENCE * slices * self.seconds
+        some = np.linspace(0, slices - 1, min(slices, _SOME)).astype(np.intp)
+        chosen = Chosen(rows, np.unravel_index(some, rows.batch), ((), np.dtype(float)))
+        grow = lambda v: self._grow(f, v, limit)  # noqa: E731
+        patience = limit + slices * self.seconds
+        walk = Executor(self.tree, np, grow, self.seconds, patience, self._room(rows, 1))
+        try:
+            walk(next(chosen.blocks(_SOME))[0], None, 0)
+        except TooManyPaths as error:
+            return str(error)
+        except Exception:  # what f raises, or what a call tells of
+            return ""
+        return ""
+
     def _run(
         self,
         walk: Executor,
@@ -323,14 +345,14 @@ class InBlocks:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
         if self.tree.count >= MOST_PATHS or self._spent > limit:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
-        started = time.perf_counter()
+        started = time.thread_time()  # whatever else keeps the machine busy
         with streams.shared(self.library):
             path, value = self._tracing(f, self._seen(v))
         if not isinstance(path.result, SideExit):
             called = time.perf_counter()
             self._same(value, self._tried(f, v))
             self.seconds = min(self.seconds, time.perf_counter() - called)
-        self._spent += time.perf_counter() - started
+        self._spent += time.thread_time() - started
         self._check_names(path)
         if isinstance(path.result, SideExit) and not path.result.decided:
             return path.result

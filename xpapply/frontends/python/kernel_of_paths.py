@@ -43,13 +43,15 @@ class KernelOfPaths:
 
     Attributes
     ----------
+    made : object or None
+        What `make` gave.
     why_not : str
         Why there is none.
     """
 
     def __init__(self, tree: Tree, aval: ShapeDtype, make: Callable[[Any], Any]) -> None:
         self._tree, self._aval, self._make = tree, aval, make
-        self._kernel: Any = None
+        self.made: Any = None
         self.why_not = ""
         self._paths = 0
         """How many paths are in the kernel ..."""
@@ -59,16 +61,21 @@ class KernelOfPaths:
         self._wasted = 0
         """Runs whose results were not used, since many slices were marked."""
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be made, or made anew."""
+        return not self._paths or (self._many_left and self._paths != self._tree.count)
+
     def call_for(self, arr: np.ndarray, axis: int) -> Any:
         """What runs on an array like this one; None: NumPy's own calls shall."""
-        if not self._paths or (self._many_left and self._paths != self._tree.count):
+        if self.is_due:
             self._paths, self._many_left = self._tree.count, False
-            self._kernel, self._checked = None, False
+            self.made, self._checked = None, False
             try:
-                self._kernel = self._make(self._as_graphs())
+                self.made = self._make(self._as_graphs())
             except (UnsupportedError, OverflowError) as error:
                 self.why_not = str(error)
-        return None if self._kernel is None else self._kernel.call_for(arr, axis)
+        return None if self.made is None else self.made.call_for(arr, axis)
 
     def _as_graphs(self) -> list[tuple[tuple[bool, ...], Graph | None]]:
         """The answers that each path gives, and its graph; None: it is left to ``f``."""
@@ -111,7 +118,7 @@ class KernelOfPaths:
             try:
                 self._check(Rows(arr, axis), self._results(out, axis, marked), marked, check)
             except Differs as error:
-                self._kernel, self.why_not = None, f"as one kernel {error}"
+                self.made, self.why_not = None, f"as one kernel {error}"
                 return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
         count = np.count_nonzero(marked)
         if count == 0:
@@ -120,7 +127,7 @@ class KernelOfPaths:
         if count > _MANY_MARKED * marked.size or (self._tree.branches and marked.flat[0]):
             self._wasted += self._paths == self._tree.count
             if self._wasted > _MOST_WASTED and not config.current().engine:
-                self._kernel, self.why_not = None, "NumPy may warn of many of its slices"
+                self.made, self.why_not = None, "NumPy may warn of many of its slices"
             return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
         places, results = np.nonzero(marked), self._results(out, axis, marked)
         kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it

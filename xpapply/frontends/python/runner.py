@@ -91,7 +91,7 @@ class Traced:
         self._kernel = None
         if one_kernel is not None and self.library == "numpy":
             self._kernel = KernelOfPaths(self.tree, aval, one_kernel)
-        self._graph_checked = False
+        self.has_run = self._graph_checked = False
         self.given_up = 0
         """Calls that found too many paths ..."""
         self.why = ""
@@ -126,6 +126,7 @@ class Traced:
     @threads.forkable
     def __call__(self, arr: Any, axis: int, f: Any) -> Any:
         """All slices of `arr` through `f`; the result axes stand where `axis` was."""
+        self.has_run = True
         call = self.kernel_for(arr, axis)
         if call is not None:
             assert self._kernel is not None
@@ -138,6 +139,12 @@ class Traced:
             found = results_at(self._blocks(Rows(arr, axis), f), arr.ndim - 1, axis)
         self._leave(arr, axis, f)
         return found
+
+    def why_many_paths(self, arr: np.ndarray, axis: int, f: Any) -> str:
+        """Why a call would give up, as far as some of the slices tell; "" if it would not."""
+        if not self.tree.branches and not self.tree.catches:
+            return ""
+        return self._blocks.why_many_paths(Rows(arr, axis), f)
 
     def fused_on(self, arr: Any, axis: int) -> bool:
         """Whether the graph's own engine runs, not call after call."""
@@ -188,6 +195,13 @@ class Traced:
     def kernel_for(self, arr: Any, axis: int) -> Any:
         """The one kernel that runs on an array like this one; None: something else does."""
         return None if self._kernel is None else self._kernel.call_for(arr, axis)
+
+    @property
+    def kernel_made(self) -> Any:
+        """The kernel that there is, if any; something else each time while that may change."""
+        if self._kernel is None:
+            return None
+        return object() if self._kernel.is_due else self._kernel.made
 
     @property
     def no_kernel(self) -> str:
