@@ -1,4 +1,4 @@
-"""The paths of a function that decides by the data, as one slice graph."""
+"""The paths of a function that decides by the data, as one graph."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
+from .builder import Value
 from .graph import Graph
-from .slice_graph import Expression, SliceBuilder
-from .to_slice_graph import sliced
+from .numpy_builder import NumPyBuilder
 from .unusual import copied, with_unusual
 
 Paths = Sequence[tuple[tuple[bool, ...], Graph | None]]
@@ -18,46 +18,26 @@ Paths = Sequence[tuple[tuple[bool, ...], Graph | None]]
 that were asked, in that order. None: its slices are left to the function itself."""
 
 
-def joined(paths: Paths) -> tuple[Graph, list[np.ndarray]]:
-    """A slice graph with two results: that of the path that a slice is on, and a mark.
+def joined(paths: Paths) -> Graph:
+    """A graph with two results: that of the path that a slice is on, and a mark.
 
     A slice is marked if it is on no path, or NumPy may have warned of it on its own
-    (`xpapply.ir.unusual`). All paths are computed for every slice, for the slices of a vector run
-    together; what is computed on another path than its own is not seen.
-
-    Returns
-    -------
-    Graph
-        Its inputs are the slice, then constants.
-    list of ndarray
-        The constants.
+    (`xpapply.ir.unusual`). What is computed on another path than a slice's own is not seen.
 
     Raises
     ------
     UnsupportedError
-        If the values of a path are neither one per element nor one per slice.
+        If no path has a result.
     """
-    builder = SliceBuilder()
-    consts: list[np.ndarray] = []
-    inputs: list[Expression] = []
+    builder = NumPyBuilder()
     result: Any = None
     mark: Any = None
     for answers, graph in paths:
         if graph is None:
             continue
-        found = sliced(graph)
-        if found is None:
-            raise UnsupportedError("its values are neither one per element nor one per slice")
-        if not inputs:
-            inputs.append(builder.input(found.graph.nodes[found.graph.inputs[0]].aval))
-        given = [inputs[0]]
-        for i, k in zip(found.graph.inputs[1:], found.consts, strict=True):
-            at = _place(consts, graph.consts[k])
-            if at + 1 == len(inputs):
-                inputs.append(builder.input(found.graph.nodes[i].aval))
-            given.append(inputs[at + 1])
-        marked = with_unusual(found.graph)
-        out, *conditions, unusual = copied(builder, marked, given, marked.outs)
+        marked = with_unusual(graph)
+        places = [_place(builder.consts, x) for x in marked.consts]
+        out, *conditions, unusual = copied(builder, marked, marked.outs, places)
         if result is None:
             result, mark = out, builder.scalar(True, "bool") if answers else unusual
         if answers:
@@ -66,12 +46,10 @@ def joined(paths: Paths) -> tuple[Graph, list[np.ndarray]]:
             mark = builder.op("where", here, unusual, mark)
     if result is None:
         raise UnsupportedError("none of its paths has a result")
-    return builder.graph(result, mark), consts
+    return builder.graph(result, mark).pruned()
 
 
-def _on_path(
-    builder: SliceBuilder, conditions: Sequence[Expression], answers: Sequence[bool]
-) -> Expression:
+def _on_path(builder: NumPyBuilder, conditions: Sequence[Value], answers: Sequence[bool]) -> Value:
     """Whether a slice gives these answers."""
     found: Any = None
     for condition, answer in zip(conditions, answers, strict=True):

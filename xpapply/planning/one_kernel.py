@@ -13,7 +13,9 @@ import numpy as np
 from .. import config
 from ..bound_call import Call
 from ..cache import BoundedDict
+from ..errors import UnsupportedError
 from ..ir.branches import Paths, joined
+from ..ir.to_slice_graph import sliced
 from . import engines
 
 
@@ -29,7 +31,11 @@ class OneKernel:
     """
 
     def __init__(self, paths: Paths) -> None:
-        self._graph, self._consts = joined(paths)
+        graph = joined(paths)
+        found = sliced(graph)
+        if found is None:
+            raise UnsupportedError("its values are neither one per element nor one per slice")
+        self._graph, self._consts = found.graph, [graph.consts[k] for k in found.consts]
         aval = next(g.nodes[g.outs[0]].aval for _, g in paths if g is not None)  # or any other's
         self._shape, self._is_vector = aval.shape, self._graph.is_vector(self._graph.outs[0])
         self._known = BoundedDict()
