@@ -58,8 +58,8 @@ UNARY = {
         name: getattr(np, name)
         for name in (
             "negative absolute square sqrt exp expm1 log log1p log2 log10 sin cos tan tanh sinh "
-            "cosh arctan floor ceil isfinite isnan isinf sign positive fabs exp2 conjugate "
-            "logical_not"
+            "cosh arcsin arccos arctan floor ceil isfinite isnan isinf sign positive fabs exp2 "
+            "conjugate logical_not"
         ).split()
     },
     "-x": operator.neg,
@@ -70,6 +70,7 @@ UNARY = {
     "x**0.5": lambda x: x**0.5,
     "power(x, 0.5)": lambda x: np.power(x, 0.5),
     "power(x, 2)": lambda x: np.power(x, 2),
+    "power(x, -1.0)": lambda x: np.power(x, -1.0),
     "x.astype(float)": lambda x: x.astype(float),
     "x.astype(float32)": lambda x: x.astype(np.float32),
     "clip": lambda x: np.clip(x, 1, 3),

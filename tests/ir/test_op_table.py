@@ -167,8 +167,8 @@ def test_printed_in_the_docs(row, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "name",
-    "tan arctan sinh cosh log2 log10 floor ceil isfinite isinf isnan sign exp2 fabs square "
-    "reciprocal conjugate positive".split(),
+    "tan arcsin arccos arctan sinh cosh log2 log10 floor ceil isfinite isinf isnan sign exp2 fabs "
+    "square reciprocal conjugate positive".split(),
 )
 def test_ufuncs_in_graphs(name, dtype):
     """With NumPy's dtypes, and its results of NaN, infinities and zeros."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -109,17 +110,39 @@ class NumPyBuilder(Builder):
             return self.ufunc(np.equal, given[0], given[0])
         if loop[0].kind == "c" and not OPS[name].complex:
             raise TraceError(f"numpy.{ufunc.__name__} of {loop[0]}: complex numbers have none")
-        if ufunc is np.power and type(operands[1]) in (int, float) and operands[1] in (1, 2):
-            return given[0] if operands[1] == 1 else self.node("multiply", given[0], given[0])
+        if ufunc is np.power and type(operands[1]) in (int, float):
+            found = self._power(given[0], operands[1])
+            if found is not None:
+                return found
         if name == "pow" and loop[0].kind in "iu":
             raise TraceError("whole numbers to a power: make one of them a float")
         return self.node(name, *given)
+
+    def _power(self, x: Value, exponent: float) -> Any:
+        """What NumPy computes instead of some powers; None: a power."""
+        if exponent == 1:
+            return x
+        if exponent == 2:
+            return self.node("multiply", x, x)
+        if x.dtype.kind == "f" and x.dtype.itemsize > 2:
+            if exponent == 0.5 and _takes_roots():
+                return self.node("sqrt", x)
+            if exponent == -1:
+                return self.op("divide", 1.0, x)
+        return None
 
     def _everywhere(self, truth: bool, operands: Sequence[Any]) -> Any:
         shape = broadcast(*(x.aval.shape for x in operands if isinstance(x, Value)))
         found = self.scalar(truth, "bool")
         known = shape not in ((), VECTOR)
         return self.node("broadcast_to", found, shape=shape) if known else found
+
+
+@functools.cache
+def _takes_roots() -> bool:
+    """Whether powers of 1/2 are roots, as newer versions of NumPy have it: NaN of -inf, not inf."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.isnan(np.power(np.full(1, -np.inf), 0.5)[0]))
 
 
 def no_array(x: Any) -> Any:

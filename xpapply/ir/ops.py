@@ -238,6 +238,11 @@ def _function(name: str, doc: str, **columns: Any) -> Op:
     return Op(name, _E, doc, f"{name}({{0}})", **usual | columns)
 
 
+def _inverse(torch: str) -> dict[str, Any]:
+    """Of an inverse sine or cosine."""
+    return {"shows": (0,), "torch": (torch,), "error": _error_of_arc, "domain": (-1, 1)}
+
+
 def _series(name: str, doc: str, **columns: Any) -> Op:
     """Such a function that C computes by a series of many terms."""
     return _function(name, doc, needs_registers=True, **columns)
@@ -256,6 +261,11 @@ def _error_of_expm1(x: Any, e: Any, v: Any, near: Any) -> Any:
 
 def _error_of_sqrt(x: Any, e: Any, v: Any, near: Any) -> Any:
     return np.fmin(e / (2 * v), np.sqrt(e))
+
+
+def _error_of_arc(x: Any, e: Any, v: Any, near: Any) -> Any:
+    # as far as to an end, where the slope has none
+    return np.fmin(e / np.sqrt(np.maximum(1 - x * x, 0)), np.sqrt(2 * e) * 2)
 
 
 def _error_of_erf(x: Any, e: Any, v: Any, near: Any) -> Any:
@@ -355,6 +365,8 @@ _ROWS = [
     _series("sin", "sine", shows=(0,), error=lambda x, e, v, near: np.minimum(2.0, e)),
     _series("cos", "cosine", shows=(0,), error=lambda x, e, v, near: np.minimum(2.0, e)),
     _function("tan", "tangent", shows=(0,)),
+    _function("asin", "inverse sine", **_inverse("arcsin")),
+    _function("acos", "inverse cosine", **_inverse("arccos")),
     _function("atan", "inverse tangent", silent=True, torch=("arctan",)),
     Op(
         "atan2",

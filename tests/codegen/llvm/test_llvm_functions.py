@@ -23,6 +23,8 @@ LIMITS = {
     "sin": 2.9,
     "cos": 2,
     "tan": 3.5,
+    "arcsin": 2.5,
+    "arccos": 2,
     "arctan": 2.3,
     "arctan2": 2.3,
     "power": 1.4,
@@ -33,7 +35,13 @@ LIMITS = {
     "mish": 4,
 }
 """The largest error in units in the last place, by the names of NumPy, SciPy and the op table."""
-NAMES = {"arctan": "atan", "arctan2": "atan2", "power": "pow"}
+NAMES = {
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "power": "pow",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +133,8 @@ def check_equal(calls, want, arrays):
 
 @DTYPE
 @pytest.mark.parametrize(
-    "name", "exp expm1 log log1p log2 log10 tanh sinh cosh sin cos tan arctan".split()
+    "name",
+    "exp expm1 log log1p log2 log10 tanh sinh cosh sin cos tan arcsin arccos arctan".split(),
 )
 def test_of_one(name, dtype):
     calls = written(name, dtype)

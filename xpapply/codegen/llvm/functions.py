@@ -31,6 +31,8 @@ from .logarithms import log1p as log1p
 from .logarithms import log2 as log2
 from .logarithms import log10 as log10
 from .powers import pow as pow
+from .trigonometry import acos as acos
+from .trigonometry import asin as asin
 from .trigonometry import atan as atan
 from .trigonometry import atan2 as atan2
 from .trigonometry import cos as cos

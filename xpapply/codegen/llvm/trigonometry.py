@@ -53,6 +53,15 @@ _ATAN = {
                0.03799722894781206, -0.017832749154055635),
 }  # fmt: skip
 """atan up to tan(pi / 8)."""
+_ASIN = {
+    "float": (0.16666753925658737, 0.07495242001568339, 0.04547706246611196,
+              0.02414779101760571, 0.042218248290998184),
+    "double": (0.16666666666665383, 0.07500000000343039, 0.04464285682348145,
+               0.03038195933137003, 0.022371753520362678, 0.01735977114288399,
+               0.013884598223283522, 0.012173280268875568, 0.006510851829112691,
+               0.01957390344530795, -0.016294059002380935, 0.031958948830575706),
+}  # fmt: skip
+"""asin up to 1 / 2."""
 
 
 @functools.cache
@@ -264,3 +273,30 @@ def atan2(writer: Writer, y: Register, x: Register) -> Register:
     found = writer.select(left, high - (found - low), found)
     found = writer.copysign(found, y)
     return writer.select(writer.compare("uno", "", x, y), x + y, found)
+
+
+def _arc(writer: Writer, x: Register) -> tuple[Register, Register]:
+    """asin of |x| up to 1 / 2, else half the angle whose cosine that is; and whether it is this."""
+    size = writer.abs(x)
+    far = size > 0.5
+    square = writer.select(far, (1.0 - size) * 0.5, size * size)
+    side = writer.select(far, writer.sqrt(square), size)
+    series = polynomial(writer, square, _ASIN[x.type.element])
+    return writer.fma(side * square, series, side), far
+
+
+def asin(writer: Writer, x: Register) -> Register:
+    """Inverse sine; at most 2.5 ulp off."""
+    high, low, _ = _PI[x.type.element]
+    found, far = _arc(writer, x)
+    found = writer.select(far, high / 2 - (found + found - low / 2), found)
+    return writer.copysign(found, x)
+
+
+def acos(writer: Writer, x: Register) -> Register:
+    """Inverse cosine; at most 2 ulp off."""
+    high, low, _ = _PI[x.type.element]
+    found, far = _arc(writer, x)
+    double = found + found
+    far_off = writer.select(x > 0.0, double, high - (double - low))
+    return writer.select(far, far_off, high / 2 - (writer.copysign(found, x) - low / 2))
