@@ -139,20 +139,26 @@ class Call:
             self._engine = backends[-1].name
             self._run, self._kernels = _nothing, ("nothing: there are no slices",)
             return
-        layout = Layout(self.shape, self.axes, operands, outs)
-        for k, backend in enumerate(backends):
+        self._left, self._layout = list(backends), Layout(self.shape, self.axes, operands, outs)
+        self._choose(like)
+
+    def _choose(self, like: Any) -> bool:
+        """Take the first backend of those that are left; whether there was one."""
+        while self._left:
+            backend = self._left.pop(0)
             try:
-                self._run = backend.lower_slices(self.graph, layout, like)
+                self._run = backend.lower_slices(self.graph, self._layout, like)
             except UnsupportedError as error:
                 self.reasons += (f"{backend.name}: {error}",)
                 continue
             self._engine = backend.name
             if getattr(self._run, "seconds", 0.0) and not config.current().engine:
-                others = backends[k + 1 :]
-                self._run = _Patient(self._run, backend, others, self.graph, layout, like)
+                facts = self.graph, self._layout, like
+                self._run = _Patient(self._run, backend, self._left, *facts)
             else:
                 self._kernels = self._run.kernels
-            return
+            return True
+        return False
 
     def __call__(self, operands: Sequence[Any], out: Any = None) -> Any:
         """Run on arguments like those that this was made for."""
@@ -181,15 +187,22 @@ class Call:
 
     def _start(self, given: Sequence[Any], results: Sequence[Any], like: Any) -> None:
         """Run into memory."""
-        view = self._view
-        if view is not None:
-            given = [x if isinstance(x, np.generic) else view(x) for x in given]
-            results = [view(y) for y in results]
-        if self._context is None:
-            self._run(given, results)
-        else:
-            with self._context(like):
-                self._run(given, results)
+        mine, own = given, results
+        if (view := self._view) is not None:
+            mine = [x if isinstance(x, np.generic) else view(x) for x in given]
+            own = [view(y) for y in results]
+        try:
+            if self._context is None:
+                self._run(mine, own)
+            else:
+                with self._context(like):
+                    self._run(mine, own)
+        except UnsupportedError as error:  # it does not compile
+            name = self._engine
+            if not self._choose(like):
+                raise
+            self.reasons += (f"{name}: {error}",)
+            self._start(given, results, like)
 
     def _into(self, given: Sequence[Any], operands: Sequence[Any], out: Any) -> Any:
         """Run into `out`: by way of memory of its own, where that is not possible at once."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...cache import BoundedDict, kept
 from ...codegen.llvm.slice_kernel import why_not as no_kernel
 from ...errors import UnsupportedError
 from ...ir.graph import Graph, Node, number
@@ -37,7 +38,11 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
             return f"strides {x.strides} are no multiples of the {x.itemsize} bytes of an element"
         if isinstance(x, np.ndarray) and not x.dtype.isnative:
             return f"{x.dtype.str} has the byte order of other machines"
-    return no_kernel(graph, compiler.host())
+    return _failed.get((graph, compiler.host())) or no_kernel(graph, compiler.host())
+
+
+_failed = kept(BoundedDict())
+"""What the compiler said of graphs that it did not compile, by graph and CPU."""
 
 
 class LoweredSlices:
@@ -83,10 +88,14 @@ class LoweredSlices:
     @property
     def _run(self) -> Kernel | Pieces:
         if self._made is None:
-            if self._pieces > 1:
-                self._made = Pieces(self._rest, self._slices, self._pieces)
-            else:
-                self._made = Kernel(self._whole, self._slices)
+            try:
+                if self._pieces > 1:
+                    self._made = Pieces(self._rest, self._slices, self._pieces)
+                else:
+                    self._made = Kernel(self._whole, self._slices)
+            except compiler.CompilerError as error:
+                _failed[self.graph, compiler.host()] = str(error)
+                raise
         return self._made
 
     @property
