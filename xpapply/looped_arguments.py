@@ -48,3 +48,13 @@ class Arguments:
 
         named = {n: other(a) for n, a in self.kwargs.items()}
         return replace(self, args=tuple(map(other, self.args)), kwargs=named)
+
+    def places(self) -> tuple[Any, ...]:
+        """Where the looped arguments are."""
+        named = {n: a for n, a in self.kwargs.items() if type(a) is Looped}
+        return tuple(a if type(a) is Looped else None for a in self.args), tuple(named.items())
+
+    def constants(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The other arguments."""
+        args = tuple(a for a in self.args if type(a) is not Looped)
+        return args, {n: a for n, a in self.kwargs.items() if type(a) is not Looped}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,12 +20,16 @@ from .looped_call import (
     filler,
     looped_call,
     not_parameters,
+    note,
     of_numbers,
     of_slices,
 )
 
 _GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
+
+_SEVERAL = 2
+"""Slices from which it is worth to look closer."""
 
 
 class vectorize(np.vectorize):  # called as a function
@@ -182,18 +189,54 @@ class _Call:
 
     def _looped(self, operands: list[Any], dims: Dims) -> Any:
         """The results for all slices: one, or a tuple of them."""
-        made, otypes = self._made, self._otypes(dims)
-        if made._core is not None:
-            found = of_slices(self._call, operands, dims, otypes, self._on_error)
-            return found[0] if len(found) == 1 else found
         if not operands:
-            return self._call()
-        return of_numbers(self._call, operands, otypes, made.cache, self._on_error)
+            return self._call() if self._made._core is None else self._by_loop(operands, dims)
+        if self._on_error.how != "raise" or math.prod(dims.loop) < _SEVERAL:
+            return self._by_loop(operands, dims)
+        otypes = self._otypes(dims)
+        numbers = self._made._core is None
+        results = len(dims.signature.outputs)
+        if numbers:
+            if self._made.cache or any(type(x) is not np.ndarray for x in operands):
+                return self._by_loop(operands, dims)
+            if otypes is None:
+                otypes, several = self._first(operands, dims)
+            else:
+                several = len(otypes) > 1
+            results = len(otypes)
+            dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * results))
+        else:
+            several = results > 1
+        how = replace(self._call.arguments, numbers=numbers, results=results if several else 0)
+        call = replace(self._call, arguments=how)
+        by_loop = partial(self._by_loop, operands, dims, otypes)
+        dtypes = None if otypes is None else [np.dtype(d) for d in otypes]
+        return _at_once(call, operands, dims, dtypes, by_loop)
+
+    def _by_loop(self, operands: list[Any], dims: Dims, otypes: Any = None) -> Any:
+        """The plain loop."""
+        otypes = self._otypes(dims) if otypes is None else otypes
+        if self._made._core is None:
+            return of_numbers(self._call, operands, otypes, self._made.cache, self._on_error)
+        found = of_slices(self._call, operands, dims, otypes, self._on_error)
+        return found[0] if len(found) == 1 else found
 
     def _otypes(self, dims: Dims) -> Any:
+        """The dtypes that results are asked to have."""
         if self._dtype is None:
             return self._made.otypes
         return [self._dtype] * len(dims.signature.outputs)
+
+    def _first(self, operands: list[Any], dims: Dims) -> tuple[str, bool]:
+        """What a call with NumPy's numbers tells, as in NumPy: dtypes of results, if several."""
+        try:
+            found = self._call(*(x.flat[0] for x in operands))
+        except Exception as error:
+            note(error, (0,) * len(dims.loop))
+            raise
+        several = isinstance(found, tuple)
+        parts = found if several else (found,)
+        return "".join(np.asarray(x).dtype.char for x in parts), several
 
     # --- where ------------------------------------------------------------------------------
 
@@ -249,6 +292,13 @@ class _Call:
         if self._places.keepdims:
             x = x[(..., *(None,) * len(own))]
         return core_at(x, own)
+
+
+def _at_once(*given: Any) -> Any:
+    """All slices at once; the tracer is loaded for the first call that may need it."""
+    from .planning.several_arrays import Several, run
+
+    return run(Several(*given))
 
 
 def _as_array(x: Any) -> Any:

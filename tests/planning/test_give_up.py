@@ -95,13 +95,13 @@ def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
 def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    monkeypatch.setattr(runner, "_PER_RUN", 1e9)
+    monkeypatch.setattr(runner, "PER_RUN", 1e9)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == "loop"
     assert "200 slices take less time in the loop" in plan.reasons[0]
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
-    monkeypatch.setattr(runner, "_PER_RUN", 0.0)
+    monkeypatch.setattr(runner, "PER_RUN", 0.0)
     assert xpapply.explain(f, -1, ARR).engine == "numpy"
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
@@ -116,7 +116,7 @@ def test_a_plan_is_made_from_2_ms_in_the_loop_on(monkeypatch, counted, seconds, 
 
 def test_overhead_grows_with_the_calls(monkeypatch):
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 1.0)
-    monkeypatch.setattr(runner, "_PER_RUN", 0.5)
+    monkeypatch.setattr(runner, "PER_RUN", 0.5)
     f = fresh()
     xpapply.explain(f, -1, ARR)
     assert trace_of(f).overhead == 0.5 + 3
@@ -128,7 +128,7 @@ def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine
     xpapply.explain(f, -1, ARR)
     found = trace_of(f)
     found._blocks.seconds = 0.002
-    monkeypatch.setattr(runner, "_PER_RUN", overhead)
+    monkeypatch.setattr(runner, "PER_RUN", overhead)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == engine
     assert ("200 slices take less time in the loop, about 4e+02 ms" in str(plan)) == (

@@ -390,74 +390,103 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any, kernel: Any) -> Callable
 def _at_once(found: Decision, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """In blocks of slices; of the class that the loop would give."""
     assert found.traced is not None
-    result = in_blocks(found.traced, found.f, axis, _plain(arr), args, kwargs)
+    result = at_once(found.traced, Along(found.f, axis, _plain(arr), args, kwargs))
     if type(arr) is not np.memmap:
         return result
     first = found.first or (found.f(_first_slice(axis, arr), *args, **kwargs),)
     return result.view(np.memmap) if type(first[0]) is np.memmap else result
 
 
-def in_blocks(traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """All slices at once; by the loop if that raises, for it to raise what `f` would."""
+@dataclass(slots=True)
+class Along:
+    """What `apply_along_axis` applies a function to."""
+
+    f: Any
+    axis: int
+    arr: Any
+    args: tuple
+    kwargs: dict
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return _slices(self.axis, self.arr)
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+        return _trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
+
+    def run(self, traced: Any) -> Any:
+        """All slices at once."""
+        return traced(self.arr, self.axis, self.f)
+
+    def loop(self, first: tuple[Any] | None = None) -> Any:
+        """The plain loop; `first`: the result for the first slice, if that is known."""
+        f = self.f if first is None else _Continued(self.f, first[0])
+        return loop.apply(f, self.axis, self.arr, self.args, self.kwargs)
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+        loop.note(error, index, self.axis)
+
+
+def at_once(traced: Any, what: Any) -> Any:
+    """All slices of `what`, an `Along` or the like, at once.
+
+    If that raises, by the loop, for it to raise what `f` would.
+    """
     if traced.refused:  # since the plan was made
-        announce(f, _slices(axis, arr), traced.refused)
-        return loop.apply(f, axis, arr, args, kwargs)
-    error, result = _tried(traced, f, axis, arr, args, kwargs)
+        announce(what.f, what.slices, traced.refused)
+        return what.loop()
+    error, result = _tried(traced, what)
     # here no exception is handled, which would become the context of what f raises
     if isinstance(error, Users):
-        loop.note(error.raised, error.index, axis)
+        what.note(error.raised, error.index)
         raise error.raised
     if error is None:
         return result
     own = isinstance(error, TraceError)
     why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
     if own and config.current().fallback == "raise":
-        announce(f, _slices(axis, arr), why)
-    first = getattr(error, "first", None)
-    call = f if first is None else _Continued(f, first[0])
+        announce(what.f, what.slices, why)
     # what f raises itself says nothing against its plan, so that is kept then
-    result = loop.apply(call, axis, arr, args, kwargs)
+    result = what.loop(getattr(error, "first", None))
     # more slices leave more time to look for paths
     traced.given_up += isinstance(error, TooManyPaths)
     traced.why = why
     if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
-        _refused(traced, f, axis, arr, args, kwargs, why)
-    announce(f, _slices(axis, arr), why)
+        _refused(traced, what, why)
+    announce(what.f, what.slices, why)
     return result
 
 
-def _tried(
-    traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict
-) -> tuple[Exception | None, Any]:
+def _tried(traced: Any, what: Any) -> tuple[Exception | None, Any]:
     """What went wrong, or the result."""
     started, paths = time.perf_counter(), traced.tree.count
     try:
-        result = traced(arr, axis, f)
+        result = what.run(traced)
     except Exception as error:
         if config.current().engine and isinstance(error, UnsupportedError):
             raise
         return error, None
     took = time.perf_counter() - started
     if traced.tree.count == paths and not config.current().engine:
-        slow = took > _SLOWER * _slices(axis, arr) * traced.seconds + _PLANNING
+        slow = took > _SLOWER * what.slices * traced.seconds + _PLANNING
         traced.slow = traced.slow + 1 if slow else 0
         if traced.slow > 1:
             why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
-            _refused(traced, f, axis, arr, args, kwargs, why)
+            _refused(traced, what, why)
     return None, result
 
 
-def _refused(
-    traced: Traced, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, why: str
-) -> None:
+def _refused(traced: Any, what: Any, why: str) -> None:
     """Remember that `f` runs in the loop, and have its plans say so."""
     traced.refused = why
     for p in traced.plans:
         p.give_up(why)
-    known, method = cache_of(f)
-    key = _trace_key(method, axis, arr, args, kwargs)
-    if key is not None:
-        known.traced[key] = why
+    if (key := what.key) is not None:
+        cache_of(what.f)[0].traced[key] = why
 
 
 def _first_slice(axis: int, arr: Any) -> Any:

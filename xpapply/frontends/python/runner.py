@@ -24,7 +24,7 @@ from .rows import Rows
 from .to_graph import to_graph
 from .tracing import Tracing
 
-_PER_RUN = 6e-5
+PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
 
 
@@ -211,7 +211,7 @@ class Traced:
     @property
     def overhead(self) -> float:
         """Seconds that a call takes, however few slices there are."""
-        return _PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
+        return PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
 
     # --- explaining ---------------------------------------------------------------------------
 

@@ -1,0 +1,227 @@
+"""Python functions of several arrays: whether they run on all slices at once."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import arrays, config, error_state
+from ..cache import arguments, cache_of
+from ..core_dims import Dims
+from ..errors import TraceError
+from ..frontends.python.block import Block
+from ..frontends.python.executor import SECONDS_PER_CALL
+from ..frontends.python.in_blocks import InBlocks, Raises
+from ..frontends.python.rows import RowsOfSeveral
+from ..frontends.python.runner import PER_RUN
+from ..frontends.python.tracing import Tracing, why_impure
+from ..looped_arguments import Arguments
+from ..looped_call import LoopedCall, note
+from . import engines, python_functions
+from .fallback import announce
+
+
+class TracedSeveral:
+    """A function of slices of several arrays whose calls were written down.
+
+    Attributes are those of `xpapply.frontends.python.runner.Traced` that plans ask for.
+    """
+
+    def __init__(self, f: Any, arguments: Arguments, slice0: Any, sample: Any) -> None:
+        library = str(arrays.library(slice0[0]))
+        tracing = Tracing(arguments, library, engines.AnyLibrary)
+        self.unchanged: Callable[[Any], bool] = tracing.watch
+        self.blocks = InBlocks(f, arguments, slice0, sample, tracing, library)
+        self.keeps = tracing.keeps
+        if tracing.scratch:
+            raise TraceError("it sets attributes")
+        self.tree = self.blocks.tree
+        self.refused = self.why = ""
+        self.given_up = self.slow = 0
+        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @property
+    def seconds(self) -> float:
+        """What a call of `f` takes."""
+        return self.blocks.seconds
+
+    @property
+    def overhead(self) -> float:
+        """Seconds that a run takes, however few slices there are."""
+        return PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
+
+
+@dataclass(slots=True)
+class Several:
+    """What `vectorize` applies a function to.
+
+    Attributes
+    ----------
+    call : LoopedCall
+        The function and its arguments.
+    operands : list of arrays
+        With their core dims last.
+    dims : Dims
+        Core and loop dims.
+    dtypes : sequence of dtypes, or None
+        Of the results; None: those of the first ones.
+    by_loop : callable
+        The plain loop.
+    """
+
+    call: LoopedCall
+    operands: list[Any]
+    dims: Dims
+    dtypes: Sequence[Any] | None
+    by_loop: Callable[[], Any]
+
+    @property
+    def f(self) -> Any:
+        """The function."""
+        return self.call.f
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return math.prod(self.dims.loop)
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+        known = self.call.arguments
+        constants = arguments(*known.constants())
+        if constants is None:
+            return None
+        cores = map(self.dims.sizes.shape, self.dims.signature.inputs)
+        kinds = [
+            (core, arrays.dtype_name(x), arrays.library(x))
+            for core, x in zip(cores, self.operands, strict=True)
+        ]
+        method = cache_of(self.f)[1]
+        return (method, "several", known.places(), constants, known.numbers, known.results, *kinds)
+
+    def rows(self) -> RowsOfSeveral:
+        """The slices, in the order of the loop."""
+        loop, sizes = self.dims.loop, self.dims.sizes
+        cores = map(sizes.shape, self.dims.signature.inputs)
+        views = [_broadcast(x, loop + core) for x, core in zip(self.operands, cores, strict=True)]
+        return RowsOfSeveral(views, loop)
+
+    def run(self, traced: TracedSeveral) -> Any:
+        """All slices at once."""
+        found = traced.blocks(self.rows(), self.f, self.dtypes)
+        return found.arrays if isinstance(found, Block) else found
+
+    def loop(self, first: Any = None) -> Any:
+        """The plain loop."""
+        return self.by_loop()
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+        note(error, index)
+
+
+def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, shape)
+    return arrays.compat(x).broadcast_to(x, shape)
+
+
+def run(what: Several) -> Any:
+    """The results for all slices: one array, or a tuple of them."""
+    now = config.current()
+    if now.engine == "loop":
+        return what.loop()
+    why = _why_not(what)
+    found: TracedSeveral | str | None = None
+    known, key = cache_of(what.f)[0], None if why else what.key
+    if why is None:
+        found = None if key is None else known.traced.get(key)
+        if isinstance(found, TracedSeveral) and not found.unchanged(what.f):
+            found = None
+        if found is None:
+            found = _trace(what)
+            if key is not None:
+                known.traced[key] = found
+        why = found if isinstance(found, str) else found.refused or None
+    if why is not None:
+        announce(what.f, what.slices, why)
+        return what.loop()
+    assert isinstance(found, TracedSeveral)
+    if not now.engine and found.blocks.library == "numpy":
+        few = what.slices <= python_functions._FEW
+        if few or what.slices * found.seconds < found.overhead:
+            return what.loop()
+    return python_functions.at_once(found, what)
+
+
+def _why_not(what: Several) -> str | None:
+    """Why no plan can be made for such arrays."""
+    if not what.operands:
+        return "nothing is looped over"
+    for x in what.operands:
+        library = arrays.library(x)
+        if library not in ("numpy", "cupy", "torch"):
+            return f"several arrays of {library} run in the loop"
+        if library == "numpy" and type(x) not in (np.ndarray, np.memmap) and not np.isscalar(x):
+            return f"{type(x).__name__} is a subclass of ndarray with a meaning of its own"
+        if library != "torch" and (x.dtype.kind not in "biufc" or x.dtype.itemsize > 16):
+            return f"elements of dtype {x.dtype}"
+        if library != "torch" and x.dtype.kind == "f" and x.dtype.itemsize > 8:
+            return f"elements of dtype {x.dtype}"
+        if library == "torch" and x.requires_grad:
+            return "autograd records this call; under torch.no_grad() it runs at once"
+    if what.dtypes is not None and (
+        library != "numpy" or any(d.kind not in "biufc" for d in what.dtypes)
+    ):
+        return f"results of dtypes {', '.join(map(str, what.dtypes))}"
+    if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
+        return "the slices are empty"
+    return error_state.why_per_slice()
+
+
+def _trace(what: Several) -> TracedSeveral | str:
+    """How `f` runs on all slices at once, or why it does not."""
+    why = why_impure(what.f)
+    if why:
+        return why
+    rows, shape = what.rows(), what.dims.loop
+    first = (0,) * len(shape)
+    places = [first, tuple(n // 2 for n in shape), tuple(n - 1 for n in shape)]
+    slice0 = _slice(rows, first)
+    for k, at in enumerate(places):
+        sample = slice0 if at == first else _slice(rows, at)
+        try:
+            found = TracedSeveral(what.f, what.call.arguments, slice0, sample)
+        except Raises as error:
+            if k == len(places) - 1:
+                return str(error)
+        except TraceError as error:
+            return str(error)
+        except Exception as error:
+            return f"it raises {type(error).__name__}: {error}"
+        else:
+            return _why_other_results(found, what) or found
+    raise AssertionError
+
+
+def _slice(rows: RowsOfSeveral, at: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(rows[at])
+
+
+def _why_other_results(found: TracedSeveral, what: Several) -> str | None:
+    """Why the results are none that the signature promises: the loop says it as NumPy does."""
+    signature, sizes = what.dims.signature, what.dims.sizes
+    results = found.blocks.result if what.call.arguments.results else (found.blocks.result,)
+    for core, x in zip(signature.outputs, results, strict=True):
+        if len(core) != x.ndim:
+            return f"a result has shape {x.shape}"
+        known = [sizes.known.get(d.name, n) for d, n in zip(core, x.shape, strict=True)]
+        if known != [*x.shape]:
+            return f"a result has shape {x.shape}"
+    return None
