@@ -109,6 +109,7 @@ def of_numbers(
         done += 1
         return call(*numbers)
 
+    counted.__name__ = getattr(call.f, "__name__", "f")  # which NumPy's warnings name
     try:
         return _numpys(counted, otypes=otypes, cache=cache)(*operands)
     except Exception as error:
@@ -187,7 +188,7 @@ def of_slices(
     failed: list[tuple[int, ...]] = []
     for index in np.ndindex(*dims.loop):
         try:
-            results = call(*(x[index] for x in views))
+            results = call(*(_slice(x, index) for x in views))
         except Exception as error:
             on_error.report(error, index)
             failed.append(index)
@@ -201,6 +202,11 @@ def _broadcast(x: Any, dims: Dims, k: int) -> Any:
     if isinstance(x, np.ndarray):
         return np.broadcast_to(x, shape, subok=True)
     return arrays.compat(x).broadcast_to(x, shape)
+
+
+def _slice(x: Any, index: tuple[int, ...]) -> Any:
+    # NumPy gives its numbers, not arrays of no dims; the standard wants all dims spelled out
+    return x[index] if isinstance(x, np.ndarray) else x[(*index, ...)]
 
 
 class _Results:

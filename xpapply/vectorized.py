@@ -79,6 +79,11 @@ class vectorize(np.vectorize):  # called as a function
     Exception
         What `pyfunc` raises, with a note that says at which index.
 
+    Notes
+    -----
+    Functions of numbers give no floating-point warnings where they run on all elements at once:
+    Python's numbers have none. (`numpy.vectorize` tells of some, by the processor's flags.)
+
     See Also
     --------
     apply_along_axis : One array, one axis, any result.

@@ -416,6 +416,8 @@ class Executor:
     def _put(self, out: Any, where: Any, result: Any) -> None:
         """Write the results of some slices."""
         if not isinstance(result, Batched):
+            if self.exactly:
+                check_converts(np.asarray(result), out.dtype)
             # CuPy does not write what is on the host
             out[where] = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
             return

@@ -1,0 +1,453 @@
+"""vectorize: numbers, core dims, gufunc keywords, several results, all libraries."""
+
+import math
+import operator
+import warnings
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply.core_dims import Signature
+
+pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
+
+
+def outcome(make, f, arrays, signature=None, **how):
+    """The results or the exception, with the warnings."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", xpapply.FallbackWarning)
+        try:
+            found = make(f, signature=signature, **how)(*arrays)
+        except Exception as error:
+            return type(error), str(error).partition("\n")[0], set()
+    return found, "", {str(w.message) for w in seen}
+
+
+def as_numpys(f, arrays, signature=None, **how):
+    """Compare three calls with numpy.vectorize, bit for bit but for rounding."""
+    want, text, warned = outcome(np.vectorize, f, arrays, signature, **how)
+    for _ in range(3):
+        got, said, warns = outcome(xpapply.vectorize, f, arrays, signature, **how)
+        if isinstance(want, type):
+            assert got is want, (got, said, text)
+            continue
+        if signature is not None:  # of numbers NumPy tells what the processor's flags say
+            assert warns == warned
+        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+        assert isinstance(want, tuple) == isinstance(got, tuple)
+        for a, b in pairs:
+            assert (a.shape, a.dtype, type(a)) == (b.shape, b.dtype, type(b))
+            np.testing.assert_allclose(b, a, rtol=1e-12, atol=0)
+            if a.dtype.kind == "f":
+                assert (np.signbit(a) == np.signbit(b))[~np.isnan(a)].all()
+    return got
+
+
+# --- functions of numbers -------------------------------------------------------------------------
+
+
+def add_or_subtract(a, b):
+    return a - b if a > b else a + b
+
+
+def logistic(t):
+    return 1 / (1 + math.exp(-t))
+
+
+def reciprocal(t):
+    return 1 / t
+
+
+def fizz(k):
+    return 3 if k % 15 == 0 else 1 if k % 3 == 0 else 2 if k % 5 == 0 else 0
+
+
+def collatz(k):
+    steps = 0
+    while k > 1 and steps < 20:
+        k = k // 2 if k % 2 == 0 else 3 * k + 1
+        steps += 1
+    return steps
+
+
+def both(a, b):
+    return a + b, a * b
+
+
+def square(k):
+    return k * k
+
+
+def power(a, b):
+    return a**b
+
+
+def is_small(a):
+    return abs(a) < 1
+
+
+def half(k):
+    return k / 2
+
+
+def truncated(a):
+    return int(a)
+
+
+def repeated(a):
+    total = a
+    for _ in range(4):
+        total = total * a + 1
+    return total
+
+
+ONE = [logistic, reciprocal, square, is_small, half, truncated, repeated, math.floor]
+TWO = [add_or_subtract, both, power, operator.mod, operator.floordiv, max, math.hypot]
+DTYPES = ["float64", "float32", "int64", "int32", "uint8", "bool"]
+rng = np.random.default_rng(0)
+
+
+def numbers(dtype, shape, seed=0):
+    made = np.random.default_rng(seed)
+    if dtype == "bool":
+        return made.random(shape) > 0.5
+    if "float" in dtype:
+        return made.normal(size=shape).astype(dtype)
+    return made.integers(1, 9, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("f", [*ONE, fizz, collatz], ids=lambda f: f.__name__)
+def test_functions_of_a_number(f, dtype):
+    as_numpys(f, [numbers(dtype, (50, 4))])
+
+
+@pytest.mark.parametrize(
+    "dtypes", [("float64", "float64"), ("float32", "int64"), ("uint8", "int32")]
+)
+@pytest.mark.parametrize("f", TWO, ids=lambda f: f.__name__)
+def test_functions_of_two_numbers(f, dtypes):
+    a, b = (numbers(d, s, k) for k, (d, s) in enumerate(zip(dtypes, [(60, 1), (5,)], strict=True)))
+    as_numpys(f, [a, b])
+
+
+@pytest.mark.parametrize("f", [reciprocal, truncated, math.sqrt, math.log])
+def test_what_python_raises(f):
+    x = numbers("float64", 200)
+    x[70] = 0.0 if f is not truncated else math.nan
+    x[f is not truncated and 90] -= 10
+    want, text, _ = outcome(np.vectorize, f, [x])
+    got, said, _ = outcome(xpapply.vectorize, f, [x])
+    assert isinstance(want, type) == isinstance(got, type)
+    if isinstance(want, type):
+        assert (got, said) == (want, text)
+
+
+def test_integers_do_not_overflow():
+    as_numpys(square, [np.full(100, 2**40)])  # the loop raises OverflowError
+    as_numpys(lambda k: k * k % 1000, [np.arange(100) + 2**40])
+    as_numpys(lambda k: k + 1, [np.full(100, 2**62)])
+
+
+def test_results_that_the_first_dtype_does_not_hold():
+    as_numpys(lambda a: 1 if a < 0.5 else 2.5, [np.linspace(0, 1, 100)])
+    as_numpys(lambda a: 1 if a < 0.5 else math.nan, [np.linspace(0, 1, 100)])
+    as_numpys(lambda k: k * 3, [np.arange(200, dtype=np.uint8)])
+
+
+def test_special_numbers():
+    x = np.array([0.0, -0.0, math.inf, -math.inf, math.nan, 1e308, 5e-324] * 10)
+    for f in (lambda a: a * 2, lambda a: -a, abs, lambda a: a if a > 0 else -1.0, math.atan):
+        as_numpys(f, [x])
+
+
+def test_the_function_is_called_as_often_as_by_numpy():
+    calls = []
+
+    def f(a):
+        calls.append(a)
+        return a
+
+    xpapply.vectorize(f)(np.arange(30.0))
+    assert len(calls) == 31
+    assert calls[1:] == list(range(30))
+
+
+def test_numbers_of_tensors():
+    torch = pytest.importorskip("torch")
+    x = torch.linspace(-1, 1, 40).reshape(8, 5)
+    got = xpapply.vectorize(logistic)(x)
+    assert isinstance(got, torch.Tensor)
+    np.testing.assert_allclose(got.numpy(), np.vectorize(logistic)(x.numpy()), rtol=1e-6)
+
+
+# --- core dims ------------------------------------------------------------------------------------
+
+
+def correlation(a, b):
+    return ((a - a.mean()) * (b - b.mean())).sum() / (a.std() * b.std() * len(a))
+
+
+def scaled(a, w):
+    return a * w / w.sum()
+
+
+def clipped_mean(a, low):
+    kept = a[a > low]
+    return kept.mean() if len(kept) else low
+
+
+CASES = {
+    "correlation": (correlation, "(n),(n)->()", [(40, 6), (40, 6)]),
+    "broadcast": (correlation, "(n),(n)->()", [(40, 1, 6), (3, 6)]),
+    "scaled": (scaled, "(n),(n)->(n)", [(40, 6), (6,)]),
+    "matvec": (lambda m, v: m @ v, "(m,n),(n)->(m)", [(30, 3, 4), (30, 4)]),
+    "outer": (np.outer, "(m),(n)->(m,n)", [(30, 3), (30, 2)]),
+    "two": (lambda a, b: (a.min(), a + b), "(n),(n)->(),(n)", [(40, 5), (40, 5)]),
+    "mask": (clipped_mean, "(n),()->()", [(50, 7), (50,)]),
+    "new": (lambda a: a[::2], "(n)->(m)", [(50, 7)]),
+    "number": (lambda a, k: a[0] * k, "(n),()->()", [(50, 3), ()]),
+    "fit": (lambda a, b: np.polyfit(a, b, 1)[0], "(n),(n)->()", [(40, 6), (40, 6)]),
+    "interp": (np.interp, "(k),(n),(n)->(k)", [(30, 5), (30, 6), (30, 6)]),
+    "det": (np.linalg.det, "(m,m)->()", [(30, 3, 3)]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", CASES)
+def test_functions_of_core_dims(name, dtype):
+    f, signature, shapes = CASES[name]
+    arrays = [numbers(dtype, s, k) for k, s in enumerate(shapes)]
+    arrays = [np.sort(x) if x.ndim > 1 else x for x in arrays]
+    want = np.vectorize(f, signature=signature)(*arrays)
+    for _ in range(2):
+        got = xpapply.vectorize(f, signature=signature)(*arrays)
+        pairs = zip(want, got, strict=True) if isinstance(want, tuple) else [(want, got)]
+        for a, b in pairs:
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(b, a, rtol=2e-4 if dtype == "float32" else 1e-9)
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+@pytest.mark.parametrize("name", ["correlation", "broadcast", "scaled", "matvec", "two"])
+def test_other_libraries(name, library):
+    xp = pytest.importorskip(library)
+    f, signature, shapes = CASES[name]
+    if name == "correlation" and library == "array_api_strict":
+        f = scaled
+        signature = "(n),(n)->(n)"
+    if library == "array_api_strict":
+        f = {
+            "broadcast": lambda a, b: xp.sum(a * b),
+            "scaled": lambda a, w: a * w / xp.sum(w),
+            "two": lambda a, b: (xp.min(a), a + b),
+        }.get(name, f)
+        f = f if f is not scaled else (lambda a, w: a * w / xp.sum(w))
+    elif name in ("correlation", "broadcast"):
+        f = lambda a, b: (a * b).sum() / a.std()  # noqa: E731
+    arrays = [xp.asarray(numbers("float64", s, k)) for k, s in enumerate(shapes)]
+    got = xpapply.vectorize(f, signature=signature)(*arrays)
+    got = got if isinstance(got, tuple) else (got,)
+    loop = np.broadcast_shapes(
+        *(
+            tuple(x.shape)[: x.ndim - len(c)]
+            for x, c in zip(arrays, Signature.parse(signature).inputs, strict=True)
+        )
+    )
+    views = [
+        xp.broadcast_to(x, (*loop, *tuple(x.shape)[x.ndim - len(c) :]))
+        for x, c in zip(arrays, Signature.parse(signature).inputs, strict=True)
+    ]
+    for index in [(0,) * len(loop), tuple(n - 1 for n in loop)]:
+        want = f(*(x[(*index, ...)] for x in views))
+        want = want if isinstance(want, tuple) else (want,)
+        for a, b in zip(want, got, strict=True):
+            assert type(b) is type(arrays[0])
+            np.testing.assert_allclose(np.asarray(b[(*index, ...)]), np.asarray(a), rtol=1e-9)
+
+
+@given(
+    st.lists(st.integers(1, 4), max_size=3),
+    st.data(),
+)
+def test_random_signatures(loop, data):
+    """Arguments with random core dims and loop dims that broadcast."""
+    sizes = {"a": 1, "b": 2, "c": 3}
+    count = data.draw(st.integers(1, 3))
+    cores = [data.draw(st.lists(st.sampled_from("abc"), max_size=2)) for _ in range(count)]
+    arrays = []
+    for k, core in enumerate(cores):
+        own = [data.draw(st.sampled_from([n, 1])) for n in loop]
+        own = own[data.draw(st.integers(0, len(own))) :]
+        arrays.append(numbers("float64", (*own, *(sizes[d] for d in core)), k))
+    out = data.draw(st.sampled_from(["()", *(f"({','.join(c)})" for c in cores)]))
+    signature = ",".join(f"({','.join(c)})" for c in cores) + f"->{out}"
+    kept = next((k for k, c in enumerate(cores) if f"({','.join(c)})" == out), None)
+
+    def f(*slices):
+        total = sum(np.sum(x * (k + 1)) for k, x in enumerate(slices))
+        return total if out == "()" or kept is None else slices[kept] * 2 + total
+
+    as_numpys(f, arrays, signature)
+
+
+# --- keywords of gufuncs --------------------------------------------------------------------------
+
+LENGTH = xpapply.vectorize(lambda a: float((a * a).sum()) ** 0.5, signature="(n)->()")
+CROSS = xpapply.vectorize(lambda a, b: np.cross(a, b), signature="(3),(3)->(3)")
+X = numbers("float64", (4, 3, 5))
+
+
+def test_axis():
+    np.testing.assert_allclose(LENGTH(X, axis=1), np.linalg.norm(X, axis=1))
+    got = LENGTH(X, axis=1, keepdims=True)
+    np.testing.assert_allclose(got, np.linalg.norm(X, axis=1, keepdims=True))
+    np.testing.assert_allclose(CROSS(X, X + 1, axis=1), np.cross(X, X + 1, axis=1))
+
+
+def test_axes():
+    matvec = xpapply.vectorize(lambda m, v: m @ v, signature="(m,n),(n)->(m)")
+    m, v = numbers("float64", (3, 5, 4)), numbers("float64", (5, 4))
+    want = (
+        np.matvec(m.transpose(1, 0, 2), v)
+        if hasattr(np, "matvec")
+        else np.einsum("mbn,bn->bm", m, v)
+    )
+    np.testing.assert_allclose(matvec(m, v, axes=[(0, 2), 1, 0]), want.T)
+
+
+def test_out_where_fill_dtype():
+    out = np.full((4, 5), 9.0, np.float32)
+    assert LENGTH(X, axis=1, out=out) is out
+    np.testing.assert_allclose(out, np.linalg.norm(X, axis=1), rtol=1e-6)
+    chosen = X[:, 0] > 0
+    calls = []
+
+    def norm(a):
+        calls.append(a)
+        return a.sum()
+
+    got = xpapply.vectorize(norm, signature="(n)->()")(X, axis=1, where=chosen, fill=-1)
+    np.testing.assert_allclose(got, np.where(chosen, X.sum(1), -1))
+    assert len(calls) == chosen.sum()
+    assert np.isnan(LENGTH(X, axis=1, where=chosen)[~chosen]).all()
+    out[...] = 7
+    LENGTH(X, axis=1, where=chosen, out=out)
+    assert (out[~chosen] == 7).all()
+    assert (out[chosen] != 7).all()
+    assert LENGTH(X, axis=1, dtype="float32").dtype == "float32"
+    with pytest.raises(xpapply.InputError, match="fill="):
+        xpapply.vectorize(lambda a: 1, signature="(n)->()")(X, where=X[..., 0] > 0)
+
+
+def test_a_keyword_that_f_has_is_its_own():
+    def f(a, axis=0):
+        return a + axis
+
+    np.testing.assert_array_equal(xpapply.vectorize(f)(np.arange(3), axis=2), [2, 3, 4])
+    f = xpapply.vectorize(lambda a, **more: a + more["axis"])
+    np.testing.assert_array_equal(f(np.arange(3), axis=2), [2, 3, 4])
+
+
+def test_optional_dims():
+    matmul = xpapply.vectorize(np.matmul, signature="(m?,n),(n,p?)->(m?,p?)")
+    a, b = numbers("float64", (7, 2, 3)), numbers("float64", (7, 3, 4))
+    np.testing.assert_allclose(matmul(a, b), a @ b)
+    np.testing.assert_allclose(matmul(a[0, 0], b[0]), a[0, 0] @ b[0])
+    np.testing.assert_allclose(matmul(a[0, 0], b[0, :, 0]), a[0, 0] @ b[0, :, 0])
+
+
+@pytest.mark.parametrize("how", ["fill", "warn", "raise"])
+def test_on_error(how):
+    def inverse(a):
+        return 1 / a
+
+    x = np.array([1.0, 0.0, 4.0, 0.0])
+    f = xpapply.vectorize(inverse, on_error=how, fill=-1.0)
+    if how == "raise":
+        with pytest.raises(ZeroDivisionError) as info:
+            f(x)
+        assert "index (1,)" in info.value.__notes__[0]
+        return
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        np.testing.assert_array_equal(f(x), [1, -1, 0.25, -1])
+    assert len(seen) == (2 if how == "warn" else 0)
+
+
+def test_the_note_names_the_slice():
+    def f(a, b):
+        if a[0] > 8:
+            raise KeyError("gone")
+        return a.sum() + b.sum()
+
+    x = np.arange(40.0).reshape(20, 2)
+    for _ in range(2):
+        with pytest.raises(KeyError) as info:
+            xpapply.vectorize(f, signature="(n),(n)->()")(x, x)
+        assert "(5,)" in info.value.__notes__[0]
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+Wrong = namedtuple("Wrong", "error text call")
+
+WRONG = {
+    "signature": Wrong(
+        ValueError, "not a valid gufunc signature", lambda: Signature.parse("n->()")
+    ),
+    "sizes": Wrong(
+        ValueError,
+        "3 by argument 0, 4 by argument 1",
+        lambda: xpapply.vectorize(scaled, signature="(n),(n)->(n)")(np.ones(3), np.ones(4)),
+    ),
+    "fixed": Wrong(ValueError, "3 by the signature", lambda: CROSS(np.ones(4), np.ones(4))),
+    "loop": Wrong(ValueError, "do not broadcast", lambda: CROSS(np.ones((2, 3)), np.ones((4, 3)))),
+    "count": Wrong(TypeError, "expected 2, got 1", lambda: CROSS(np.ones(3))),
+    "result": Wrong(
+        ValueError,
+        "inconsistent size",
+        lambda: xpapply.vectorize(lambda a: a[:-1], signature="(n)->(n)")(np.ones((30, 3))),
+    ),
+    "results": Wrong(
+        ValueError,
+        "expected 2, got 1",
+        lambda: xpapply.vectorize(lambda a: a, signature="(n)->(n),()")(np.ones((30, 3))),
+    ),
+    "out": Wrong(ValueError, "out has shape", lambda: LENGTH(X, out=np.empty(3))),
+    "read-only": Wrong(
+        ValueError, "read-only", lambda: LENGTH(X, out=np.broadcast_to(0.0, (4, 3)))
+    ),
+    "casting": Wrong(TypeError, "cannot hold", lambda: LENGTH(X, out=np.empty((4, 3), int))),
+    "axis": Wrong(
+        TypeError,
+        "single core dimension",
+        lambda: xpapply.vectorize(np.outer, signature="(m),(n)->(m,n)")(
+            np.ones(3), np.ones(3), axis=0
+        ),
+    ),
+    "both": Wrong(TypeError, "both 'axis' and 'axes'", lambda: LENGTH(X, axis=0, axes=[(0,)])),
+    "numbers": Wrong(
+        TypeError, "give vectorize a signature", lambda: xpapply.vectorize(lambda a: a)(X, axis=0)
+    ),
+    "where": Wrong(TypeError, "where must be booleans", lambda: LENGTH(X, where=np.ones((4, 3)))),
+    "on_error": Wrong(ValueError, "on_error", lambda: xpapply.vectorize(abs, on_error="skip")),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors(name):
+    with pytest.raises(WRONG[name].error, match=WRONG[name].text.replace("(", r"\(")):
+        WRONG[name].call()
+
+
+def test_overlapping_out():
+    x = numbers("float64", (30, 4))
+    want = np.cumsum(x, 1)
+    xpapply.vectorize(lambda a: np.cumsum(a), signature="(n)->(n)")(x, out=x[:, ::1])
+    np.testing.assert_allclose(x, want)
