@@ -29,6 +29,7 @@ SPECIAL = {"erf", "erfc", "cast"}
 ELEMENTWISE = [n for n, row in OPS.items() if row.kind is Kind.ELEMENTWISE and n not in SPECIAL]
 REDUCTIONS = [n for n, row in OPS.items() if row.kind is Kind.REDUCTION]
 POSITIONS = {"argmax", "argmin"}
+IN_ORDER = [n for n, row in OPS.items() if row.kind is Kind.ALONG and n != "take_along_axis"]
 ALONG = {"mean": ("axis",), "var": ("axis",), "standardize": ("axis",)}
 ALONG |= {"softmax": (), "log_softmax": ()}
 ACTIVATIONS = [
@@ -98,6 +99,41 @@ def test_reduction_shapes(op, data):
     expected = getattr(np, op)(np.ones(shape), axis=axis, keepdims=keepdims)
     found = infer(op, [ShapeDtype(shape, "float64")], {"axis": axes, "keepdims": keepdims})
     assert found == (expected.shape, expected.dtype.name)
+
+
+NUMPYS = {
+    "cumulative_sum": np.cumsum,
+    "cumulative_prod": np.cumprod,
+    "cumulative_max": np.maximum.accumulate,
+    "cumulative_min": np.minimum.accumulate,
+}
+
+
+@pytest.mark.parametrize("op", IN_ORDER)
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "bool"])
+@given(data=st.data())
+def test_along_an_axis(op, dtype, data):
+    """Shape, dtype and numbers as NumPy has them: NaN, infinities, equal ones in order."""
+    if dtype == "bool" and "cumulative" in op:
+        return
+    shape = tuple(data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    numbers = [0, 1, 2, 3] if dtype[0] != "f" else [0.0, 1.0, -2.5, np.nan, np.inf, -np.inf]
+    x = np.array(data.draw(st.lists(st.sampled_from(numbers), min_size=125, max_size=125)))
+    x = x[: math.prod(shape)].reshape(shape).astype(dtype)
+    builder = Builder()
+    more = {"stable": True} if op == "argsort" else {}
+    y = builder.input(ShapeDtype(shape, dtype))
+    graph = builder.graph(builder.op(op, y, axis=axis, **more))
+    with np.errstate(all="ignore"):
+        if "sort" in op:
+            want = getattr(np, op)(x, axis=axis, kind="stable")
+        else:
+            own = {"dtype": dtype} if op in ("cumulative_sum", "cumulative_prod") else {}
+            want = NUMPYS[op](x, axis=axis, **own)
+        (got,) = array_api.evaluate(np, graph, [x], graph.consts)
+    assert graph.result == (want.shape, want.dtype.name)
+    np.testing.assert_array_equal(got, want)
 
 
 @given(data=st.data())
@@ -219,6 +255,43 @@ def test_reductions_batch(op, data):
     assert_batches(builder.graph(result), draw_values(data, (6, 3), OPS[op].domain))
 
 
+@pytest.mark.parametrize("op", IN_ORDER)
+@given(data=st.data())
+def test_ops_along_an_axis_batch(op, data):
+    builder = Builder()
+    x = builder.input(ShapeDtype((6,), "float64"))
+    y = builder.op("reshape", x, shape=(2, 3))
+    if data.draw(st.booleans()):
+        y = builder.const(draw_values(data, (2, 3), OPS[op].domain))
+    more = {"stable": data.draw(st.booleans())} if op == "argsort" else {}
+    found = builder.op(op, y, axis=data.draw(st.integers(0, 1)), **more)
+    result = builder.op("cast", found, dtype="float64") * builder.op("sum", x, axis=(0,))
+    assert_batches(builder.graph(result), draw_values(data, (6, 3), OPS[op].domain))
+
+
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+@given(data=st.data())
+def test_numbers_at_places_batch(table, constant, data):
+    builder = Builder()
+    x = builder.input(ShapeDtype((5,), "float64"))
+    places = builder.op("argsort", x, axis=0, stable=True)
+    if constant:
+        places = builder.const(np.array([4, 0, 0]))
+    of = builder.const(draw_values(data, (5,))) if table else x
+    found = builder.op("take_along_axis", of, places, axis=0)
+    result = found * builder.op("sum", x, axis=(0,))
+    assert_batches(builder.graph(result), draw_values(data, (5, 4)))
+
+
+def test_axes_that_are_not_there():
+    with pytest.raises(xpapply.TraceError, match=r"sort of float64\[3\] along axis 1"):
+        infer("sort", [ShapeDtype((3,), "float64")], {"axis": 1})
+    places = ShapeDtype((3, 1), "int64")
+    with pytest.raises(xpapply.TraceError, match="take_along_axis of"):
+        infer("take_along_axis", [ShapeDtype((3,), "float64"), places], {"axis": 0})
+
+
 @pytest.mark.parametrize("subscripts", ["nm,m->n", "m,m->", "m,n->mn", "mn,m->n", "m,mn->nm"])
 @pytest.mark.parametrize("constant", [0, 1, None])
 @given(data=st.data())
@@ -258,7 +331,8 @@ def test_constant_results_batch():
 
 def test_every_row_is_tested_above():
     layout = {n for n, row in OPS.items() if row.kind in (Kind.LAYOUT, Kind.LEAF, Kind.CONTRACTION)}
-    assert set(OPS) == {*ELEMENTWISE, *ACTIVATIONS, *REDUCTIONS, *ALONG, *layout, *SPECIAL, "prelu"}
+    others = {*IN_ORDER, "take_along_axis", "prelu"}
+    assert set(OPS) == {*ELEMENTWISE, *ACTIVATIONS, *REDUCTIONS, *ALONG, *layout, *SPECIAL, *others}
 
 
 # --- definitions ----------------------------------------------------------------------

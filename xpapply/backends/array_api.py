@@ -78,7 +78,9 @@ def missing(xp: ModuleType, graph: Graph) -> str | None:
         elif node.op == "cast":
             if not hasattr(xp, node.aval.dtype):
                 return f"{xp.__name__} has no dtype {node.aval.dtype}"
-        elif row.kind is Kind.ELEMENTWISE and not hasattr(xp, row.api or row.name):
+        elif row.kind is Kind.ALONG and row.join:
+            continue
+        elif row.kind in (Kind.ELEMENTWISE, Kind.ALONG) and not hasattr(xp, row.api or row.name):
             return f"{xp.__name__} has no {row.api or row.name}"
     return None
 
@@ -224,6 +226,8 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
         return getattr(xp, row.api or row.name)(*args)
     if row.kind is Kind.REDUCTION:
         return reduced(xp, node.op, args[0], attrs["axis"], attrs.get("keepdims", False))
+    if row.kind is Kind.ALONG:
+        return along(xp, node.op, args, **attrs)
     if row.kind is Kind.CONTRACTION:
         return einsum(xp, attrs["subscripts"], *args)
     if node.op == "concat":
@@ -250,6 +254,28 @@ def reduced(xp: ModuleType, op: str, x: Any, axes: tuple[int, ...], keepdims: bo
     # the standard widens small dtypes in sums otherwise
     own = {"dtype": x.dtype} if op in ("sum", "prod") else {}
     return getattr(xp, op)(x, axis=axes, keepdims=keepdims, **own)
+
+
+def along(xp: ModuleType, op: str, args: Sequence[Any], axis: int, stable: bool = True) -> Any:
+    """An op of the table that orders, adds up or picks numbers along an axis."""
+    x = args[0]
+    join = OPS[op].join
+    if join:  # the standard has no largest or smallest so far, and adds in any order
+        return _so_far(xp, getattr(xp, join), x, axis)
+    if x.dtype == xp.bool and op != "take_along_axis":
+        found = along(xp, op, [xp.astype(x, xp.uint8)], axis)
+        return xp.astype(found, xp.bool) if op == "sort" else found
+    if op == "take_along_axis":
+        return xp.take_along_axis(*args, axis=axis)
+    return getattr(xp, op)(x, axis=axis, stable=True)  # `stable` asks for no less
+
+
+def _so_far(xp: ModuleType, join: Callable[[Any, Any], Any], x: Any, axis: int) -> Any:
+    x = xp.moveaxis(x, axis, 0)
+    found = [x[k, ...] for k in range(min(x.shape[0], 1))]
+    for k in range(1, x.shape[0]):
+        found.append(join(found[-1], x[k, ...]))
+    return xp.moveaxis(xp.stack(found), 0, axis) if found else xp.moveaxis(x, 0, axis)
 
 
 def position(xp: ModuleType, name: str, x: Any, axis: int, keepdims: bool) -> Any:

@@ -133,7 +133,7 @@ class Torch(Backend):
                 isinstance(k, tuple) and (k[2] or 1) < 0 for k in node.attr("key")
             ):
                 return "torch has no slices with negative steps"
-        return None
+        return graph.why_not_fused()
 
     def lower(self, graph: Graph) -> TorchLowered:
         return TorchLowered(graph)

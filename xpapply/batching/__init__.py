@@ -90,6 +90,8 @@ class BatchingRule:
         they do.
     lazy : bool
         Whether it need not run where nothing uses the result: it cannot raise or warn.
+    method : str
+        Of a method of a ufunc, its name: "accumulate".
     """
 
     name: str
@@ -98,6 +100,7 @@ class BatchingRule:
     exact: bool = False
     fresh: bool = False
     lazy: bool = False
+    method: str = ""
 
     def __str__(self) -> str:
         return self.name

@@ -232,7 +232,8 @@ def ufunc_row(ufunc: Any, method: str = "__call__") -> BatchingRule:
             return own(xp, ufunc, args, kwargs)
 
     called = method == "__call__"
-    row = BatchingRule(name, rule, "elementwise" if called else "axis", exact=True, fresh=called)
+    kind = "elementwise" if called else "axis"
+    row = BatchingRule(name, rule, kind, True, called, method="" if called else method)
     _ufuncs[id(ufunc), method] = (ufunc, row)
     return row
 

@@ -13,9 +13,9 @@ from .graph import Graph
 from .numpy_builder import NumPyBuilder
 from .unusual import copied, with_unusual
 
-Paths = Sequence[tuple[tuple[bool, ...], Graph | None]]
-"""The answers that lead along each path, and its graph: with the result and then the conditions
-that were asked, in that order. None: its slices are left to the function itself."""
+Paths = Sequence[tuple[tuple[bool | int, ...], Graph | None]]
+"""The answers that lead along each path, and its graph: with the result, then what was asked, in
+that order, then conditions that mark a slice. None: its slices are left to the function itself."""
 
 
 def joined(paths: Paths) -> Graph:
@@ -37,7 +37,10 @@ def joined(paths: Paths) -> Graph:
             continue
         marked = with_unusual(graph)
         places = [_place(builder.consts, x) for x in marked.consts]
-        out, *conditions, unusual = copied(builder, marked, marked.outs, places)
+        out, *asked, unusual = copied(builder, marked, marked.outs, places)
+        conditions, marks = asked[: len(answers)], asked[len(answers) :]
+        for condition in marks:
+            unusual = builder.op("logical_or", unusual, condition)
         if result is None:
             result, mark = out, builder.scalar(True, "bool") if answers else unusual
         if answers:
@@ -49,11 +52,16 @@ def joined(paths: Paths) -> Graph:
     return builder.graph(result, mark).pruned()
 
 
-def _on_path(builder: NumPyBuilder, conditions: Sequence[Value], answers: Sequence[bool]) -> Value:
+def _on_path(
+    builder: NumPyBuilder, conditions: Sequence[Value], answers: Sequence[bool | int]
+) -> Value:
     """Whether a slice gives these answers."""
     found: Any = None
     for condition, answer in zip(conditions, answers, strict=True):
-        one = condition if answer else builder.op("logical_not", condition)
+        if isinstance(answer, bool):
+            one = condition if answer else builder.op("logical_not", condition)
+        else:
+            one = builder.op("equal", condition, builder.scalar(answer, condition.aval.dtype))
         found = one if found is None else builder.op("logical_and", found, one)
     return found  # type: ignore[no-any-return]
 

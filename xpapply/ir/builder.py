@@ -15,7 +15,7 @@ from ..cache import remembered
 from ..errors import TraceError
 from .graph import Graph, Node, ShapeDtype, scalar_type
 from .numpy_ufuncs import op_or_definition
-from .ops import OPS, Kind
+from .ops import OPS, Kind, Op
 from .shapes import broadcast, einsum_lengths, indexed_shape
 
 _MAGNITUDES = {"complex64": "float32", "complex128": "float64"}
@@ -48,6 +48,8 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         if first.shape[axes[0]] == 0:
             raise TraceError(f"{op} of no numbers, shape {first.shape}")
         return ShapeDtype(shape, row.result)
+    if row.kind is Kind.ALONG:
+        return _along(row, avals, attrs["axis"])
     if row.kind is Kind.CONTRACTION:
         subscripts = attrs["subscripts"]
         sizes = einsum_lengths(subscripts, [a.shape for a in avals])
@@ -71,6 +73,16 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
     if op == "index":
         return ShapeDtype(indexed_shape(first.shape, attrs["key"]), first.dtype)
     raise AssertionError(f"no shape rule for {op}")
+
+
+def _along(row: Op, avals: Sequence[ShapeDtype], axis: int) -> ShapeDtype:
+    """The last operand has the length along the axis; the other axes broadcast."""
+    first, last = avals[0], avals[-1]
+    if len(first.shape) != len(last.shape) or not 0 <= axis < len(first.shape):
+        raise TraceError(f"{row.name} of {' and '.join(map(str, avals))} along axis {axis}")
+    rest = broadcast(*(a.shape[:axis] + a.shape[axis + 1 :] for a in avals))
+    shape = (*rest[:axis], last.shape[axis], *rest[axis:])
+    return ShapeDtype(shape, first.dtype if row.result == "same" else row.result)
 
 
 @remembered(2048)

@@ -182,6 +182,12 @@ class Graph:
             lines.append(f"%{i}: {n.aval} = {' '.join((n.op, *args, *attrs))}")
         return "\n".join([*lines, "return " + ", ".join(f"%{o}" for o in self.outs)])
 
+    def why_not_fused(self) -> str | None:
+        """What keeps the graph from the kernels and programs for networks, or None."""
+        found = (n.op for n in self.nodes if n.op in OPS and OPS[n.op].kind is Kind.ALONG)
+        op = next(found, None)
+        return None if op is None else f"{op} works along an axis: only the reference has it"
+
     def flops(self) -> int:
         """Floating-point operations for one slice (a multiply-add counts as two)."""
         total = 0

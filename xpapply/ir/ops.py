@@ -29,6 +29,7 @@ class Kind(Enum):
     ELEMENTWISE = "elementwise"  # broadcasts as NumPy does
     REDUCTION = "reduction"  # takes axes away (or keeps them with length 1)
     CONTRACTION = "contraction"  # einsum
+    ALONG = "along"  # orders, adds up or picks numbers along an axis, which stays
     LAYOUT = "layout"  # moves elements, computes nothing
     COMPOSITE = "composite"  # defined by other ops
 
@@ -73,7 +74,8 @@ class Op:
     define : callable
         For a composite: the definition, on `Value` operands and keyword attributes.
     join : str
-        For a reduction: the elementwise op that joins two numbers.
+        For a reduction, and one whose steps are all kept: the elementwise op that joins two
+        numbers.
     identity : float
         For a reduction: the number that changes nothing. In a dtype without infinities its
         smallest or largest number stands for them.
@@ -137,6 +139,11 @@ class Op:
     def finds_position(self) -> bool:
         """Whether it is a reduction to the position of a number."""
         return self.kind is Kind.REDUCTION and self.result == "int64"
+
+    @property
+    def decides(self) -> bool:
+        """Whether its result is another one altogether where a number is a little larger."""
+        return self.compares or self.result == "int64"
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -210,6 +217,7 @@ _SELU_ALPHA = 1.6732632423543772848170429916717  # Klambauer et al. 2017, arXiv 
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 _E, _R, _L, _C = Kind.ELEMENTWISE, Kind.REDUCTION, Kind.LAYOUT, Kind.COMPOSITE
+_A = Kind.ALONG
 _LARGER, _SMALLER = (f"({{0}} {sign} {{1}} || {{0}} != {{0}} ? {{0}} : {{1}})" for sign in "><")
 _LINEAR: dict[str, Any] = {"keeps_finite": True, "homogeneous": True}
 
@@ -439,6 +447,15 @@ _ROWS = [
         result="bool",
         complex=True,
     ),
+    Op(
+        "signbit",
+        _E,
+        "whether the sign is minus, that of zero and NaN too",
+        c="(copysign(T(1), {0}) < 0)",
+        llvm="signbit",
+        result="bool",
+        instructions=1.0,
+    ),
     _short("logical_and", "a and b", "({0} && {1})", llvm="- and", result="bool"),
     _short("logical_or", "a or b", "({0} || {1})", llvm="- or", result="bool"),
     _short("logical_not", "not a", "(!{0})", llvm="- invert", result="bool"),
@@ -483,6 +500,27 @@ _ROWS = [
         result="int64",
         identity=math.inf,
     ),
+    # along an axis: `axis` is an attribute
+    Op("sort", _A, "in ascending order, NaN last", shows=(0,), silent=True),
+    Op(
+        "argsort",
+        _A,
+        "the places of the numbers in that order; `stable`: equal ones as they stand",
+        result="int64",
+        silent=True,
+    ),
+    Op("cumulative_sum", _A, "sums up to each number, in order", join="add", shows=(0,)),
+    Op(
+        "cumulative_prod",
+        _A,
+        "products up to each number, in order",
+        join="multiply",
+        shows=(0,),
+        domain=(-2, 2),
+    ),
+    Op("cumulative_max", _A, "largest up to each number, NaN wins", join="maximum", silent=True),
+    Op("cumulative_min", _A, "smallest up to each number, NaN wins", join="minimum", silent=True),
+    Op("take_along_axis", _A, "the numbers of a at the places b, which are there", silent=True),
     # contraction
     Op("einsum", Kind.CONTRACTION, "sum of products; a product with a weight matrix is nm,m->n"),
     # layout

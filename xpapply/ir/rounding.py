@@ -44,7 +44,7 @@ class Rounding:
             if not inexact:
                 continue
             row, x = OPS[n.op], self._made[n.args[-1]]
-            if row.finds_position or n.op == "atan2":
+            if (row.decides and not row.compares) or n.op in ("atan2", "signbit"):
                 raise UnsupportedError("it decides by a sum, which is rounded in another way")
             if row.compares and len(set(n.args)) == len(n.args):  # else a test for NaN
                 a, b = n.args

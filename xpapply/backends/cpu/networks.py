@@ -34,7 +34,7 @@ _GIL_MACS = 3e5
 
 def why_not(graph: Graph, like: Any) -> str | None:
     """Why no kernel runs a graph on arrays like `like`, or None."""
-    refusal = compiler.why_not()
+    refusal = compiler.why_not() or graph.why_not_fused()
     if refusal is not None:
         return refusal
     if not getattr(like.dtype, "isnative", True):

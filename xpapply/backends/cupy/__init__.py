@@ -47,7 +47,7 @@ class CuPy(Backend):
             return f"no kernels for {like.dtype} input"
         if any(s % like.itemsize for s in like.strides):
             return "elements do not lie on multiples of their size"
-        return None
+        return graph.why_not_fused()
 
     def lower(self, graph: Graph) -> CuPyLowered:
         return CuPyLowered(graph)

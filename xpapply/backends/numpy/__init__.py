@@ -139,7 +139,7 @@ class NumPy(Backend):
     slices_engines = ("cpu",)
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
-        return kernels.missing(n.op for n in expand(graph).nodes)
+        return kernels.missing(n.op for n in expand(graph).nodes) or graph.why_not_fused()
 
     def lower(self, graph: Graph) -> NumPyLowered:
         return NumPyLowered(graph)

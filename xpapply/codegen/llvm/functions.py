@@ -83,6 +83,12 @@ def isfinite(writer: Writer, x: Register) -> Register:
     return writer.abs(x) < float("inf")
 
 
+def signbit(writer: Writer, x: Register) -> Register:
+    """Whether the sign is minus."""
+    bits = f"i{x.type.bits}"
+    return writer.compare("", "slt", writer.bitcast(x, bits), 0)
+
+
 def sqrt(writer: Writer, x: Register) -> Register:
     """The square root, rounded correctly."""
     return writer.sqrt(x)

@@ -77,18 +77,16 @@ class KernelOfPaths:
                 self.why_not = str(error)
         return None if self.made is None else self.made.call_for(arr, axis)
 
-    def _as_graphs(self) -> list[tuple[tuple[bool, ...], Graph | None]]:
+    def _as_graphs(self) -> list[tuple[tuple[bool | int, ...], Graph | None]]:
         """The answers that each path gives, and its graph; None: it is left to ``f``."""
         if self._tree.count > _MOST_PATHS:
             raise UnsupportedError(f"its slices go {self._tree.count} ways")
         if len(self._tree.results - {None}) > 1:
             raise UnsupportedError("its slices have results of several shapes or dtypes")
-        found: list[tuple[tuple[bool, ...], Graph | None]] = []
+        found: list[tuple[tuple[bool | int, ...], Graph | None]] = []
         for path in self._tree.paths():
             answers = tuple(s.value for s in path.steps if not isinstance(s, Call))
             if isinstance(path.result, SideExit):
-                if not all(isinstance(a, bool) for a in answers):
-                    raise UnsupportedError("it decides by numbers")
                 found.append((answers, None))
             else:
                 found.append((answers, compact(to_graph(path, self._aval, True))))

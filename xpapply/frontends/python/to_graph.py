@@ -15,7 +15,7 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
-from . import of_masks
+from . import of_masks, of_numbers, of_order, of_places
 from .tree import Branch, Call, Path, Ref, references
 
 _FLOATS = ("float16", "float32", "float64")
@@ -40,6 +40,8 @@ class _Builder(NumPyBuilder):
     def node(self, name: str, *operands: Value, **attrs: Any) -> Value:
         if OPS[name].kind is Kind.ELEMENTWISE and name != "cast":
             allowed = ("bool",) if name.startswith("logical") else self._numbers
+            if name in ("where", "equal", "not_equal") and self._numbers is not _FLOATS:
+                allowed = (*allowed, "bool")
             for v in operands[1:] if name == "where" else operands:
                 if v.aval.dtype not in allowed:
                     raise UnsupportedError(f"{name} of {v.aval.dtype}")
@@ -67,6 +69,14 @@ class _Lowering:
         self.builder, self.of_slices = _Builder(of_slices), of_slices
         self.results: dict[int, Any] = {0: self.builder.input(aval)}
         self.op, self.operand = self.builder.op, self.builder.operand
+        self.marks: list[Value] = []
+
+    def mark(self, condition: Value) -> None:
+        """Where it holds, NumPy's own calls run: they warn or raise, or give another result."""
+        axes = tuple(range(len(condition.shape)))
+        if axes:
+            condition = self.op("max", condition, axis=axes, keepdims=False)
+        self.marks.append(condition)
 
     def value(self, x: Any) -> Any:
         """An argument, with values of the graph for what depends on the slice."""
@@ -101,7 +111,8 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
     of_slices : bool
         Whether it is for kernels of functions of slices, which have integers, and whose results
         are marked where NumPy would warn or raise: then the values of a mask can be reduced, and
-        the graph has the conditions that the path depends on as further results.
+        the graph has further results, the values that the path depends on, and after them
+        conditions that mark a slice.
 
     Raises
     ------
@@ -116,7 +127,7 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
     for step in path.steps:
         if isinstance(step, Branch):
             asked = lowering.value(step.ref)
-            if not of_slices or not isinstance(step.value, bool) or not _is_condition(asked):
+            if not of_slices or not _is_answer(step.value, asked):
                 raise UnsupportedError(f"it decides by the data ({step.where})")
             conditions.append(asked)
             continue
@@ -127,13 +138,13 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
             raise UnsupportedError(f"{error} ({step.where})") from None
     if isinstance(path.result, Ref):
         out = lowering.value(path.result)
-    elif conditions and np.ndim(path.result) == 0:
+    elif conditions and np.ndim(path.result) == 0 and np.dtype(path.dtype).kind in "biuf":
         out = lowering.builder.scalar(path.result, path.dtype.name)
     else:
         raise UnsupportedError("its result does not depend on the slice")
     if out.index == lowering.results[0].index:  # a kernel has at least one op
         out = lowering.op("reshape", out, shape=out.shape)
-    return lowering.builder.graph(out, *conditions)
+    return lowering.builder.graph(out, *conditions, *lowering.marks)
 
 
 def _check_all_used(path: Path) -> None:
@@ -153,21 +164,30 @@ def _check_all_used(path: Path) -> None:
         number -= 1
 
 
-def _is_condition(x: Any) -> bool:
-    return isinstance(x, Value) and x.shape == () and x.aval.dtype == "bool"
+def _is_answer(answer: Any, asked: Any) -> bool:
+    """Whether a kernel can tell which slices give an answer: a truth, or an integer."""
+    if not isinstance(asked, Value) or asked.shape:
+        return False
+    if isinstance(answer, bool):
+        return asked.dtype == bool
+    if not isinstance(answer, int) or asked.dtype.kind not in "iu":
+        return False
+    return bool(np.iinfo(asked.dtype).min <= answer <= np.iinfo(asked.dtype).max)
 
 
 def _lowered(lowering: _Lowering, call: Call) -> Any:
     name = call.row.name
     args = lowering.value(call.args)
     kwargs = {k: lowering.value(x) for k, x in call.kwargs.items()}
-    special = _CALLS.get(name) or (of_masks.CALLS.get(name) if lowering.of_slices else None)
+    special = _CALLS.get(name) or (_CALLS_OF_SLICES.get(name) if lowering.of_slices else None)
     if special is not None:
         return special(lowering, *args, **kwargs)
+    if call.row.method == "accumulate" and lowering.of_slices:
+        return of_order.accumulated(lowering, name, *args, **kwargs)
     function = resolve(name) if "." in name else None
     if isinstance(function, np.ufunc) and call.row.kind == "elementwise":
         return _ufunc(lowering, function, *args, **kwargs)
-    named = (of_masks.FUNCTIONS.get(name) if lowering.of_slices else None) or _FUNCTIONS.get(name)
+    named = (_OF_SLICES.get(name) if lowering.of_slices else None) or _FUNCTIONS.get(name)
     if named is None or function is None:
         raise UnsupportedError(f"{name} is no op of the table")
     given = bound(function, args, kwargs)
@@ -180,6 +200,11 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
 
 def _default(name: str, x: Any) -> bool:
     return (x is None) or (name == "keepdims" and x is False) or x is np._NoValue
+
+
+def _whole(lowering: _Lowering, dtype: Any) -> bool:
+    """Whether it has such integers or booleans."""
+    return lowering.of_slices and np.dtype(dtype).kind in "biu"
 
 
 def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Value:
@@ -221,7 +246,7 @@ def _reduction(op: str) -> Callable[..., Value]:
 
 def _position(op: str) -> Callable[..., Value]:
     def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
-        if not isinstance(a, Value) or a.dtype not in _FLOATS:
+        if not isinstance(a, Value) or not (a.dtype in _FLOATS or _whole(lowering, a.dtype)):
             raise UnsupportedError(f"{op} of integers")
         if axis is None or not a.shape:
             flat = lowering.shaped(a, (int(np.prod(a.shape)),))
@@ -259,11 +284,16 @@ def _ptp(lowering: _Lowering, a: Any, axis: Any = None) -> Value:
 
 
 def _norm(lowering: _Lowering, x: Any, axis: Any = None, ord: Any = None) -> Value:
-    if ord not in (None, 2) or not isinstance(x, Value) or len(x.shape) != 1:
+    if not isinstance(x, Value) or (len(x.shape) != 1 and not isinstance(axis, (int, np.integer))):
         raise UnsupportedError("this norm")
-    x = _floats(lowering, x)
-    square = lowering.op("multiply", x, x)
-    return lowering.op("sqrt", lowering.op("sum", square, axis=(0,), keepdims=False))
+    x, axes = _floats(lowering, x), _axes(x, axis)
+    if ord in (None, 2):
+        square = lowering.op("multiply", x, x)
+        return lowering.op("sqrt", lowering.op("sum", square, axis=axes, keepdims=False))
+    if ord not in (np.inf, -np.inf):
+        raise UnsupportedError("this norm")
+    size = lowering.op("abs", x)
+    return lowering.op("max" if ord > 0 else "min", size, axis=axes, keepdims=False)
 
 
 def _where(lowering: _Lowering, condition: Any, x: Any, y: Any) -> Value:
@@ -329,7 +359,7 @@ def _transpose(lowering: _Lowering, a: Any, axes: Any = None) -> Value:
 def _joined(stack: bool) -> Callable[..., Value]:
     def lowered(lowering: _Lowering, arrays: Any, axis: int = 0) -> Value:
         dtype = np.result_type(*map(weak, arrays))
-        if dtype.name not in _FLOATS:
+        if dtype.name not in _FLOATS and not _whole(lowering, dtype):
             raise UnsupportedError(f"arrays of {dtype} are joined")
         parts = [lowering.operand(x, dtype) for x in arrays]
         ndim = len(parts[0].shape) + stack
@@ -347,6 +377,8 @@ def _joined(stack: bool) -> Callable[..., Value]:
 
 
 def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
+    if lowering.of_slices and any(isinstance(k, np.ndarray) for k in key):
+        return of_places.picked(lowering, [x], of_places.places_of(x)[key])
     if any(isinstance(k, (np.ndarray, bool)) for k in key):
         raise UnsupportedError("an index by an array")
     parts = [p for k in key for p in ((k.start, k.stop, k.step) if isinstance(k, slice) else (k,))]
@@ -370,7 +402,7 @@ def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
 
 
 def _stacked(lowering: _Lowering, tree: Any, shape: tuple[int, ...], dtype: Any) -> Value:
-    if np.dtype(dtype).name not in _FLOATS:
+    if np.dtype(dtype).name not in _FLOATS and not _whole(lowering, dtype):
         raise UnsupportedError(f"a list of {dtype}")
     leaves = list(_flattened(lowering, tree, dtype))
     flat = leaves[0] if len(leaves) == 1 else lowering.op("concat", *leaves, axis=0)
@@ -388,7 +420,7 @@ def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
 
 
 def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:
-    if np.dtype(dtype).name not in _FLOATS:
+    if np.dtype(dtype).name not in _FLOATS and not _whole(lowering, dtype):
         raise UnsupportedError(f"a cast to {dtype}")
     found: Value = lowering.operand(x, dtype)
     return found
@@ -431,3 +463,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.concat": _joined(False),
     "numpy.stack": _joined(True),
 }
+
+_CALLS_OF_SLICES = of_masks.CALLS | of_numbers.CALLS | of_order.CALLS | of_places.CALLS
+_OF_SLICES = of_masks.FUNCTIONS | of_order.FUNCTIONS | of_places.FUNCTIONS
+"""What kernels of functions of slices have besides."""
