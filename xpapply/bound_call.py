@@ -299,7 +299,7 @@ class _Patient:
 
     It takes over when the other one has taken as long as compiling takes, or would at once. That
     is told by the number of calls, not by a clock: results, which differ by rounding, then are the
-    same whenever a program runs again.
+    same whenever a program runs again. After a quarter of the calls another thread compiles.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class _Patient:
         if others and not run.is_worth(0):
             self._other = others[0].lower_slices(graph, layout, like)
             self._other_name = others[0].name
-        self._calls = 0
+        self._calls, self._begun = 0, False
 
     def __call__(self, given: Sequence[Any], outs: Sequence[Any]) -> None:
         other = self._other
@@ -327,6 +327,9 @@ class _Patient:
             self._run(given, outs)
         else:
             self._calls += 1
+            if not self._begun and self._run.is_worth(4 * self._calls):
+                self._begun = True
+                self._run.begin()
             other(given, outs)
 
     @property

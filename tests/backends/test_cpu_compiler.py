@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -331,53 +330,69 @@ def test_threads_compile_at_once():
     assert out.tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
 
 
-def wait_for(write, key):
-    """What `soon` gives once it gives something, and how often it gave nothing."""
-    for count in range(2000):
-        found = compiler.soon(write, "k", key)
-        if found is not None:
-            return found, count
-        time.sleep(0.005)
-    raise AssertionError("it takes more than 10 s")
+def compiled(number):
+    return compiler.compile(STORE.format(name="k", number=number), "k")
 
 
-def test_what_compiles_in_the_background_is_there_soon():
+def test_another_thread_compiles():
     started, go_on = threading.Event(), threading.Event()
 
-    def write():
+    def make():
         started.set()
         go_on.wait()
-        return STORE.format(name="k", number=41)
+        return threading.current_thread(), compiled(41)
 
-    assert compiler.soon(write, "k", "in the background") is None
+    wait = compiler.begun(make)
     started.wait()
-    assert compiler.soon(write, "k", "in the background") is None
     go_on.set()
-    function, _ = wait_for(write, "in the background")
+    thread, function = wait()
+    assert thread is not threading.current_thread()
     out = np.zeros(1, np.int64)
     function(out.ctypes.data)
     assert out[0] == 41
-    assert compiler.soon(write, "k", "in the background") is function
-    assert not compiler._begun
+    assert wait()[1] is function
 
 
-def test_what_fails_in_the_background_is_said():
-    with pytest.raises(compiler.CompilerError, match="does not compile"):
-        wait_for(lambda: "nonsense", "fails in the background")
-    assert not compiler._begun
+def test_who_waits_hears_what_went_wrong():
+    wait = compiler.begun(lambda: compiler.compile("nonsense", "k"))
+    for _ in range(2):
+        with pytest.raises(compiler.CompilerError, match="does not compile"):
+            wait()
+
+
+def test_where_no_thread_starts_any_more_the_caller_compiles(monkeypatch):
+    class Ended:
+        def submit(self, *given):
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    monkeypatch.setattr(compiler.threads, "pool", lambda count: Ended())
+    assert compiler.begun(threading.current_thread)() is threading.current_thread()
+
+
+def test_a_process_that_ends_waits_for_the_other_thread():
+    code = f"""
+import sys
+from xpapply.backends.cpu import compiler
+for k in range(3):
+    compiler.begun(lambda k=k: compiler.compile({STORE!r}.format(name="k", number=k), "k"))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (found.returncode, found.stderr) == (0, b"")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_child_compiles_and_runs_what_its_parent_compiled():
-    before = compiler.compile(STORE.format(name="k", number=21), "k")
-    stop = threading.Event()
+    before = compiled(21)
+    stop, given = threading.Event(), [lambda: before]
 
     def busy():
         k = 100
         while not stop.is_set():
-            compiler.soon(lambda k=k: STORE.format(name="k", number=k), "k", f"{k}")
-            compiler.compile(STORE.format(name="k", number=k), "k")
+            wait = compiler.begun(lambda k=k: compiled(k))
+            given.append(wait)
+            compiled(k + 1000)
+            wait()
             k += 1
 
     thread = threading.Thread(target=busy)
@@ -388,8 +403,8 @@ def test_a_child_compiles_and_runs_what_its_parent_compiled():
             if not child:
                 out = np.zeros(2, np.int64)
                 before(out.ctypes.data)
-                function, _ = wait_for(lambda: STORE.format(name="k", number=22), "a child's")
-                function(out[1:].ctypes.data)
+                given[-1]()  # another thread of the parent is at it
+                compiler.begun(lambda: compiled(22))()(out[1:].ctypes.data)
                 os._exit(0 if out.tolist() == [21, 22] else 1)
             assert os.waitpid(child, 0)[1] == 0
     finally:

@@ -266,6 +266,46 @@ def test_another_engine_runs_until_compiling_pays():
     np.testing.assert_array_equal(bound((large,)), 1.25)
 
 
+def waiting(number, x):
+    """A function of slices that is compiled for the twelfth call, or so."""
+    with mock.patch.object(slices, "_COMPILING", 12 * slices._CALL):
+        return xpapply.reduction(lambda x: x * number, np.maximum)._call.planned((x,), 1)
+
+
+def test_another_thread_compiles_before_it_pays(monkeypatch):
+    engines, begun_after = [], []
+    begun = compiler.begun
+
+    def recorded(make):
+        begun_after.append(len(engines))
+        return begun(make)
+
+    monkeypatch.setattr(compiler, "begun", recorded)
+    x = np.random.default_rng(0).normal(size=(10, 12))
+    bound = waiting(1.75, x)
+    for _ in range(16):
+        np.testing.assert_array_equal(bound((x,)), 1.75 * x.max(1))
+        engines.append(bound.engine)
+    first = engines.index("cpu")
+    assert 4 < first < 13
+    assert engines == ["numpy"] * first + ["cpu"] * (16 - first)
+    assert begun_after in ([1], [2], [3])
+
+
+def test_what_another_thread_cannot_compile_stays_where_it_is(monkeypatch):
+    def fails(*given):
+        raise compiler.CompilerError("not today")
+
+    monkeypatch.setattr(slices, "Kernel", fails)
+    x = np.random.default_rng(0).normal(size=(10, 12))
+    bound = waiting(2.75, x)
+    for _ in range(16):
+        np.testing.assert_array_equal(bound((x,)), 2.75 * x.max(1))
+    assert bound.engine == "numpy"
+    assert "cpu: not today" in bound.reasons
+    assert "not today" in slices.why_not(bound.graph, [x])
+
+
 def test_what_is_left_to_others():
     graph, _ = written(lambda x: x + 1, [("complex128", True)])
     assert "complex128" in slices.why_not(graph, [])

@@ -8,12 +8,12 @@ kernels are called in one way, which takes 0.1 µs where the arguments are packe
 
 from __future__ import annotations
 
+import contextvars
 import os
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import astuple
-from typing import Any
+from typing import Any, TypeVar
 
 from ... import threads
 from ...codegen.llvm.target import Target
@@ -25,14 +25,16 @@ __all__ = [
     "CompilerError",
     "Function",
     "assembly",
+    "begun",
     "compile",
     "host",
     "load",
     "object_code",
     "packed",
-    "soon",
     "why_not",
 ]
+
+_Made = TypeVar("_Made")
 
 
 def assembly(text: str, target: Target) -> str:
@@ -142,33 +144,15 @@ def compile(text: str, name: str, key: str = "", target: Target | None = None) -
     return found
 
 
-_begun: dict[tuple[str, str, Target], Future[Function]] = {}
-"""What compiles in the background."""
+def begun(make: Callable[[], _Made]) -> Callable[[], _Made]:
+    """Let another thread compile something; what waits for it, and raises what it raised.
 
-
-def soon(
-    write: Callable[[], str], name: str, key: str, target: Target | None = None
-) -> Function | None:
-    """The kernel for a key, or None while another thread writes and compiles its text.
-
-    For calls that something slower can serve until then. A `CompilerError` of the other thread
-    is raised by the call that finds it.
+    For calls that something slower serves until then. A process that ends waits for the thread;
+    one that was forked meanwhile does not have it, and makes the thing itself.
     """
-    target = target or host()
-    what = key, name, target
-    found = load(key, name, target)
-    if found is None:
-        future = _begun.get(what)
-        if future is None:
-            work = threads.pool(1).submit
-            _begun[what] = work(lambda: compile(write(), name, key, target))
-            return None
-        if not future.done():
-            return None
-        found = _begun.pop(what, future).result()
-    _begun.pop(what, None)
-    return found
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_begun.clear)  # the other thread is not there
+    process = os.getpid()
+    try:
+        future = threads.pool(1).submit(contextvars.copy_context().run, make)
+    except RuntimeError:  # the interpreter ends
+        return make
+    return lambda: future.result() if os.getpid() == process else make()

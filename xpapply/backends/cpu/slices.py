@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,7 @@ class LoweredSlices:
         facts = self._whole, self._slices, compiler.host()
         self._pieces = pieces(*facts)
         self._made: Kernel | Pieces | None = None
+        self._begun: Callable[[], Kernel | Pieces] | None = None
         cost = sum(map(instructions, self._whole.nodes))
         self._estimate = _SLOW * cost * layout.slices * layout.length
         form = way(*facts).form
@@ -85,18 +86,26 @@ class LoweredSlices:
         if outs:
             self._run(arrays, outs)
 
+    def begin(self) -> None:
+        """Compile in another thread, for a call to come."""
+        if self._made is None:
+            self._begun = compiler.begun(self._compiled)
+
     @property
     def _run(self) -> Kernel | Pieces:
         if self._made is None:
-            try:
-                if self._pieces > 1:
-                    self._made = Pieces(self._rest, self._slices, self._pieces)
-                else:
-                    self._made = Kernel(self._whole, self._slices)
-            except compiler.CompilerError as error:
-                _failed[self.graph, compiler.host()] = str(error)
-                raise
+            self._made = (self._begun or self._compiled)()
+            self._begun = None
         return self._made
+
+    def _compiled(self) -> Kernel | Pieces:
+        try:
+            if self._pieces > 1:
+                return Pieces(self._rest, self._slices, self._pieces)
+            return Kernel(self._whole, self._slices)
+        except compiler.CompilerError as error:
+            _failed[self.graph, compiler.host()] = str(error)
+            raise
 
     @property
     def kernels(self) -> tuple[str, ...]:
