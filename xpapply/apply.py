@@ -23,7 +23,7 @@ _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters wi
 def apply_along_axis(
     f: Callable[..., Any] = _MISSING,
     /,
-    axis: int = _MISSING,
+    axis: int | tuple[int, ...] = _MISSING,
     arr: Any = _MISSING,
     *args: Any,
     **kwargs: Any,
@@ -40,8 +40,9 @@ def apply_along_axis(
         A function of one slice: a trained ``torch.nn.Module`` (or a method of
         one, or a `functools.partial`), an `xpapply.MLP`, any Python function.
         As a keyword it is ``f``, or ``func1d`` as in NumPy and CuPy.
-    axis : int
-        The axis that the slices run along.
+    axis : int or tuple of int
+        The axis that the slices run along. With several, `f` gets slices with as many dims, in
+        this order, and results stand where the first of them was.
     arr : array_like (Ni..., M, Nk...)
         A NumPy, CuPy or torch array, any array of the array API standard, or nested lists.
     *args, **kwargs
@@ -59,7 +60,7 @@ def apply_along_axis(
     numpy.exceptions.AxisError
         If `axis` is out of range.
     TypeError
-        If `f` is no function or `axis` no integer, with what was found.
+        If `f` is no function or `axis` neither an integer nor a tuple of them, with what was found.
     ValueError
         If any other dimension has length 0, as NumPy does.
     InputError
@@ -94,6 +95,12 @@ def apply_along_axis(
     >>> xpapply.apply_along_axis(sorted, 1, [[8, 1, 7], [4, 3, 9]])
     array([[1, 7, 8],
            [3, 4, 9]])
+
+    Patches instead of vectors:
+
+    >>> patches = np.arange(24).reshape(2, 3, 4)
+    >>> xpapply.apply_along_axis(lambda p: p.max() - p.mean(), (1, 2), patches)
+    array([5.5, 5.5])
     """
     python = frontends.is_python(f)
     if not python and not args and not kwargs:
@@ -108,8 +115,13 @@ def apply_along_axis(
             if not -ndim <= axis < ndim:
                 arrays.normalize_axis_index(axis, ndim)  # raises
             return _call_python(f, axis % ndim, arr, args, kwargs)
-        if arrays.library(arr) in (None, "numpy"):
+        if not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
             return _unusual(f, axis, arr, args, kwargs)
+    if isinstance(axis, tuple):
+        along = _along_axes(f, axis, arr, args, kwargs)
+        if along is not None:
+            return along.results()
+        return apply_along_axis(f, axis[0], arr, *args, **kwargs)
     arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
@@ -126,10 +138,27 @@ def _call_python(*given: Any) -> Any:
     return _call_python(*given)
 
 
+def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
+    """What applies `f` to slices along several axes; None: they are one."""
+    from .planning.several_arrays import AlongAxes
+
+    _check_order(f, axis, arr)
+    if arrays.library(arr) is None or isinstance(arr, np.generic):
+        arr = np.asanyarray(arr)
+    axes = tuple(_axis_of(arr, a, arr.ndim) for a in axis)
+    if len(axes) < 2:
+        if not axes:
+            raise ValueError("axis=() names no axis: give an integer, or a tuple of integers")
+        return None
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis={axis} names an axis twice")
+    return AlongAxes(f, axes, arr, args, kwargs)
+
+
 def explain(
     f: Callable[..., Any] = _MISSING,
     /,
-    axis: int = _MISSING,
+    axis: int | tuple[int, ...] = _MISSING,
     arr: Any = _MISSING,
     *args: Any,
     **kwargs: Any,
@@ -167,6 +196,11 @@ def explain(
     """
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
+    if isinstance(axis, tuple):
+        along = _along_axes(f, axis, arr, args, kwargs)
+        if along is not None:
+            return along.plan(frontends.name_of(f))  # type: ignore[no-any-return]
+        axis = axis[0]
     arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     return replace(p, _of=f)  # what is remembered does not keep f alive, what is asked for does

@@ -120,17 +120,35 @@ def _note_where_it_was(error: BaseException) -> None:
 
 
 def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """The loop for libraries without one: results are collected and stacked.
+    """The loop for libraries without one."""
+    axis = arrays.normalize_axis_index(axis, arr.ndim)
 
-    Nothing is written in place, so read-only (JAX) and autograd (torch) arrays
-    work as well.
+    def place(error: Exception, index: tuple[int, ...]) -> None:
+        note(error, index, axis)
+
+    return along(f, (axis,), arr, args, kwargs, place)
+
+
+def along(
+    f: Callable[..., Any],
+    axes: tuple[int, ...],
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    place: Callable[[Exception, tuple[int, ...]], None],
+) -> Any:
+    """The loop over slices with several axes, which `f` gets in the order of `axes`.
+
+    Results stand where the first of `axes` was. They are collected and stacked: nothing is written
+    in place, so read-only (JAX) and autograd (torch) arrays work as well. `place` notes at which
+    slice `f` raised.
     """
     xp = arrays.compat(arr)
-    axis = arrays.normalize_axis_index(axis, arr.ndim)
-    batch = arr.shape[:axis] + arr.shape[axis + 1 :]
+    rest = tuple(a for a in range(arr.ndim) if a not in axes)
+    batch = tuple(arr.shape[a] for a in rest)
     if 0 in batch:
         raise ValueError(EMPTY)
-    rows = xp.moveaxis(arr, axis, -1)
+    rows = arrays.permute(arr, (*rest, *axes))
     results: list[Any] = []
     index: tuple[int, ...] = ()
     try:
@@ -142,12 +160,17 @@ def _apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict
             # the first result fixes the dtype, as in NumPy
             results.append(xp.astype(result, results[0].dtype, copy=False) if results else result)
     except Exception as error:
-        note(error, index, axis)
+        place(error, index)
         raise
     stacked = xp.reshape(xp.stack(results), (*batch, *results[0].shape))
-    n = len(batch)
-    order = (*range(axis), *range(n, stacked.ndim), *range(axis, n))
+    n, at = len(batch), first_place(axes)
+    order = (*range(at), *range(n, stacked.ndim), *range(at, n))
     return xp.permute_dims(stacked, order)
+
+
+def first_place(axes: tuple[int, ...]) -> int:
+    """How many loop dims stand before the first of the applied axes."""
+    return axes[0] - sum(a < axes[0] for a in axes)
 
 
 def as_array(xp: Any, value: Any, like: Any) -> Any:

@@ -10,7 +10,10 @@ from typing import Any
 from weakref import WeakSet
 
 from .. import arrays
+from ..bound_call import as_tuple
+from ..errors import InputError
 from ..ir.graph import Graph, ShapeDtype
+from ..loop import first_place
 from . import engines
 
 
@@ -42,8 +45,8 @@ class Plan:
         Shape and dtype of one result; None where only the loop will tell.
     arr_shape : tuple of int or None
         Shape of the array that was planned for.
-    axis : int or None
-        The applied axis.
+    axis : int, tuple of int or None
+        The applied axis, or axes.
     limits : tuple of float or None
         Bytes and floating-point operations per second of the device, where known.
     floor, expected : float or None
@@ -61,7 +64,7 @@ class Plan:
     graph: Graph | None = None
     result: ShapeDtype | None = None
     arr_shape: tuple[int, ...] | None = None
-    axis: int | None = None
+    axis: int | tuple[int, ...] | None = None
     limits: tuple[float, float] | None = None
     floor: float | None = None
     expected: float | None = None
@@ -90,23 +93,33 @@ class Plan:
         """The number of slices."""
         if self.arr_shape is None or self.axis is None:
             return None
-        return math.prod(n for a, n in enumerate(self.arr_shape) if a != self.axis)
+        return math.prod(n for a, n in enumerate(self.arr_shape) if a not in self._axes)
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return () if self.axis is None else as_tuple(self.axis)
 
     @property
     def out_shape(self) -> tuple[int, ...] | None:
         """Shape of the output, where it is known before running."""
         if self.arr_shape is None or self.axis is None or self.result is None:
             return None
-        shape = self.arr_shape
-        return (*shape[: self.axis], *self.result.shape, *shape[self.axis + 1 :])
+        rest = [n for a, n in enumerate(self.arr_shape) if a not in self._axes]
+        at = first_place(self._axes)
+        return (*rest[:at], *self.result.shape, *rest[at:])
 
     @property
     def out_dtype(self) -> str | None:
         """dtype of the output, where it is known before running."""
         return None if self.result is None else self.result.dtype
 
-    def __call__(self, arr: Any, axis: int = -1) -> Any:
+    def __call__(self, arr: Any, axis: Any = -1) -> Any:
         """Run on all slices of `arr` along `axis`."""
+        if isinstance(axis, tuple):
+            if self._call is None or len(axis) != len(self.slice.shape):
+                raise InputError(f"this plan is for slices {self.slice}: found axis={axis}")
+            axes = tuple(arrays.normalize_axis_index(a, arr.ndim) for a in axis)
+            return self._call(arr, axes)  # type: ignore[arg-type]
         if self._call is None:  # compiled, or come from another process
             assert self.graph is not None
             self._call = engines.AnyLibrary(self.graph)
@@ -155,6 +168,7 @@ class Plan:
     def _lines(self) -> list[tuple[str, str]]:
         where = self.library if self.device == "cpu" else f"{self.library} ({self.device})"
         applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
+        applied = applied.replace("axis (", "axes (")
         lines = [
             ("apply", f"{self.name} to {self.slice} slices of a {where} array{applied}"),
             ("engine", f"{self.engine}: {'; '.join(self.kernels) or 'one call per slice'}"),

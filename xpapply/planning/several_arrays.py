@@ -10,20 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, error_state
+from .. import arrays, config, error_state, frontends, loop
 from ..cache import arguments, cache_of
-from ..core_dims import Dims
-from ..errors import TraceError
+from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
+from ..errors import TraceError, UnsupportedError, add_note
 from ..frontends.python.block import Block
 from ..frontends.python.executor import SECONDS_PER_CALL
 from ..frontends.python.in_blocks import InBlocks, Raises
+from ..frontends.python.kernel_of_paths import results_at
 from ..frontends.python.rows import RowsOfSeveral
 from ..frontends.python.runner import PER_RUN
 from ..frontends.python.tracing import Tracing, why_impure
-from ..looped_arguments import Arguments
+from ..ir.graph import ShapeDtype
+from ..looped_arguments import Arguments, Looped
 from ..looped_call import LoopedCall, note
 from . import engines, python_functions
 from .fallback import announce
+from .plan import Plan
 
 
 class TracedSeveral:
@@ -72,6 +75,10 @@ class Several:
         Of the results; None: those of the first ones.
     by_loop : callable
         The plain loop.
+    place : callable
+        Notes at which slice `f` raised.
+    why_not : str
+        Why nothing but the loop runs, where that is known.
     """
 
     call: LoopedCall
@@ -79,6 +86,8 @@ class Several:
     dims: Dims
     dtypes: Sequence[Any] | None
     by_loop: Callable[[], Any]
+    place: Callable[[Exception, tuple[int, ...]], None] = note
+    why_not: str = ""
 
     @property
     def f(self) -> Any:
@@ -103,7 +112,8 @@ class Several:
             for core, x in zip(cores, self.operands, strict=True)
         ]
         method = cache_of(self.f)[1]
-        return (method, "several", known.places(), constants, known.numbers, known.results, *kinds)
+        promised = bool(self.dims.signature.outputs)
+        return (method, promised, known.places(), constants, known.numbers, known.results, *kinds)
 
     def rows(self) -> RowsOfSeveral:
         """The slices, in the order of the loop."""
@@ -123,7 +133,7 @@ class Several:
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
-        note(error, index)
+        self.place(error, index)
 
 
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
@@ -132,11 +142,14 @@ def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     return arrays.compat(x).broadcast_to(x, shape)
 
 
-def run(what: Several) -> Any:
-    """The results for all slices: one array, or a tuple of them."""
+def decide(what: Several) -> tuple[TracedSeveral | None, str, bool]:
+    """How `f` runs: what runs it on all slices at once, or why the loop does.
+
+    The last value says whether that is because the loop takes less time: nobody need hear of it.
+    """
     now = config.current()
     if now.engine == "loop":
-        return what.loop()
+        return None, "the loop was asked for", True
     why = _why_not(what)
     found: TracedSeveral | str | None = None
     known, key = cache_of(what.f)[0], None if why else what.key
@@ -150,18 +163,38 @@ def run(what: Several) -> Any:
                 known.traced[key] = found
         why = found if isinstance(found, str) else found.refused or None
     if why is not None:
-        announce(what.f, what.slices, why)
-        return what.loop()
+        if now.engine:
+            raise UnsupportedError(
+                f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: {why}"
+            )
+        return None, why, False
     assert isinstance(found, TracedSeveral)
+    if now.engine not in ("", found.blocks.library):
+        raise UnsupportedError(
+            f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: it takes slices of "
+            "one array along one axis"
+        )
     if not now.engine and found.blocks.library == "numpy":
         few = what.slices <= python_functions._FEW
         if few or what.slices * found.seconds < found.overhead:
-            return what.loop()
-    return python_functions.at_once(found, what)
+            return None, f"{what.slices:,} slices take less time in the loop", True
+    return found, "", False
+
+
+def run(what: Several) -> Any:
+    """The results for all slices: one array, or a tuple of them."""
+    found, why, quick = decide(what)
+    if found is not None:
+        return python_functions.at_once(found, what)
+    if not quick:
+        announce(what.f, what.slices, why)
+    return what.loop()
 
 
 def _why_not(what: Several) -> str | None:
     """Why no plan can be made for such arrays."""
+    if what.why_not:
+        return what.why_not
     if not what.operands:
         return "nothing is looped over"
     for x in what.operands:
@@ -217,6 +250,8 @@ def _slice(rows: RowsOfSeveral, at: tuple[int, ...]) -> tuple[Any, ...]:
 def _why_other_results(found: TracedSeveral, what: Several) -> str | None:
     """Why the results are none that the signature promises: the loop says it as NumPy does."""
     signature, sizes = what.dims.signature, what.dims.sizes
+    if not signature.outputs:  # which promises nothing
+        return None
     results = found.blocks.result if what.call.arguments.results else (found.blocks.result,)
     for core, x in zip(signature.outputs, results, strict=True):
         if len(core) != x.ndim:
@@ -225,3 +260,64 @@ def _why_other_results(found: TracedSeveral, what: Several) -> str | None:
         if known != [*x.shape]:
             return f"a result has shape {x.shape}"
     return None
+
+
+class AlongAxes:
+    """`f` applied to the slices along several axes, which it gets in their order.
+
+    The results stand where the first of the axes was.
+    """
+
+    def __init__(self, f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> None:
+        why = ""
+        if not frontends.is_python(f):
+            f = frontends.find(f).slice_function(f)
+            why = "networks run at once along one axis; slices with several are looped over"
+        self._f, self._axes, self._arr, self._more = f, axes, arr, (args, kwargs)
+        self._looped = False
+        rest = [n for a, n in enumerate(arr.shape) if a not in axes]
+        if 0 in rest:
+            raise ValueError(loop.EMPTY)
+        moved = core_last(arr, axes)
+        names = tuple(CoreDim(f"d{k}") for k in range(len(axes)))
+        dims = resolve(Signature((names,), ()), [tuple(moved.shape)])
+        call = LoopedCall(f, Arguments((Looped(0), *args), kwargs))
+        self._what = Several(call, [moved], dims, None, self._loop, self._note, why)
+
+    def _note(self, error: BaseException, index: tuple[int, ...]) -> None:
+        inner = iter(index)
+        parts = [":" if a in self._axes else str(next(inner)) for a in range(self._arr.ndim)]
+        add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
+
+    def _loop(self) -> Any:
+        self._looped = True
+        return loop.along(self._f, self._axes, self._arr, *self._more, self._note)
+
+    def results(self) -> Any:
+        """All of them."""
+        found = run(self._what)
+        if self._looped:
+            return found
+        batch = self._arr.ndim - len(self._axes)
+        return results_at(found, batch, loop.first_place(self._axes))
+
+    def plan(self, name: str) -> Plan:
+        """What would run; `name`: what the function is called."""
+        found, why, _ = decide(self._what)
+        library, given = str(arrays.library(self._arr)), self._more
+        result = None if found is None else found.blocks.result
+        return Plan(
+            name=name,
+            engine="loop" if found is None else library,
+            slice=ShapeDtype(
+                tuple(self._arr.shape[a] for a in self._axes), arrays.dtype_name(self._arr)
+            ),
+            library=library,
+            device=str(arrays.device(self._arr)),
+            reasons=(why,) * bool(why),
+            kernels=() if found is None else (found.tree.in_words(),),
+            result=None if result is None else ShapeDtype(result.shape, result.dtype.name),
+            arr_shape=tuple(self._arr.shape),
+            axis=self._axes,
+            _call=lambda x, axes: AlongAxes(self._f, axes, x, *given).results(),  # type: ignore[arg-type]
+        )

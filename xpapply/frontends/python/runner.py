@@ -213,28 +213,10 @@ class Traced:
         """Seconds that a call takes, however few slices there are."""
         return PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
 
-    # --- explaining ---------------------------------------------------------------------------
-
     @property
     def kernels(self) -> tuple[str, ...]:
         """What runs, in words."""
-        names: dict[str, int] = {}
-        singly = set(self.tree.singly)
-        for call in self.tree.calls:
-            names[call.row.name] = names.get(call.row.name, 0) + 1
-            if call.singly:
-                singly.add(call.row.name)
-        shown = []
-        for name, k in list(names.items())[:8]:
-            notes = [f"{k}x"] * (k > 1) + ["called slice by slice"] * (name in singly)
-            shown.append(f"{name} ({', '.join(notes)})" if notes else name)
-        text = "in blocks of slices: " + (", ".join(shown) or "a constant")
-        if len(names) > 8:
-            text += f" and {len(names) - 8} more"
-        asked = {s.asks for s in self.tree.segments() if s.asks is not None}
-        if asked:
-            text += "; slices are grouped by what they decide (paths are found while it runs)"
-        return (text,)
+        return (self.tree.in_words(),)
 
 
 def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:

@@ -236,6 +236,26 @@ class Tree:
             for answer, child in at.children.items():
                 todo.append((child, (*steps, Branch(at.asks, answer, "a decision"))))
 
+    def in_words(self) -> str:
+        """What runs: the calls, and whether slices part."""
+        names: dict[str, int] = {}
+        singly = set(self.singly)
+        for call in self.calls:
+            names[call.row.name] = names.get(call.row.name, 0) + 1
+            if call.singly:
+                singly.add(call.row.name)
+        shown = []
+        for name, k in list(names.items())[:8]:
+            notes = [f"{k}x"] * (k > 1) + ["called slice by slice"] * (name in singly)
+            shown.append(f"{name} ({', '.join(notes)})" if notes else name)
+        text = "in blocks of slices: " + (", ".join(shown) or "a constant")
+        if len(names) > 8:
+            text += f" and {len(names) - 8} more"
+        asked = {s.asks for s in self.segments() if s.asks is not None}
+        if asked:
+            text += "; slices are grouped by what they decide (paths are found while it runs)"
+        return text
+
     @property
     def branches(self) -> bool:
         """Whether anything depends on the data."""

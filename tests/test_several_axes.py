@@ -1,0 +1,140 @@
+"""axis= may be a tuple: slices with several dims, by their definition as a loop."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+
+pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
+
+
+def by_definition(f, axes, arr):
+    """One call per slice; results stand where the first of the axes was."""
+    axes = [a % arr.ndim for a in axes]
+    rest = [a for a in range(arr.ndim) if a not in axes]
+    moved = arr.transpose(*rest, *axes)
+    batch = moved.shape[: len(rest)]
+    found = [np.asanyarray(f(moved[i])) for i in np.ndindex(*batch)]
+    y = np.stack(found).astype(found[0].dtype).reshape(*batch, *found[0].shape)
+    at, n = sum(a < axes[0] for a in rest), len(rest)
+    return y.transpose(*range(at), *range(n, y.ndim), *range(at, n))
+
+
+def above_mean(p):
+    return p[p > p.mean()].sum()
+
+
+def corner_or_range(p):
+    return p[0, 0] if p.mean() > 0 else p.max() - p.min()
+
+
+FUNCTIONS = {
+    "range": lambda p: p.max() - p.mean(),
+    "median": np.median,
+    "fft2": np.fft.fft2,
+    "rows": lambda p: p.sum(0),
+    "product": lambda p: p.T @ p,
+    "mask": above_mean,
+    "branch": corner_or_range,
+    "flipped": lambda p: p[::-1, 1:],
+    "list": lambda p: [p.min(), p.max()],
+    "svd": lambda p: np.linalg.svd(p, compute_uv=False),
+}
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 0), (2, 0), (-1, -2), (1, 3), (3, 0)])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_as_defined(name, axes):
+    f = FUNCTIONS[name]
+    x = np.random.default_rng(0).normal(size=(6, 5, 7, 4))
+    for arr in (x, np.asfortranarray(x), x[::-1, :, ::2]):
+        want = by_definition(f, axes, arr)
+        for _ in range(2):
+            got = xpapply.apply_along_axis(f, axes, arr)
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
+
+
+@given(st.data())
+def test_random_axes(data):
+    ndim = data.draw(st.integers(2, 4))
+    shape = data.draw(st.lists(st.integers(1, 5), min_size=ndim, max_size=ndim))
+    axes = tuple(data.draw(st.permutations(range(ndim)))[: data.draw(st.integers(2, ndim))])
+    axes = tuple(a - ndim * data.draw(st.booleans()) for a in axes)
+    x = np.random.default_rng(1).normal(size=shape)
+
+    def f(p):
+        return p * 2 - p.max()
+
+    np.testing.assert_array_equal(xpapply.apply_along_axis(f, axes, x), by_definition(f, axes, x))
+
+
+@pytest.mark.parametrize("name", ["sobel", "gaussian_filter", "median_filter", "laplace"])
+def test_filters_of_patches(name):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    more = {"gaussian_filter": (1.0,), "median_filter": (3,)}.get(name, ())
+    x = np.random.default_rng(2).normal(size=(30, 6, 7))
+    f = getattr(ndimage, name)
+    got = xpapply.apply_along_axis(f, (1, 2), x, *more)
+    np.testing.assert_allclose(got, by_definition(lambda p: f(p, *more), (1, 2), x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_other_libraries(library):
+    xp = pytest.importorskip(library)
+    x = np.random.default_rng(3).normal(size=(8, 5, 4))
+    f = (lambda p: p.sum(0) * p.max()) if library == "torch" else (lambda p: xp.sum(p, axis=0))
+    got = xpapply.apply_along_axis(f, (1, 2), xp.asarray(x))
+    assert type(got) is type(xp.asarray(x))
+    want = by_definition(lambda p: p.sum(0) * (p.max() if library == "torch" else 1), (1, 2), x)
+    np.testing.assert_allclose(np.asarray(got), want)
+
+
+def test_networks_are_looped_over():
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Conv1d(3, 2, 3).eval()
+    x = np.random.default_rng(4).normal(size=(5, 3, 9)).astype(np.float32)
+    got = xpapply.apply_along_axis(net, (1, 2), x)
+    with torch.no_grad():
+        want = net(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert "one axis" in xpapply.explain(net, (1, 2), x).reasons[0]
+
+
+def test_explain():
+    x = np.zeros((400, 3, 5, 4))
+    p = xpapply.explain(FUNCTIONS["rows"], (1, 2), x)
+    assert (p.engine, p.out_shape, p.slices) == ("numpy", (400, 5, 4), 1600)
+    assert "axes (1, 2)" in str(p)
+    np.testing.assert_array_equal(p(x, (1, 2)), np.zeros((400, 5, 4)))
+    assert xpapply.explain(set, (1, 2), x).engine == "loop"
+
+
+def test_one_axis_in_a_tuple():
+    x = np.random.default_rng(5).normal(size=(20, 6))
+    np.testing.assert_array_equal(xpapply.apply_along_axis(np.sum, (1,), x), x.sum(1))
+
+
+def test_notes_and_errors():
+    x = np.arange(60.0).reshape(5, 3, 4)
+
+    def f(p):
+        if p[0, 0] == 24:
+            raise KeyError("gone")
+        return p.sum()
+
+    with pytest.raises(KeyError) as info:
+        xpapply.apply_along_axis(f, (1, 2), x)
+    assert "arr[2, :, :]" in info.value.__notes__[0]
+    with pytest.raises(ValueError, match="twice"):
+        xpapply.apply_along_axis(np.sum, (1, -2), x)
+    with pytest.raises(ValueError, match="names no axis"):
+        xpapply.apply_along_axis(np.sum, (), x)
+    with pytest.raises(np.exceptions.AxisError):
+        xpapply.apply_along_axis(np.sum, (1, 3), x)
+    with pytest.raises(ValueError, match="iteration dimensions are 0"):
+        xpapply.apply_along_axis(np.sum, (1, 2), np.zeros((0, 3, 4)))
+    with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError):
+        xpapply.apply_along_axis(np.sum, (1, 2), np.zeros((50, 3, 4)))
