@@ -148,6 +148,7 @@ class Executor:
         self.off: list[int] = []
         self.warning: set[int] = set()
         self._warned: set[tuple[Segment, int, Place]] = set()
+        self._conversions: set[Place] = set()
         self._errstate = error_state.for_slices() if xp is np else None
         self.exactly = False
         """Whether results become numbers of another dtype as Python's do, which never wrap."""
@@ -412,6 +413,33 @@ class Executor:
                 self._put(target, where, one)
         else:
             self._put(out, where, result)
+        if block.warned:
+            self._converted(out, result, index, block)
+
+    def _converted(self, out: Any, result: Any, index: Any, block: _Block) -> None:
+        """Leave one slice to ``f`` for each way in which results do not fit their dtype.
+
+        They are converted as the loop does it, which then warns as the loop does.
+        """
+        places = [*block.warned]
+        block.warned.clear()
+        for place in places:
+            if place in self._conversions:
+                continue
+            self._conversions.add(place)
+            many = len(block.rows) if index is None else len(index)
+
+            def run(part: Any) -> None:
+                some = out[np.zeros(len(part), np.intp)]
+                whole = [(some, result)]
+                if isinstance(out, Block):
+                    whole = list(zip(some.arrays, result, strict=True))
+                for target, one in whole:
+                    self._put(target, slice(None), _picked(one, part))
+
+            k = error_state.first_with(place, run, many)
+            if k is not None:
+                block.off.append(k if index is None else int(index[k]))
 
     def _put(self, out: Any, where: Any, result: Any) -> None:
         """Write the results of some slices."""
