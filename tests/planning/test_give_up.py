@@ -246,6 +246,44 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
     assert xpapply.explain(f, -1, ARR).reasons == plan.reasons
 
 
+def seldom_another_way(v):
+    if v[0] < 0.9:
+        return v.sum()
+    total = 0.0
+    for x in v[1:]:
+        if x > 0.5:
+            total += x
+    return total
+
+
+@pytest.mark.parametrize("engine", ["", "cpu"])
+def test_few_slices_on_ways_that_are_not_known_are_left_to_f(few_paths, engine):
+    if engine:
+        pytest.importorskip("llvmlite")
+    calls = 0
+
+    def f(v):
+        if v.max() < 0.99:
+            return v.sum()
+        nonlocal calls
+        calls += 1  # seen by nobody that traces
+        return v[0]
+
+    for g in (fresh(seldom_another_way), f):
+        arr, calls = np.random.default_rng(2).random((2000, 6)), 0
+        arr[0] = 0.25
+        if g is f:
+            arr[5::20, 2] = 2
+        want = np.apply_along_axis(g, -1, arr)
+        counted, calls = calls, 0
+        with xpapply.options(fallback="silent"):
+            for k in range(1, 4):
+                got = xpapply.apply_along_axis(g, -1, arr)
+                np.testing.assert_allclose(got, want)
+                assert calls == k * counted
+        assert g is f or not trace_of(g).given_up
+
+
 def raise_often(v):
     try:
         return np.nanargmax(v) if v[1] > 0.5 else max(v[v > 0.9].tolist())
@@ -346,11 +384,21 @@ def of_two_ways(monkeypatch):
 
 @pytest.mark.parametrize(("spent", "looped"), [(0.049, 0), (0.051, 200)])
 def test_a_tenth_of_the_loops_time_and_30_ms_go_into_finding_ways(
-    of_two_ways, counted, spent, looped
+    of_two_ways, counted, monkeypatch, spent, looped
 ):
     f, found = of_two_ways
-    found._blocks._spent = spent
-    xpapply.apply_along_axis(f, -1, ARR)
+    growing = found._blocks._growing
+
+    def after_others(f, seconds):
+        """As if other ways had been found in this call already."""
+        grow = growing(f, seconds)
+        found._blocks._spent += spent
+        return grow
+
+    monkeypatch.setattr(found._blocks, "_growing", after_others)
+    arr = ARR.copy()
+    arr[:, 0] *= 0.4  # all go the other way
+    xpapply.apply_along_axis(f, -1, arr)
     assert counted.calls == looped
     assert found.tree.count == (1 if looped else 2)
 

@@ -80,6 +80,10 @@ _FEW_TRIES = 64
 """Calls to find out which slices raise, in a block of few."""
 
 
+_MOST_LEFT = 0.5
+"""Share of a block's slices that may be left to ``f`` since their paths are not known."""
+
+
 @dataclass(slots=True)
 class _Block:
     """The slices of a block, where their results go, and which of them are left to ``f``."""
@@ -93,6 +97,8 @@ class _Block:
     """When the loop would be done with these slices."""
     end: Segment | None = None
     """Where the last path ended."""
+    why: str = ""
+    """Why no more paths are looked for."""
     warned: set[Place] = field(default_factory=set)
     """What NumPy and Python have warned of since that was last looked at."""
 
@@ -149,6 +155,7 @@ class Executor:
         self.warning: set[int] = set()
         self._warned: set[tuple[Segment, int, Place]] = set()
         self._conversions: set[Place] = set()
+        self.most_left = _MOST_LEFT
         self._errstate = error_state.for_slices() if xp is np else None
         self.exactly = False
         """Whether results become numbers of another dtype as Python's do, which never wrap."""
@@ -173,6 +180,8 @@ class Executor:
         block = _Block(rows, out, off, start, until)
         with self._state(block):
             self._down(self.tree.root, _root(rows), None, block)
+        if block.why and len(off) > self.most_left * len(rows):
+            raise TooManyPaths(block.why)
         self.off += [start + k for k in off]
 
     def _state(self, block: _Block) -> Any:
@@ -385,7 +394,14 @@ class Executor:
                     return at.children[answer], k
                 row = k if part is None else int(part[k])
                 row = row if index is None else int(index[row])
-                if self._traced(block.rows[row]) is None:
+                try:
+                    left = self._traced(block.rows[row])
+                except TooManyPaths as error:
+                    block.why = str(error)
+                    rest = self.xp.arange(k, many) if part is None else part[k:]
+                    block.leave(rest if index is None else index[rest])
+                    return None, many
+                if left is None:
                     if answer not in at.children:
                         raise Differs("a slice takes another path alone than among the others")
                     return at.children[answer], k

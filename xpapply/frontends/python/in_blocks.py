@@ -197,11 +197,13 @@ class InBlocks:
         xp = np if isinstance(rows, Chosen) else arrays.compat(rows.like)
         slices = math.prod(rows.batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
-        grow = lambda v: self._grow(f, v, limit)  # noqa: E731
+        grow = self._growing(f, limit)
         count = config.current().thread_count() if xp is np else 1
         room = self._room(rows, count)
         walk = Executor(self.tree, xp, grow, self.seconds, limit, room)
         walk.exactly = dtypes is not None
+        if isinstance(rows, Chosen):  # the others have their results
+            walk.most_left = 1.0
         try:
             with streams.shared(self.library):
                 return self._run(walk, rows, slices, xp, f, self._rows(room), count, dtypes)
@@ -219,7 +221,7 @@ class InBlocks:
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
         some = np.linspace(0, slices - 1, min(slices, _SOME)).astype(np.intp)
         chosen = Chosen(rows, np.unravel_index(some, rows.batch), ((), np.dtype(float)))
-        grow = lambda v: self._grow(f, v, limit)  # noqa: E731
+        grow = self._growing(f, limit)
         patience = limit + slices * self.seconds
         walk = Executor(self.tree, np, grow, self.seconds, patience, self._room(rows, 1))
         try:
@@ -341,9 +343,14 @@ class InBlocks:
         walk.off.clear()
         return None
 
-    def _grow(self, f: Any, v: Any, limit: float) -> SideExit | None:
+    def _growing(self, f: Any, seconds: float) -> Callable[[Any], SideExit | None]:
+        """What finds paths in one run, and takes no longer than that."""
+        until = self._spent + seconds
+        return lambda v: self._grow(f, v, until)
+
+    def _grow(self, f: Any, v: Any, until: float) -> SideExit | None:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
-        if self.tree.count >= MOST_PATHS or self._spent > limit:
+        if self.tree.count >= MOST_PATHS or self._spent > until:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
         started = time.thread_time()  # whatever else keeps the machine busy
         with streams.shared(self.library):

@@ -19,7 +19,7 @@ from .rows import Chosen, Rows
 from .to_graph import to_graph
 from .tree import Call, Differs, SideExit, Tree, Users
 
-_MOST_PATHS = 16
+_MOST_PATHS = 64
 """Paths that one kernel has at most."""
 _MANY_LEFT = 0.02
 """Share of the slices that must leave the paths of a kernel for it to be made anew."""
