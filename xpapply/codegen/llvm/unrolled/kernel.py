@@ -18,9 +18,9 @@ from ..slice_kernel.form import Form
 from ..slice_kernel.tiles import Tiles
 from ..target import Target
 from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
-from . import whole_values
+from . import along_axis
 from .elements import Array, Element, Scope, array_of
-from .values import Values
+from .values import Values, form_of
 
 NAME = "unrolled"
 """What the kernel is called."""
@@ -58,7 +58,7 @@ def why_not(graph: Graph, target: Target) -> str | None:
             refusal = operations.why_not(n.op, dtypes[-1], target)
             if refusal is not None:
                 return refusal
-        elif kind is not Kind.LEAF and not hasattr(whole_values, n.op):
+        elif kind is not Kind.LEAF and form_of(n.op) is None:
             return f"{n.op} of short slices has no form for CPUs"
         elif n.op in ("sum", "prod") and dtypes[0] == "bool":
             return f"{n.op} of booleans"
@@ -92,6 +92,8 @@ def instructions(graph: Graph, target: Target) -> int:
         elif kind is Kind.CONTRACTION:
             sizes = einsum_lengths(n.attr("subscripts"), [a.shape for a in operands])
             total += math.prod(sizes.values())
+        elif kind is Kind.ALONG:
+            total += along_axis.instructions(n, operands)
         elif kind is not Kind.LAYOUT and kind is not Kind.LEAF:
             total += int(size * OPS[n.op].instructions)
     return total

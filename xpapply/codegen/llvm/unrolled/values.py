@@ -11,8 +11,16 @@ from ....ir.graph import Graph, Node, number
 from ....ir.ops import OPS, Kind
 from .. import operations
 from ..writer import Register, Writer
-from . import whole_values
+from . import along_axis, whole_values
 from .elements import Array, Element, array_of
+
+
+def form_of(op: str) -> Callable[..., Array] | None:
+    """What writes an op that is not elementwise, None if nothing does."""
+    found: Callable[..., Array] | None = getattr(
+        along_axis if OPS[op].kind is Kind.ALONG else whole_values, op, None
+    )
+    return found
 
 
 class Values:
@@ -49,7 +57,9 @@ class Values:
             several = zip(*(x.ravel() for x in whole), strict=True)
             made = [self.apply(n.op, xs, dtypes[-1], n.attrs) for xs in several]
             return array_of(n.aval.shape, made)
-        return getattr(whole_values, n.op)(self, n, args, dtypes)  # type: ignore[no-any-return]
+        form = form_of(n.op)
+        assert form is not None, n.op
+        return form(self, n, args, dtypes)
 
     # --- elements -----------------------------------------------------------------------------
 
