@@ -144,6 +144,14 @@ class Backend:
         """
         raise NotImplementedError
 
+    def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
+        """The reason why it cannot run a graph with several results, on arrays like `like`."""
+        return "it has no graphs with several results"
+
+    def lower_several(self, graph: Graph) -> Any:
+        """The same as `lower`, with ``into(x, at, bound, outs)`` that fills several results."""
+        raise NotImplementedError
+
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         """Memory for results, on the device of `like`. `dtype` is a name."""
         raise NotImplementedError

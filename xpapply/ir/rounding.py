@@ -88,21 +88,31 @@ class Rounding:
             return op("sum", op("abs", self._made[n.args[0]]), **dict(n.attrs))
         if OPS[n.op].kind is not Kind.CONTRACTION:
             raise UnsupportedError(f"{n.op}: it overflows in one order of its factors alone")
-        found, count = None, 1
+        found = None
         for a in n.args:
-            x = op("abs", self._made[a])
-            count = max(count, math.prod(x.shape))
-            if x.shape:
-                x = op("max", x, axis=tuple(range(len(x.shape))), keepdims=False)
+            x = self._largest(op("abs", self._made[a]))
             found = x if found is None else op("multiply", found, x)
-        return op("multiply", found, float(count))
+        return op("multiply", found, self._count(n))
+
+    def _count(self, n: Node) -> float:
+        """The most terms that a sum of products may have."""
+        return float(max(math.prod(self._made[a].shape) for a in n.args))
+
+    def _largest(self, x: Any) -> Any:
+        """The largest of all numbers of a value."""
+        if not x.shape:
+            return x
+        return self._builder.op("max", x, axis=tuple(range(len(x.shape))), keepdims=False)
 
     def _error(self, i: int) -> Any:
         """How far node `i` may be off; None: it is not."""
         if not self._inexact[i]:
             return None
         if i not in self._known:
-            self._known[i] = self._bound(i, self._graph.nodes[i])
+            found, shape = self._bound(i, self._graph.nodes[i]), self._made[i].shape
+            if found is not None and found.shape != shape:
+                found = self._builder.op("broadcast_to", found, shape=shape)
+            self._known[i] = found
         return self._known[i]
 
     def _bound(self, i: int, n: Node) -> Any:
@@ -111,13 +121,9 @@ class Rounding:
         errors = [self._error(a) for a in n.args]
         if _adds(n):
             own = op("multiply", self._terms(i), self._tolerance(i))
-            if errors[0] is None and kind is Kind.REDUCTION:
-                return own
-            if any(e is not None for e in errors) and kind is not Kind.REDUCTION:
-                raise UnsupportedError("it decides by a product of sums")
-            if errors[0] is None:
-                return own
-            return op("add", own, op("sum", errors[0], **attrs))
+            if kind is Kind.REDUCTION:
+                return own if errors[0] is None else op("add", own, op("sum", errors[0], **attrs))
+            return self._sum(own, self._of_products(n, x, errors))
         if not self._is_float(i):
             return None
         if kind is Kind.LAYOUT:
@@ -151,6 +157,17 @@ class Rounding:
 
     def _zero(self, like: Value) -> Any:
         return self._builder.op("subtract", like, like)
+
+    def _of_products(self, n: Node, x: Sequence[Any], errors: Sequence[Any]) -> Any:
+        """What a sum of products is off for the errors of its factors."""
+        if all(e is None for e in errors):
+            return None
+        if len(x) != 2:
+            raise UnsupportedError("it decides by a sum of products of several sums")
+        sizes = [self._largest(self._builder.op("abs", v)) for v in x]
+        largest = [None if e is None else self._largest(e) for e in errors]
+        found = self._of_product(sizes, largest)
+        return self._builder.op("multiply", found, self._count(n))
 
     def _of_product(self, x: Sequence[Any], errors: Sequence[Any]) -> Any:
         op, found = self._builder.op, None

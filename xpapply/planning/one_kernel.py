@@ -6,6 +6,7 @@ of, and those are left to NumPy's own calls.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,21 @@ from ..bound_call import Call
 from ..cache import BoundedDict
 from ..errors import UnsupportedError
 from ..ir.branches import Paths, joined
-from ..ir.to_slice_graph import sliced
+from ..ir.to_slice_graph import Sliced, sliced
+from ..layout import MemoryOrder
 from . import engines
+
+_NUMPY_CALL = 2e-5
+"""Seconds that a call of NumPy takes, however few slices there are ..."""
+_NUMPY_NUMBER = 1e-9
+"""... and more of them for each number."""
 
 
 class OneKernel:
     """The paths of one function of a slice as one kernel, for NumPy arrays.
 
-    Call it as ``one_kernel(arr, axis)``: it gives the results, and which slices are marked.
+    Call it as ``one_kernel(call, arr, axis)``, with what `call_for` gave: it gives the results, and
+    which slices are marked.
 
     Raises
     ------
@@ -31,51 +39,141 @@ class OneKernel:
     """
 
     def __init__(self, paths: Paths) -> None:
-        graph = joined(paths)
-        found = sliced(graph)
-        if found is None:
-            raise UnsupportedError("its values are neither one per element nor one per slice")
-        self._graph, self._consts = found.graph, [graph.consts[k] for k in found.consts]
-        aval = next(g.nodes[g.outs[0]].aval for _, g in paths if g is not None)  # or any other's
-        self._shape, self._is_vector = aval.shape, self._graph.is_vector(self._graph.outs[0])
+        self._graph = joined(paths)
+        self._sliced = sliced(self._graph)
+        compiled = engines.backend("cpu")
+        self._why_not_short = (
+            "no CPU" if compiled is None else compiled.several_why_not(self._graph)
+        )
+        if self._sliced is None and self._why_not_short is not None:
+            raise UnsupportedError(self._why_not_short)
         self._known = BoundedDict()
+        self._short: Any = None
+        self._consts: list[np.ndarray] = []
+        self.waits = False
+        """Whether some arrays are left to NumPy until compiling has paid."""
 
-    def call_for(self, arr: np.ndarray, axis: int) -> Call | None:
+    def call_for(self, arr: np.ndarray, axis: int) -> Any:
         """What runs on arrays that lie like this one; None: NumPy's own calls shall."""
         now = config.current()
         if now.engine not in ("", "cpu") or np.geterr()["under"] != "ignore":
             return None  # of underflows no number tells
         key = (arr.shape, arr.strides, axis, now.engine, arr.ctypes.data % arr.itemsize)
-        found: Call | str | None = self._known.get(key, "")
+        found = self._known.get(key, "")
         if isinstance(found, str):
             found = self._known[key] = self._made(arr, axis)
+        if isinstance(found, _Short) and not found.is_worth:
+            self.waits = True
+            return None
         return found
 
-    def _made(self, arr: np.ndarray, axis: int) -> Call | None:
+    def waited(self, arr: np.ndarray, axis: int) -> None:
+        """NumPy's own calls ran on such an array."""
+        for found in self._known.values():
+            if isinstance(found, _Short) and found.is_for(arr, axis):
+                found.calls += 1
+        self.waits = any(isinstance(x, _Short) and not x.is_worth for x in self._known.values())
+
+    def _made(self, arr: np.ndarray, axis: int) -> Any:
         compiled = engines.backend("cpu")
         if compiled is None or not arr.flags.aligned or not arr.dtype.isnative:
             return None
-        if compiled.slices_why_not(self._graph, [arr]) is not None:
+        if self._sliced is not None:  # as fast, and compiled once for slices of all lengths
+            return self._in_loops(compiled, self._sliced, arr, axis)
+        if self._why_not_short or compiled.several_why_not(self._graph, arr) is not None:
             return None
-        given = self._operands(arr, axis)
+        if self._short is None:
+            self._short = compiled.lower_several(self._graph)
+            self._consts = self._short.bind(self._graph.consts, arr)
+        return _Short(self, arr, axis)
+
+    # --- slices of any length -----------------------------------------------------------------
+
+    def _in_loops(self, compiled: Any, found: Sliced, arr: np.ndarray, axis: int) -> Call | None:
+        if compiled.slices_why_not(found.graph, [arr]) is not None:
+            return None
+        given = self._operands(found, arr, axis)
         as_is = [True] * len(given)
-        shape = tuple(arr.shape)
-        call = Call("f", self._graph, True, given, as_is, shape, (axis,), False, None)
+        call = Call("f", found.graph, True, given, as_is, tuple(arr.shape), (axis,), False, None)
         call.kernel = self  # type: ignore[attr-defined]  # a later one has other constants
         return call
 
-    def _operands(self, arr: np.ndarray, axis: int) -> list[Any]:
+    def _operands(self, found: Sliced, arr: np.ndarray, axis: int) -> list[Any]:
         """The array and the constants, as they stand beside it."""
-        found: list[Any] = [arr]
+        given: list[Any] = [arr]
         along = (-1, *(1,) * (arr.ndim - axis - 1))
-        for i, x in zip(self._graph.inputs[1:], self._consts, strict=True):
-            is_vector = self._graph.is_vector(i)
-            found.append(x.reshape(along) if is_vector else x.reshape(())[()])
-        return found
+        for i, k in zip(found.graph.inputs[1:], found.consts, strict=True):
+            x, is_vector = self._graph.consts[k], found.graph.is_vector(i)
+            given.append(x.reshape(along) if is_vector else x.reshape(())[()])
+        return given
 
-    def __call__(self, call: Call, arr: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, call: Any, arr: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         """The results of all slices, and which slices NumPy may have warned of."""
-        found, marked = call(self._operands(arr, axis))
-        if not self._is_vector and self._shape:
+        if isinstance(call, _Short):
+            return call(self._short, self._consts, arr)
+        assert self._sliced is not None
+        found, marked = call(self._operands(self._sliced, arr, axis))
+        graph = self._sliced.graph
+        if not graph.is_vector(graph.outs[0]) and self.result.shape:
             found = np.expand_dims(found, axis)
+        return found, marked
+
+    @property
+    def result(self) -> Any:
+        """Shape and dtype of the result."""
+        return self._graph.nodes[self._graph.outs[0]].aval
+
+    @property
+    def short(self) -> Any:
+        """The kernel that has all numbers in registers."""
+        return self._short
+
+
+class _Short:
+    """A kernel with all numbers of a slice in registers, on arrays that lie alike.
+
+    Attributes
+    ----------
+    kernel : OneKernel
+        Whose it is: a later one has other constants.
+    calls : int
+        How often NumPy's own calls ran instead, until compiling had paid.
+    """
+
+    engine, reasons = "cpu", ()
+
+    def __init__(self, kernel: OneKernel, arr: np.ndarray, axis: int) -> None:
+        self.kernel, self.calls = kernel, 0
+        order = MemoryOrder.of(arr.strides, arr.ndim, axis)
+        before, behind = order.batch(arr.shape)
+        shape, dtype = kernel.result
+        self._order, self._outs = (
+            order,
+            [
+                ((*before, *shape, *behind), dtype, order.result_axes(len(shape))),
+                ((*before, *behind), "bool", order.result_axes(0)),
+            ],
+        )
+        self._like = arr.shape, arr.strides, axis
+        numbers = kernel.short.instructions * math.prod(before) * math.prod(behind)
+        nodes = len(kernel.short.graph.nodes)
+        self._estimate = nodes * _NUMPY_CALL + numbers * _NUMPY_NUMBER
+        self._seconds = 0.0 if config.current().engine else kernel.short.seconds
+        self.kernels = kernel.short.kernels
+
+    def is_for(self, arr: np.ndarray, axis: int) -> bool:
+        """Whether an array lies like that which this was made for."""
+        return self._like == (arr.shape, arr.strides, axis)
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether NumPy's calls would have taken as long as compiling."""
+        return (self.calls + 1) * self._estimate >= self._seconds
+
+    def __call__(
+        self, lowered: Any, consts: list[np.ndarray], arr: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        outs = [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
+        lowered.into(arr.transpose(self._order.axes), self._order.at, consts, outs)
+        found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked

@@ -37,6 +37,12 @@ class CPU(Backend):
             networks.NetworkLowered(graph) if networks.serves(graph) else unrolled.Unrolled(graph)
         )
 
+    def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
+        return unrolled.why_not(graph, like)
+
+    def lower_several(self, graph: Graph) -> unrolled.Unrolled:
+        return unrolled.Unrolled(graph)
+
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
         return np.empty(shape, dtype)
 

@@ -23,15 +23,18 @@ from .kernels import Launch
 from .networks import values_of_constants
 from .slice_forms import STAGED, Choice, Slices, Way, itemsize
 
+_COMPILING, _PER_INSTRUCTION = 0.01, 2e-5
+"""Seconds that compiling takes, about."""
+
 
 def why_not(graph: Graph, like: Any) -> str | None:
-    """Why no such kernel runs a graph on arrays like `like`, or None."""
+    """Why no such kernel runs a graph, on arrays like `like` if it is given; or None."""
     refusal = compiler.why_not()
     if refusal is not None:
         return refusal
-    if graph.input.dtype == "bfloat16" or graph.result.dtype == "bfloat16":
+    if "bfloat16" in (graph.input.dtype, *(graph.nodes[o].aval.dtype for o in graph.outs)):
         return "NumPy has no bfloat16"
-    if not getattr(like.dtype, "isnative", True):
+    if like is not None and not getattr(like.dtype, "isnative", True):
         return "the bytes of the array's numbers are in another order than the CPU's"
     if isinstance(like, np.ndarray) and any(s % like.itemsize for s in like.strides):
         return f"strides {like.strides} are no multiples of the {like.itemsize} bytes of an element"
@@ -146,12 +149,22 @@ class _Choice(Choice):
 
 
 class Unrolled(Lowered):
-    """A function of one slice."""
+    """A function of one slice.
+
+    Attributes
+    ----------
+    instructions : int
+        What it takes for slices in lanes, about.
+    seconds : float
+        That compiling a kernel takes, about.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = unrolled.prepare(graph)
         self._known = BoundedDict()
         self.kernels = (f"one kernel, {compiler.host().name}",)
+        self.instructions = unrolled.instructions(self.graph, compiler.host())
+        self.seconds = _COMPILING + _PER_INSTRUCTION * self.instructions
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[np.ndarray]:
         """The values of what depends on no slice."""

@@ -66,6 +66,16 @@ class KernelOfPaths:
         """Whether it is to be made, or made anew."""
         return not self._paths or (self._many_left and self._paths != self._tree.count)
 
+    @property
+    def may_change(self) -> bool:
+        """Whether another one, or none, may run the next call."""
+        return self.is_due or (self.made is not None and self.made.waits)
+
+    def waited(self, arr: np.ndarray, axis: int) -> None:
+        """NumPy's own calls ran on such an array."""
+        if self.made is not None:
+            self.made.waited(arr, axis)
+
     def call_for(self, arr: np.ndarray, axis: int) -> Any:
         """What runs on an array like this one; None: NumPy's own calls shall."""
         if self.is_due:

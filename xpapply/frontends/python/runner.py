@@ -137,6 +137,8 @@ class Traced:
             found = self._by_graph(arr, axis, f)
         else:
             found = results_at(self._blocks(Rows(arr, axis), f), arr.ndim - 1, axis)
+            if self._kernel is not None:
+                self._kernel.waited(arr, axis)
         self._leave(arr, axis, f)
         return found
 
@@ -201,7 +203,7 @@ class Traced:
         """The kernel that there is, if any; something else each time while that may change."""
         if self._kernel is None:
             return None
-        return object() if self._kernel.is_due else self._kernel.made
+        return object() if self._kernel.may_change else self._kernel.made
 
     @property
     def no_kernel(self) -> str:
