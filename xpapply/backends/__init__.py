@@ -149,7 +149,7 @@ class Backend:
         return "it has no graphs with several results"
 
     def lower_several(self, graph: Graph) -> Any:
-        """The same as `lower`, with ``into(x, at, bound, outs)`` that fills several results."""
+        """The same as `lower`, with ``on(x, at, outs)`` that runs on arrays which lie so."""
         raise NotImplementedError
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:

@@ -7,6 +7,7 @@ of, and those are left to NumPy's own calls.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,16 +63,21 @@ class OneKernel:
         found = self._known.get(key, "")
         if isinstance(found, str):
             found = self._known[key] = self._made(arr, axis)
-        if isinstance(found, _Short) and not found.is_worth:
-            self.waits = True
-            return None
+        if isinstance(found, _Short):
+            if not found.is_worth:
+                self.waits = True
+                return None
+            try:
+                found.make()
+            except UnsupportedError:  # it does not compile
+                found = self._known[key] = None
         return found
 
     def waited(self, arr: np.ndarray, axis: int) -> None:
         """NumPy's own calls ran on such an array."""
         for found in self._known.values():
             if isinstance(found, _Short) and found.is_for(arr, axis):
-                found.calls += 1
+                found.waited()
         self.waits = any(isinstance(x, _Short) and not x.is_worth for x in self._known.values())
 
     def _made(self, arr: np.ndarray, axis: int) -> Any:
@@ -110,7 +116,7 @@ class OneKernel:
     def __call__(self, call: Any, arr: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         """The results of all slices, and which slices NumPy may have warned of."""
         if isinstance(call, _Short):
-            return call(self._short, self._consts, arr)
+            return call(self._consts, arr)
         assert self._sliced is not None
         found, marked = call(self._operands(self._sliced, arr, axis))
         graph = self._sliced.graph
@@ -147,19 +153,23 @@ class _Short:
         order = MemoryOrder.of(arr.strides, arr.ndim, axis)
         before, behind = order.batch(arr.shape)
         shape, dtype = kernel.result
-        self._order, self._outs = (
-            order,
-            [
-                ((*before, *shape, *behind), dtype, order.result_axes(len(shape))),
-                ((*before, *behind), "bool", order.result_axes(0)),
-            ],
-        )
+        self._order = order
+        self._outs = [
+            ((*before, *shape, *behind), dtype, order.result_axes(len(shape))),
+            ((*before, *behind), "bool", order.result_axes(0)),
+        ]
         self._like = arr.shape, arr.strides, axis
-        numbers = kernel.short.instructions * math.prod(before) * math.prod(behind)
-        nodes = len(kernel.short.graph.nodes)
-        self._estimate = nodes * _NUMPY_CALL + numbers * _NUMPY_NUMBER
-        self._seconds = 0.0 if config.current().engine else kernel.short.seconds
-        self.kernels = kernel.short.kernels
+        # one that lies like the array, and is never read
+        self._shadow = np.lib.stride_tricks.as_strided(
+            np.empty(1, arr.dtype), arr.shape, arr.strides
+        ).transpose(order.axes)
+        lowered = self._lowered = kernel.short
+        numbers = lowered.instructions * math.prod(before) * math.prod(behind)
+        self._estimate = len(lowered.graph.nodes) * _NUMPY_CALL + numbers * _NUMPY_NUMBER
+        self._seconds = 0.0 if config.current().engine else lowered.seconds
+        self.kernels = lowered.kernels
+        self._run: Any = None
+        self._begun: Callable[[], Any] | None = None
 
     def is_for(self, arr: np.ndarray, axis: int) -> bool:
         """Whether an array lies like that which this was made for."""
@@ -170,10 +180,25 @@ class _Short:
         """Whether NumPy's calls would have taken as long as compiling."""
         return (self.calls + 1) * self._estimate >= self._seconds
 
-    def __call__(
-        self, lowered: Any, consts: list[np.ndarray], arr: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        outs = [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
-        lowered.into(arr.transpose(self._order.axes), self._order.at, consts, outs)
+    def waited(self) -> None:
+        """NumPy's calls ran instead; after a quarter of them another thread compiles."""
+        self.calls += 1
+        if self._begun is None and 4 * self.calls * self._estimate >= self._seconds:
+            self._begun = self._lowered.begun(self._shadow, self._order.at, self._empty())
+
+    def make(self) -> None:
+        """Compile it, if that has not been done."""
+        if self._run is None:
+            lowered, at = self._lowered, self._order.at
+            begun = self._begun or (lambda: lowered.on(self._shadow, at, self._empty()))
+            self._run, self._begun = begun(), None
+
+    def _empty(self) -> list[np.ndarray]:
+        return [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
+
+    def __call__(self, consts: list[np.ndarray], arr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.make()
+        outs = self._empty()
+        self._run((arr.transpose(self._order.axes), *consts), outs)
         found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked

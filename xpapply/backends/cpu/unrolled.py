@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -175,15 +175,17 @@ class Unrolled(Lowered):
     def __call__(self, x: Any, at: int, bound: list[np.ndarray], out: Any) -> Any:
         """All slices of `x` into `out`; both in memory order."""
         source, target = as_numpy(x), as_numpy(out)
-        self.into(source, at, bound, [target])
-        return out
-
-    def into(
-        self, x: np.ndarray, at: int, bound: Sequence[np.ndarray], outs: Sequence[np.ndarray]
-    ) -> None:
-        """All results, each with its axes in the place of `at`."""
-        key = (x.shape, x.strides, at, *(y.strides for y in outs))
+        key = (source.shape, source.strides, at, target.strides)
         run: OnArrays | None = self._known.get(key)
         if run is None:
-            run = self._known[key] = OnArrays(self.graph, x, at, outs)
-        run((x, *bound), outs)
+            run = self._known[key] = self.on(source, at, [target])
+        run((source, *bound), (target,))
+        return out
+
+    def on(self, x: np.ndarray, at: int, outs: Sequence[np.ndarray]) -> OnArrays:
+        """The kernel for arrays that lie like these, compiled."""
+        return OnArrays(self.graph, x, at, outs)
+
+    def begun(self, x: np.ndarray, at: int, outs: Sequence[np.ndarray]) -> Callable[[], OnArrays]:
+        """The same, while another thread compiles it."""
+        return compiler.begun(lambda: self.on(x, at, outs))
