@@ -68,6 +68,22 @@ class NoRule(UnsupportedError):
     """A batching rule does not cover these arguments."""
 
 
+class RaisesForSome(Exception):
+    """A rule knows for which slices its function raises, and what.
+
+    Parameters
+    ----------
+    error : Exception
+        As the function raises it for one of them.
+    which : array of bool (B,)
+        These slices.
+    """
+
+    def __init__(self, error: Exception, which: Any) -> None:
+        super().__init__(str(error))
+        self.error, self.which = error, which
+
+
 @dataclass(frozen=True, eq=False)
 class BatchingRule:
     """One row: a function and how it runs on all slices.

@@ -19,6 +19,7 @@ from . import (
     Batched,
     BatchingRule,
     NoRule,
+    RaisesForSome,
     least_squares,
     numpy_axis,
     numpy_convolve,
@@ -77,6 +78,18 @@ def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) 
     return call_rule
 
 
+def place_without_nan(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """`nanargmax` and `nanargmin`, which raise for slices of nothing but NaN."""
+    try:
+        return axis()(xp, call, args, kwargs)
+    except ValueError as error:
+        (x,) = leaves((args, kwargs))
+        nothing = xp.isnan(x.array).reshape(len(x.array), -1).all(axis=1)
+        if x.ndim > 1 or not nothing.any():
+            raise
+        raise RaisesForSome(error, nothing) from None
+
+
 def matrices(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """Functions of one matrix that take stacks of them."""
     if args and isinstance(args[0], Batched) and args[0].ndim >= 2 and len(list(leaves(args))) == 1:
@@ -103,8 +116,8 @@ def windows(xp: Any, call: Any, x: Any, window_shape: Any, axis: Any = None, **k
 ELEMENTWISE = """around round clip isclose real imag angle sinc i0 fix isneginf isposinf iscomplex
     isreal nan_to_num"""
 REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median argmax argmin cumsum
-    cumprod nancumsum nancumprod nansum nanprod nanmean nanstd nanvar nanmin nanmax nanargmin
-    nanargmax count_nonzero"""
+    cumprod nancumsum nancumprod nansum nanprod nanmean nanstd nanvar nanmin nanmax
+    count_nonzero"""
 MOVES = {
     "a": "ravel reshape squeeze expand_dims moveaxis rollaxis swapaxes transpose permute_dims "
     "repeat resize diagonal",
@@ -137,6 +150,7 @@ def _rows() -> list[BatchingRule]:
     each("elementwise", numpy_elementwise, "array_equal allclose array_equiv")
 
     add("axis", axis(), REDUCTIONS, exact=True)
+    add("axis", place_without_nan, "nanargmax nanargmin", exact=True)
     add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
     add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")
     each("axis", numpy_axis, "diff ediff1d gradient trace trapezoid lexsort")

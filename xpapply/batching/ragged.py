@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Batched, BatchingRule, NoRule, in_namespace
+from . import Batched, BatchingRule, NoRule, RaisesForSome, in_namespace
 from .syntax import batch_of
 
 
@@ -111,7 +111,12 @@ def _reduce(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     function = in_namespace(xp, row.name)
     out = xp.empty(len(x.counts), dtype)
     for index, batch in x.batches():
-        found = row.rule(xp, function, (*before, Batched(batch), *after), keywords)
+        try:
+            found = row.rule(xp, function, (*before, Batched(batch), *after), keywords)
+        except ValueError as error:
+            if batch.shape[1]:
+                raise
+            raise RaisesForSome(error, x.counts == 0) from None
         out[index] = found.array if isinstance(found, Batched) else found
     return Batched(out)
 

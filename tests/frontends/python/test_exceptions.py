@@ -1,7 +1,10 @@
 """Exceptions of a function pass unchanged, whichever slice raises them."""
 
+import warnings
+
 import numpy as np
 import pytest
+from calls_of import calls_of
 from many_slices import SLICES, array
 
 import xpapply
@@ -171,3 +174,45 @@ def test_exceptions_pass_unchanged(f, at):
     assert got.args == want.args
     assert getattr(got, "code", None) == getattr(want, "code", None)
     assert type(got.__cause__) is type(want.__cause__)
+
+
+def peak(v):
+    try:
+        return np.nanargmax(v)
+    except ValueError:
+        return -1
+
+
+def largest_of_few(v):
+    try:
+        return v[v > 1].max() - v[v < -1].min()
+    except ValueError:
+        return np.nan
+
+
+def peak_and_more(v):
+    try:
+        return np.nanargmin(v[1:]) + int(v[0])
+    except ValueError as error:
+        return -1 if "NaN slice" in str(error) else -2
+
+
+@pytest.mark.parametrize("f", [peak, largest_of_few, peak_and_more])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.3])
+def test_rules_tell_which_slices_raise(f, share):
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(3000, 8)) * 2
+    x[0] = [2, -2, 3, -3, 1, 1, 1, 1]
+    gone = rng.random(3000) < share
+    gone[0] = False
+    x[gone] = np.nan
+    x[rng.random(3000) < share / 2, 1:] = np.nan
+    x[0] = np.arange(8) - 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        want = np.apply_along_axis(f, 1, x)
+        with calls_of(f) as calls:
+            got = xpapply.apply_along_axis(f, 1, x)
+    np.testing.assert_array_equal(got, want)
+    assert got.dtype == want.dtype
+    assert calls.number < 3000

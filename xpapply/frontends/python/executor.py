@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ... import arrays, error_state, threads
-from ...batching import Batched, one_by_one
+from ...batching import Batched, RaisesForSome, one_by_one
 from ...batching.instances import Instances
 from ...batching.ragged import Ragged
 from ...batching.rules import leaves, mapped
@@ -206,11 +206,13 @@ class Executor:
                     values[number] = self._invoke(at, number, call, values)
                 except TraceError:
                     raise
-                except Exception:
+                except Exception as error:
                     if not self.tree.catches:
+                        if isinstance(error, RaisesForSome):
+                            raise error.error from None
                         raise
                     # what f does about an exception, only f knows
-                    raised = self._raising(call, values)
+                    raised = self._raising(call, values, error)
                     whole = self.xp.arange(len(block.rows)) if index is None else index
                     self._check_harmless(at, number, raised, whole, block.rows)
                     bad = np.array([e is not None for e in raised])
@@ -336,8 +338,8 @@ class Executor:
         with error_state.noting(None, self._errstate):  # NumPy's come when it runs with others
             return self._grow(v)
 
-    def _raising(self, call: Call, values: Values) -> list[type | None]:
-        """What a call raises for each slice."""
+    def _raising(self, call: Call, values: Values, first: Exception) -> list[type | None]:
+        """What a call raises for each slice; `first`: what it raised for all."""
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
         batch = _batch(next(leaves((args, kwargs), _BATCHED)))
         found: list[type | None] = [None] * batch
@@ -349,9 +351,16 @@ class Executor:
             if tries > _FEW_TRIES + batch // 8:
                 raise TooManyPaths(f"many of its slices raise ({call.where})")
             try:
+                if tries == 1:
+                    raise first
                 invoke(self.xp, call, _picked(args, part), _picked(kwargs, part))
             except TraceError:
                 raise
+            except RaisesForSome as error:
+                which = arrays.on_host(error.which)
+                for k in part[which].tolist():
+                    found[k] = type(error.error)
+                todo += [part[~which]] if not which.all() else []
             except Exception as error:
                 if len(part) == 1:
                     found[part[0]] = type(error)
