@@ -22,15 +22,22 @@ class Arguments:
     args, kwargs : tuple, dict
         As `f` gets them.
     numbers : bool
-        Whether slices are single elements that `f` gets as Python's numbers.
+        Whether `f` gets single elements as Python's numbers.
+    packed : bool
+        Whether these are the elements of one slice, instead of one of each array.
     results : int
         How many results are kept apart; 0: what `f` returns becomes one array.
+    dtypes : tuple of dtypes, optional
+        Of the results, if it is not that of the first slice's. Numbers become them as Python's do,
+        which never wrap.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     numbers: bool = False
+    packed: bool = False
     results: int = 0
+    dtypes: tuple[Any, ...] | None = None
 
     def call(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
         """Call `f` for one slice of each array."""

@@ -212,11 +212,16 @@ class _Call:
             dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * results))
         else:
             several = results > 1
-        how = replace(self._call.arguments, numbers=numbers, results=results if several else 0)
+        dtypes = None if otypes is None else tuple(np.dtype(d) for d in otypes)
+        how = replace(
+            self._call.arguments,
+            numbers=numbers,
+            results=results if several else 0,
+            dtypes=dtypes,
+        )
         call = replace(self._call, arguments=how)
         by_loop = partial(self._by_loop, operands, dims, otypes)
-        dtypes = None if otypes is None else [np.dtype(d) for d in otypes]
-        return _at_once(call, operands, dims, dtypes, by_loop)
+        return _at_once(call, operands, dims, by_loop)
 
     def _by_loop(self, operands: list[Any], dims: Dims, otypes: Any = None) -> Any:
         """The plain loop."""
@@ -301,9 +306,10 @@ class _Call:
 
 def _at_once(*given: Any) -> Any:
     """All slices at once; the tracer is loaded for the first call that may need it."""
-    from .planning.several_arrays import Several, run
+    from .planning.several_arrays import Several, for_numbers, run
 
-    return run(Several(*given))
+    call: LoopedCall = given[0]
+    return run((for_numbers if call.arguments.numbers else Several)(*given))
 
 
 def _as_array(x: Any) -> Any:

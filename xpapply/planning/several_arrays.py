@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,14 @@ from ..frontends.python.executor import SECONDS_PER_CALL
 from ..frontends.python.in_blocks import InBlocks, Raises
 from ..frontends.python.kernel_of_paths import results_at
 from ..frontends.python.rows import RowsOfSeveral
-from ..frontends.python.runner import PER_RUN
+from ..frontends.python.runner import PER_RUN, Traced
 from ..frontends.python.tracing import Tracing, why_impure
 from ..ir.graph import ShapeDtype
 from ..looped_arguments import Arguments, Looped
 from ..looped_call import LoopedCall, note
 from . import engines, python_functions
 from .fallback import announce
+from .one_kernel import OneKernel
 from .plan import Plan
 
 
@@ -36,7 +37,7 @@ class TracedSeveral:
     """
 
     def __init__(self, f: Any, arguments: Arguments, slice0: Any, sample: Any) -> None:
-        library = str(arrays.library(slice0[0]))
+        self.library = library = str(arrays.library(slice0[0]))
         tracing = Tracing(arguments, library, engines.AnyLibrary)
         self.unchanged: Callable[[Any], bool] = tracing.watch
         self.blocks = InBlocks(f, arguments, slice0, sample, tracing, library)
@@ -59,7 +60,7 @@ class TracedSeveral:
         return PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
 
 
-@dataclass(slots=True)
+@dataclass
 class Several:
     """What `vectorize` applies a function to.
 
@@ -71,8 +72,6 @@ class Several:
         With their core dims last.
     dims : Dims
         Core and loop dims.
-    dtypes : sequence of dtypes, or None
-        Of the results; None: those of the first ones.
     by_loop : callable
         The plain loop.
     place : callable
@@ -84,7 +83,6 @@ class Several:
     call: LoopedCall
     operands: list[Any]
     dims: Dims
-    dtypes: Sequence[Any] | None
     by_loop: Callable[[], Any]
     place: Callable[[Exception, tuple[int, ...]], None] = note
     why_not: str = ""
@@ -113,7 +111,16 @@ class Several:
         ]
         method = cache_of(self.f)[1]
         promised = bool(self.dims.signature.outputs)
-        return (method, promised, known.places(), constants, known.numbers, known.results, *kinds)
+        return (
+            method,
+            promised,
+            known.places(),
+            constants,
+            known.numbers,
+            known.results,
+            known.dtypes,
+            *kinds,
+        )
 
     def rows(self) -> RowsOfSeveral:
         """The slices, in the order of the loop."""
@@ -122,9 +129,17 @@ class Several:
         views = [_broadcast(x, loop + core) for x, core in zip(self.operands, cores, strict=True)]
         return RowsOfSeveral(views, loop)
 
-    def run(self, traced: TracedSeveral) -> Any:
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them, as traces take it."""
+        return self.rows()[index]
+
+    def traced(self, slice0: Any, sample: Any) -> TracedSeveral | Traced:
+        """`f` traced on a slice."""
+        return TracedSeveral(self.f, self.call.arguments, slice0, sample)
+
+    def run(self, traced: Any) -> Any:
         """All slices at once."""
-        found = traced.blocks(self.rows(), self.f, self.dtypes)
+        found = traced.blocks(self.rows(), self.f)
         return found.arrays if isinstance(found, Block) else found
 
     def loop(self, first: Any = None) -> Any:
@@ -136,13 +151,80 @@ class Several:
         self.place(error, index)
 
 
+class Packed(Several):
+    """Numbers of arrays of one dtype, as slices of one array that has these along its first axis.
+
+    So all that runs for slices of one array runs for them: kernels above all.
+    """
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+        known = self.call.arguments
+        constants = arguments(*known.constants())
+        if constants is None:
+            return None
+        kind = self.operands[0].dtype.name, len(self.operands)
+        method = cache_of(self.f)[1]
+        return (method, "packed", known.places(), constants, known.results, known.dtypes, *kind)
+
+    @property
+    def arr(self) -> np.ndarray:
+        """The array of slices."""
+        if not hasattr(self, "_arr"):
+            self._arr = _packed([_broadcast(x, self.dims.loop) for x in self.operands])
+        return self._arr
+
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them."""
+        at: Any = (slice(None), *index)
+        return self.arr[at]
+
+    def traced(self, slice0: Any, sample: Any) -> TracedSeveral | Traced:
+        """`f` traced on a slice."""
+        known = self.call.arguments
+        alone = known.dtypes and known.dtypes[:1]
+        arguments = replace(known, packed=True, results=0, dtypes=alone)
+        return Traced(self.f, arguments, slice0, sample, engines, None, OneKernel)
+
+    def run(self, traced: Any) -> Any:
+        """All slices at once."""
+        found = traced(self.arr, 0, self.f)
+        return tuple(found) if self.call.arguments.results else found
+
+
+def _packed(views: list[np.ndarray]) -> np.ndarray:
+    """Arrays of one shape and dtype as one; nothing is copied where they lie alike."""
+    first = views[0]
+    if len(views) == 1:
+        return first[None]
+    apart = views[-1].ctypes.data - first.ctypes.data
+    alike = len(views) == 2 and views[1].strides == first.strides and apart % first.itemsize == 0
+    if alike:
+        # the views hold on to both arrays' memory while this one is used
+        shape, strides = (2, *first.shape), (apart, *first.strides)
+        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+    return np.stack(views)
+
+
+def for_numbers(*given: Any) -> Several:
+    """What applies a function of numbers: all in one array where they are of one dtype."""
+    what = Several(*given)
+    dtypes = {x.dtype for x in what.operands}
+    results = {*(what.call.arguments.dtypes or ())}
+    plain = all(type(x) is np.ndarray and x.dtype.isnative for x in what.operands)
+    if plain and len(dtypes) == 1 and len(results) == 1 and what.slices:
+        return Packed(*given)
+    return what
+
+
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
     if isinstance(x, np.ndarray):
         return np.broadcast_to(x, shape)
     return arrays.compat(x).broadcast_to(x, shape)
 
 
-def decide(what: Several) -> tuple[TracedSeveral | None, str, bool]:
+def decide(what: Several) -> tuple[Any, str, bool]:
     """How `f` runs: what runs it on all slices at once, or why the loop does.
 
     The last value says whether that is because the loop takes less time: nobody need hear of it.
@@ -151,11 +233,11 @@ def decide(what: Several) -> tuple[TracedSeveral | None, str, bool]:
     if now.engine == "loop":
         return None, "the loop was asked for", True
     why = _why_not(what)
-    found: TracedSeveral | str | None = None
+    found: TracedSeveral | Traced | str | None = None
     known, key = cache_of(what.f)[0], None if why else what.key
     if why is None:
         found = None if key is None else known.traced.get(key)
-        if isinstance(found, TracedSeveral) and not found.unchanged(what.f):
+        if isinstance(found, (TracedSeveral, Traced)) and not found.unchanged(what.f):
             found = None
         if found is None:
             found = _trace(what)
@@ -168,13 +250,13 @@ def decide(what: Several) -> tuple[TracedSeveral | None, str, bool]:
                 f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: {why}"
             )
         return None, why, False
-    assert isinstance(found, TracedSeveral)
-    if now.engine not in ("", found.blocks.library):
+    assert isinstance(found, (TracedSeveral, Traced))
+    if now.engine not in ("", found.library) and not isinstance(found, Traced):
         raise UnsupportedError(
             f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: it takes slices of "
             "one array along one axis"
         )
-    if not now.engine and found.blocks.library == "numpy":
+    if not now.engine and found.library == "numpy":
         few = what.slices <= python_functions._FEW
         if few or what.slices * found.seconds < found.overhead:
             return None, f"{what.slices:,} slices take less time in the loop", True
@@ -209,28 +291,27 @@ def _why_not(what: Several) -> str | None:
             return f"elements of dtype {x.dtype}"
         if library == "torch" and x.requires_grad:
             return "autograd records this call; under torch.no_grad() it runs at once"
-    if what.dtypes is not None and (
-        library != "numpy" or any(d.kind not in "biufc" for d in what.dtypes)
-    ):
-        return f"results of dtypes {', '.join(map(str, what.dtypes))}"
+    dtypes = what.call.arguments.dtypes
+    if dtypes is not None and (library != "numpy" or any(d.kind not in "biufc" for d in dtypes)):
+        return f"results of dtypes {', '.join(map(str, dtypes))}"
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
         return "the slices are empty"
     return error_state.why_per_slice()
 
 
-def _trace(what: Several) -> TracedSeveral | str:
+def _trace(what: Several) -> TracedSeveral | Traced | str:
     """How `f` runs on all slices at once, or why it does not."""
     why = why_impure(what.f)
     if why:
         return why
-    rows, shape = what.rows(), what.dims.loop
+    shape = what.dims.loop
     first = (0,) * len(shape)
     places = [first, tuple(n // 2 for n in shape), tuple(n - 1 for n in shape)]
-    slice0 = _slice(rows, first)
+    slice0 = what.slice_at(first)
     for k, at in enumerate(places):
-        sample = slice0 if at == first else _slice(rows, at)
+        sample = slice0 if at == first else what.slice_at(at)
         try:
-            found = TracedSeveral(what.f, what.call.arguments, slice0, sample)
+            found = what.traced(slice0, sample)
         except Raises as error:
             if k == len(places) - 1:
                 return str(error)
@@ -243,21 +324,22 @@ def _trace(what: Several) -> TracedSeveral | str:
     raise AssertionError
 
 
-def _slice(rows: RowsOfSeveral, at: tuple[int, ...]) -> tuple[Any, ...]:
-    return tuple(rows[at])
-
-
-def _why_other_results(found: TracedSeveral, what: Several) -> str | None:
+def _why_other_results(found: TracedSeveral | Traced, what: Several) -> str | None:
     """Why the results are none that the signature promises: the loop says it as NumPy does."""
-    signature, sizes = what.dims.signature, what.dims.sizes
+    signature, count = what.dims.signature, what.call.arguments.results
     if not signature.outputs:  # which promises nothing
         return None
-    results = found.blocks.result if what.call.arguments.results else (found.blocks.result,)
-    for core, x in zip(signature.outputs, results, strict=True):
+    if isinstance(found, Traced):
+        wanted = (count,) if count else ()
+        shape = found.result_aval.shape
+        return None if shape == wanted else f"a result has shape {shape}"
+    sizes = dict(what.dims.sizes.known)
+    for core, x in zip(
+        signature.outputs, found.blocks.result if count else (found.blocks.result,), strict=True
+    ):
         if len(core) != x.ndim:
             return f"a result has shape {x.shape}"
-        known = [sizes.known.get(d.name, n) for d, n in zip(core, x.shape, strict=True)]
-        if known != [*x.shape]:
+        if any(sizes.setdefault(d.name, n) != n for d, n in zip(core, x.shape, strict=True)):
             return f"a result has shape {x.shape}"
     return None
 
@@ -282,7 +364,7 @@ class AlongAxes:
         names = tuple(CoreDim(f"d{k}") for k in range(len(axes)))
         dims = resolve(Signature((names,), ()), [tuple(moved.shape)])
         call = LoopedCall(f, Arguments((Looped(0), *args), kwargs))
-        self._what = Several(call, [moved], dims, None, self._loop, self._note, why)
+        self._what = Several(call, [moved], dims, self._loop, self._note, why)
 
     def _note(self, error: BaseException, index: tuple[int, ...]) -> None:
         inner = iter(index)

@@ -130,7 +130,7 @@ class InBlocks:
         """Call `f` for a slice."""
         slices = _each(v)
         if self._arguments.numbers:
-            slices = [x.item() for x in slices]
+            slices = slices[0].tolist() if self._arguments.packed else [x.item() for x in slices]
         return self._arguments.call(f, slices)
 
     def _tried(self, f: Any, v: Any) -> Any:
@@ -189,11 +189,8 @@ class InBlocks:
 
     # --- running ----------------------------------------------------------------------------
 
-    def __call__(self, rows: Rows, f: Any, dtypes: Sequence[Any] | None = None) -> Any:
-        """The results of all slices ``(*batch, *result shape)``; several are a `Block`.
-
-        `dtypes`: of the results, instead of those of the first slice.
-        """
+    def __call__(self, rows: Rows, f: Any) -> Any:
+        """The results of all slices ``(*batch, *result shape)``; several are a `Block`."""
         xp = np if isinstance(rows, Chosen) else arrays.compat(rows.like)
         slices = math.prod(rows.batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
@@ -201,12 +198,12 @@ class InBlocks:
         count = config.current().thread_count() if xp is np else 1
         room = self._room(rows, count)
         walk = Executor(self.tree, xp, grow, self.seconds, limit, room)
-        walk.exactly = dtypes is not None
+        walk.exactly = self._arguments.dtypes is not None
         if isinstance(rows, Chosen):  # the others have their results
             walk.most_left = 1.0
         try:
             with streams.shared(self.library):
-                return self._run(walk, rows, slices, xp, f, self._rows(room), count, dtypes)
+                return self._run(walk, rows, slices, xp, f, self._rows(room), count)
         except Exception as error:
             if not isinstance(rows, Chosen):  # those begin at another slice
                 error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
@@ -241,17 +238,16 @@ class InBlocks:
         f: Any,
         at_once: int,
         count: int,
-        dtypes: Sequence[Any] | None,
     ) -> Any:
         """The results of all slices: `at_once` of them in a block, in `count` threads."""
-        batch = rows.batch
+        batch, dtypes = rows.batch, self._arguments.dtypes
         fill = partial(self._filled, walk, rows, xp, at_once, count)
         buffer = None if xp is np or dtypes is not None else self._on_known_paths(walk, fill)
         if buffer is None:
             chosen = isinstance(rows, Chosen)
             shape, dtype = rows.result if chosen else self._shape_dtype(walk, f, rows)  # type: ignore[attr-defined]
             if dtypes is not None:
-                dtype = tuple(dtypes) if self._arguments.results else dtypes[0]
+                dtype = dtypes if self._arguments.results else dtypes[0]
             buffer = fill(shape, dtype)
         flat = _flat(buffer, slices, len(batch))
         self.looped = len(walk.off)

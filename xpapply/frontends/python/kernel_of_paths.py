@@ -40,6 +40,8 @@ class KernelOfPaths:
         Of a slice.
     make : callable
         What makes a kernel of the paths' graphs: see `xpapply.planning.one_kernel`.
+    dtype : dtype, optional
+        Of the results, if one is asked for.
 
     Attributes
     ----------
@@ -49,8 +51,10 @@ class KernelOfPaths:
         Why there is none.
     """
 
-    def __init__(self, tree: Tree, aval: ShapeDtype, make: Callable[[Any], Any]) -> None:
-        self._tree, self._aval, self._make = tree, aval, make
+    def __init__(
+        self, tree: Tree, aval: ShapeDtype, make: Callable[[Any], Any], dtype: Any = None
+    ) -> None:
+        self._tree, self._aval, self._make, self._dtype = tree, aval, make, dtype
         self.made: Any = None
         self.why_not = ""
         self._paths = 0
@@ -91,7 +95,8 @@ class KernelOfPaths:
         """The answers that each path gives, and its graph; None: it is left to ``f``."""
         if self._tree.count > _MOST_PATHS:
             raise UnsupportedError(f"its slices go {self._tree.count} ways")
-        if len(self._tree.results - {None}) > 1:
+        ends = {x and (x[0], self._dtype or x[1]) for x in self._tree.results}
+        if len(ends - {None}) > 1:
             raise UnsupportedError("its slices have results of several shapes or dtypes")
         found: list[tuple[tuple[bool | int, ...], Graph | None]] = []
         for path in self._tree.paths():
@@ -99,7 +104,7 @@ class KernelOfPaths:
             if isinstance(path.result, SideExit):
                 found.append((answers, None))
             else:
-                found.append((answers, compact(to_graph(path, self._aval, True))))
+                found.append((answers, compact(to_graph(path, self._aval, True, self._dtype))))
         return found
 
     def __call__(

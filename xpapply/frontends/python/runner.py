@@ -65,7 +65,8 @@ class Traced:
             f, arguments, slice0, sample, self._tracing, str(self.library), first
         )
         self.tree, path = self._blocks.tree, self._blocks.path
-        dtype = self._blocks.dtype
+        asked = arguments.dtypes
+        dtype = self._blocks.dtype if asked is None else asked[0]
         dtype = str(dtype).rpartition(".")[2] if self.library == "torch" else dtype.name
         self.result_aval = ShapeDtype(self._blocks.result.shape, dtype)
         aval = ShapeDtype(tuple(map(int, slice0.shape)), arrays.dtype_name(slice0))
@@ -82,6 +83,8 @@ class Traced:
                 self.graph = compact(fold(to_graph(path, aval)))
         except UnsupportedError as error:
             self.no_graph = str(error)
+        if asked is not None:  # the graph's result has its own
+            self.graph, self.no_graph = None, "a dtype is asked for"
         self._fused = None if self.graph is None else engines.AnyLibrary(self.graph)
         if self.library not in ("numpy", "cupy", "torch") and self._fused is None:
             raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
@@ -90,7 +93,7 @@ class Traced:
         self._engines, self._chosen = engines, BoundedDict()
         self._kernel = None
         if one_kernel is not None and self.library == "numpy":
-            self._kernel = KernelOfPaths(self.tree, aval, one_kernel)
+            self._kernel = KernelOfPaths(self.tree, aval, one_kernel, asked and asked[0])
         self.has_run = self._graph_checked = False
         self.given_up = 0
         """Calls that found too many paths ..."""

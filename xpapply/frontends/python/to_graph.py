@@ -99,7 +99,7 @@ class _Lowering:
         return found
 
 
-def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
+def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any = None) -> Graph:
     """The graph of a path.
 
     Parameters
@@ -113,6 +113,8 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
         are marked where NumPy would warn or raise: then the values of a mask can be reduced, and
         the graph has further results, the values that the path depends on, and after them
         conditions that mark a slice.
+    dtype : dtype, optional
+        Of the result, if it is another one: numbers become it as Python's do.
 
     Raises
     ------
@@ -142,9 +144,28 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False) -> Graph:
         out = lowering.builder.scalar(path.result, path.dtype.name)
     else:
         raise UnsupportedError("its result does not depend on the slice")
+    if dtype is not None:
+        out = _converted(lowering, out, dtype)
     if out.index == lowering.results[0].index:  # a kernel has at least one op
         out = lowering.op("reshape", out, shape=out.shape)
     return lowering.builder.graph(out, *conditions, *lowering.marks)
+
+
+def _converted(lowering: _Lowering, x: Value, dtype: np.dtype[Any]) -> Value:
+    """A result as another dtype; integers that do not fit raise in Python."""
+    if x.dtype == dtype:
+        return x
+    if x.dtype.kind in "iu" and dtype.kind in "iu":
+        limits, own = np.iinfo(dtype), np.iinfo(x.dtype)
+        if own.max > limits.max:
+            lowering.mark(
+                lowering.op("greater", x, lowering.builder.scalar(limits.max, x.dtype.name))
+            )
+        if own.min < limits.min:
+            lowering.mark(lowering.op("less", x, lowering.builder.scalar(limits.min, x.dtype.name)))
+    elif dtype.kind != "f":
+        raise UnsupportedError(f"results of {x.dtype} as {dtype}")
+    return lowering.op("cast", x, dtype=dtype.name)
 
 
 def _check_all_used(path: Path) -> None:

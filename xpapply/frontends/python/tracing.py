@@ -72,6 +72,8 @@ class Tracing:
         try:
             with silent(), np.errstate(all="ignore"):
                 inputs = [self._input(recorder, x, r) for x, r in zip(slices, refs, strict=True)]
+                if self._arguments.numbers:
+                    inputs = self._numbers(inputs)
                 result = arguments.call(f, inputs)
                 stage.check()
                 if _drew(states):
@@ -96,10 +98,12 @@ class Tracing:
         """What stands for a slice."""
         if self._library == "torch":
             return operations.tensors.Tensor(recorder, x, ref)
-        found = recorder.input(x, ref)
-        if not self._arguments.numbers:
-            return found
-        return plain(found, _NUMBERS[x.dtype.kind])
+        return recorder.input(x, ref)
+
+    def _numbers(self, inputs: list[Any]) -> list[Any]:
+        """Python's numbers for elements: of each array, or those of one slice."""
+        elements = [*inputs[0]] if self._arguments.packed else inputs
+        return [plain(x, _NUMBERS[np.asarray(x.value).dtype.kind]) for x in elements]
 
 
 _NUMBERS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
