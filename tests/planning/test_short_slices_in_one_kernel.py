@@ -37,7 +37,17 @@ def constant_or_not(v):
     return np.stack([v.mean(), 1 / v.std()])
 
 
+def rare(v):
+    """A path that takes long, and few slices."""
+    if v[0] > 2.5:
+        return np.stack([np.exp(np.tanh(np.sin(v))).sum(), np.cosh(v[1])])
+    if v[1] > v[0]:
+        return np.stack([v[0] * 2, v[1]])
+    return np.stack([np.log(np.abs(v) + 1).sum(), v[2]])
+
+
 FUNCTIONS = {
+    "rare": rare,
     "ratio": lambda v: (v[0] - v[1]) / (v[0] + v[1]),
     "stacked": lambda v: np.array([v[0] * v[1], v[2] - v[0], v[1] / v[2]]),
     "matrix": lambda v: W @ v,

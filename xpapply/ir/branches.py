@@ -41,9 +41,11 @@ def joined(paths: Paths) -> Graph:
         conditions, marks = asked[: len(answers)], asked[len(answers) :]
         for condition in marks:
             unusual = builder.op("logical_or", unusual, condition)
-        if result is None:
-            result, mark = out, builder.scalar(True, "bool") if answers else unusual
-        if answers:
+        if not answers:
+            result, mark = out, unusual
+        else:
+            if result is None:  # on no path
+                result, mark = builder.scalar(0, out.aval.dtype), builder.scalar(True, "bool")
             here = _on_path(builder, conditions, answers)
             result = builder.op("where", here, out, result)
             mark = builder.op("where", here, unusual, mark)

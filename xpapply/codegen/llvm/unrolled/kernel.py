@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ....cache import remembered
 from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
@@ -26,6 +28,8 @@ NAME = "unrolled"
 """What the kernel is called."""
 MOST = 3000
 """Instructions that a kernel has at most: so many are compiled in 60 to 100 ms."""
+_CHEAP = 60
+"""Instructions up to which it is not worth to ask whether some slice is on a path."""
 _LOAD, _CONSTANT, _STORE = 3, 4, 3
 """Instructions of one number, with those that find where it is."""
 
@@ -144,9 +148,71 @@ class _Kernel(Tiles):
         values, scope = Values(self._w, self._form.lanes), Scope(self._w, self._never)
         known = {self._operands[k]: self._read(k, views[k]) for k in self._inputs}
         found = values.of(self._graph, known)
-        for k in range(len(self._inputs), len(self._operands)):
-            for j, x in enumerate(found[self._operands[k]].ravel()):
-                self._store(views[k], j, scope(x))
+        results = range(len(self._inputs), len(self._operands))
+        branches, last = self._branches()
+        if not branches:
+            for k in results:
+                for j, x in enumerate(found[self._operands[k]].ravel()):
+                    self._store(views[k], j, scope(x))
+            return
+        registers = self._on_paths(scope, found, branches, last)
+        places = [(k, j) for k in results for j in range(math.prod(self._avals[k].shape))]
+        for (k, j), x in zip(places, registers, strict=True):
+            self._store(views[k], j, x)
+
+    def _branches(self) -> tuple[list[tuple[int, list[int]]], list[int]]:
+        """Conditions of slices with the results where they hold, the last one first; the others."""
+        nodes, outs = self._graph.nodes, list(self._graph.outs)
+        found: list[tuple[int, list[int]]] = []
+        while True:
+            same = {nodes[o].args[0] if nodes[o].op == "where" else -1 for o in outs}
+            condition = same.pop()
+            if same or condition < 0 or nodes[condition].aval.shape:
+                return found, outs
+            found.append((condition, [nodes[o].args[1] for o in outs]))
+            outs = [nodes[o].args[2] for o in outs]
+
+    def _on_paths(
+        self,
+        scope: Scope,
+        found: dict[int, Array],
+        branches: Sequence[tuple[int, list[int]]],
+        last: Sequence[int],
+    ) -> list[Register]:
+        """All numbers of the results, of which only those that some slice needs are computed."""
+        w, shapes = self._w, [self._graph.nodes[o].aval.shape for o in self._graph.outs]
+
+        def elements(nodes: Sequence[int]) -> list[Element]:
+            several = zip(nodes, shapes, strict=True)
+            return [x for i, s in several for x in np.broadcast_to(found[i], s).ravel()]
+
+        now = [scope(x) for x in elements(last)]
+        for condition, nodes in reversed(branches):
+            here = scope(found[condition].item())
+
+            def path(here: Register, nodes: Sequence[int], now: list[Register]) -> list[Register]:
+                several = zip(elements(nodes), now, strict=True)
+                return [w.select(here, scope(x), y) for x, y in several]
+
+            if self._is_cheap(nodes):
+                now = path(here, nodes, now)
+                continue
+
+            def taken(here: Register = here, nodes: Any = nodes, now: Any = now) -> list[Register]:
+                with scope.block():
+                    return path(here, nodes, now)
+
+            def others(now: list[Register] = now) -> list[Register]:
+                return now
+
+            now = w.either(w.any_lane(here), taken, others)
+        return now
+
+    def _is_cheap(self, nodes: Sequence[int]) -> bool:
+        """Whether a path is computed for slices that are on others, too."""
+        graph = self._graph
+        part = Graph(graph.nodes, tuple(nodes), graph.consts)
+        return instructions(part, self._w.target) < _CHEAP
 
     def _read(self, k: int, view: View) -> Array:
         """The elements of an array, each loaded when it is needed at first."""
