@@ -202,3 +202,19 @@ def test_marked_slices_alone_run_by_calls():
     assert np.isnan(got[::10]).all()
     assert warns == warned
     assert warned
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_zeros_that_are_limits_have_the_sign_that_numpy_gives_them(dtype):
+    x = np.tile(np.array([0.0, -0.0, 1, -1], dtype), (40, 3))
+    for f in (
+        lambda v: np.clip(v, 0, 2),
+        lambda v: np.clip(v, -1, 0.0),
+        lambda v: v.clip(-0.0, 2),
+        lambda v: v.clip(0, None),
+        lambda v: np.maximum(v, -0.0),
+        lambda v: np.minimum(0.0, v),
+    ):
+        want = np.apply_along_axis(f, 1, x)
+        got = xpapply.apply_along_axis(f, 1, x)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))

@@ -326,9 +326,13 @@ def _where(lowering: _Lowering, condition: Any, x: Any, y: Any) -> Value:
 
 def _clip(lowering: _Lowering, a: Any, a_min: Any = None, a_max: Any = None) -> Value:
     found = a
-    for name, limit in (("maximum", a_min), ("minimum", a_max)):
+    limits = a_min, a_max
+    # with two numbers NumPy keeps the zero of the array where the other sign is a limit
+    keeps = None not in limits and _ndim(a_min) == _ndim(a_max) == 0
+    for name, limit in zip(("maximum", "minimum"), limits, strict=True):
         if limit is not None:
-            found = _ufunc(lowering, getattr(np, name), found, limit)
+            given = (limit, found) if keeps else (found, limit)
+            found = _ufunc(lowering, getattr(np, name), *given)
     return found
 
 
