@@ -78,7 +78,33 @@ def correlated(v):
     return np.corrcoef(AT[good], v[good])[0, 1] if good.sum() > 3 else 0.0
 
 
+def onset(v):
+    where = np.where(v > 1)[0]
+    return where[0] if len(where) else -1
+
+
+def ends(v):
+    big = v[v > 0]
+    return big[0] - big[-1] if len(big) else np.nan
+
+
+def second(v):
+    try:
+        return np.flatnonzero(v < 1)[1]
+    except IndexError:
+        return 100
+
+
+def third_last(v):
+    places = np.nonzero(v == v)[0]
+    return places[-3] + v[places][0]
+
+
 FUNCTIONS = [
+    onset,
+    ends,
+    second,
+    third_last,
     filled,
     everywhere,
     beyond,
@@ -99,7 +125,7 @@ def outcome(run, f, x):
         warnings.simplefilter("always")
         try:
             found = run(f, 1, x)
-        except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+        except (ValueError, TypeError, IndexError, np.linalg.LinAlgError) as error:
             return repr(error), None
     return found, {(w.category, str(w.message)) for w in seen}
 
@@ -138,7 +164,7 @@ def test_special_numbers(f, data):
     compare(f, x, "numpy")  # for so few slices the loop would run
 
 
-@pytest.mark.parametrize("f", [filled, line, parabola, everywhere])
+@pytest.mark.parametrize("f", [filled, line, parabola, everywhere, onset, ends])
 def test_one_path_for_all_numbers_of_values(f):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(600, 9))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Batched, BatchingRule, NoRule, in_namespace
+from . import Batched, BatchingRule, NoRule, RaisesForSome, in_namespace
 from .function_rules import Unsupported
 from .least_squares import fits
 from .numpy_search import interp_of_masks
@@ -82,6 +82,21 @@ def _one_by_one(x: Any, places: Ragged, values: Ragged, left: Any, right: Any) -
     return Batched(np.stack(found))
 
 
+def _element(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """One of the values of a mask, by its number."""
+    x, k = args
+    bad = x.counts <= k if k >= 0 else x.counts < -k
+    if bad.any():
+        error = IndexError(f"index {k} is out of bounds for axis 0 with size {x.counts[bad][0]}")
+        raise RaisesForSome(error, bad)
+    if x.source is not None and k in (0, -1):
+        array, mask = x.source
+        column = mask.argmax(axis=1) if k == 0 else -1 - mask[:, ::-1].argmax(axis=1)
+        return Batched(array[np.arange(len(mask)), column])
+    return Batched(x.flat[x.starts() + (k if k >= 0 else x.counts + k)])
+
+
+ELEMENT = BatchingRule("element of the values of a mask", _element, fresh=True)
 FUNCTION = BatchingRule("function of the values of a mask", _together, fresh=True)
 ALL_FINITE = BatchingRule("whether values of the mask are finite", _all_finite, fresh=True)
 INTERP = BatchingRule("numpy.interp between the values of a mask", _interp, fresh=True)

@@ -52,6 +52,8 @@ def nonzero(recorder: Recorder, x: Any) -> Any:
     mask = as_mask(recorder, x)
     if mask.ref is None:
         return recorder.call(syntax.SAME, np.nonzero, (mask,))
+    if mask.value.ndim == 1 and recorder.library == "numpy":
+        return (ragged.positions(mask),)
     n = count(recorder, mask)
     return recorder.call(syntax.NONZERO, np.nonzero, (mask,), batch=((mask, n), {}), check=False)
 
@@ -90,6 +92,10 @@ def getitem(x: Tracer, key: Any) -> Any:
     recorder = x.recorder
     if isinstance(key, ragged.Selected) and key.places and x.value.shape == key.mask.value.shape:
         return ragged.selected(x, key.mask)
+    if isinstance(x, ragged.Selected):
+        found = ragged.element(x, key)
+        if found is not NotImplemented:
+            return found
     key = _key(recorder, key)
     moving = [k for k in key if isinstance(k, Tracer)]
     if not moving:

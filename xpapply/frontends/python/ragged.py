@@ -101,6 +101,18 @@ def positions(mask: Tracer) -> Selected:
     return found
 
 
+def element(x: Selected, key: Any) -> Any:
+    """``x[key]`` for one number; NotImplemented where how many there are has to be asked."""
+    if x.settled or x.recorder.library != "numpy" or type(key) not in (int, np.intp):
+        return NotImplemented
+    if not -len(x.value) <= key < len(x.value):
+        return NotImplemented  # the path of those with as few values raises it
+    real = x.value[key]
+    return x.recorder.call(
+        of_masks.ELEMENT, lambda _: real, (x.flat,), batch=((x.flat, int(key)), {})
+    )
+
+
 def same_mask(a: Selected, b: Selected) -> bool:
     """Whether two have the same number of values in every slice."""
     return same_value(a.mask, b.mask)
