@@ -187,6 +187,19 @@ def test_other_dtypes(dtype):
         compare(f, x)
 
 
+def test_a_write_into_rows_of_a_matrix():
+    def f(v):
+        out = np.zeros((9, 9))
+        good = v > 1
+        if good.sum() == 9:
+            out[good] = v[good]
+        return out
+
+    x = np.random.default_rng(5).normal(size=(300, 9)) + 3.5
+    x[0] = 2
+    compare(f, x)
+
+
 def test_a_write_through_another_mask():
     """The masks look alike for the slice that is traced."""
 

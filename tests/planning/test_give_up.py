@@ -295,11 +295,17 @@ def several_ways(v):
     return v.sum() if v[0] > v[1] else v.max() if v[2] > 0.5 else v.min()
 
 
-@pytest.mark.parametrize("f", [many_ways, raise_often, several_ways, np.median])
+def tells(v):
+    if v[0] > 0.9:
+        print(end="")
+    return v.sum()
+
+
+@pytest.mark.parametrize("f", [many_ways, raise_often, several_ways, tells, np.median])
 def test_explain_says_before_the_first_call_what_runs(few_paths, f):
     """As far as some of the slices tell."""
     arr = np.random.default_rng(3).random((3000, 24))
-    arr[5::3, :] = np.nan if f is raise_often else 0.3
+    arr[5::3, :], arr[0, 0] = np.nan if f is raise_often else 0.3, 0.1
     f = fresh(f) if f is not np.median else f
     told = xpapply.explain(f, -1, arr)
     with warnings.catch_warnings(record=True) as seen:

@@ -24,7 +24,7 @@ def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
         x, y, deg = given
         if isinstance(x, Ragged) and isinstance(y, Ragged):
             try:
-                return Batched(fits(*_side_by_side(x, y), deg))
+                return Batched(fits(*_side_by_side(x, y), int(deg)))
             except Unsupported:
                 pass
     operands = list(leaves(given, Ragged))

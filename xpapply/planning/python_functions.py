@@ -265,7 +265,7 @@ def plan(
     reasons: list[str] = []
     if traced.given_up:
         reasons.append(f"the last call ran in the loop: {traced.why}")
-    if why := _many_paths(found, axis, arr):
+    if why := _given_up(found, axis, arr):
         because = tuple(reasons or [why])
         told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
         return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
@@ -296,7 +296,7 @@ def plan(
     return p, _still(traced, f, axis, arr, kernel)
 
 
-def _many_paths(found: Decision, axis: int, arr: Any) -> str:
+def _given_up(found: Decision, axis: int, arr: Any) -> str:
     """Why a call would give up and run the loop, or "": asked where a person wants to know."""
     traced = found.traced
     assert traced is not None
@@ -304,7 +304,7 @@ def _many_paths(found: Decision, axis: int, arr: Any) -> str:
         return ""
     if traced.has_run and not traced.given_up:
         return ""
-    return traced.why_many_paths(_plain(arr), axis, found.f)
+    return traced.why_given_up(_plain(arr), axis, found.f)
 
 
 def _otherwise(

@@ -209,7 +209,7 @@ class InBlocks:
                 error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
 
-    def why_many_paths(self, rows: Rows, f: Any) -> str:
+    def why_given_up(self, rows: Rows, f: Any) -> str:
         """Why a run would give up, as far as some of the slices tell; "" if it would not.
 
         The paths of these slices are known then.
@@ -223,9 +223,9 @@ class InBlocks:
         walk = Executor(self.tree, np, grow, self.seconds, patience, self._room(rows, 1))
         try:
             walk(next(chosen.blocks(_SOME))[0], None, 0)
-        except TooManyPaths as error:
+        except TraceError as error:
             return str(error)
-        except Exception:  # what f raises, or what a call tells of
+        except Exception:  # as f does then
             return ""
         return ""
 

@@ -126,7 +126,7 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
         raise recorder.refuse("it writes into the slice or into an array that it did not make")
     key = _key(recorder, key)
     item = as_array(recorder, item) if not isinstance(item, Traced) else item
-    if isinstance(item, ragged.Selected) and item.is_of(key):
+    if isinstance(item, ragged.Selected) and x.value.ndim == 1 and item.is_of(key):
         changed = x.value.copy()
         changed[key[0].value] = item.value
         new = recorder.call(

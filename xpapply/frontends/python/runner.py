@@ -145,11 +145,11 @@ class Traced:
         self._leave(arr, axis, f)
         return found
 
-    def why_many_paths(self, arr: np.ndarray, axis: int, f: Any) -> str:
+    def why_given_up(self, arr: np.ndarray, axis: int, f: Any) -> str:
         """Why a call would give up, as far as some of the slices tell; "" if it would not."""
         if not self.tree.branches and not self.tree.catches:
             return ""
-        return self._blocks.why_many_paths(Rows(arr, axis), f)
+        return self._blocks.why_given_up(Rows(arr, axis), f)
 
     def fused_on(self, arr: Any, axis: int) -> bool:
         """Whether the graph's own engine runs, not call after call."""
