@@ -242,3 +242,33 @@ def test_the_first_slice_fixes_the_dtype():
         want = np.apply_along_axis(f, 1, x)
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(got, want)
+
+
+def steps(v):
+    m = v.max()
+    for k in range(1, 31):
+        if m < k / 31:
+            return k * 0.5
+    return -1.0
+
+
+def grown(v):
+    """A tree of up to 64 leaves."""
+    at = 2 if v.max() > 0.5 else 1
+    at = 2 * at if v.min() > 0.1 else 2 * at + 1
+    at = 2 * at if (v > 0.3).any() else 2 * at + 1
+    at = 2 * at if np.argmax(v) == 0 else 2 * at + 1
+    at = 2 * at if np.argmin(v) == 1 else 2 * at + 1
+    at = 2 * at if v.max() > 4 * v.min() else 2 * at + 1
+    return at + v.sum() * 1e-3
+
+
+@pytest.mark.parametrize("f", [steps, grown])
+def test_many_paths(f):
+    rng = np.random.default_rng(6)
+    for _ in range(4):
+        x = rng.random((3000, 3)) * rng.random((3000, 1))
+        x[::50] = rng.integers(0, 32, (60, 1)) / 31  # on the limits
+        x[7::100, 1] = np.nan
+        compare(f, 1, x)
+    assert 16 < python_functions.decide(f, 1, x, (), {}).traced.tree.count <= 64
