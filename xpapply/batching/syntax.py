@@ -325,8 +325,8 @@ def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(function(x.array))
 
 
-def _rows(name: str, rule: Any, *, fresh: bool = False) -> BatchingRule:
-    return BatchingRule(name, rule, exact=True, fresh=fresh)
+def _rows(name: str, rule: Any, *, fresh: bool = False, lazy: bool = False) -> BatchingRule:
+    return BatchingRule(name, rule, exact=True, fresh=fresh, lazy=lazy)
 
 
 INDEX = _rows("index", _index)
@@ -345,7 +345,7 @@ MASKED_UFUNC = _rows("ufunc with where=", _masked_ufunc, fresh=True)
 MATH = _rows("math", _math, fresh=True)
 INTEGERS = _rows("arithmetic of integers", _integers, fresh=True)
 UNIQUE_COUNT = _rows("count of unique", _unique_count, fresh=True)
-UNIQUE = _rows("unique", _unique, fresh=True)
+UNIQUE = _rows("unique", _unique, fresh=True, lazy=True)
 BINCOUNT = _rows("bincount", _counts, fresh=True)
 ALL_FINITE = _rows("whether all are finite", _all_finite, fresh=True)
 ELEMENTS = _rows("call for each element", _of_elements)

@@ -82,6 +82,18 @@ def _reciprocal(x: Any) -> Any:
     return 1 / x
 
 
+def _times(numerator: float, denominator: float) -> Callable[[Any], Any]:
+    """A multiple, whose factor is rounded as NumPy's C code rounds it."""
+
+    def multiple(x: Any) -> Any:
+        of = x.dtype.type
+        if of not in (np.float32, np.float64):
+            raise TraceError(f"degrees and radians of {x.dtype}: write the product")
+        return x * (of(numerator) / of(denominator))
+
+    return multiple
+
+
 def _conjugate(x: Any) -> Any:
     if x.dtype.kind == "c":
         raise TraceError("numpy.conjugate of a complex element is no op of the table")
@@ -99,5 +111,9 @@ DEFINED: dict[np.ufunc, Callable[..., Any]] = {
     np.exp2: lambda x: np.power(2, x),
     np.conjugate: _conjugate,
     np.hypot: _hypot,
+    np.radians: _times(math.pi, 180),
+    np.deg2rad: _times(math.pi, 180),
+    np.degrees: _times(180, math.pi),
+    np.rad2deg: _times(180, math.pi),
 }
 """ufuncs that are written with others, of operands of the dtype that NumPy computes in."""

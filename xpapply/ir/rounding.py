@@ -44,6 +44,9 @@ class Rounding:
             if not inexact:
                 continue
             row, x = OPS[n.op], self._made[n.args[-1]]
+            if row.finds_position:
+                yield self._one_is_best(n)
+                continue
             if (row.decides and not row.compares) or n.op in ("atan2", "signbit"):
                 raise UnsupportedError("it decides by a sum, which is rounded in another way")
             if row.compares and len(set(n.args)) == len(n.args):  # else a test for NaN
@@ -58,6 +61,18 @@ class Rounding:
                 yield op("greater", x, self._decided(n.args[0]))
             elif n.op in ("divide", "pow") and n.args[-1] in inexact:
                 yield op("greater", op("abs", x), self._decided(n.args[-1]))
+
+    def _one_is_best(self, n: Node) -> Value:
+        """That no other number may be as large, or as small, as the best one."""
+        op, x, axes = self._builder.op, self._made[n.args[0]], n.attr("axis")
+        largest = n.op == "argmax"
+        off = self._decided(n.args[0])
+        best = op("max" if largest else "min", x, axis=axes, keepdims=True)
+        most = op("multiply", op("max", off, axis=axes, keepdims=True), 2.0)
+        apart = op("abs", op("subtract", x, best))
+        near = self._builder.cast(op("logical_not", op("greater", apart, most)), "int64")
+        count = op("sum", near, axis=axes, keepdims=n.attr("keepdims"))
+        return op("equal", count, 1)  # type: ignore[no-any-return]
 
     # --- bounds -------------------------------------------------------------------------------
 

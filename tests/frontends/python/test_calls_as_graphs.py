@@ -92,6 +92,10 @@ EXACT = {
     "first above": lambda v: np.argmax(v > 0.5),
     "smoothed": smoothed,
     "written": differences,
+    "outer": lambda v: np.outer(v[:3], v),
+    "kron": lambda v: np.kron(v, [1, 2]),
+    "how many": np.count_nonzero,
+    "how many different": lambda v: len(np.unique(v)),
     "largest magnitude": lambda v: np.linalg.norm(v, np.inf),
 }
 ROUNDED = {
@@ -178,6 +182,38 @@ def test_ordinary_slices_are_not_marked():
     x = np.random.default_rng(0).uniform(-2, 2, (20, 9))
     for f in {**EXACT, **ROUNDED}.values():
         assert compare(f, x, 1e-13) == 0
+
+
+def test_degrees():
+    for dtype in ("float32", "float64"):
+        x = np.random.default_rng(0).uniform(-400, 400, (20, 30)).astype(dtype)
+        assert compare(np.radians, x) == compare(np.rad2deg, x) == 0
+
+
+@pytest.mark.parametrize("mode", ["reflect", "mirror", "nearest", "wrap", "constant"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_filters_of_scipy(mode, dtype):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    for n in (5, 20, 60):
+        x = np.random.default_rng(n).standard_normal((20, n)).astype(dtype)
+        x[3, 2], x[4, 1] = np.nan, np.inf
+        for f in (
+            lambda v: ndimage.gaussian_filter1d(v, 1.0, mode=mode),
+            lambda v: ndimage.gaussian_filter1d(v, 0.7, order=1, mode=mode, cval=2),
+            lambda v: ndimage.convolve1d(v, [1, 2, 0.5], mode=mode),
+            lambda v: ndimage.correlate1d(v, [1, 2, 0.5, -1], mode=mode, cval=3),
+        ):
+            assert compare(f, x) == 0
+
+
+@pytest.mark.parametrize("mode", ["interp", "nearest"])
+def test_fitted_polynomials(mode):
+    signal = pytest.importorskip("scipy.signal")
+    for n in (11, 46):
+        x = np.random.default_rng(n).standard_normal((20, n))
+        assert compare(lambda v: signal.savgol_filter(v, 11, 3, mode=mode), x, 1e-12) == 0
+        x[2, 3] = np.nan
+        compare(lambda v: signal.savgol_filter(v, 5, 2, 1, mode=mode), x, 1e-12)
 
 
 @pytest.mark.parametrize("f", EXACT.values(), ids=EXACT)

@@ -183,9 +183,10 @@ def _without_nan(name: str) -> Callable[..., Value]:
 
 
 def _of_booleans(a: Any) -> Value:
-    if not isinstance(a, Value) or a.dtype != "bool" or len(a.shape) != 1:
+    if not isinstance(a, Value) or len(a.shape) != 1:
         raise UnsupportedError("a count of what is no condition")
-    return a
+    found: Value = a if a.dtype == "bool" else a.builder.ufunc(np.not_equal, a, 0)
+    return found
 
 
 def _count_nonzero(lowering: Any, a: Any, axis: Any = None) -> Value:

@@ -404,6 +404,19 @@ def _counted(lowering: Any, condition: Value) -> Value:
     return found
 
 
+def _distinct(lowering: Any, x: Value, equal_nan: bool) -> Value:
+    """How many different numbers there are."""
+    n = int(np.prod(x.shape))
+    low = lowering.op("sort", lowering.shaped(x, (n,)), axis=0)
+    if n == 1:
+        raise UnsupportedError("different values of one number")
+    before, after = part(lowering, low, 0, n - 1), part(lowering, low, 1, n)
+    new = before != after
+    if equal_nan and low.dtype.kind == "f":
+        new = new & ~(_is_nan(before) & _is_nan(after))
+    return _counted(lowering, new) + np.int64(1)  # type: ignore[no-any-return]
+
+
 def _histogram(
     lowering: Any, a: Any, bins: Any = 10, range: Any = None, density: Any = None, **more: Any
 ) -> Any:
@@ -562,5 +575,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.interp": _interp,
 }
 """By their names."""
-CALLS: dict[str, Callable[..., Any]] = {"bincount": bincount}
+CALLS: dict[str, Callable[..., Any]] = {"bincount": bincount, "count of unique": _distinct}
 """By the names of batching rules."""

@@ -176,6 +176,25 @@ def _take(lowering: Any, a: Any, indices: Any, axis: Any = None, mode: str = "ra
     return taken(lowering, flat, place_of(lowering, indices, length))
 
 
+def _outer(lowering: Any, a: Any, b: Any) -> Value:
+    parts = [x if isinstance(x, Value) else np.asarray(x) for x in (a, b)]
+    rows, columns = (int(np.prod(x.shape)) for x in parts)
+    shapes = ((rows, 1), (1, columns))
+    wide = [
+        lowering.shaped(x, s) if isinstance(x, Value) else x.reshape(s)
+        for x, s in zip(parts, shapes, strict=True)
+    ]
+    found: Value = lowering.builder.ufunc(np.multiply, *wide)
+    return found
+
+
+def _kron(lowering: Any, a: Any, b: Any) -> Value:
+    if any(len(x.shape if isinstance(x, Value) else np.shape(x)) != 1 for x in (a, b)):
+        raise UnsupportedError("kron of values of several axes")
+    found = _outer(lowering, a, b)
+    return lowering.shaped(found, (int(np.prod(found.shape)),))  # type: ignore[no-any-return]
+
+
 # --- neighbours -----------------------------------------------------------------------------
 
 
@@ -358,6 +377,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.moveaxis": moved("moveaxis", "a"),
     "numpy.swapaxes": moved("swapaxes", "a"),
     "numpy.broadcast_to": moved("broadcast_to", "array"),
+    "numpy.outer": _outer,
+    "numpy.kron": _kron,
     "numpy.take": _take,
     "numpy.diff": _diff,
     "numpy.gradient": _gradient,

@@ -15,7 +15,7 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
-from . import of_masks, of_numbers, of_order, of_places
+from . import of_filters, of_masks, of_numbers, of_order, of_places
 from .tree import Branch, Call, Path, Ref, references
 
 _FLOATS = ("float16", "float32", "float64")
@@ -122,8 +122,9 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any =
         If something in it is no op of the table; the message says what and where.
     """
     lowering = _Lowering(aval, of_slices)
+    used = _used(path)
     if of_slices:
-        _check_all_used(path)
+        _check_all_used(path, used)
     conditions: list[Value] = []
     number = 0
     for step in path.steps:
@@ -134,6 +135,8 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any =
             conditions.append(asked)
             continue
         number += 1
+        if step.row.lazy and number not in used:
+            continue
         try:
             lowering.results[number] = _lowered(lowering, step)
         except UnsupportedError as error:
@@ -168,21 +171,28 @@ def _converted(lowering: _Lowering, x: Value, dtype: np.dtype[Any]) -> Value:
     return lowering.op("cast", x, dtype=dtype.name)
 
 
-def _check_all_used(path: Path) -> None:
-    """Refuse calls whose results nothing uses: what they warn of or raise would not be seen."""
+def _used(path: Path) -> set[int]:
+    """The calls whose results something uses."""
     used = {ref.index for ref in references(path.result)}
     number = sum(not isinstance(step, Branch) for step in path.steps)
     for step in reversed(path.steps):
         if isinstance(step, Branch):
             used.add(step.ref.index)
             continue
+        if number in used or not step.row.lazy:  # a count of a mask does not look at its values
+            used |= {ref.index for ref in references((step.args, step.kwargs))}
+        number -= 1
+    return used
+
+
+def _check_all_used(path: Path, used: set[int]) -> None:
+    """Refuse calls whose results nothing uses: what they warn of or raise would not be seen."""
+    calls = [step for step in path.steps if not isinstance(step, Branch)]
+    for number, step in enumerate(calls, 1):
         if step.errstate is not None:
             raise UnsupportedError("it sets numpy.errstate itself")
         if number not in used and not step.row.lazy:
             raise UnsupportedError(f"the result of {step.row.name} is not used")
-        if number in used:  # a count of the values of a mask does not look at them
-            used |= {ref.index for ref in references((step.args, step.kwargs))}
-        number -= 1
 
 
 def _is_answer(answer: Any, asked: Any) -> bool:
@@ -490,5 +500,5 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 _CALLS_OF_SLICES = of_masks.CALLS | of_numbers.CALLS | of_order.CALLS | of_places.CALLS
-_OF_SLICES = of_masks.FUNCTIONS | of_order.FUNCTIONS | of_places.FUNCTIONS
+_OF_SLICES = of_masks.FUNCTIONS | of_order.FUNCTIONS | of_places.FUNCTIONS | of_filters.FUNCTIONS
 """What kernels of functions of slices have besides."""

@@ -26,8 +26,8 @@ from .values import Values, form_of
 
 NAME = "unrolled"
 """What the kernel is called."""
-MOST = 3000
-"""Instructions that a kernel has at most: so many are compiled in 60 to 100 ms."""
+MOST = 4000
+"""Instructions that a kernel has at most: so many are compiled in 80 to 130 ms."""
 _CHEAP = 60
 """Instructions up to which it is not worth to ask whether some slice is on a path."""
 _LOAD, _CONSTANT, _STORE = 3, 4, 3

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ....ir.graph import Node
+from ....ir.ops import OPS
 from .. import operations
 from ..slice_kernel.states import Reduction, State
 from ..writer import INDEX, Register
@@ -102,7 +103,30 @@ def _rounded(values: Values, x: Element, dtype: str) -> Element:
     return values.new(lambda y: operations.cast(values.writer, y, "float32", dtype), x)
 
 
-max = min = prod = argmax = argmin = _reduced
+prod = argmax = argmin = _reduced
+
+
+def _extreme(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
+    """The largest or smallest: in any order, and of equal elements one is enough."""
+    join = OPS[n.op].join
+    if dtypes[0] == "bool":
+        join = "logical_or" if n.op == "max" else "logical_and"
+    rows = [list(dict.fromkeys(row)) for row in _rows(n, args[0])]
+    if not all(rows):
+        return _reduced(values, n, args, dtypes)
+    return array_of(n.aval.shape, [_joined(values, join, row, dtypes[0]) for row in rows])
+
+
+def _joined(values: Values, join: str, row: Sequence[Element], dtype: str) -> Element:
+    """Both halves of a row, joined."""
+    if len(row) == 1:
+        return row[0]
+    half = len(row) // 2
+    parts = [_joined(values, join, x, dtype) for x in (row[:half], row[half:])]
+    return values.apply(join, parts, dtype)
+
+
+max = min = _extreme
 
 
 def sum(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
