@@ -401,7 +401,7 @@ class Noisy(np.ndarray):
         if out is not None:
             return out[0]
         if dtype.kind != "f" or ufunc in _EXACT:
-            return np.asarray(found).view(Noisy) if np.ndim(found) else found
+            return np.asarray(found).view(Noisy)
         return self.changed(found, self.places if ufunc in _ARITHMETIC else self.functions)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -420,7 +420,7 @@ class Noisy(np.ndarray):
     def _decided(self, name: str, args: Any, kwargs: Any) -> Any:
         found = getattr(_plain(self), name)(*args, **kwargs)
         self.decides(found)
-        return found
+        return np.asarray(found).view(Noisy)
 
 
 def _plain(x: Any) -> Any:

@@ -6,10 +6,7 @@ from numpy.lib.tests import test_function_base, test_shape_base
 
 import xpapply
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:the matrix subclass"),
-    pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning"),  # NumPy's code has no rules
-]
+pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
 
 
 @pytest.fixture(autouse=True)

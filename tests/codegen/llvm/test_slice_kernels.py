@@ -1,11 +1,15 @@
 """Kernels of slices for all CPUs: their machine code, and what it does not do."""
 
 import re
+from types import SimpleNamespace
 
 import host_llvm
+import numpy as np
 import pytest
 from slice_ways import EVERY, case
+from thresholds import always_plan
 
+import xpapply
 from xpapply.backends.cpu.slice_forms import Slices, way
 from xpapply.codegen.llvm.slice_kernel import slice_kernel, why_not
 from xpapply.codegen.llvm.slice_kernel.passes import Passes
@@ -13,6 +17,7 @@ from xpapply.codegen.llvm.target import TARGETS
 from xpapply.ir.slice_graph import written
 from xpapply.ir.subgraph import part
 from xpapply.layout import Dim
+from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
 
@@ -39,6 +44,21 @@ def text(c, lying, target):
     return slice_kernel(graph, found.form, target)
 
 
+def check_loops(assembly, name):
+    """Vectors are worked on in loops, and stay in registers there."""
+    loops = host_llvm.inner_loops(assembly)
+    busy = [x for x in loops if sum(bool(re.search(VECTORS, line)) for line in x) > 4]
+    assert busy
+    for lines in busy:
+        # constants may lie on the stack; what changes must not
+        stored = [x for x in lines if re.search(r"-byte Spill", x)]
+        loaded = [x for x in lines if re.search(r"-byte (Folded )?Reload", x)]
+        assert len(stored) <= 0.08 * len(lines), (name, stored)
+        assert len(loaded) <= 0.25 * len(lines), (name, loaded)
+        scalar = [x for x in lines if re.match(r"\tv?(add|mul|sub|div)s[sd]\b", x)]
+        assert not scalar, name
+
+
 @pytest.mark.parametrize("target", HOST)
 @pytest.mark.parametrize("lying", LYING)
 def test_loops_are_of_vectors_in_registers(lying, target):
@@ -49,17 +69,33 @@ def test_loops_are_of_vectors_in_registers(lying, target):
         "log_softmax of float64",
         "norm p of float64",
     ):
-        loops = host_llvm.inner_loops(host_llvm.assembly(text(case(name), lying, target), target))
-        busy = [x for x in loops if sum(bool(re.search(VECTORS, line)) for line in x) > 4]
-        assert busy
-        for lines in busy:
-            # constants may lie on the stack; what changes must not
-            stored = [x for x in lines if re.search(r"-byte Spill", x)]
-            loaded = [x for x in lines if re.search(r"-byte (Folded )?Reload", x)]
-            assert len(stored) <= 0.08 * len(lines), (name, stored)
-            assert len(loaded) <= 0.25 * len(lines), (name, loaded)
-            scalar = [x for x in lines if re.match(r"\tv?(add|mul|sub|div)s[sd]\b", x)]
-            assert not scalar, name
+        check_loops(host_llvm.assembly(text(case(name), lying, target), target), name)
+
+
+FUNCTIONS = {
+    "standardize": lambda v: (v - v.mean()) / v.std(),
+    "softmax": lambda v: np.exp(v - v.max()) / np.exp(v - v.max()).sum(),
+    "masked": lambda v: v[v > 0].mean(),
+    "chosen": lambda v: np.where(v > 0, np.tanh(v), v * v).max(),
+    "paths": lambda v: v / v.max() if v.min() > -1 else np.sqrt(np.abs(v)),
+}
+
+
+@pytest.mark.parametrize("target", HOST)
+@pytest.mark.parametrize("lying", LYING)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_with_their_marks(name, lying, target, monkeypatch):
+    """What tells of NumPy's warnings needs vectors alone, too."""
+    always_plan(monkeypatch)
+    f, x = FUNCTIONS[name], np.random.default_rng(0).normal(size=(60, 400)).astype("float32")
+    with xpapply.options(engine="cpu"):
+        for _ in range(2):  # all paths
+            xpapply.apply_along_axis(f, 1, x)
+        graph = python_functions.decide(f, 1, x, (), {}).traced.kernel_for(x, 1).graph
+    kinds = tuple((graph.nodes[i].aval.dtype, graph.is_vector(i)) for i in graph.inputs)
+    assert why_not(graph, target) is None
+    found = text(SimpleNamespace(graph=graph, kinds=kinds), lying, target)
+    check_loops(host_llvm.assembly(found, target), name)
 
 
 @pytest.mark.parametrize("c", EVERY, ids=lambda c: c.name)
