@@ -179,7 +179,13 @@ def sample_of_few(v):
     return v.var(ddof=10) if v.max() > 1 else v.sum()
 
 
+def unused_element(v):
+    np.log(v)[0]
+    return v.sum() if v.max() > 0 else v.min()
+
+
 TRAPS = {
+    "unused element of what warns": (unused_element, {}),
     "dtype of a marked slice": (marked_first, {5: 200, 12: np.nan}),
     "shape of a marked slice": (other_shape, {k: 200 + k for k in range(1, 9)}),
     "unused warning": (unused, {}),
@@ -272,3 +278,16 @@ def test_many_paths(f):
         x[7::100, 1] = np.nan
         compare(f, 1, x)
     assert 16 < python_functions.decide(f, 1, x, (), {}).traced.tree.count <= 64
+
+
+def test_elements_that_only_some_paths_use():
+    def f(v):
+        a, b, _ = v
+        if a > 0.5:
+            return b * 2
+        return a
+
+    x = np.random.default_rng(7).random((500, 3))
+    for _ in range(3):
+        compare(f, 1, x)
+    assert python_functions.decide(f, 1, x, (), {}).traced.kernel_for(x, 1) is not None

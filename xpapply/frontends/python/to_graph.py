@@ -135,7 +135,7 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any =
             conditions.append(asked)
             continue
         number += 1
-        if step.row.lazy and number not in used:
+        if number not in used and not _tells(step):
             continue
         try:
             lowering.results[number] = _lowered(lowering, step)
@@ -171,6 +171,15 @@ def _converted(lowering: _Lowering, x: Value, dtype: np.dtype[Any]) -> Value:
     return lowering.op("cast", x, dtype=dtype.name)
 
 
+_NEVER_TELL = frozenset(("index", "copy"))
+"""Calls that neither warn nor raise, once they went well for a slice of that shape."""
+
+
+def _tells(step: Call) -> bool:
+    """Whether a call may warn or raise for some slices."""
+    return not step.row.lazy and step.row.name not in _NEVER_TELL
+
+
 def _used(path: Path) -> set[int]:
     """The calls whose results something uses."""
     used = {ref.index for ref in references(path.result)}
@@ -179,7 +188,7 @@ def _used(path: Path) -> set[int]:
         if isinstance(step, Branch):
             used.add(step.ref.index)
             continue
-        if number in used or not step.row.lazy:  # a count of a mask does not look at its values
+        if number in used or _tells(step):  # a count of a mask does not look at its values
             used |= {ref.index for ref in references((step.args, step.kwargs))}
         number -= 1
     return used
@@ -191,7 +200,7 @@ def _check_all_used(path: Path, used: set[int]) -> None:
     for number, step in enumerate(calls, 1):
         if step.errstate is not None:
             raise UnsupportedError("it sets numpy.errstate itself")
-        if number not in used and not step.row.lazy:
+        if number not in used and _tells(step):
             raise UnsupportedError(f"the result of {step.row.name} is not used")
 
 
