@@ -22,6 +22,7 @@ LEVELS = {
     "slice_function": 5,
     "looped_call": 4,
     "vectorized": 7,
+    "vectorized_call": 6,
     "bincount": 6,
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom"), 8),

@@ -6,7 +6,10 @@ from numpy.lib.tests import test_function_base, test_shape_base
 
 import xpapply
 
-pytestmark = pytest.mark.filterwarnings("ignore:the matrix subclass")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the matrix subclass"),
+    pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning"),  # NumPy's code has no rules
+]
 
 
 @pytest.fixture(autouse=True)

@@ -451,3 +451,192 @@ def test_overlapping_out():
     want = np.cumsum(x, 1)
     xpapply.vectorize(lambda a: np.cumsum(a), signature="(n)->(n)")(x, out=x[:, ::1])
     np.testing.assert_allclose(x, want)
+
+
+# --- what a reader of the code found --------------------------------------------------------------
+
+
+def rare(dtype, value, n=4000):
+    x = np.zeros(n, dtype)
+    x[777] = value
+    return x
+
+
+@pytest.mark.parametrize("f", [operator.neg, abs, lambda a: 0 - a, lambda a: a * -1])
+def test_a_rare_integer_that_overflows(f):
+    as_numpys(f, [rare(np.int64, -(2**63))])
+
+
+def nan_of_zero(a):
+    try:
+        return 1 // a
+    except ZeroDivisionError:
+        return math.nan
+
+
+@pytest.mark.parametrize("f", [int, round, math.floor, nan_of_zero])
+def test_a_rare_result_that_its_dtype_does_not_hold(f):
+    as_numpys(f, [rare(np.uint64, 2**64 - 1) if f is not nan_of_zero else 1 - rare(int, 1)])
+
+
+LATER = [1j, math.nan, math.inf, 1e300, 2**63, 2**70, -1, 300, [1], np.uint64(2**64 - 1)]
+
+
+@pytest.mark.parametrize("later", LATER, ids=repr)
+@pytest.mark.parametrize("signature", [None, "()->()", "(n)->()"])
+@pytest.mark.parametrize("kind", ["int", "uint8", "first"])
+def test_a_later_result_of_another_kind(later, signature, kind):
+    x = rare(np.uint8 if kind == "uint8" else float, 3)
+    x = x if signature != "(n)->()" else np.stack([x, x], 1)
+    first = 1 if kind == "int" else None
+
+    def f(a):
+        number = a[0] if signature == "(n)->()" else a
+        if number < 2:
+            return number if first is None else first
+        return later
+
+    with np.errstate(all="ignore"):
+        as_numpys(f, [x], signature)
+
+
+def test_the_byte_order_is_that_of_the_slices():
+    x = numbers("float64", (3000, 4))
+    for order in ("<f8 >f8", ">f8 <f8"):
+        made = xpapply.vectorize(lambda a: a[::2], signature="(n)->(k)")
+        for dtype in order.split():
+            given = x.astype(dtype)
+            want = np.vectorize(lambda a: a[::2], signature="(n)->(k)")(given)
+            assert made(given).dtype == want.dtype
+
+
+def test_nothing_is_chosen():
+    double = xpapply.vectorize(lambda a: a * 2)
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(double(x, where=False, fill=5, dtype=float), [5] * 5)
+    assert np.isnan(double(x, where=False, dtype=float)).all()
+    out = np.full(5, 7.0)
+    assert double(x, where=False, out=out) is out
+    assert (out == 7).all()
+    with pytest.raises(xpapply.InputError, match="fill="):
+        double(x, where=False, dtype=int)
+
+
+def test_fill_must_be_held():
+    double = xpapply.vectorize(lambda a: a * 2)
+    chosen = np.array([True, False, True])
+    for fill in (math.nan, 2.5, 2**70):
+        with pytest.raises((xpapply.InputError, OverflowError)):
+            double(np.arange(3), where=chosen, fill=fill)
+    np.testing.assert_array_equal(double(np.arange(3), where=chosen, fill=-1), [0, -1, 4])
+
+
+def test_out_stays_where_nothing_is_computed():
+    inverse = xpapply.vectorize(lambda a: 1 // a, on_error="fill", fill=5)
+    got = inverse(np.arange(4), where=np.arange(4) < 2, out=np.full(4, 77))
+    np.testing.assert_array_equal(got, [5, 1, 77, 77])
+    x, mask = numbers("float64", (3, 5)), np.array([True, False, True])
+    out = np.full((3, 1), 9.0)
+    total = xpapply.vectorize(lambda a: a.sum(), signature="(n)->()")
+    total(x, keepdims=True, where=mask, out=out)
+    np.testing.assert_allclose(out[:, 0], np.where(mask, x.sum(1), 9))
+    whole = np.full(3, 9, np.float32)
+    total(x, where=mask, out=whole)
+    np.testing.assert_allclose(whole, np.where(mask, x.sum(1), 9), rtol=1e-6)
+
+
+def test_masks_stay_with_where():
+    x = np.ma.array(np.arange(15.0).reshape(3, 5), mask=np.arange(15).reshape(3, 5) > 6)
+    double = xpapply.vectorize(lambda a: a * 2, signature="(n)->(n)")
+    got = double(x, where=np.array([True, True, False]))
+    assert isinstance(got, np.ma.MaskedArray)
+    assert (np.ma.getmaskarray(got)[:2] == x.mask[:2]).all()
+
+
+@pytest.mark.parametrize("how", ["raise", "warn"])
+def test_notes_with_where_name_the_loop_index(how):
+    def f(a):
+        if a == 4:
+            raise KeyError("gone")
+        return a
+
+    made, x = xpapply.vectorize(f, on_error=how, fill=0), np.arange(6).reshape(2, 3)
+    if how == "raise":
+        with pytest.raises(KeyError) as info:
+            made(x, where=x > 1)
+        assert "(1, 1)" in str(info.value.__notes__)
+    else:
+        with pytest.warns(RuntimeWarning, match=r"\(1, 1\)"):
+            made(x, where=x > 1)
+
+
+def test_a_dtype_for_two_results():
+    a, b = xpapply.vectorize(lambda a: (a, a * 2))(np.arange(50.0), dtype="f4")
+    assert (a.dtype, b.dtype) == ("float32", "float32")
+
+
+def test_the_function_is_not_called_for_a_wrong_out():
+    calls = []
+
+    def f(a):
+        calls.append(a)
+        return a.sum()
+
+    with pytest.raises(xpapply.InputError, match="out has shape"):
+        xpapply.vectorize(f, signature="(n)->()")(X, out=np.zeros(2))
+    assert not calls
+
+
+def test_a_ufunc_takes_the_keywords_of_the_call():
+    matmul = xpapply.vectorize(np.matmul, signature="(m,n),(n,p)->(m,p)")
+    a, b = numbers("float64", (2, 3, 7)), numbers("float64", (3, 4, 7))
+    got = matmul(a, b, axes=[(0, 1), (0, 1), (1, 2)])
+    np.testing.assert_allclose(got, np.matmul(a, b, axes=[(0, 1), (0, 1), (1, 2)]))
+
+
+def test_axes_and_keepdims():
+    dot = xpapply.vectorize(lambda a, b: a @ b, signature="(n),(n)->()")
+    a, b = numbers("float64", (4, 5, 3)), numbers("float64", (3, 4, 5))
+    got = dot(a, b, axes=[2, 0], keepdims=True)
+    np.testing.assert_allclose(got, np.einsum("ijn,nij->ij", a, b)[..., None])
+    with pytest.raises(TypeError, match="axis must be an integer"):
+        LENGTH(X, axis=True)
+    with pytest.raises(ValueError, match="enough dimensions"):
+        LENGTH(3.0, axis=0)
+
+
+def test_otypes_for_each_result():
+    with pytest.raises(ValueError, match="otypes"):
+        xpapply.vectorize(lambda a: (a, a), otypes="d", signature="(n)->(n),(n)")(X)
+
+
+def test_cache_with_on_error():
+    calls = []
+
+    def f(a):
+        calls.append(a)
+        return a
+
+    xpapply.vectorize(f, cache=True, on_error="fill")(np.arange(3.0))
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize("n", [5, 4000])
+def test_lists_among_numbers(n):
+    as_numpys(lambda a: [a] if a > 2 else a, [np.arange(n)])
+    as_numpys(lambda a: np.array([a]) if a > 2 else a, [np.arange(n)])
+    as_numpys(lambda a: (a,), [np.arange(n)])
+
+
+def test_out_of_tensors():
+    torch = pytest.importorskip("torch")
+    t = torch.ones(300, 4)
+    total = xpapply.vectorize(lambda a: a.sum(), signature="(n)->()")
+    with pytest.raises(TypeError, match="cannot hold"):
+        total(t, out=torch.zeros(300, dtype=torch.int64))
+    with pytest.raises(TypeError, match="torch"):
+        total(t, out=np.zeros(300))
+    out = torch.zeros(300)
+    assert total(t, out=out, where=torch.arange(300) > 5) is out
+    assert out[:6].sum() == 0
+    assert (out[6:] == 4).all()

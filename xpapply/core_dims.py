@@ -249,6 +249,14 @@ def places(
     if axis is not None and axes is not None:
         raise TypeError("cannot specify both 'axis' and 'axes': give one of them")
     cores = [*map(len, signature.inputs)]
+    for k, (dims, ndim) in enumerate(zip(signature.inputs, ndims, strict=True)):
+        if ndim < len(dims) and not any(d.optional for d in dims):
+            raise ValueError(
+                f"argument {k} of {ndim} dims does not have enough dimensions for all core "
+                f"dimensions {shown(dims)}"
+            )
+    if isinstance(axis, bool):
+        raise TypeError(f"axis must be an integer: found {axis}")
     if keepdims and (any(signature.outputs) or len(set(cores)) > 1):
         raise TypeError(
             "keepdims needs results without core dimensions and the same number of them in all "
@@ -259,7 +267,7 @@ def places(
     if axis is not None:
         given = _of_axis(signature, axis, results)
     elif axes is not None:
-        given = _of_axes(signature, axes, cores, results)
+        given = _of_axes(signature, axes, cores, results, keepdims)
     else:
         given = [tuple(range(-c, 0)) for c in (*cores, *results)]
     full = [*ndims, *(loop + c for c in results)]
@@ -286,7 +294,7 @@ def _of_axis(signature: Signature, axis: Any, results: list[int]) -> list[tuple[
 
 
 def _of_axes(
-    signature: Signature, axes: Any, cores: list[int], results: list[int]
+    signature: Signature, axes: Any, cores: list[int], results: list[int], keepdims: bool
 ) -> list[tuple[int, ...]]:
     """One entry per operand; those of results may be left out if they have no core dims."""
     counts = [*cores, *results]
@@ -294,6 +302,8 @@ def _of_axes(
         raise TypeError(f"axes must be a list with one entry per operand: found {axes!r}")
     if len(axes) == len(cores) and not any(results):
         axes = [*axes, *[()] * len(results)]
+    elif len(axes) == len(cores) and keepdims:  # the results' are where the first argument's were
+        axes = [*axes, *[axes[0]] * len(results)]
     if len(axes) != len(counts):
         raise ValueError(
             f"axes has {len(axes)} entries, the signature {signature} {len(counts)} operands: "

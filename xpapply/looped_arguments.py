@@ -28,8 +28,9 @@ class Arguments:
     results : int
         How many results are kept apart; 0: what `f` returns becomes one array.
     dtypes : tuple of dtypes, optional
-        Of the results, if it is not that of the first slice's. Numbers become them as Python's do,
-        which never wrap.
+        Of the results, if it is not that of the first slice's.
+    exactly : bool
+        Whether results become another dtype as Python's numbers do, which never wrap.
     """
 
     args: tuple[Any, ...]
@@ -38,6 +39,7 @@ class Arguments:
     packed: bool = False
     results: int = 0
     dtypes: tuple[Any, ...] | None = None
+    exactly: bool = False
 
     def call(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
         """Call `f` for one slice of each array."""

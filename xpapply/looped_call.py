@@ -76,6 +76,14 @@ class OnError:
 
 
 _RAISE = OnError()
+Place = Callable[[tuple[int, ...]], tuple[int, ...]]
+"""Where a slice is, by its index among those that are looped over."""
+
+
+def _same(index: tuple[int, ...]) -> tuple[int, ...]:
+    return index
+
+
 _numpys = np.vectorize
 """NumPy's own, whatever stands in its place by then."""
 
@@ -86,6 +94,7 @@ def of_numbers(
     otypes: Any = None,
     cache: bool = False,
     on_error: OnError = _RAISE,
+    place: Place = _same,
 ) -> Any:
     """The loop of `numpy.vectorize` without a signature: ``f`` gets Python's numbers.
 
@@ -96,12 +105,13 @@ def of_numbers(
     """
     like = next((x for x in operands if arrays.library(x) != "numpy"), None)
     if like is not None:
-        found = of_numbers(call, [*map(arrays.on_host, operands)], otypes, cache, on_error)
+        host = [*map(arrays.on_host, operands)]
+        found = of_numbers(call, host, otypes, cache, on_error, place)
         several = isinstance(found, tuple)
         found = tuple(arrays.asarray(x, like) for x in (found if several else (found,)))
         return found if several else found[0]
     if on_error.how != "raise":
-        return _of_numbers_that_may_fail(call, operands, otypes, on_error)
+        return _of_numbers_that_may_fail(call, operands, otypes, cache, on_error, place)
     done = 0
 
     def counted(*numbers: Any) -> Any:
@@ -115,12 +125,17 @@ def of_numbers(
     except Exception as error:
         if done:
             extra = otypes is None and not cache  # one call more tells the dtypes
-            _note(error, max(0, done - 1 - extra), [np.asanyarray(x) for x in operands])
+            _note(error, max(0, done - 1 - extra), [np.asanyarray(x) for x in operands], place)
         raise
 
 
 def _of_numbers_that_may_fail(
-    call: LoopedCall, operands: Sequence[Any], otypes: Any, on_error: OnError
+    call: LoopedCall,
+    operands: Sequence[Any],
+    otypes: Any,
+    cache: bool,
+    on_error: OnError,
+    place: Place,
 ) -> Any:
     """The same where ``f`` raises for some elements, with something else in their place."""
     views = np.broadcast_arrays(*operands)
@@ -130,13 +145,16 @@ def _of_numbers_that_may_fail(
     several = False
     for index in np.ndindex(*shape):
         try:
-            found = call(*(x[index] for x in numbers))
-            if not results and otypes is None:
-                first = call(*(x[index] for x in views))  # NumPy's numbers tell the dtypes
-                several = isinstance(first, tuple)
-                otypes = [np.asarray(x).dtype for x in (first if several else (first,))]
+            tells = not results and otypes is None
+            found: Any = None
+            if tells:
+                found = call(*(x[index] for x in views))  # NumPy's numbers tell the dtypes
+                several = isinstance(found, tuple)
+                otypes = [np.asarray(x).dtype for x in (found if several else (found,))]
+            if not (tells and cache):
+                found = call(*(x[index] for x in numbers))
         except Exception as error:
-            on_error.report(error, index)
+            on_error.report(error, place(index))
             continue
         several = isinstance(found, tuple)
         results[index] = found if several else (found,)
@@ -152,12 +170,12 @@ def _of_numbers_that_may_fail(
     return tuple(made) if several else made[0]
 
 
-def _note(error: Exception, number: int, operands: Sequence[np.ndarray]) -> None:
+def _note(error: Exception, number: int, operands: Sequence[np.ndarray], place: Place) -> None:
     """Say at which index ``f`` raised; NumPy goes through arrays as they lie in memory."""
     shape = np.broadcast_shapes(*(x.shape for x in operands))
     in_order = all(x.flags.c_contiguous for x in operands) and number < math.prod(shape)
     if in_order:
-        note(error, tuple(map(int, np.unravel_index(number, shape))))
+        note(error, place(tuple(map(int, np.unravel_index(number, shape)))))
     else:
         add_note(error, f"raised in call number {number + 1}")
     model_advice.note(error)
@@ -175,6 +193,7 @@ def of_slices(
     dims: Dims,
     dtypes: Sequence[Any] | None = None,
     on_error: OnError = _RAISE,
+    place: Place = _same,
 ) -> tuple[Any, ...]:
     """The results of ``f`` for all slices of arrays whose core dims are the last ones.
 
@@ -190,7 +209,7 @@ def of_slices(
         try:
             results = call(*(_slice(x, index) for x in views))
         except Exception as error:
-            on_error.report(error, index)
+            on_error.report(error, place(index))
             failed.append(index)
             continue
         found.put(index, results)
@@ -338,19 +357,27 @@ def filler(fill: Any, dtype: Any) -> Any:
     InputError
         If none was given, and `dtype` has no NaN.
     """
-    if fill is not None:
-        return fill
     name = str(dtype).rpartition(".")[2]
-    if "float" in name or "complex" in name:
-        return math.nan
-    raise InputError(
-        f"results of dtype {name} have no NaN for what is not computed: give fill=, "
-        "for instance fill=0"
-    )
+    if fill is None:
+        if "float" in name or "complex" in name:
+            return math.nan
+        raise InputError(
+            f"results of dtype {name} have no NaN for what is not computed: give fill=, "
+            "for instance fill=0"
+        )
+    if isinstance(dtype, np.dtype):
+        with np.errstate(all="ignore"):
+            held = np.asarray(fill).astype(dtype)
+        same = held == np.asarray(fill) if dtype.kind not in "fc" else np.isreal(fill)
+        if not np.all(same) and not (dtype.kind == "c"):
+            raise InputError(f"fill={fill!r} is nothing that results of dtype {name} can hold")
+    return fill
 
 
 def not_parameters(f: Callable[..., Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of some names that are no parameters of ``f``."""
+    if isinstance(f, np.ufunc):  # they are not for single slices
+        return names
     try:
         parameters = inspect.signature(f).parameters.values()
     except (TypeError, ValueError):

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import arrays
-from .bound_call import as_tuple, copied
-from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
-from .errors import InputError
-from .looped_call import (
-    LoopedCall,
-    OnError,
-    filler,
-    looped_call,
-    not_parameters,
-    note,
-    of_numbers,
-    of_slices,
-)
-
-_GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
-"""Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
-
-_SEVERAL = 2
-"""Slices from which it is worth to look closer."""
+from .core_dims import Signature
+from .looped_call import OnError, looped_call, not_parameters
+from .vectorized_call import GUFUNC, Call
 
 
 class vectorize(np.vectorize):  # called as a function
@@ -130,204 +110,15 @@ class vectorize(np.vectorize):  # called as a function
             return super().__call__(*args, **kwargs)  # the decorator with keywords
         how = {}
         if kwargs:
-            named = tuple(k for k in _GUFUNC if k in kwargs)
+            named = tuple(k for k in GUFUNC if k in kwargs)
             how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named)}
-        call, operands = looped_call(self.pyfunc, args, kwargs, self.excluded)
-        return _Call(self, call, operands, **how).results()
-
-
-class _Call:
-    """One call: what its keywords say, and the way to the results."""
-
-    def __init__(
-        self,
-        made: vectorize,
-        call: LoopedCall,
-        operands: list[Any],
-        axis: Any = None,
-        axes: Any = None,
-        keepdims: bool = False,
-        out: Any = None,
-        where: Any = None,
-        fill: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        self._made, self._call = made, call
-        self._operands = [_as_array(x) for x in operands]
-        arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
-        self._out = None if out is None else as_tuple(out)
-        self._where = where
-        self._on_error = OnError(made._on_error, made._fill if fill is None else fill)
-        self._dtype = dtype
-        self._places: Places | None = None
-        signature = made._core
-        if signature is None:
-            if axis is not None or axes is not None or keepdims:
-                raise TypeError(
-                    "axis, axes and keepdims are for core dimensions: give vectorize a "
-                    "signature, such as signature='(n)->()'"
+        if self._core is not None and self.otypes is not None:
+            wanted = len(self._core.outputs)
+            if len(self.otypes) != wanted:
+                raise ValueError(
+                    f"otypes {self.otypes!r} are {len(self.otypes)}, the results of "
+                    f"{self._core} {wanted}"
                 )
-            signature = Signature(((),) * len(operands), ((),))
-        else:
-            ndims = [x.ndim for x in self._operands]
-            if axis is not None or axes is not None or keepdims:
-                self._places = places(signature, ndims, axis, axes, keepdims)
-                moved = zip(self._operands, self._places.inputs, strict=True)
-                self._operands = [core_last(x, own) for x, own in moved]
-        self._dims = resolve(signature, [tuple(x.shape) for x in self._operands])
-
-    def results(self) -> Any:
-        """What the call returns."""
-        if self._where is None:
-            found = self._looped(self._operands, self._dims)
-        else:
-            found = self._of_some()
-        several = isinstance(found, tuple)
-        parts = [self._placed(k, x) for k, x in enumerate(as_tuple(found))]
-        if self._out is not None:
-            if len(self._out) != len(parts):
-                raise ValueError(f"out has {len(self._out)} arrays, f {len(parts)} results")
-            for k, (target, x) in enumerate(zip(self._out, parts, strict=True)):
-                write_into(target, x, f"out[{k}]" if several else "out")
-            parts = [*self._out]
-        return tuple(parts) if several else parts[0]
-
-    def _looped(self, operands: list[Any], dims: Dims) -> Any:
-        """The results for all slices: one, or a tuple of them."""
-        if not operands:
-            return self._call() if self._made._core is None else self._by_loop(operands, dims)
-        if self._on_error.how != "raise" or math.prod(dims.loop) < _SEVERAL:
-            return self._by_loop(operands, dims)
-        otypes = self._otypes(dims)
-        numbers = self._made._core is None
-        results = len(dims.signature.outputs)
-        if numbers:
-            if self._made.cache or any(type(x) is not np.ndarray for x in operands):
-                return self._by_loop(operands, dims)
-            if otypes is None:
-                otypes, several = self._first(operands, dims)
-            else:
-                several = len(otypes) > 1
-            results = len(otypes)
-            dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * results))
-        else:
-            several = results > 1
-        dtypes = None if otypes is None else tuple(np.dtype(d) for d in otypes)
-        how = replace(
-            self._call.arguments,
-            numbers=numbers,
-            results=results if several else 0,
-            dtypes=dtypes,
-        )
-        call = replace(self._call, arguments=how)
-        by_loop = partial(self._by_loop, operands, dims, otypes)
-        return _at_once(call, operands, dims, by_loop)
-
-    def _by_loop(self, operands: list[Any], dims: Dims, otypes: Any = None) -> Any:
-        """The plain loop."""
-        otypes = self._otypes(dims) if otypes is None else otypes
-        if self._made._core is None:
-            return of_numbers(self._call, operands, otypes, self._made.cache, self._on_error)
-        found = of_slices(self._call, operands, dims, otypes, self._on_error)
-        return found[0] if len(found) == 1 else found
-
-    def _otypes(self, dims: Dims) -> Any:
-        """The dtypes that results are asked to have."""
-        if self._dtype is None:
-            return self._made.otypes
-        return [self._dtype] * len(dims.signature.outputs)
-
-    def _first(self, operands: list[Any], dims: Dims) -> tuple[str, bool]:
-        """What a call with NumPy's numbers tells, as in NumPy: dtypes of results, if several."""
-        try:
-            found = self._call(*(x.flat[0] for x in operands))
-        except Exception as error:
-            note(error, (0,) * len(dims.loop))
-            raise
-        several = isinstance(found, tuple)
-        parts = found if several else (found,)
-        return "".join(np.asarray(x).dtype.char for x in parts), several
-
-    # --- where ------------------------------------------------------------------------------
-
-    def _of_some(self) -> Any:
-        """The results for the slices that `where` chooses; the others are not computed."""
-        like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
-        xp = arrays.compat(like)
-        mask = self._where if arrays.library(self._where) else np.asarray(self._where)
-        mask = mask if like is None else arrays.asarray(mask, like)
-        if arrays.dtype_name(mask) != "bool":
-            raise TypeError(f"where must be booleans: found {arrays.describe(mask)}")
-        loop = np.broadcast_shapes(self._dims.loop, tuple(mask.shape))
-        mask = xp.broadcast_to(mask, loop)
-        chosen, shapes = [], []
-        for k, x in enumerate(self._operands):
-            core = self._dims.sizes.shape(self._dims.signature.inputs[k])
-            chosen.append(xp.broadcast_to(x, loop + core)[mask])
-            shapes.append(tuple(chosen[-1].shape))
-        some = resolve(self._dims.signature, shapes)
-        found = self._looped(chosen, some)
-        self._dims.sizes.known.update(some.sizes.known)
-        parts = [self._spread(k, x, mask, xp) for k, x in enumerate(as_tuple(found))]
-        return tuple(parts) if isinstance(found, tuple) else parts[0]
-
-    def _spread(self, k: int, found: Any, mask: Any, xp: Any) -> Any:
-        """Results of the chosen slices among all of them."""
-        core = (None,) * (found.ndim - 1)
-        if self._out is not None and self._on_error.fill is None:
-            rest = self._out[k]
-            if self._places is not None:
-                rest = core_last(rest, self._places.outputs[k])
-        else:
-            rest = (
-                xp.full_like(found[:1], filler(self._on_error.fill, found.dtype))[0]
-                if (found.shape[0])
-                else xp.zeros(tuple(found.shape[1:]), dtype=found.dtype)
-            )
-        if isinstance(found, np.ndarray):
-            full = np.empty((*mask.shape, *found.shape[1:]), found.dtype)
-            full[...] = rest
-            full[mask] = found
-            return full
-        at = xp.reshape(xp.cumulative_sum(xp.astype(xp.reshape(mask, (-1,)), xp.int64)), mask.shape)
-        every = xp.take(found, xp.reshape(xp.where(mask, at - 1, 0), (-1,)), axis=0)
-        every = xp.reshape(every, (*mask.shape, *found.shape[1:]))
-        return xp.where(mask[(..., *core)], every, rest)
-
-    def _placed(self, k: int, x: Any) -> Any:
-        """A result with its core dims where `axis` and `axes` want them."""
-        if self._places is None:
-            return x
-        own = self._places.outputs[k]
-        if self._places.keepdims:
-            x = x[(..., *(None,) * len(own))]
-        return core_at(x, own)
-
-
-def _at_once(*given: Any) -> Any:
-    """All slices at once; the tracer is loaded for the first call that may need it."""
-    from .planning.several_arrays import Several, for_numbers, run
-
-    call: LoopedCall = given[0]
-    return run((for_numbers if call.arguments.numbers else Several)(*given))
-
-
-def _as_array(x: Any) -> Any:
-    return np.asanyarray(x) if arrays.library(x) is None else x
-
-
-def write_into(target: Any, y: Any, name: str) -> None:
-    """Write a result to where it was asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it does not fit there.
-    """
-    if arrays.library(target) is None:
-        raise TypeError(f"{name} must be an array: found {type(target).__name__}")
-    if tuple(target.shape) != tuple(y.shape):
-        raise InputError(f"{name} has shape {tuple(target.shape)}, the result {tuple(y.shape)}")
-    if isinstance(target, np.ndarray) and not np.can_cast(y.dtype, target.dtype, "same_kind"):
-        raise TypeError(f"{name} of dtype {target.dtype} cannot hold results of dtype {y.dtype}")
-    copied(target, y)
+        call, operands = looped_call(self.pyfunc, args, kwargs, self.excluded)
+        on_error = OnError(self._on_error, self._fill)
+        return Call(call, self._core, operands, self.otypes, self.cache, on_error, **how).results()

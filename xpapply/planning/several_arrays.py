@@ -106,7 +106,7 @@ class Several:
             return None
         cores = map(self.dims.sizes.shape, self.dims.signature.inputs)
         kinds = [
-            (core, arrays.dtype_name(x), arrays.library(x))
+            (core, _dtype(x), arrays.library(x))
             for core, x in zip(cores, self.operands, strict=True)
         ]
         method = cache_of(self.f)[1]
@@ -216,6 +216,12 @@ def for_numbers(*given: Any) -> Several:
     if plain and len(dtypes) == 1 and len(results) == 1 and what.slices:
         return Packed(*given)
     return what
+
+
+def _dtype(x: Any) -> str:
+    """The dtype as a key, with a foreign byte order."""
+    foreign = not getattr(x.dtype, "isnative", True)
+    return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
 
 
 def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:

@@ -470,12 +470,16 @@ class Executor:
         """Write the results of some slices."""
         if not isinstance(result, Batched):
             if self.exactly:
+                if np.ndim(result) != out.ndim - 1:
+                    raise TraceError("results of several shapes")
                 check_converts(np.asarray(result), out.dtype)
             # CuPy does not write what is on the host
             out[where] = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
             return
         array = result.array
         missing = out.ndim - array.ndim
+        if self.exactly and missing:
+            raise TraceError("results of several shapes")
         if missing > 0:
             array = array.reshape(len(array), *(1,) * missing, *result.shape)
         while missing < 0 and array.shape[1] == 1:

@@ -198,7 +198,7 @@ class InBlocks:
         count = config.current().thread_count() if xp is np else 1
         room = self._room(rows, count)
         walk = Executor(self.tree, xp, grow, self.seconds, limit, room)
-        walk.exactly = self._arguments.dtypes is not None
+        walk.exactly = self._arguments.exactly
         if isinstance(rows, Chosen):  # the others have their results
             walk.most_left = 1.0
         try:
@@ -280,6 +280,8 @@ class InBlocks:
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
+        if self._arguments.exactly and xp is np:
+            _check_holds(result, like, self._arguments.numbers)
         result = self._tensor(result, like)
         return xp.asarray(result) if self.library == "cupy" else _array(result)
 
@@ -418,6 +420,19 @@ class InBlocks:
         if not config.current().block_bytes:
             rows = min(rows, least // self.tree.per_call)
         return max(1, rows)
+
+
+def _check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
+    """Refuse a result that Python, or NumPy, does not put into such an array."""
+    try:
+        if numbers:
+            one = np.empty((), object)
+            one[()] = result
+            np.asarray(one, dtype=like.dtype)
+        else:
+            np.empty((1, *like.shape[1:]), like.dtype)[0] = result
+    except Exception as error:
+        raise TraceError(f"a result that its dtype does not hold: {error}") from None
 
 
 def _each(v: Any) -> Sequence[Any]:

@@ -1,0 +1,331 @@
+"""One call of what `vectorize` makes: what its keywords say, and the way to the results."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from . import arrays
+from .bound_call import as_tuple, copied
+from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
+from .errors import InputError
+from .looped_call import LoopedCall, OnError, Place, filler, note, of_numbers, of_slices
+
+GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
+"""Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
+_SEVERAL = 2
+"""Slices from which it is worth to look closer."""
+
+
+class Call:
+    """One call.
+
+    Parameters
+    ----------
+    call : LoopedCall
+        The function and its arguments.
+    signature : Signature or None
+        None: `f` is a function of numbers.
+    operands : list
+        The arguments that are looped over.
+    otypes : str or list of dtypes, or None
+        As of `vectorize`.
+    cache : bool
+        As of `vectorize`.
+    on_error : OnError
+        What to do where `f` raises, and what stands where nothing is computed.
+    axis, axes, keepdims, out, where, fill, dtype
+        What the call says.
+    """
+
+    def __init__(
+        self,
+        call: LoopedCall,
+        signature: Signature | None,
+        operands: list[Any],
+        otypes: Any,
+        cache: bool,
+        on_error: OnError,
+        axis: Any = None,
+        axes: Any = None,
+        keepdims: bool = False,
+        out: Any = None,
+        where: Any = None,
+        fill: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._call, self._otypes, self._cache = call, otypes, cache
+        self._operands = [np.asanyarray(x) if arrays.library(x) is None else x for x in operands]
+        arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
+        self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
+        self._out = None if out is None else as_tuple(out)
+        self._keeps = fill is None and self._out is not None
+        """Whether what is in `out` stays where nothing is computed."""
+        self._on_error = on_error if fill is None else replace(on_error, fill=fill)
+        self._dtype = dtype
+        self._places: Places | None = None
+        self._numbers = signature is None
+        if signature is None:
+            if axis is not None or axes is not None or keepdims:
+                raise TypeError(
+                    "axis, axes and keepdims are for core dimensions: give vectorize a "
+                    "signature, such as signature='(n)->()'"
+                )
+            signature = Signature(((),) * len(operands), ((),))
+        elif axis is not None or axes is not None or keepdims:
+            ndims = [x.ndim for x in self._operands]
+            self._places = places(signature, ndims, axis, axes, keepdims)
+            moved = zip(self._operands, self._places.inputs, strict=True)
+            self._operands = [core_last(x, own) for x, own in moved]
+        self._dims = resolve(signature, [tuple(x.shape) for x in self._operands])
+        self._mask = None if where is None else self._booleans(where)
+        if not self._numbers:
+            self._check_outs()
+
+    # --- out --------------------------------------------------------------------------------
+
+    def _check_outs(self) -> None:
+        """Refuse what results cannot be written to, before `f` is called."""
+        if self._out is None:
+            return
+        outputs = self._dims.signature.outputs
+        _check_count(self._out, len(outputs))
+        for k, (target, core) in enumerate(zip(self._out, outputs, strict=True)):
+            if target is None or self._dims.sizes.unknown(core):
+                continue
+            _check_array(target, self._like, f"out[{k}]")
+            own = target if self._places is None else core_last(target, self._places.outputs[k])
+            shape = (*self._dims.loop, *self._core(k))
+            if tuple(own.shape) != shape:
+                wanted = shape if self._places is None else f"{shape} (core dims last)"
+                raise InputError(f"out has shape {tuple(target.shape)}, the result {wanted}")
+
+    def _core(self, k: int) -> tuple[int, ...]:
+        """The core dims of a result, as they are returned."""
+        if self._places is not None and self._places.keepdims:
+            return (1,) * len(self._places.outputs[k])
+        return self._dims.sizes.shape(self._dims.signature.outputs[k])
+
+    def results(self) -> Any:
+        """What the call returns."""
+        if self._mask is not None and self._keeps and not self._mask.any():
+            return self._out if len(self._out or ()) > 1 else (self._out or (None,))[0]
+        if self._mask is None:
+            found = self._looped(self._operands, self._dims, lambda index: index)
+        else:
+            found = self._of_some(self._mask)
+        several = isinstance(found, tuple)
+        parts = [self._placed(k, x) for k, x in enumerate(as_tuple(found))]
+        if self._out is not None:
+            _check_count(self._out, len(parts))
+            parts = [
+                x if target is None else self._written(k, target, x, several)
+                for k, (target, x) in enumerate(zip(self._out, parts, strict=True))
+            ]
+        return tuple(parts) if several else parts[0]
+
+    def _written(self, k: int, target: Any, x: Any, several: bool) -> Any:
+        """`target`, with a result in it."""
+        if self._mask is not None and self._keeps:
+            core = x.ndim - self._mask.ndim
+            mask = self._mask[(..., *(None,) * core)]
+            if self._places is not None:
+                mask = core_at(mask, self._places.outputs[k])
+            if isinstance(x, np.ndarray):
+                x = np.where(mask, x, target) if x.dtype == target.dtype else x
+                if x.dtype != target.dtype:
+                    _check_casts(x, target, "out")
+                    np.copyto(target, x, casting="same_kind", where=mask)
+                    return target
+            else:
+                xp = arrays.compat(x)
+                x = xp.where(mask, xp.astype(x, target.dtype, copy=False), target)
+        write_into(target, x, f"out[{k}]" if several else "out")
+        return target
+
+    def _placed(self, k: int, x: Any) -> Any:
+        """A result with its core dims where `axis` and `axes` want them."""
+        if self._places is None:
+            return x
+        own = self._places.outputs[k]
+        if self._places.keepdims:
+            x = x[(..., *(None,) * len(own))]
+        return core_at(x, own)
+
+    # --- the loop, or what runs instead ---------------------------------------------------------
+
+    def _looped(self, operands: list[Any], dims: Dims, place: Place) -> Any:
+        """The results for all slices: one, or a tuple of them."""
+        if not operands:
+            if self._mask is not None:
+                raise ValueError("where= is for arguments that are looped over: there are none")
+            return self._call() if self._numbers else self._by_loop(operands, dims, place)
+        if self._on_error.how != "raise" or math.prod(dims.loop) < _SEVERAL:
+            return self._by_loop(operands, dims, place)
+        numbers, otypes = self._numbers, self._otypes
+        results = len(dims.signature.outputs)
+        several = results > 1
+        if numbers:
+            if self._cache or any(type(x) is not np.ndarray for x in operands):
+                return self._by_loop(operands, dims, place)
+            otypes, several = self._dtypes(operands, dims, place)
+            results = len(otypes)
+            dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * results))
+        elif self._dtype is not None:
+            otypes = [self._dtype] * results
+        by_loop = partial(self._by_loop, operands, dims, place, otypes)
+        if several and results == 1:
+            return by_loop()
+        dtypes = None if otypes is None else tuple(np.dtype(d) for d in otypes)
+        how = replace(
+            self._call.arguments,
+            numbers=numbers,
+            results=results if several else 0,
+            dtypes=dtypes,
+            exactly=True,
+        )
+        call = replace(self._call, arguments=how)
+        return _at_once(call, operands, dims, by_loop, lambda e, at: note(e, place(at)))
+
+    def _by_loop(self, operands: list[Any], dims: Dims, place: Place, otypes: Any = None) -> Any:
+        """The plain loop."""
+        if otypes is None and self._dtype is not None and not self._numbers:
+            otypes = [self._dtype] * len(dims.signature.outputs)
+        otypes = self._otypes if otypes is None else otypes
+        if self._numbers:
+            if self._dtype is not None and operands:
+                otypes, _ = self._dtypes(operands, dims, place)
+            return of_numbers(self._call, operands, otypes, self._cache, self._on_error, place)
+        found = of_slices(self._call, operands, dims, otypes, self._on_error, place)
+        return found[0] if len(found) == 1 else found
+
+    def _dtypes(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, bool]:
+        """The dtypes of results, and whether these are a tuple: as NumPy has it, by a call."""
+        if self._otypes is not None and self._dtype is None:
+            return self._otypes, len(self._otypes) > 1
+        if 0 in dims.loop and self._dtype is not None:
+            return [self._dtype], False
+        if 0 in dims.loop:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        try:
+            found = self._call(*(arrays.on_host(x).flat[0] for x in operands))
+        except Exception as error:
+            note(error, place((0,) * len(dims.loop)))
+            raise
+        several = isinstance(found, tuple)
+        parts = found if several else (found,)
+        if self._dtype is not None:
+            return [self._dtype] * len(parts), several
+        return "".join(np.asarray(x).dtype.char for x in parts), several
+
+    # --- where ------------------------------------------------------------------------------
+
+    def _booleans(self, where: Any) -> Any:
+        """`where`, of the loop dims, which it may broadcast."""
+        xp = arrays.compat(self._like)
+        mask = where if arrays.library(where) else np.asarray(where)
+        mask = mask if self._like is None else arrays.asarray(mask, self._like)
+        if arrays.dtype_name(mask) != "bool":
+            raise TypeError(f"where must be booleans: found {arrays.describe(mask)}")
+        loop = np.broadcast_shapes(self._dims.loop, tuple(mask.shape))
+        self._dims = replace(self._dims, loop=loop)
+        return xp.broadcast_to(mask, loop)
+
+    def _of_some(self, mask: Any) -> Any:
+        """The results for the slices that `where` chooses; the others are not computed."""
+        xp = arrays.compat(self._like)
+        chosen, shapes = [], []
+        for k, x in enumerate(self._operands):
+            core = self._dims.sizes.shape(self._dims.signature.inputs[k])
+            chosen.append(_broadcast(xp, x, self._dims.loop + core)[mask])
+            shapes.append(tuple(chosen[-1].shape))
+        some = resolve(self._dims.signature, shapes)
+
+        def place(index: tuple[int, ...]) -> tuple[int, ...]:
+            places = np.nonzero(np.asarray(arrays.on_host(mask)))
+            return tuple(int(p[index[0]]) for p in places)
+
+        found = self._looped(chosen, some, place)
+        self._dims.sizes.known.update(some.sizes.known)
+        parts = [self._spread(x, mask, xp) for x in as_tuple(found)]
+        return tuple(parts) if isinstance(found, tuple) else parts[0]
+
+    def _spread(self, found: Any, mask: Any, xp: Any) -> Any:
+        """Results of the chosen slices among all of them."""
+        rest: Any = 0 if self._keeps else filler(self._on_error.fill, found.dtype)
+        core = (None,) * (found.ndim - 1)
+        if isinstance(found, np.ndarray):
+            full = np.empty_like(found, shape=(*mask.shape, *found.shape[1:]))
+            full[...] = rest
+            full[mask] = found
+            return full
+        if not found.shape[0]:
+            return xp.full((*mask.shape, *found.shape[1:]), rest, dtype=found.dtype)
+        at = xp.reshape(xp.cumulative_sum(xp.astype(xp.reshape(mask, (-1,)), xp.int64)), mask.shape)
+        every = xp.take(found, xp.reshape(xp.where(mask, at - 1, 0), (-1,)), axis=0)
+        every = xp.reshape(every, (*mask.shape, *found.shape[1:]))
+        return xp.where(mask[(..., *core)], every, xp.full_like(every, rest))
+
+
+def _at_once(*given: Any) -> Any:
+    """All slices at once; the tracer is loaded for the first call that may need it."""
+    from .planning.several_arrays import Several, for_numbers, run
+
+    call: LoopedCall = given[0]
+    return run((for_numbers if call.arguments.numbers else Several)(*given))
+
+
+def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, shape, subok=True)
+    return xp.broadcast_to(x, shape)
+
+
+def _check_count(out: tuple[Any, ...], results: int) -> None:
+    if len(out) != results:
+        raise ValueError(f"out has {len(out)} arrays, f {results} results")
+
+
+def _check_array(target: Any, like: Any, name: str) -> None:
+    if arrays.library(target) is None:
+        raise TypeError(f"{name} must be an array: found {type(target).__name__}")
+    if like is not None and arrays.library(target) != arrays.library(like):
+        raise TypeError(
+            f"{name} is {arrays.describe(target)}, the arguments are {arrays.library(like)} "
+            "arrays: give an array of theirs"
+        )
+
+
+def _check_casts(y: Any, target: Any, name: str) -> None:
+    """Refuse results of a kind that the array cannot hold."""
+    if isinstance(target, np.ndarray):
+        fits = np.can_cast(y.dtype, target.dtype, "same_kind")
+    elif arrays.library(target) == "torch":
+        import torch
+
+        fits = torch.can_cast(y.dtype, target.dtype)
+    else:
+        fits = True
+    if not fits:
+        raise TypeError(f"{name} of dtype {target.dtype} cannot hold results of dtype {y.dtype}")
+
+
+def write_into(target: Any, y: Any, name: str) -> None:
+    """Write a result to where it was asked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it does not fit there.
+    """
+    _check_array(target, None, name)
+    if arrays.library(target) != arrays.library(y):
+        raise TypeError(f"{name} is {arrays.describe(target)}, the result {arrays.describe(y)}")
+    if tuple(target.shape) != tuple(y.shape):
+        raise InputError(f"{name} has shape {tuple(target.shape)}, the result {tuple(y.shape)}")
+    _check_casts(y, target, name)
+    copied(target, y)
