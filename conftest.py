@@ -98,9 +98,11 @@ def library(name):
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
+    from xpapply.backends.cpu import networks
     from xpapply.frontends.python import in_blocks, recorder, runner
     from xpapply.planning import python_functions
 
+    monkeypatch.setattr(networks, "_PATIENCE", 0.0)
     monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
     monkeypatch.setattr(python_functions, "_SLOWER", 1e9)

@@ -36,6 +36,8 @@ REPEATS = 15
 FEW_REPEATS = 7
 NARROW = 64
 """Of networks at most this wide few slices are measured."""
+FIRST = 400
+"""Calls of few slices, until the kernel runs."""
 WARM = Net((3, 5, 2))
 """Called first: the libraries that are loaded then belong to no network's first call."""
 FRESH = 1 << 18
@@ -83,6 +85,8 @@ def measure(run: runner.Run) -> None:
         by_peers(run, net)
     for net in narrow:
         if net.dtype == "float32":
+            for count in names.FEW:  # the first calls do not wait for the kernel
+                clocks.many(networks.ours(Case(net, count, run.on)), FIRST)()
             few = partial(networks.few, run.on, net, names.FEW, SMALL, min(repeats, FEW_REPEATS))
             run.part(f"small/{net.name}", few)
     if nets:

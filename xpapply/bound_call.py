@@ -295,12 +295,7 @@ class Call:
 
 
 class _Patient:
-    """A run that is compiled first, and what runs until that pays.
-
-    It takes over when the other one has taken as long as compiling takes, or would at once. That
-    is told by the number of calls, not by a clock: results, which differ by rounding, then are the
-    same whenever a program runs again. After a quarter of the calls another thread compiles.
-    """
+    """A run that is compiled first, and the engine that runs until that pays."""
 
     def __init__(
         self,
@@ -313,24 +308,17 @@ class _Patient:
     ) -> None:
         self._run, self._name = run, backend.name
         self._other, self._other_name = None, ""
-        if others and not run.is_worth(0):
+        if others and run.would_wait:
             self._other = others[0].lower_slices(graph, layout, like)
             self._other_name = others[0].name
-        self._calls, self._begun = 0, False
 
     def __call__(self, given: Sequence[Any], outs: Sequence[Any]) -> None:
         other = self._other
-        if other is None:
-            self._run(given, outs)
-        elif self._run.is_worth(self._calls):
+        if other is not None and self._run.waits():
+            other(given, outs)
+        else:
             self._other = None
             self._run(given, outs)
-        else:
-            self._calls += 1
-            if not self._begun and self._run.is_worth(4 * self._calls):
-                self._begun = True
-                self._run.begin()
-            other(given, outs)
 
     @property
     def engine(self) -> str:

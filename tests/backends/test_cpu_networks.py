@@ -274,11 +274,85 @@ def test_what_does_not_compile_is_computed_all_the_same(monkeypatch):
     def broken(*_):
         raise compiler.CompilerError("LLVM is out of sorts")
 
-    monkeypatch.setattr(networks, "_compiled", broken)
+    monkeypatch.setattr(networks, "_kernel", lambda *_: compiler.Patience(0.0, broken))
     net, x = mlp(8, 13, 2), RNG.normal(size=(4, 8, 30)).astype("f4")
     y = xpapply.apply_along_axis(net, 1, x)
     np.testing.assert_allclose(y, by_definition(net, x, 1), rtol=1e-5, atol=1e-5)
     plan = xpapply.explain(net, 1, x[:3])
+    assert plan.engine in ("torch", "numpy")
+    assert "cpu: LLVM is out of sorts" in plan.reasons
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Twelve calls of few slices run by definition, and no kernel is on disk; after which of
+    them another thread begins to compile, and which were the first ones of kernels."""
+    monkeypatch.setattr(networks, "_PATIENCE", 12 * networks._CALL)
+    monkeypatch.setenv("XPAPPLY_CACHE_DIR", "")
+    calls, begun_after, ready_after = [], [], []
+    begun, ready = compiler.begun, networks.NetworkLowered._ready
+
+    def recorded(make):
+        begun_after.append(len(calls))
+        return begun(make)
+
+    def made(*given):
+        ready_after.append(len(calls))
+        return ready(*given)
+
+    monkeypatch.setattr(compiler, "begun", recorded)
+    monkeypatch.setattr(networks.NetworkLowered, "_ready", made)
+    return calls, begun_after, ready_after
+
+
+def called(net, rows, calls):
+    x = RNG.normal(size=(rows, 8)).astype("f4")
+    y = xpapply.apply_along_axis(net, 1, x)
+    calls.append(rows)
+    np.testing.assert_allclose(y, by_definition(net, x, 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [[5] * 16, range(1, 17)], ids=["alike", "of all sizes"])
+def test_few_slices_run_by_definition_while_another_thread_compiles(rows, patient):
+    calls, begun_after, ready_after = patient
+    net = mlp(8, 11 + len(set(rows)), 3)
+    x = np.zeros((5, 8), "f4")
+    assert "by definition" in xpapply.explain(net, 1, x).kernels[0]
+    for n in rows:
+        called(net, n, calls)
+    assert begun_after == [2]
+    assert 8 < ready_after[0] < 12
+    xpapply.cache.clear()
+
+
+def test_many_slices_wait_for_the_kernel(patient):
+    calls, begun_after, ready_after = patient
+    net = mlp(8, 12, 4)
+    called(net, 40_000, calls)
+    assert (begun_after, ready_after) == ([], [0])
+    called(net, 39_999, calls)
+
+
+def test_who_asks_for_the_engine_gets_it(patient):
+    calls, begun_after, ready_after = patient
+    net = mlp(8, 14, 4)
+    with xpapply.options(engine="cpu"):
+        assert "definition" not in xpapply.explain(net, 1, np.zeros((5, 8), "f4")).kernels[0]
+        called(net, 5, calls)
+    assert (begun_after, ready_after) == ([], [0])
+
+
+def test_what_another_thread_cannot_compile_is_computed_all_the_same(patient, monkeypatch):
+    def broken(*_):
+        raise compiler.CompilerError("LLVM is out of sorts")
+
+    monkeypatch.setattr(compiler, "compile", broken)
+    calls, begun_after, _ = patient
+    net = mlp(8, 15, 4)
+    for _ in range(16):
+        called(net, 5, calls)
+    assert begun_after == [2]
+    plan = xpapply.explain(net, 1, np.zeros((6, 8), "f4"))
     assert plan.engine in ("torch", "numpy")
     assert "cpu: LLVM is out of sorts" in plan.reasons
 

@@ -26,8 +26,10 @@ class CPU(Backend):
     def why_not(self, graph: Graph, like: Any) -> str | None:
         if _function_of_slices(graph) is not None:
             return function_of_slice.why_not(like)
-        refusal = networks.why_not(graph, like)
-        return None if refusal is None else unrolled.why_not(graph, like) and refusal
+        refusal = networks.failed(graph) or networks.why_not(graph, like)
+        if refusal is None or networks.failed(graph) is not None:
+            return refusal
+        return unrolled.why_not(graph, like) and refusal
 
     def lower(self, graph: Graph) -> Lowered:
         found = _function_of_slices(graph)

@@ -13,7 +13,7 @@ import os
 import weakref
 from collections.abc import Callable
 from dataclasses import astuple
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ... import threads
 from ...codegen.llvm.target import Target
@@ -156,3 +156,47 @@ def begun(make: Callable[[], _Made]) -> Callable[[], _Made]:
     except RuntimeError:  # the interpreter ends
         return make
     return lambda: future.result() if os.getpid() == process else make()
+
+
+class Patience(Generic[_Made]):
+    """Something that is compiled once that pays, while what is slower runs.
+
+    It pays when the other has taken so long, or would at once. That is told by what calls are said
+    to take, not by a clock: results, which differ by rounding, then are the same whenever a
+    program runs again. After a quarter of that time another thread compiles.
+
+    Parameters
+    ----------
+    seconds : float
+        How long the other may take, all together.
+    make : callable
+        Compiles it.
+    """
+
+    def __init__(self, seconds: float, make: Callable[[], _Made]) -> None:
+        self._seconds, self._spent = seconds, 0.0
+        self._make: Callable[[], _Made] | None = make
+        self._begun = False
+
+    def would_wait(self, cost: float) -> bool:
+        """Whether a call that takes so many seconds otherwise is one of those that wait."""
+        return self._spent + cost < self._seconds
+
+    def waits(self, cost: float) -> bool:
+        """The same of the call that is made now, which counts."""
+        if not self.would_wait(cost):
+            return False
+        self._spent += cost
+        make = self._make
+        if not self._begun and make is not None and 4 * self._spent >= self._seconds:
+            self._begun, self._make = True, begun(make)
+        return True
+
+    def made(self) -> _Made:
+        """What was compiled, for which nobody waits from now on."""
+        self._seconds = 0.0
+        make = self._make
+        if make is not None:
+            self._found = make()
+            self._make = None
+        return self._found

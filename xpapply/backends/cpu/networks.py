@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 from collections.abc import Callable, Iterator
@@ -30,6 +31,12 @@ _IDLE_BYTES = 1 << 18
 """Memory for a tile up to this size is kept for the next call."""
 _GIL_MACS = 3e5
 """Below this many, letting go of the GIL takes longer than the work."""
+_PATIENCE = 0.01
+"""Seconds that calls of few slices may take by definition, before they wait for a kernel."""
+_CALL = 3e-5
+"""Seconds that such a call takes, however few slices there are."""
+_MAC = 4e-11
+"""Seconds that it takes for a multiply-add."""
 
 
 def why_not(graph: Graph, like: Any) -> str | None:
@@ -40,8 +47,6 @@ def why_not(graph: Graph, like: Any) -> str | None:
     if not getattr(like.dtype, "isnative", True):
         return "the bytes of the array's numbers are in another order than the CPU's"
     target = compiler.host()
-    if (graph, target) in _failed:
-        return str(_failed[graph, target])
     slices = math.prod(like.shape) // max(1, graph.input.shape[0])
     few = slices < network.tile_slices("float32", target)
     return _refusal(graph, target, few)
@@ -51,19 +56,31 @@ _failed = kept(BoundedDict())
 """What the compiler said of kernels that it did not compile, by graph and CPU."""
 
 
+def failed(graph: Graph) -> str | None:
+    """What the compiler said of the kernel of a graph, if it did not compile it."""
+    return _failed.get((graph, compiler.host())) if _failed else None
+
+
 @remembered(512)
 def _refusal(graph: Graph, target: Target, few: bool) -> str | None:
     return network.why_not(graph, target, few=few)
 
 
+_Compiled = tuple[network.NetworkKernel, compiler.Function]
+
+
 @remembered(256)
-def _compiled(
-    graph: Graph, access: network.Access, target: Target
-) -> tuple[network.NetworkKernel, compiler.Function]:
-    kernel = network.network_kernel(graph, access, target)
+def _kernel(graph: Graph, access: network.Access, target: Target) -> compiler.Patience[_Compiled]:
+    """A kernel, which may be compiled later: nobody waits for one that is on disk."""
     key = f"{graph}\n{access}"
-    found = compiler.load(key, network.NAME, target)
-    return kernel, found or compiler.compile(kernel.text, network.NAME, key, target)
+    there = compiler.load(key, network.NAME, target)
+
+    def make() -> _Compiled:
+        kernel = network.network_kernel(graph, access, target)
+        found = there or compiler.compile(kernel.text, network.NAME, key, target)
+        return kernel, found
+
+    return compiler.Patience(0.0 if there else _PATIENCE, make)
 
 
 class _Weights:
@@ -121,8 +138,7 @@ class _Layout(NamedTuple):
 
 def serves(graph: Graph) -> bool:
     """Whether there are kernels of networks for a graph."""
-    target = compiler.host()
-    return (graph, target) not in _failed and _refusal(graph, target, False) is None
+    return _refusal(graph, compiler.host(), False) is None
 
 
 def _layout(x: Any, at: int, out: Any, whole: int, lanes: int) -> _Layout:
@@ -202,18 +218,51 @@ class NetworkLowered(Lowered):
     def prepared(self, x: Any, at: int, bound: _Weights, out: Any) -> Callable[[Any, Any], None]:
         """``call(x, out)`` for arrays that lie like these."""
         lies = _layout(x, at, out, self._whole, self._lanes)
+        macs = self._macs_of(x, at)
+        ready = functools.partial(self._ready, lies, macs, address_of(x), at, bound)
+        cost = _CALL + _MAC * macs
+        if not self._would_wait(lies, macs):
+            return ready()
+        patience = _kernel(self.graph, lies.access, self._target)
+        definition = self._by_definition(at, bound)
+        found: Callable[[Any, Any], None] | None = None
+
+        def call(x: Any, out: Any) -> None:
+            nonlocal found
+            if found is None:
+                if patience.waits(cost):
+                    definition(x, out)
+                    return
+                found = ready()
+            found(x, out)
+
+        return call
+
+    def _would_wait(self, lies: _Layout, macs: float) -> bool:
+        """Whether a call runs by definition, as long as its kernel is not compiled."""
+        if macs >= _POOL_MACS or config.current().engine == "cpu":
+            return False
+        patience = _kernel(self.graph, lies.access, self._target)
+        return patience.would_wait(_CALL + _MAC * macs)
+
+    def _macs_of(self, x: Any, at: int) -> float:
+        return self._macs * math.prod(x.shape) / max(1, x.shape[at])
+
+    def _ready(
+        self, lies: _Layout, macs: float, address: Callable[[Any], int], at: int, bound: _Weights
+    ) -> Callable[[Any, Any], None]:
+        """The kernel for arrays that lie so; the definition, if it does not compile."""
         try:
-            kernel, function = _compiled(self.graph, lies.access, self._target)
+            kernel, function = _kernel(self.graph, lies.access, self._target).made()
         except compiler.CompilerError as error:  # the next plan is for another engine
             _failed[self.graph, self._target] = str(error)
             return self._by_definition(at, bound)
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
         rest = struct.pack("6q", *lies.numbers, of_array(sizes))
-        first, address = struct.Struct("6q").pack, address_of(x)
+        first = struct.Struct("6q").pack
         idle: list[tuple[int, np.ndarray]] = []  # memory for tiles, of calls that have ended
         tiles = lies.tiles
-        macs = self._macs * math.prod(x.shape) / max(1, x.shape[at])
         run = function.call_with_gil if macs < _GIL_MACS else function.call
 
         def call(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
@@ -241,13 +290,26 @@ class NetworkLowered(Lowered):
         return call if macs < _POOL_MACS else threaded
 
     def _by_definition(self, at: int, bound: _Weights) -> Callable[[Any, Any], None]:
-        """What runs where there is no kernel after all."""
+        """What runs where there is no kernel, or not yet."""
         reference = array_api.BACKEND.lower(self.graph)
-        return lambda x, out: reference(x, at, reference.bind(bound.consts, x), out)
+        weights: Any = None
+
+        def call(x: Any, out: Any) -> None:
+            nonlocal weights
+            if weights is None:
+                weights = reference.bind(bound.consts, x)
+            reference(x, at, weights, out)
+
+        return call
 
     def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate:
         """The kernel, and how many threads run it."""
         macs = self._macs * math.prod(x.shape) / max(1, self.graph.input.shape[0])
         count = config.current().thread_count() if macs >= _POOL_MACS else 1
         shown = f"one kernel, {self._target.name}, {count} thread{'s' * (count > 1)}"
+        if at is not None and macs < _POOL_MACS:
+            shape = (*x.shape[:at], *self.graph.result.shape, *x.shape[at + 1 :])
+            out = np.empty(shape, np.float32)
+            if self._would_wait(_layout(x, at, out, self._whole, self._lanes), macs):
+                shown += "; first calls by definition, while it compiles"
         return Estimate((shown,), (), None, None)

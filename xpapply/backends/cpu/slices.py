@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,18 +67,22 @@ class LoweredSlices:
         facts = self._whole, self._slices, compiler.host()
         self._pieces = pieces(*facts)
         self._made: Kernel | Pieces | None = None
-        self._begun: Callable[[], Kernel | Pieces] | None = None
         cost = sum(map(instructions, self._whole.nodes))
-        self._estimate = _SLOW * cost * layout.slices * layout.length
+        self._estimate = _CALL + _SLOW * cost * layout.slices * layout.length
         form = way(*facts).form
         levels = max(graph.levels()) if self._pieces > 1 else 0
         there = not levels and is_compiled(self._whole, form)
         self.seconds = 0.0 if there else _COMPILING * (1 + 2 * levels)
+        self._patience = compiler.Patience(self.seconds, self._compiled)
 
-    def is_worth(self, calls: int) -> bool:
-        """Whether another engine would have taken as long as compiling, after so many calls."""
-        spent = calls * (self._estimate + _CALL)
-        return self._made is not None or spent + self._estimate >= self.seconds
+    @property
+    def would_wait(self) -> bool:
+        """Whether another engine shall run a call, until it has taken as long as compiling."""
+        return self._patience.would_wait(self._estimate)
+
+    def waits(self) -> bool:
+        """The same of the call that is made now, which counts."""
+        return self._patience.waits(self._estimate)
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write the results of the slices of `arrays` into `outs`."""
@@ -86,16 +90,10 @@ class LoweredSlices:
         if outs:
             self._run(arrays, outs)
 
-    def begin(self) -> None:
-        """Compile in another thread, for a call to come."""
-        if self._made is None:
-            self._begun = compiler.begun(self._compiled)
-
     @property
     def _run(self) -> Kernel | Pieces:
         if self._made is None:
-            self._made = (self._begun or self._compiled)()
-            self._begun = None
+            self._made = self._patience.made()
         return self._made
 
     def _compiled(self) -> Kernel | Pieces:
