@@ -57,11 +57,11 @@ def check(f, x, axis, make=np.empty):
     np.testing.assert_allclose(got, want, rtol=20 * eps, atol=20 * eps * finite)
 
 
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(data=st.data())
-@settings(max_examples=4)
-def test_arrays_that_lie_in_any_way(name, target, data):
+@settings(max_examples=8)
+def test_arrays_that_lie_in_any_way(name, data):
+    target = data.draw(st.sampled_from(TARGETS))
     ndim = data.draw(st.integers(1, 3))
     axis = data.draw(st.integers(0, ndim - 1))
     sides = st.sampled_from([1, 2, 5, 17, 40])
@@ -79,7 +79,7 @@ def test_arrays_that_lie_in_any_way(name, target, data):
 @pytest.mark.parametrize("length", [6, 7, 8, 9, 16, 17, 31, 70])
 def test_lengths(name, length):
     rng = np.random.default_rng(length)
-    for count in (1, 7, 8, 9, 100):
+    for count in (1, 9, 100):
         check(FUNCTIONS[name], rng.normal(size=(count, length)), 1)
         check(FUNCTIONS[name], rng.normal(size=(length, count)), 0)
 
@@ -94,7 +94,7 @@ def test_nothing_beside_the_arrays_is_touched(name, target):
         def make(shape, dtype, end=end):
             return guarded.guarded(np.zeros(shape, dtype), end)
 
-        for count in (1, 3, 8, 33):
+        for count in (3, 33):
             for step in (1, 2, -1):
                 shapes = ((count, 9), 1), ((9, count), 0), ((2, 9, count), 1)
                 for shape, axis in shapes:
@@ -170,3 +170,15 @@ def test_constants_are_no_part_of_the_text():
     ]
     assert graphs[0] == graphs[1]
     assert codegen.constants(codegen.prepare(graphs[0]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("length", [2, 3, 8, 9, 10, 17, 24, 70, 129, 130, 140, 300])
+def test_sums_are_numpys_to_the_last_bit(length, dtype):
+    x = np.random.default_rng(length).normal(size=(100, length)).astype(dtype)
+    x[7] = -0.0
+    for f in (lambda v: v[1:].sum(), lambda v: v[::-1].mean()):
+        got = run(graph_of(f, length, dtype), x, 1)
+        want = np.apply_along_axis(f, 1, x)
+        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
