@@ -658,7 +658,7 @@ def smoothing(rng, n):
     return use(exponential, 1, 100 + rng.standard_normal((n, 20)).cumsum(1))
 
 
-@idiom("arithmetic")
+@idiom("arithmetic", rtol=1e-15)
 def log_returns(rng, n):
     def returns(price):
         out = np.zeros_like(price)

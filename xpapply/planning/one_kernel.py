@@ -25,6 +25,8 @@ _NUMPY_CALL = 2e-5
 """Seconds that a call of NumPy takes, however few slices there are ..."""
 _NUMPY_NUMBER = 1e-9
 """... and more of them for each number."""
+_EAGER = 4
+"""How much longer compiling may take than NumPy's calls before it: another thread does it."""
 
 
 class OneKernel:
@@ -177,13 +179,13 @@ class _Short:
 
     @property
     def is_worth(self) -> bool:
-        """Whether NumPy's calls would have taken as long as compiling."""
-        return (self.calls + 1) * self._estimate >= self._seconds
+        """Whether NumPy's calls would have taken a good part of what compiling takes."""
+        return _EAGER * (self.calls + 1) * self._estimate >= self._seconds
 
     def waited(self) -> None:
         """NumPy's calls ran instead; after a quarter of them another thread compiles."""
         self.calls += 1
-        if self._begun is None and 4 * self.calls * self._estimate >= self._seconds:
+        if self._begun is None and 4 * _EAGER * self.calls * self._estimate >= self._seconds:
             self._begun = self._lowered.begun(self._shadow, self._order.at, self._empty())
 
     def make(self) -> None:
