@@ -451,7 +451,7 @@ _ROWS = [
         "signbit",
         _E,
         "whether the sign is minus, that of zero and NaN too",
-        c="(copysign(T(1), {0}) < 0)",
+        c="(copysign(1.0, double({0})) < 0)",
         llvm="signbit",
         result="bool",
         instructions=1.0,
