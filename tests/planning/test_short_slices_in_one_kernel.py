@@ -33,7 +33,7 @@ def first_of_two(v):
 
 def constant_or_not(v):
     if v.std() == 0:
-        return np.zeros(2) * v[0]
+        return np.zeros(2, v.dtype) * v[0]
     return np.stack([v.mean(), 1 / v.std()])
 
 
