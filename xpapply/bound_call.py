@@ -124,6 +124,11 @@ class Call:
     def kernels(self) -> tuple[str, ...]:
         return self._run.kernels if type(self._run) is _Patient else self._kernels
 
+    @property
+    def compiled(self) -> Any:
+        """What runs, if that has to be compiled first; else None."""
+        return self._run if hasattr(self._run, "make") else None
+
     def _lower(
         self, backends: Sequence[Backend], given: Sequence[Any], like: Any, out: Any
     ) -> None:

@@ -68,7 +68,8 @@ def draw_values(data, shape, domain=(-50.0, 50.0)):
 
 
 def numpy_result(op, arrays):
-    function = {"where": lambda c, x, y: np.where(c, x, y)}.get(op) or getattr(np, op)
+    function = {"where": lambda c, x, y: np.where(c, x, y)}.get(op)
+    function = function or getattr(np, OPS[op].api or op)
     with np.errstate(all="ignore"):
         return function(*arrays)
 

@@ -64,9 +64,9 @@ def chained(v):
     return 1.0 if m > 0.3 and v[v > m].size > 4 else m
 
 
-FUNCTIONS = [three_ways, or_zero, clamped, raises]
-OTHERS = [caught, chained, normalized, root]
-"""What catches exceptions, or decides by a number or a sum, has no kernel."""
+FUNCTIONS = [three_ways, or_zero, clamped, raises, normalized, root]
+OTHERS = [caught, chained]
+"""What catches exceptions, or has results of several kinds, has no kernel."""
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 3.5, -3.0, 1e20, np.inf, -np.inf, np.nan, 0.5, 2.0]
 
 

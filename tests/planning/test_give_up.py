@@ -315,16 +315,17 @@ def test_explain_says_before_the_first_call_what_runs(few_paths, f):
     assert told.vectorized != looped, str(told)
 
 
-def test_a_kernel_that_is_no_more_is_not_told_of():
+def test_a_kernel_that_is_no_more_is_not_told_of(monkeypatch):
     """It was of the first slice's path alone; others decide by what no kernel can."""
     pytest.importorskip("llvmlite")
+    monkeypatch.setattr("xpapply.backends.cpu.slices._COMPILING", 0.0)  # worth it at once
 
     def f(v):
         return v.sum() if v.max() < 2 else np.sort(v)[:3].sum() + np.unique(v).size
 
     x = np.random.default_rng(0).random((4000, 8))
     xpapply.apply_along_axis(f, -1, x)
-    assert xpapply.explain(f, -1, x).kernels[0].startswith(("one kernel", "fused"))
+    assert xpapply.explain(f, -1, x).kernels[0].startswith("one kernel")
     x[1::3] *= 5
     xpapply.apply_along_axis(f, -1, x)
     xpapply.apply_along_axis(f, -1, x)

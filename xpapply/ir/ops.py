@@ -100,6 +100,16 @@ class Op:
     activation : str
         Its name in ``torch.nn`` (or in torch, as a function), if `xpapply.testing` is to
         draw networks with it.
+    inexact : bool
+        Its last bits may be others than NumPy's, of floats.
+    jumps : bool
+        The smallest change of an operand may change the result by much.
+    edges : tuple of float
+        Where NumPy begins to warn of operands, of the last one.
+    off : callable
+        A bound of how far the result may be off, of the operands and then of how far each of
+        them may be off: also while an expression is being written. Where it is not given none
+        is known.
     error : callable
         How far the result may be off where the operand is off by `e`, of the arrays
         ``(x, e, f(x), near)``; `near` is the least magnitude that the operand may have.
@@ -132,6 +142,10 @@ class Op:
     complex: bool = False
     in_special: bool = False
     activation: str = ""
+    inexact: bool = False
+    jumps: bool = False
+    edges: tuple[float, ...] = ()
+    off: Callable[..., Any] | None = None
     error: Callable[[Any, Any, Any, Any], Any] | None = None
     domain: tuple[float, float] = (-50.0, 50.0)
 
@@ -139,11 +153,6 @@ class Op:
     def finds_position(self) -> bool:
         """Whether it is a reduction to the position of a number."""
         return self.kind is Kind.REDUCTION and self.result == "int64"
-
-    @property
-    def decides(self) -> bool:
-        """Whether its result is another one altogether where a number is a little larger."""
-        return self.compares or self.result == "int64"
 
     @property
     def parameters(self) -> dict[str, inspect.Parameter]:
@@ -232,23 +241,25 @@ def _short(name: str, doc: str, c: str, **columns: Any) -> Op:
 
 def _sum(name: str, doc: str, c: str, **columns: Any) -> Op:
     """A sum, difference or product."""
-    return _short(name, doc, c, keeps_finite=True, shows=(0, 1), complex=True, **columns)
+    usual: dict[str, Any] = {"keeps_finite": True, "shows": (0, 1), "complex": True}
+    return _short(name, doc, c, **usual | {"off": _off_by_both} | columns)
 
 
 def _comparison(name: str, doc: str, c: str, **columns: Any) -> Op:
     """A comparison of two numbers."""
-    return _short(name, doc, c, result="bool", compares=True, **columns)
+    return _short(name, doc, c, result="bool", compares=True, jumps=True, **columns)
 
 
 def _function(name: str, doc: str, **columns: Any) -> Op:
     """A function of one number that C calls by the same name; NumPy has it of complex ones."""
-    usual: dict[str, Any] = {"complex": True, "llvm": name}
+    usual: dict[str, Any] = {"complex": True, "llvm": name, "inexact": True}
     return Op(name, _E, doc, f"{name}({{0}})", **usual | columns)
 
 
 def _inverse(torch: str) -> dict[str, Any]:
     """Of an inverse sine or cosine."""
-    return {"shows": (0,), "torch": (torch,), "error": _error_of_arc, "domain": (-1, 1)}
+    usual = {"shows": (0,), "torch": (torch,), "error": _error_of_arc, "domain": (-1, 1)}
+    return {**usual, "edges": (-1.0, 1.0)}
 
 
 def _series(name: str, doc: str, **columns: Any) -> Op:
@@ -257,6 +268,28 @@ def _series(name: str, doc: str, **columns: Any) -> Op:
 
 
 # --- how errors grow ------------------------------------------------------------------
+
+
+def _off_by_both(a: Any, b: Any, ea: Any, eb: Any) -> Any:
+    return ea + eb
+
+
+def _off_of_product(a: Any, b: Any, ea: Any, eb: Any) -> Any:
+    return abs(a) * eb + (abs(b) + eb) * ea
+
+
+def _off_of_exp(a: Any, e: Any) -> Any:
+    return np.exp(a) * np.where(e < 1, 2 * e, math.inf)
+
+
+def _off_of_log(a: Any, e: Any) -> Any:
+    # of what is at least twice as large as it may be off: other operands are looked at
+    return 3 * e / abs(a)
+
+
+def _off_of_quotient(a: Any, b: Any, ea: Any, eb: Any) -> Any:
+    # of divisors that are at least twice as large as they may be off: others are looked at
+    return (ea + abs(a / b) * eb) * 2 / abs(b)
 
 
 def _error_of_exp(x: Any, e: Any, v: Any, near: Any) -> Any:
@@ -296,7 +329,7 @@ _ROWS = [
     # arithmetic
     _sum("add", "a + b", "({0} + {1})", llvm="fadd add"),
     _sum("subtract", "a - b", "({0} - {1})", llvm="fsub sub", torch=("sub",)),
-    _sum("multiply", "a * b", "({0} * {1})", llvm="fmul mul", torch=("mul",)),
+    _sum("multiply", "a * b", "({0} * {1})", llvm="fmul mul", torch=("mul",), off=_off_of_product),
     Op(
         "divide",
         _E,
@@ -308,6 +341,8 @@ _ROWS = [
         instructions=4.0,
         shows=(0,),
         complex=True,
+        off=_off_of_quotient,
+        edges=(0.0,),
     ),
     _short(
         "negative",
@@ -315,6 +350,7 @@ _ROWS = [
         "(-{0})",
         llvm="negative negative",
         torch=("neg",),
+        off=lambda a, e: e,
         **_LINEAR,
         shows=(0,),
         silent=True,
@@ -327,13 +363,22 @@ _ROWS = [
         int_c="({0} < 0 ? -{0} : {0})",
         llvm="absolute absolute same",
         torch=("absolute",),
+        off=lambda a, e: e,
         **_LINEAR,
         shows=(0,),
         silent=True,
         complex=True,
     ),
     _function(
-        "sqrt", "square root", shows=(0,), instructions=8.0, error=_error_of_sqrt, domain=(0, 1e6)
+        "sqrt",
+        "square root",
+        shows=(0,),
+        inexact=False,
+        off=lambda a, e: np.sqrt(e),
+        edges=(0.0,),
+        instructions=8.0,
+        error=_error_of_sqrt,
+        domain=(0, 1e6),
     ),
     # a < b is false for NaN on either side, so NaN is asked for by its own
     _short(
@@ -343,6 +388,7 @@ _ROWS = [
         slice_c="xp_max({0}, {1})",
         llvm="maximum smax umax",
         silent=True,
+        off=_off_by_both,
     ),
     _short(
         "minimum",
@@ -351,31 +397,64 @@ _ROWS = [
         slice_c="xp_min({0}, {1})",
         llvm="minimum smin umin",
         silent=True,
+        off=_off_by_both,
     ),
     # transcendental
-    _series("exp", "exponential", tensor_c="xp_exp({0})", instructions=6.0, error=_error_of_exp),
-    _series("expm1", "exp(a) - 1", error=_error_of_expm1),
     _series(
-        "log", "natural logarithm", shows=(0,), error=lambda x, e, v, near: e / x, domain=(0, 1e6)
+        "exp",
+        "exponential",
+        tensor_c="xp_exp({0})",
+        instructions=6.0,
+        off=_off_of_exp,
+        error=_error_of_exp,
+    ),
+    _series("expm1", "exp(a) - 1", off=_off_of_exp, error=_error_of_expm1),
+    _series(
+        "log",
+        "natural logarithm",
+        shows=(0,),
+        edges=(0.0,),
+        off=_off_of_log,
+        error=lambda x, e, v, near: e / x,
+        domain=(0, 1e6),
     ),
     _series(
-        "log1p", "log(1 + a)", shows=(0,), error=lambda x, e, v, near: e / (1 + x), domain=(-1, 1e6)
+        "log1p",
+        "log(1 + a)",
+        shows=(0,),
+        edges=(-1.0,),
+        off=lambda a, e: _off_of_log(1 + a, e),
+        error=lambda x, e, v, near: e / (1 + x),
+        domain=(-1, 1e6),
     ),
     _series(
         "tanh",
         "hyperbolic tangent",
         instructions=8.0,
         keeps_finite=True,
+        off=lambda a, e: e,
         activation="Tanh",
         silent=True,
         error=lambda x, e, v, near: np.minimum(2.0, e * (1 / np.cosh(near) ** 2)),
     ),
-    _series("sin", "sine", shows=(0,), error=lambda x, e, v, near: np.minimum(2.0, e)),
-    _series("cos", "cosine", shows=(0,), error=lambda x, e, v, near: np.minimum(2.0, e)),
+    _series(
+        "sin",
+        "sine",
+        shows=(0,),
+        off=lambda a, e: e,
+        error=lambda x, e, v, near: np.minimum(2.0, e),
+    ),
+    _series(
+        "cos",
+        "cosine",
+        shows=(0,),
+        off=lambda a, e: e,
+        error=lambda x, e, v, near: np.minimum(2.0, e),
+    ),
     _function("tan", "tangent", shows=(0,)),
     _function("asin", "inverse sine", **_inverse("arcsin")),
     _function("acos", "inverse cosine", **_inverse("arccos")),
-    _function("atan", "inverse tangent", silent=True, torch=("arctan",)),
+    _function("atan", "inverse tangent", silent=True, torch=("arctan",), off=lambda a, e: e),
     Op(
         "atan2",
         _E,
@@ -383,11 +462,13 @@ _ROWS = [
         c="atan2({0}, {1})",
         llvm="atan2",
         torch=("arctan2",),
+        inexact=True,
+        jumps=True,
     ),
     _function("sinh", "hyperbolic sine", shows=(0,)),
     _function("cosh", "hyperbolic cosine", shows=(0,)),
-    _function("log2", "logarithm to base 2", shows=(0,), domain=(0, 1e6)),
-    _function("log10", "logarithm to base 10", shows=(0,), domain=(0, 1e6)),
+    _function("log2", "logarithm to base 2", shows=(0,), edges=(0.0,), domain=(0, 1e6)),
+    _function("log10", "logarithm to base 10", shows=(0,), edges=(0.0,), domain=(0, 1e6)),
     Op(
         "pow",
         _E,
@@ -395,6 +476,7 @@ _ROWS = [
         c="pow({0}, {1})",
         llvm="pow",
         complex=True,
+        inexact=True,
         domain=(0.01, 10),
     ),
     _series(
@@ -420,6 +502,7 @@ _ROWS = [
         llvm="floor same",
         shows=(0,),
         silent=True,
+        jumps=True,
     ),
     Op(
         "ceil",
@@ -430,6 +513,7 @@ _ROWS = [
         llvm="ceil same",
         shows=(0,),
         silent=True,
+        jumps=True,
     ),
     # comparison and choice
     _comparison("greater", "a > b", "({0} > {1})", llvm="ogt sgt ugt", torch=("gt",)),
@@ -454,16 +538,45 @@ _ROWS = [
         c="(copysign(1.0, double({0})) < 0)",
         llvm="signbit",
         result="bool",
+        jumps=True,
         instructions=1.0,
     ),
     _short("logical_and", "a and b", "({0} && {1})", llvm="- and", result="bool"),
     _short("logical_or", "a or b", "({0} || {1})", llvm="- or", result="bool"),
     _short("logical_not", "not a", "(!{0})", llvm="- invert", result="bool"),
-    _short("where", "b where a, else c", "({0} ? {1} : {2})", llvm="where where", silent=True),
-    _short("cast", "another dtype", "T({0})", result="attr"),
+    _short(
+        "where",
+        "b where a, else c",
+        "({0} ? {1} : {2})",
+        llvm="where where",
+        silent=True,
+        off=lambda a, b, c, ea, eb, ec: np.where(a, eb, ec),
+    ),
+    _short("cast", "another dtype", "T({0})", result="attr", off=lambda a, e: e),
+    _short(
+        "approximate",
+        "a, whose last bits may be others than NumPy's",
+        "{0}",
+        llvm="same same same",
+        api="positive",
+        shows=(0,),
+        silent=True,
+        inexact=True,
+        off=lambda a, e: e,
+        **_LINEAR,
+    ),
     # reductions
     Op("sum", _R, "sum", c="({0} + {1})", join="add", identity=0.0),
-    Op("prod", _R, "product", c="({0} * {1})", join="multiply", identity=1.0, domain=(-2, 2)),
+    Op(
+        "prod",
+        _R,
+        "product",
+        c="({0} * {1})",
+        join="multiply",
+        identity=1.0,
+        inexact=True,
+        domain=(-2, 2),
+    ),
     Op(
         "max",
         _R,
@@ -490,6 +603,7 @@ _ROWS = [
         "position of the largest: of the first NaN, else of the first of equal ones",
         c="({1} > {0} || ({1} != {1} && {0} == {0}))",
         result="int64",
+        jumps=True,
         identity=-math.inf,
     ),
     Op(
@@ -498,6 +612,7 @@ _ROWS = [
         "position of the smallest: of the first NaN, else of the first of equal ones",
         c="({1} < {0} || ({1} != {1} && {0} == {0}))",
         result="int64",
+        jumps=True,
         identity=math.inf,
     ),
     # along an axis: `axis` is an attribute
@@ -507,6 +622,7 @@ _ROWS = [
         _A,
         "the places of the numbers in that order; `stable`: equal ones as they stand",
         result="int64",
+        jumps=True,
         silent=True,
     ),
     Op("cumulative_sum", _A, "sums up to each number, in order", join="add", shows=(0,)),
@@ -516,13 +632,19 @@ _ROWS = [
         "products up to each number, in order",
         join="multiply",
         shows=(0,),
+        inexact=True,
         domain=(-2, 2),
     ),
     Op("cumulative_max", _A, "largest up to each number, NaN wins", join="maximum", silent=True),
     Op("cumulative_min", _A, "smallest up to each number, NaN wins", join="minimum", silent=True),
     Op("take_along_axis", _A, "the numbers of a at the places b, which are there", silent=True),
     # contraction
-    Op("einsum", Kind.CONTRACTION, "sum of products; a product with a weight matrix is nm,m->n"),
+    Op(
+        "einsum",
+        Kind.CONTRACTION,
+        "sum of products; a product with a weight matrix is nm,m->n",
+        inexact=True,
+    ),
     # layout
     Op("reshape", _L, "another shape, C order"),
     Op("permute_dims", _L, "axes in another order"),

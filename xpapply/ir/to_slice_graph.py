@@ -39,13 +39,18 @@ class Sliced:
 
 
 @remembered(256)
-def sliced(graph: Graph) -> Sliced | None:
-    """`graph` as a slice graph, or None."""
+def sliced(graph: Graph, as_numpy: bool = False) -> Sliced | None:
+    """`graph` as a slice graph, or None.
+
+    `as_numpy`: of a function of NumPy arrays: means and variances as NumPy computes them, to the
+    last bit, instead of in one pass.
+    """
     (length,) = graph.input.shape
     if length < 2:  # a number per element would look like one per slice
         return None
     try:
-        return _Conversion(expand(graph, keep=_COMPOSITES), length).result()
+        keep = () if as_numpy else _COMPOSITES
+        return _Conversion(expand(graph, keep=keep), length, as_numpy).result()
     except (TraceError, _Refused):
         return None
 
@@ -61,8 +66,8 @@ class _Refused(Exception):
 class _Conversion:
     """Writes the nodes of a graph into a slice graph."""
 
-    def __init__(self, graph: Graph, length: int) -> None:
-        self.graph, self.length = graph, length
+    def __init__(self, graph: Graph, length: int, as_numpy: bool) -> None:
+        self.graph, self.length, self.as_numpy = graph, length, as_numpy
         self.builder = SliceBuilder()
         self.found: dict[int, Any] = {}
         self.consts: list[int] = []
@@ -139,6 +144,8 @@ class _Conversion:
         if u is not None and self._is(top, accumulators.simple("max", u.aval.dtype), u):
             found, total = self._exponential_sum(_wide(u))
             return np.where(np.isfinite(found), total, math.nan)
+        if self.as_numpy:
+            return self._simple("sum", _wide(x))
         if apart is not None and apart.index == self.builder.nodes[x.index].args[1]:
             u, mean = self._made_by(apart, "subtract", 0), self._made_by(apart, "subtract", 1)
             total, n = self._made_by(mean, "divide", 0), self._made_by(mean, "divide", 1)

@@ -43,7 +43,7 @@ class OneKernel:
 
     def __init__(self, paths: Paths) -> None:
         self._graph = joined(paths)
-        self._sliced = sliced(self._graph)
+        self._sliced = sliced(self._graph, as_numpy=True)
         compiled = engines.backend("cpu")
         self._why_not_short = (
             "no CPU" if compiled is None else compiled.several_why_not(self._graph)
@@ -53,11 +53,16 @@ class OneKernel:
         self._known = BoundedDict()
         self._short: Any = None
         self._consts: list[np.ndarray] = []
+        self.not_compiled = ""
+        """What the compiler said, if it refused."""
         self.waits = False
         """Whether some arrays are left to NumPy until compiling has paid."""
 
     def call_for(self, arr: np.ndarray, axis: int) -> Any:
-        """What runs on arrays that lie like this one; None: NumPy's own calls shall."""
+        """What runs on arrays that lie like this one; None: NumPy's own calls shall.
+
+        They do until compiling is worth it: no other engine adds as NumPy does.
+        """
         now = config.current()
         if now.engine not in ("", "cpu") or np.geterr()["under"] != "ignore":
             return None  # of underflows no number tells
@@ -65,22 +70,23 @@ class OneKernel:
         found = self._known.get(key, "")
         if isinstance(found, str):
             found = self._known[key] = self._made(arr, axis)
-        if isinstance(found, _Short):
+        if found is not None:
             if not found.is_worth:
                 self.waits = True
                 return None
             try:
                 found.make()
-            except UnsupportedError:  # it does not compile
+            except UnsupportedError as error:
                 found = self._known[key] = None
+                self.not_compiled = f"cpu: {error}"
         return found
 
     def waited(self, arr: np.ndarray, axis: int) -> None:
         """NumPy's own calls ran on such an array."""
         for found in self._known.values():
-            if isinstance(found, _Short) and found.is_for(arr, axis):
+            if found is not None and found.is_for(arr, axis):
                 found.waited()
-        self.waits = any(isinstance(x, _Short) and not x.is_worth for x in self._known.values())
+        self.waits = any(x is not None and not x.is_worth for x in self._known.values())
 
     def _made(self, arr: np.ndarray, axis: int) -> Any:
         compiled = engines.backend("cpu")
@@ -97,14 +103,16 @@ class OneKernel:
 
     # --- slices of any length -----------------------------------------------------------------
 
-    def _in_loops(self, compiled: Any, found: Sliced, arr: np.ndarray, axis: int) -> Call | None:
+    def _in_loops(self, compiled: Any, found: Sliced, arr: np.ndarray, axis: int) -> Any:
         if compiled.slices_why_not(found.graph, [arr]) is not None:
             return None
         given = self._operands(found, arr, axis)
         as_is = [True] * len(given)
-        call = Call("f", found.graph, True, given, as_is, tuple(arr.shape), (axis,), False, None)
-        call.kernel = self  # type: ignore[attr-defined]  # a later one has other constants
-        return call
+        with config.options(engine="cpu"):
+            call = Call(
+                "f", found.graph, True, given, as_is, tuple(arr.shape), (axis,), False, None
+            )
+        return _Loops(self, call, arr, axis)
 
     def _operands(self, found: Sliced, arr: np.ndarray, axis: int) -> list[Any]:
         """The array and the constants, as they stand beside it."""
@@ -120,7 +128,7 @@ class OneKernel:
         if isinstance(call, _Short):
             return call(self._consts, arr)
         assert self._sliced is not None
-        found, marked = call(self._operands(self._sliced, arr, axis))
+        found, marked = call.call(self._operands(self._sliced, arr, axis))
         graph = self._sliced.graph
         if not graph.is_vector(graph.outs[0]) and self.result.shape:
             found = np.expand_dims(found, axis)
@@ -135,6 +143,43 @@ class OneKernel:
     def short(self) -> Any:
         """The kernel that has all numbers in registers."""
         return self._short
+
+
+class _Loops:
+    """A kernel with loops over elements, on arrays that lie alike.
+
+    Attributes
+    ----------
+    kernel : OneKernel
+        Whose it is: a later one has other constants.
+    call : Call
+        What runs it, of `graph`.
+    """
+
+    def __init__(self, kernel: OneKernel, call: Call, arr: np.ndarray, axis: int) -> None:
+        self.kernel, self.call, self.graph = kernel, call, call.graph
+        self.engine, self.reasons, self.kernels = call.engine, call.reasons, call.kernels
+        self._like = arr.shape, arr.strides, axis
+        self._patient = None if config.current().engine else call.compiled
+
+    def is_for(self, arr: np.ndarray, axis: int) -> bool:
+        """Whether an array lies like that which this was made for."""
+        return self._like == (arr.shape, arr.strides, axis)
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether NumPy's calls would have taken as long as compiling."""
+        return self._patient is None or not self._patient.would_wait
+
+    def waited(self) -> None:
+        """NumPy's calls ran instead."""
+        if self._patient is not None:
+            self._patient.waits()
+
+    def make(self) -> None:
+        """Compile it, if that has not been done."""
+        if self.call.compiled is not None:
+            self.call.compiled.make()
 
 
 class _Short:

@@ -271,6 +271,8 @@ def plan(
         return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
     engine = None
     kernel = traced.kernel_for(arr, axis)
+    if traced.not_compiled:
+        reasons.append(traced.not_compiled)
     if kernel is not None:
         reasons += kernel.reasons
     elif traced.fused_on(arr, axis):

@@ -57,7 +57,7 @@ def compare(ops, arrays, target, lanes=None):
     """Ops of the table beside NumPy's functions, on arrays of any dtypes."""
     dtypes = [x.dtype.name for x in arrays]
     with np.errstate(all="ignore"):
-        wanted = [getattr(np, op)(*arrays) for op in ops]
+        wanted = [getattr(np, OPS[op].api or op)(*arrays) for op in ops]
     for op, want in zip(ops, wanted, strict=True):
         if dtypes == ["float16"] * 2 and op in ("maximum", "minimum"):
             # of two zeros NumPy takes the first one here, and the second one elsewhere

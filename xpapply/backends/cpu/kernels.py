@@ -71,7 +71,11 @@ class Launch:
             geometry[f"kept {m}"] = at
             at += -(-way.kept * itemsize(place) // 64) * 64
         self._scratch_bytes = at
-        self._geometry = np.array([geometry[f] for f in form.fields(len(way.places))], np.int64)
+        fields = form.fields(len(way.places))
+        parts = way.parts.copy()
+        parts[:, 2:] += len(fields) + parts.size  # where leaves are
+        numbers = np.array([geometry[f] for f in fields], np.int64)
+        self._geometry = np.concatenate([numbers, parts.ravel(), way.leaves])
         self._at = self._geometry.ctypes.data
         self._free: list[tuple[np.ndarray, int]] = []
         self._values = [k for k, move in enumerate(form.inputs) if move == "value"]

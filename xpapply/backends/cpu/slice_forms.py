@@ -9,16 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...codegen.llvm.slice_kernel import Form
-from ...codegen.llvm.slice_kernel.passes import Passes, is_vector
+from ...codegen.llvm.slice_kernel.form import COUNT
+from ...codegen.llvm.slice_kernel.passes import Passes, is_vector, sums
 from ...codegen.llvm.target import Target
 from ...ir.graph import Graph
+from ...ir.numpy_sums import LEAF
 from ...ir.ops import OPS, Kind
 from ...layout import Dim
 
 SHORT = 64
 """Elements of a slice up to which slices lie in lanes, wherever their elements are."""
 PIECE = 8192
-"""Elements of a piece, where each stands for itself."""
+"""Elements of a piece at most, where each stands for itself."""
 _SCRATCH = 3 << 17
 """Bytes of the scratch at most: it stays in the second cache."""
 _SMALL_SCRATCH = 1 << 14
@@ -44,7 +46,8 @@ class Slices:
     batch : tuple of Dim
         Slowest first; their `steps` are those in each array.
     cut : int
-        Which of these counts pieces of a slice; -1: none. The last piece has what is left.
+        Which of these counts pieces of a slice; -1: none. Its steps are those of numbers: where
+        the elements of a piece are its first one says.
     """
 
     length: int
@@ -58,15 +61,14 @@ class Slices:
         return math.prod(d.size for k, d in enumerate(self.batch) if k != self.cut)
 
     @property
-    def piece(self) -> int:
-        """Elements of a piece."""
-        return self.length if self.cut < 0 else self.length // self.batch[self.cut].size
+    def pieces(self) -> np.ndarray:
+        """How many elements each piece has."""
+        return halves(self.length, 1 if self.cut < 0 else self.batch[self.cut].size)
 
     @property
     def longest(self) -> int:
-        """Elements of the last piece."""
-        count = 1 if self.cut < 0 else self.batch[self.cut].size
-        return self.length - (count - 1) * self.piece
+        """Elements of the longest piece."""
+        return int(self.pieces.max())
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Way:
         The dtypes of what is kept.
     kept : int
         Elements of each.
+    parts, leaves : ndarray
+        What stands behind the geometry: see `Form.fields`; leaves are counted from the first one.
     """
 
     form: Form
@@ -95,6 +99,8 @@ class Way:
     rows: tuple[int, ...]
     places: tuple[str, ...]
     kept: int
+    parts: np.ndarray
+    leaves: np.ndarray
 
 
 def itemsize(dtype: str) -> int:
@@ -104,9 +110,13 @@ def itemsize(dtype: str) -> int:
 
 def lanes_of(graph: Graph, bits: int) -> int:
     """Numbers in a vector: as many as a register has of the widest elements."""
+    return bits // 8 // widest(graph)
+
+
+def widest(graph: Graph) -> int:
+    """Bytes of the widest elements in registers."""
     vectors = [n for i, n in enumerate(graph.nodes) if graph.is_vector(i)]
-    widest = max(itemsize(n.aval.dtype) for n in vectors or graph.nodes)
-    return bits // 8 // widest
+    return max(itemsize(n.aval.dtype) for n in vectors or graph.nodes)
 
 
 def way(graph: Graph, slices: Slices, target: Target) -> Way:
@@ -117,10 +127,15 @@ def way(graph: Graph, slices: Slices, target: Target) -> Way:
 def pieces(graph: Graph, slices: Slices, target: Target) -> int:
     """Into how many pieces slices are cut, whose numbers are then combined.
 
-    They are so long that what is kept of one stays in cache, and that sums of it are as accurate
-    as those by pairs. How many threads there are makes no difference.
+    They are so long that what is kept of one stays in cache, and a power of two: so sums of them
+    are those that NumPy makes. How many threads there are makes no difference.
     """
-    return Choice(graph, slices, target).pieces()
+    return power_of_two(Choice(graph, slices, target).pieces())
+
+
+def power_of_two(n: int) -> int:
+    """The smallest that is not below `n`."""
+    return 1 << max(0, n - 1).bit_length()
 
 
 def _chains(graph: Graph, target: Target) -> int:
@@ -136,10 +151,15 @@ def _chains(graph: Graph, target: Target) -> int:
 class Choice:
     """How a kernel for a slice graph goes through slices."""
 
+    sums = 0
+    """Of how many vectors a pass adds the elements."""
+
     def __init__(self, graph: Graph, slices: Slices, target: Target) -> None:
         self.graph, self.slices = graph, slices
         self.passes = Passes(graph)
         self.lanes, self.chains = lanes_of(graph, target.bits), _chains(graph, target)
+        self.sums = sums(self.passes)
+        self._target, self._widest = target, widest(graph)
         self.operands = [*graph.inputs, *graph.outs]
         self.inputs = len(graph.inputs)
         self.vectors = [is_vector(graph, i) for i in self.operands]
@@ -155,7 +175,7 @@ class Choice:
             return 1
         n, lane = self.slices.length, self.lane()
         if not self._is_across(lane):
-            return max(1, n // min(4 * (self.chains * self.lanes) ** 2, 1 << 15))
+            return max(1, n >> 15)
         lane = lane or self._no_lane()
         return max(1, n // min(4096, _SCRATCH // max(1, self.lanes * self._kept(lane))))
 
@@ -220,7 +240,7 @@ class Choice:
             widths.append(width)
         row = sum(self._room(k) for k, m in enumerate(moves) if m in STAGED)
         self._widen(lane, moves)
-        groups = max(1, min(16, _SMALL_SCRATCH // (self.lanes * max(1, slices.piece, row))))
+        groups = max(1, min(16, _SMALL_SCRATCH // (self.lanes * max(1, slices.longest, row))))
         groups = 1 << (groups.bit_length() - 1)
         groups = max(1, min(groups, -(-lane.size // self.lanes)))
         tile = groups * self.lanes
@@ -234,8 +254,10 @@ class Choice:
             lane=at,
             piece=slices.cut,
             chains=self.chains,
+            sums=self._sums(self.lanes) if self.sums else 8,
+            leaves=self.sums > 0 and slices.longest > LEAF,
         )
-        geometry = {"n": n, "piece": slices.piece, "size": lane.size, "tile": tile}
+        geometry = {"n": n, "size": lane.size, "tile": tile}
         counts = []
         for d, dim in enumerate(nest):
             here = -(-dim.size // tile) if d == at else dim.size
@@ -250,7 +272,8 @@ class Choice:
             geometry[f"step {k}"] = slices.steps[k] or 0
             geometry[f"lane {k}"] = lane.steps[k]
         kept = slices.longest * self.lanes
-        return Way(form, geometry, math.prod(counts), tuple(rows), self._places(form), kept)
+        places, tiles = self._places(form), math.prod(counts)
+        return Way(form, geometry, tiles, tuple(rows), places, kept, *parts(form, slices))
 
     def _length(self, k: int) -> int:
         """Elements of a slice of array k, if it has several."""
@@ -262,7 +285,7 @@ class Choice:
 
     def _room(self, k: int) -> int:
         """Bytes of a piece of array k."""
-        return self.slices.piece * self.sizes[k]
+        return self.slices.longest * self.sizes[k]
 
     def _places(self, form: Form) -> tuple[str, ...]:
         """The dtypes of what is kept from pass to pass."""
@@ -280,7 +303,20 @@ class Choice:
             wide = 2 * self.lanes
             if lane.size < wide or kept * wide > _SCRATCH:
                 return
+            if self.slices.length <= SHORT and self._sums(wide) < 8:
+                return
+            if 4 * self.sums * self._vectors(wide) > self._target.registers:
+                return
             self.lanes, self.chains = wide, self.chains // 2
+
+    def _sums(self, lanes: int) -> int:
+        """Of the eight sums of a leaf, for how many vectors of so many lanes have registers."""
+        room = self._target.registers // (2 * self._vectors(lanes) * max(1, self.sums))
+        return max(self.chains, min(8, 1 << (max(1, room).bit_length() - 1)))
+
+    def _vectors(self, lanes: int) -> int:
+        """Registers that so many lanes take."""
+        return lanes * self._widest * 8 // self._target.bits
 
     def _move_across(self, k: int, step: int | None, lane: Dim, n: int) -> tuple[str, int]:
         is_input, size = k < self.inputs, self.sizes[k]
@@ -321,8 +357,9 @@ class Choice:
             len(nest),
             piece=slices.cut,
             chains=self.chains,
+            leaves=self.sums > 0 and slices.longest > LEAF,
         )
-        geometry = {"n": n, "piece": slices.piece, "size": 1, "tile": 1}
+        geometry = {"n": n, "size": 1, "tile": 1}
         for d, dim in enumerate(nest):
             geometry[f"count {d}"] = dim.size
             for k in range(len(self.operands)):
@@ -334,4 +371,36 @@ class Choice:
             geometry[f"step {k}"] = slices.steps[k] or 0
             geometry[f"lane {k}"] = 0
         tiles = math.prod(d.size for d in nest)
-        return Way(form, geometry, tiles, tuple(rows), tuple(self.passes.places), most)
+        places = tuple(self.passes.places)
+        return Way(form, geometry, tiles, tuple(rows), places, most, *parts(form, slices))
+
+
+# --- what NumPy adds first --------------------------------------------------------------------
+
+
+def halves(n: int, count: int) -> np.ndarray:
+    """`n` elements in a power of two of parts, as NumPy's sums cut them: at multiples of 8."""
+    found = np.array([n], np.int64)
+    while len(found) < count:
+        first = found // 16 * 8
+        found = np.stack([first, found - first], 1).ravel()
+    return found
+
+
+def parts(form: Form, slices: Slices) -> tuple[np.ndarray, np.ndarray]:
+    """The pieces of a slice, and their leaves: see `Form.fields`."""
+    sizes = slices.pieces if form.has_parts else np.empty(0, np.int64)
+    found = np.zeros((len(sizes), 4), np.int64)
+    found[:, 0], found[:, 1] = np.cumsum(sizes) - sizes, sizes
+    if not form.leaves:
+        return found, sizes[:0]
+    joins, piece = np.zeros_like(sizes), np.arange(len(sizes))
+    while (long := sizes > LEAF).any():
+        first = np.where(long, sizes // 16 * 8, 0)
+        there = np.stack([long, np.ones_like(long)], 1).ravel()
+        sizes = np.stack([first, sizes - first], 1).ravel()[there]
+        joins = np.stack([np.zeros_like(joins), joins + long], 1).ravel()[there]
+        piece = np.repeat(piece, 2)[there]
+    for k, side in ((2, "left"), (3, "right")):
+        found[:, k] = np.searchsorted(piece, np.arange(len(found)), side)  # type: ignore[call-overload]
+    return found, sizes + (joins << COUNT)

@@ -12,7 +12,7 @@ from ...ir.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
 from ...layout import Dim
 from .kernels import Kernel
-from .slice_forms import PIECE, Slices
+from .slice_forms import PIECE, Slices, power_of_two
 
 
 class Pieces:
@@ -57,7 +57,7 @@ class Pieces:
         Numbers lie in the order of the slices, those of pieces one after the other.
         """
         slices, inputs = self._slices, len(self._graph.inputs)
-        count = max(1, slices.length // piece) if piece else self._count
+        count = power_of_two(slices.length // piece) if piece else self._count
         of_numbers, step = [], 1
         for d in reversed(slices.batch):
             of_numbers.append(step)
@@ -73,11 +73,8 @@ class Pieces:
             for d, own in zip(slices.batch, reversed(of_numbers), strict=True)
         ]
         steps = line(slices.steps, 0, 0)
-        jump = tuple((s or 0) * (slices.length // count) for s in steps[:inputs])
-        after = tuple((s or 0) * (slices.length // count) for s in steps[inputs + given :])
-        if states:
-            after = (*after[: len(places)], *(slices.count,) * states)
-        batch.append(Dim(count, (*jump, *(0,) * given, *after), -1))
+        still = (0,) * (len(steps) - states)
+        batch.append(Dim(count, (*still, *(slices.count,) * states), -1))
         return Slices(slices.length, steps, tuple(batch), len(batch) - 1)
 
     @property
@@ -179,28 +176,24 @@ def _of_numbers(graph: Graph) -> tuple[Graph, list[int]]:
 
 
 class _Fold:
-    """States of pieces along the first axis, combined by pairs."""
+    """States of pieces along the first axis, combined by pairs of neighbours."""
 
     def __init__(self, by: Accumulator) -> None:
         self._by, self._pairs = by, dict[int, Kernel]()
 
     def __call__(self, states: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Those of all pieces together."""
+        """Those of all pieces together; there is a power of two of them."""
         while (n := len(states[0])) > 1:
-            half, odd = divmod(n, 2)
-            found = [np.empty((half + odd, *s.shape[1:]), s.dtype) for s in states]
-            halves = [s[:half] for s in states] + [s[half : 2 * half] for s in states]
-            self._of_pairs(half * states[0][0].size)(halves, found)
-            if odd:
-                for y, s in zip(found, states, strict=True):
-                    y[half] = s[n - 1]
+            found = [np.empty((n // 2, *s.shape[1:]), s.dtype) for s in states]
+            pairs = [s[side::2] for side in (0, 1) for s in states]
+            self._of_pairs(n // 2, states[0][0].size)(pairs, found)
             states = found
         return [s[0] for s in states]
 
-    def _of_pairs(self, count: int) -> Kernel:
+    def _of_pairs(self, count: int, slices: int) -> Kernel:
         if count not in self._pairs:
-            arrays = 3 * len(self._by.dtypes)
-            side_by_side = Dim(count, (1,) * arrays, -1)
-            slices = Slices(1, (0,) * arrays, (side_by_side,))
-            self._pairs[count] = Kernel(self._by.combine, slices)
+            numbers = len(self._by.dtypes)
+            apart = (2 * slices,) * (2 * numbers) + (slices,) * numbers
+            dims = Dim(count, apart, -1), Dim(slices, (1,) * 3 * numbers, -1)
+            self._pairs[count] = Kernel(self._by.combine, Slices(1, (0,) * 3 * numbers, dims))
         return self._pairs[count]

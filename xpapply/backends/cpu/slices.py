@@ -17,7 +17,7 @@ from ...ir.subgraph import part
 from ...layout import Dim, Layout, merged, slowest_first
 from . import compiler
 from .kernels import Kernel, instructions, is_compiled
-from .slice_forms import PIECE, Slices, pieces, way
+from .slice_forms import PIECE, Slices, pieces, power_of_two, way
 from .slice_pieces import Pieces
 
 _COMPILING = 0.04
@@ -89,6 +89,10 @@ class LoweredSlices:
         outs = self._constants(outs)
         if outs:
             self._run(arrays, outs)
+
+    def make(self) -> None:
+        """Compile, if that has not been done."""
+        self._run  # noqa: B018
 
     @property
     def _run(self) -> Kernel | Pieces:
@@ -192,8 +196,8 @@ def _slices(graph: Graph, layout: Layout) -> Slices:
         core = max(dims, key=lambda d: (min(d.size, 64), d.steps.count(1), d.size))
         dims.remove(core)
         if core.size >= 2 * PIECE:
-            count = core.size // PIECE
-            dims.append(Dim(count, tuple(s * (core.size // count) for s in core.steps), -1))
+            count = power_of_two(core.size // PIECE)
+            dims.append(Dim(count, (0,) * len(core.steps), -1))
             return _found(core, dims, numbers, len(dims) - 1)
         return _found(core, dims, numbers)
     cores = _core(graph, layout) or [Dim(1, none, -1)]

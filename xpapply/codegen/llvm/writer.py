@@ -555,6 +555,13 @@ class Writer:
         given = f"{kind} {x.text}, ptr {pointer.text}, i32 {max(1, kind.bits // 8)}"
         self._lines.append(f"  call void @{name}({given}, {mask.type} {mask.text})")
 
+    def prefetch(self, pointer: Register) -> None:
+        """Say that memory will be read soon; it need not be there."""
+        self._declared["prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        self._lines.append(
+            f"  call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)"
+        )
+
     def gather(self, pointer: Register, step: Register | int, kind: Type) -> Register:
         """Numbers that lie `step` elements apart."""
         element = Type(kind.element)

@@ -68,7 +68,8 @@ class KernelOfPaths:
     @property
     def is_due(self) -> bool:
         """Whether it is to be made, or made anew."""
-        return not self._paths or (self._many_left and self._paths != self._tree.count)
+        waits = self.made is not None and self.made.waits
+        return not self._paths or ((self._many_left or waits) and self._paths != self._tree.count)
 
     @property
     def may_change(self) -> bool:

@@ -24,6 +24,8 @@ class Masked(NamedTuple):
 
     values: Value
     mask: Value
+    closes_up: bool = True
+    """Whether NumPy has no place for the values elsewhere, and adds in another order then."""
 
 
 def _floats(x: Any) -> Value:
@@ -53,7 +55,8 @@ def _elementwise(lowering: Any, row: Any, operands: list[Any]) -> Masked:
     ufunc = getattr(np, row.name.removeprefix("numpy."), None)
     if not isinstance(ufunc, np.ufunc):
         raise UnsupportedError(f"{row.name} of the values of a mask")
-    return Masked(_floats(lowering.builder.ufunc(ufunc, *given)), mask)
+    closes_up = all(x.closes_up for x in operands if isinstance(x, Masked))
+    return Masked(_floats(lowering.builder.ufunc(ufunc, *given)), mask, closes_up)
 
 
 def _count(lowering: Any, mask: Value, dtype: str) -> Value:
@@ -90,7 +93,7 @@ def _reduced(
 def _total(lowering: Any, x: Masked) -> Value:
     filled = _where(lowering, x.mask, x.values, 0)
     found: Value = lowering.op("sum", filled, axis=(0,), keepdims=False)
-    return found
+    return lowering.builder.approximate(found) if x.closes_up else found
 
 
 def _product(lowering: Any, x: Masked) -> Value:
@@ -106,7 +109,8 @@ def _mean(lowering: Any, x: Masked) -> Value:
 def _var(lowering: Any, x: Masked, ddof: float = 0) -> Value:
     dtype = x.values.dtype.name
     apart = lowering.op("subtract", x.values, _mean(lowering, x))
-    squares = _total(lowering, Masked(lowering.op("multiply", apart, apart), x.mask))
+    square = lowering.op("multiply", apart, apart)
+    squares = _total(lowering, Masked(square, x.mask, x.closes_up))
     left = lowering.op(
         "subtract", _count(lowering, x.mask, dtype), lowering.builder.scalar(float(ddof), dtype)
     )
@@ -176,7 +180,7 @@ def _without_nan(name: str) -> Callable[..., Value]:
         mask = lowering.op("equal", x, x)
         given = {} if ddof is None else {"ddof": ddof}
         return _REDUCTIONS[f"numpy.{name}"](
-            lowering, Masked(_where(lowering, mask, x, 1), mask), **given
+            lowering, Masked(_where(lowering, mask, x, 1), mask, False), **given
         )
 
     return lowered

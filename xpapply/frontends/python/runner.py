@@ -209,6 +209,12 @@ class Traced:
         return object() if self._kernel.may_change else self._kernel.made
 
     @property
+    def not_compiled(self) -> str:
+        """What the compiler said of the one kernel, if it refused."""
+        made = None if self._kernel is None else self._kernel.made
+        return "" if made is None else made.not_compiled
+
+    @property
     def no_kernel(self) -> str:
         """Why it does not run as one kernel."""
         return "" if self._kernel is None else self._kernel.why_not

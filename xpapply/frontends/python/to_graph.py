@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,11 @@ class _Builder(NumPyBuilder):
                 raise UnsupportedError(f"NumPy warns of {number} as {dtype}")
         return found
 
+    def approximate(self, x: Value) -> Value:
+        """A value whose last bits may be others than NumPy's."""
+        found: Value = super().node("approximate", x) if self._of_slices else x
+        return found
+
     def node(self, name: str, *operands: Value, **attrs: Any) -> Value:
         if OPS[name].kind is Kind.ELEMENTWISE and name != "cast":
             allowed = ("bool",) if name.startswith("logical") else self._numbers
@@ -57,7 +62,8 @@ class _Builder(NumPyBuilder):
                 power: Value = super().node("multiply", x, x)
                 if exponent == 2:
                     return power
-                return super().node("multiply", power, x if exponent == 3 else power)
+                power = super().node("multiply", power, x if exponent == 3 else power)
+                return power if power.aval.dtype not in _FLOATS else self.approximate(power)
         found: Value = super().ufunc(ufunc, *operands)
         return found
 
@@ -271,7 +277,15 @@ def _floats(lowering: _Lowering, x: Any) -> Value:
 
 
 def _reduction(op: str) -> Callable[..., Value]:
-    def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
+    def lowered(
+        lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None
+    ) -> Value:
+        if dtype is not None and op != "sum":
+            raise UnsupportedError(f"{op} as {dtype}")
+        if dtype is not None and isinstance(a, Value):
+            x = _as(lowering, a, dtype)
+            total: Value = lowering.op("sum", x, axis=_axes(x, axis), keepdims=bool(keepdims))
+            return lowering.builder.approximate(total) if x is not a and _buffered(x) else total
         if lowering.of_slices and isinstance(a, Value) and a.dtype.kind in "biu":
             if op in ("sum", "prod"):  # as NumPy: in 64 bits, which wrap in any order
                 a = lowering.builder.cast(a, "uint64" if a.dtype.kind == "u" else "int64")
@@ -297,21 +311,61 @@ def _position(op: str) -> Callable[..., Value]:
     return lowered
 
 
-def _mean(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
-    x = _floats(lowering, a)
-    return lowering.op("mean", x, axis=_axes(x, axis), keepdims=bool(keepdims))
+_BUFFER = 8192
+"""Elements that NumPy casts at once: the sum of more is one of sums."""
+
+
+def _as(lowering: _Lowering, x: Value, dtype: Any) -> Value:
+    """What is summed in another dtype."""
+    if np.dtype(dtype).name not in _FLOATS[1:]:
+        raise UnsupportedError(f"a sum of {x.dtype} as {np.dtype(dtype)}")
+    found: Value = lowering.operand(x, dtype)
+    return found
+
+
+def _mean(
+    lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None
+) -> Value:
+    x = _floats(lowering, a) if dtype is None else _as(lowering, a, dtype)
+    attrs: dict[str, Any] = {"axis": _axes(x, axis), "keepdims": bool(keepdims)}
+    if lowering.of_slices and x.dtype == np.float16:
+        total = lowering.op("sum", lowering.operand(x, np.float32), **attrs)
+        found = lowering.operand(total, np.float64) / _count(x, attrs["axis"])
+        found = lowering.operand(found, np.float16)
+        return lowering.builder.approximate(found) if keepdims or _buffered(x) else found
+    found = lowering.op("mean", x, **attrs)
+    exact = (x is a or not _buffered(x)) and _divides(x, _count(x, attrs["axis"]))
+    return found if exact else lowering.builder.approximate(found)
+
+
+def _count(x: Value, axes: Sequence[int]) -> int:
+    """How many numbers there are along some axes."""
+    return math.prod(x.shape[k] for k in axes)
+
+
+def _buffered(x: Value) -> bool:
+    """Whether what is cast is summed in parts, since NumPy casts so many elements at once."""
+    return math.prod(x.shape) > 8192
+
+
+def _divides(x: Value, count: float) -> bool:
+    """Whether a quotient by a number is rounded once: NumPy divides as float64 in any case."""
+    return float(x.dtype.type(count)) == count
 
 
 def _var(
     lowering: _Lowering, a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False
 ) -> Value:
     x = _floats(lowering, a)
-    count = math.prod(x.shape[k] for k in _axes(x, axis))
+    count = _count(x, _axes(x, axis))
     if lowering.of_slices and (ddof >= count or x.dtype == np.float16):
         raise UnsupportedError(f"a variance of {count} numbers of {x.dtype} with ddof={ddof}")
-    return lowering.op(
+    found: Value = lowering.op(
         "var", x, axis=_axes(x, axis), correction=float(ddof), keepdims=bool(keepdims)
     )
+    exact = x is a or not _buffered(x)
+    exact = exact and _divides(x, count) and _divides(x, count - float(ddof))
+    return found if exact else lowering.builder.approximate(found)
 
 
 def _std(lowering: _Lowering, **given: Any) -> Value:
@@ -329,7 +383,8 @@ def _norm(lowering: _Lowering, x: Any, axis: Any = None, ord: Any = None) -> Val
     x, axes = _floats(lowering, x), _axes(x, axis)
     if ord in (None, 2):
         square = lowering.op("multiply", x, x)
-        return lowering.op("sqrt", lowering.op("sum", square, axis=axes, keepdims=False))
+        total = lowering.op("sum", square, axis=axes, keepdims=False)  # BLAS has its own order
+        return lowering.op("sqrt", lowering.builder.approximate(total))
     if ord not in (np.inf, -np.inf):
         raise UnsupportedError("this norm")
     size = lowering.op("abs", x)

@@ -45,6 +45,11 @@ class Form:
         Elements that are worked on at the same time.
     tile : int
         Slices of a tile, where the text says it; 0: the geometry does.
+    sums : int
+        Sums of every eighth element that are in registers at the same time.
+    leaves : bool
+        Whether slices, or pieces of them, are so long that NumPy adds parts of them, the *leaves*
+        of a tree, and then these sums.
     """
 
     across: bool
@@ -57,6 +62,13 @@ class Form:
     piece: int = -1
     chains: int = 4
     tile: int = 0
+    sums: int = 8
+    leaves: bool = False
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether the parts of a slice are listed behind the fields of the geometry."""
+        return self.piece >= 0 or self.leaves
 
     @property
     def moves(self) -> tuple[str, ...]:
@@ -71,15 +83,23 @@ class Form:
     def fields(self, kept: int) -> list[str]:
         """The names of the integers in the geometry, in their order.
 
-        ``n``: elements of a slice, ``piece``: of a piece of it (the last has more), ``size``:
-        slices that the lanes go through, ``tile``: slices of a tile, ``count <d>``: how far index
-        d counts; for array k how far apart are: ``step <k>``, the elements of a slice, ``lane
-        <k>``, those of neighbouring slices, ``nest <k> <d>``, those of neighbouring tiles;
-        ``scratch <k>``, ``kept <m>``: bytes into the scratch.
+        ``n``: elements of a slice, ``size``: slices that the lanes go through, ``tile``: slices
+        of a tile, ``count <d>``: how far index d counts; for array k how far apart are: ``step
+        <k>``, the elements of a slice, ``lane <k>``, those of neighbouring slices, ``nest <k>
+        <d>``, those of neighbouring tiles; ``scratch <k>``, ``kept <m>``: bytes into the scratch.
+
+        Behind them are four integers for each piece, if `has_parts`: its first element, how many
+        it has, and where in the geometry its leaves begin and end. A leaf is an integer:
+        how many elements it has, and above `COUNT` bits how many sums before it are added to its
+        own.
         """
-        found = ["n", "piece", "size", "tile", *(f"count {d}" for d in range(self.nest))]
+        found = ["n", "size", "tile", *(f"count {d}" for d in range(self.nest))]
         for k, move in enumerate(self.moves):
             if move != "value":
                 found += [f"step {k}", f"lane {k}", f"scratch {k}"]
                 found += [f"nest {k} {d}" for d in range(self.nest)]
         return found + [f"kept {m}" for m in range(kept)]
+
+
+COUNT = 16
+"""Bits of a leaf for a number of elements."""

@@ -10,6 +10,7 @@ from .. import operations
 from ..target import Target
 from ..writer import DTYPES, INDEX, POINTER, Register, Writer
 from .elements import Elements, Span, View
+from .folding import Folding
 from .form import Form
 from .passes import Passes, is_vector
 from .staging import Rows, one_by_one
@@ -52,6 +53,7 @@ class _Kernel(Tiles):
         dtypes = [nodes[i].aval.dtype for i in self._operands]
         super().__init__(Writer(target), form, dtypes, form.fields(len(self._passes.places)))
         self._elements = Elements(self._w, graph, form, self._passes)
+        self._folding = Folding(self._w, form, self._elements)
         self._vectors = [is_vector(graph, i) for i in self._operands]
 
     def text(self) -> str:
@@ -59,15 +61,18 @@ class _Kernel(Tiles):
         self._w.function(NAME, [("arguments", POINTER)], self._body)
         return self._w.text()
 
-    def _begin(self, index: Sequence[Register]) -> None:
+    def _begin(self, index: Sequence[Register]) -> Register | None:
         w, form = self._w, self._form
         self._length = self._field("n")
-        self._span = Span(self._length, w.constant(0, INDEX))
-        if form.piece >= 0:
-            i, size = index[form.piece], self._field("piece")
-            first = i * size
-            is_last = i.eq(self._field(f"count {form.piece}") - 1)
-            self._span = Span(w.select(is_last, self._length - first, size), first)
+        zero = w.constant(0, INDEX)
+        self._span = Span(self._length, zero)
+        if not form.has_parts:
+            return None
+        i = index[form.piece] if form.piece >= 0 else zero
+        at = w.offset(self._geometry, i * 4 + len(self._fields), "i64")
+        first, length, *leaves = (w.load(w.offset(at, k, "i64"), INDEX) for k in range(4))
+        self._span = Span(length, first, (self._geometry, *leaves))
+        return first if form.piece >= 0 else None
 
     def _size(self, k: int) -> Register:
         return self._span.length if self._vectors[k] else self._w.constant(1, INDEX)
@@ -77,7 +82,8 @@ class _Kernel(Tiles):
         values = {self._operands[k]: x for k, x in self._values.items()}
         outs = [views[k] for k in range(len(self._inputs), len(self._operands))]
         kept = [self._memory(f"kept {m}") for m in range(len(self._passes.places))]
-        self._elements.write(given, values, outs, kept, self._span, self._length)
+        self._elements.begin(given, values, outs, kept, self._span, self._length)
+        self._folding.write()
 
     # --- one slice, its elements in lanes -----------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
+from .states import in_order
 
 
 def is_vector(graph: Graph, i: int) -> bool:
@@ -118,10 +119,14 @@ class Passes:
             self._first.setdefault(i, q)
             stack += self.graph.nodes[i].args
 
-    def _cost(self, i: int) -> float:
+    def cost(self, q: int) -> float:
+        """Instructions that pass q takes for a vector, at most."""
+        return self._cost(*self.roots(q))
+
+    def _cost(self, *nodes: int) -> float:
         """Instructions for a vector, from the inputs."""
         seen: set[int] = set()
-        stack, total = [i], 0.0
+        stack, total = [*nodes], 0.0
         while stack:
             k = stack.pop()
             n = self.graph.nodes[k]
@@ -131,3 +136,14 @@ class Passes:
             total += OPS[n.op].instructions
             stack += n.args
         return total
+
+
+def sums(passes: Passes) -> int:
+    """Of how many vectors at most a pass adds the elements in order."""
+    nodes = passes.graph.nodes
+    found = 0
+    for q in range(1, passes.count + 1):
+        several = [nodes[i] for i in passes.reductions(q)]
+        several = [n for n in several if n.op != "accumulate"]
+        found = max(found, sum(in_order(n.op, nodes[n.args[0]].aval.dtype) for n in several))
+    return found

@@ -36,8 +36,17 @@ def elementwise(writer: Writer, graph: Graph, n: Node, args: Sequence[Register])
     return operations.apply(writer, n.op, args, dtype, n.attrs)
 
 
+def in_order(op: str, dtype: str) -> bool:
+    """Whether a reduction is one whose order shows in its result: NumPy's is kept."""
+    return op == "sum" and dtype in ("float32", "float64")
+
+
 class Reduction:
-    """A reduction of the table: to a number, or to where that is."""
+    """A reduction of the table: to a number, or to where that is.
+
+    `ordered` says that it adds as NumPy does, see `Elements`: it begins with 0, so that the
+    result is 0 where all numbers are -0.0.
+    """
 
     optional = False
     """Whether the first element has to be there."""
@@ -45,6 +54,7 @@ class Reduction:
     def __init__(self, writer: Writer, n: Node, dtype: str, lanes: int) -> None:
         self._writer, self._op, self._dtype, self._lanes = writer, n.op, dtype, lanes
         self.finds = OPS[n.op].finds_position
+        self.ordered = in_order(n.op, dtype)
         self._floats = "float" in dtype
 
     def start(self) -> State:
@@ -101,7 +111,7 @@ class Reduction:
 class Folded:
     """A user's accumulator: each element is a state, and has to be there for the first one."""
 
-    optional, finds = True, False
+    optional, finds, ordered = True, False, False
 
     def __init__(self, writer: Writer, by: Accumulator) -> None:
         self._writer, self._by = writer, by
@@ -130,6 +140,20 @@ def over_lanes(writer: Writer, join: Callable[[State, State], State], state: Sta
         half //= 2
         state = join(*([_cut(writer, x, at, half) for x in state] for at in (0, half)))
     return [writer.broadcast(x, lanes) for x in state]
+
+
+def over_neighbours(writer: Writer, vectors: Sequence[Register]) -> Register:
+    """The sum of all lanes of vectors: of neighbours, then of these sums, as NumPy adds."""
+    w, lanes, found = writer, vectors[0].type.lanes, list(vectors)
+    evens, odds = range(0, 2 * lanes, 2), range(1, 2 * lanes, 2)
+    while len(found) > 1:
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [w.shuffle(x, y, evens) + w.shuffle(x, y, odds) for x, y in pairs]
+    (x,) = found
+    while lanes > 2:
+        x = w.shuffle(x, x, evens[: lanes // 2]) + w.shuffle(x, x, odds[: lanes // 2])
+        lanes //= 2
+    return w.lane(x, 0) + w.lane(x, 1)
 
 
 def _cut(writer: Writer, x: Register, at: int, count: int) -> Register:

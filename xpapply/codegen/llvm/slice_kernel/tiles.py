@@ -37,8 +37,12 @@ class Tiles:
         self._dtypes, self._fields = dtypes, fields
         self._inputs = range(len(form.inputs))
 
-    def _begin(self, index: Sequence[Register]) -> None:
-        """What a tile begins with, whose indices in the nest are these."""
+    def _begin(self, index: Sequence[Register]) -> Register | None:
+        """What a tile begins with, whose indices in the nest are these.
+
+        Returns with which element of its slices it begins; None: the first.
+        """
+        return None
 
     def _write(self, views: dict[int, View]) -> None:
         """Compute a group of slices; the views of arrays are by their numbers."""
@@ -89,13 +93,15 @@ class Tiles:
     def _tile(self, t: Register) -> None:
         w, form = self._w, self._form
         index = self._index(t)
-        self._begin(index)
+        first = self._begin(index)
         self._arrays = {}
         for k, pointer in self._pointers.items():
             element, at = DTYPES[self._dtypes[k]], pointer
             for d, i in enumerate(index):
                 at = w.offset(at, i * self._field(f"nest {k} {d}"), element)
             step, lane = self._field(f"step {k}"), self._field(f"lane {k}")
+            if first is not None:
+                at = w.offset(at, first * step, element)
             self._arrays[k] = Strided(at, element, step, lane)
         if form.across:
             self._across(index[form.lane])
