@@ -218,3 +218,12 @@ def test_zeros_that_are_limits_have_the_sign_that_numpy_gives_them(dtype):
         want = np.apply_along_axis(f, 1, x)
         got = xpapply.apply_along_axis(f, 1, x)
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("exponent", [3, 4])
+def test_powers_of_half_precision_are_rounded_once(exponent):
+    x = np.random.default_rng(2).normal(size=(3000, 8)).astype("float16")
+    want = np.apply_along_axis(lambda v: v**exponent, 1, x)
+    with xpapply.options(engine="cpu"):
+        got = xpapply.apply_along_axis(lambda v: v**exponent, 1, x)
+    np.testing.assert_array_equal(got, want)

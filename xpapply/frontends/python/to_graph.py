@@ -59,11 +59,14 @@ class _Builder(NumPyBuilder):
             if exponent in (2, 3, 4):
                 kinds = (*map(dtype_or_type, operands), None)
                 x = self.operand(x, np.power.resolve_dtypes(kinds)[0])
+                dtype = x.aval.dtype
+                if exponent > 2 and dtype == "float16":  # NumPy rounds once, from float32
+                    x = self.cast(x, "float32")
                 power: Value = super().node("multiply", x, x)
                 if exponent == 2:
                     return power
-                power = super().node("multiply", power, x if exponent == 3 else power)
-                return power if power.aval.dtype not in _FLOATS else self.approximate(power)
+                power = self.cast(super().node("multiply", power, (x, power)[exponent - 3]), dtype)
+                return power if dtype not in _FLOATS else self.approximate(power)
         found: Value = super().ufunc(ufunc, *operands)
         return found
 
