@@ -18,9 +18,9 @@ def branches(v):
 
 def catches(v):
     try:
-        return np.linalg.inv(v[:4].reshape(2, 2))[0]
+        return np.linalg.inv(v[:9].reshape(3, 3))[0]
     except np.linalg.LinAlgError:
-        return v[:2]
+        return v[:3]
 
 
 def lengths(v):

@@ -119,8 +119,8 @@ def test_a_cleared_cache_is_empty(torch):
     assert not any(cache_module._dicts.values())
     assert not cache_module._by_code
     assert not cache_module._by_object
-    for y, again in zip(first, used(), strict=True):
-        np.testing.assert_array_equal(y, again)
+    for y, again in zip(first, used(), strict=True):  # until it is compiled by another engine
+        np.testing.assert_allclose(y, again, rtol=1e-14)
 
 
 FACTS = {
@@ -133,6 +133,8 @@ FACTS = {
     "backends.cupy.compiler": "devices",
     "batching": "functions of libraries",
     "codegen.llvm.trigonometry": "digits of pi",
+    "codegen.llvm.powers": "a table of logarithms",
+    "codegen.llvm.unrolled.kernel": "instructions of ops",
     "ir.accumulators": "accumulators, which are compared by identity",
     "formulas": "functions of slices, whose own dicts are cleared",
     "special": "dtypes",

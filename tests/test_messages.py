@@ -20,7 +20,6 @@ CALLS = [xpapply.apply_along_axis, xpapply.explain]
 @pytest.mark.parametrize(
     ("axis", "says"),
     [
-        ((1, 2), r"axis=\(1, 2\): one axis, an integer from -3 to 2.*reshape"),
         ([0], r"axis=\[0\]: one axis.*reshape"),
         ("t", "axis='t': one axis, an integer from -3 to 2"),
         (None, r"axis=None: one axis.*f\(arr.ravel\(\)\)"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..cache import remembered
 from ..errors import TraceError
 from .builder import Builder, Value
 from .graph import VECTOR
@@ -138,7 +138,7 @@ class NumPyBuilder(Builder):
         return self.node("broadcast_to", found, shape=shape) if known else found
 
 
-@functools.cache
+@remembered(1)
 def _takes_roots() -> bool:
     """Whether powers of 1/2 are roots, as newer versions of NumPy have it: NaN of -inf, not inf."""
     with np.errstate(invalid="ignore"):

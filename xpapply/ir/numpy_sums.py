@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..cache import remembered
+
 LEAF = 128
 """Numbers that are not cut into two parts."""
 
@@ -34,7 +36,7 @@ def pairwise(x: np.ndarray) -> Any:
     return functools.reduce(np.add, x[whole:], sums[0])
 
 
-@functools.cache
+@remembered(1)
 def adds_as_numpy() -> bool:
     """Whether `pairwise` is what this version of NumPy does."""
     places = np.arange(2006)

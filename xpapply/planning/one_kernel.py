@@ -81,6 +81,10 @@ class OneKernel:
                 self.not_compiled = f"cpu: {error}"
         return found
 
+    def forget(self) -> None:
+        """Let go of what it made, which knows of it: a cycle."""
+        self._known.clear()
+
     def waited(self, arr: np.ndarray, axis: int) -> None:
         """NumPy's own calls ran on such an array."""
         for found in self._known.values():

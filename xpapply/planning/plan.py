@@ -115,8 +115,8 @@ class Plan:
 
     def __call__(self, arr: Any, axis: Any = -1) -> Any:
         """Run on all slices of `arr` along `axis`."""
-        if isinstance(axis, tuple):
-            if self._call is None or len(axis) != len(self.slice.shape):
+        if isinstance(axis, tuple) and isinstance(self.axis, tuple) and self._call is not None:
+            if len(axis) != len(self.axis):
                 raise InputError(f"this plan is for slices {self.slice}: found axis={axis}")
             axes = tuple(arrays.normalize_axis_index(a, arr.ndim) for a in axis)
             return self._call(arr, axes)  # type: ignore[arg-type]

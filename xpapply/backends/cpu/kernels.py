@@ -15,7 +15,7 @@ from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
 from . import compiler
 from .addresses import of_array
-from .slice_forms import Slices, Way, itemsize, way
+from .slice_forms import Slices, Way, itemsize, parts, way
 
 _POOL_WORK = 1 << 21
 """Elements times instructions below which waking threads costs more than they save."""
@@ -72,10 +72,10 @@ class Launch:
             at += -(-way.kept * itemsize(place) // 64) * 64
         self._scratch_bytes = at
         fields = form.fields(len(way.places))
-        parts = way.parts.copy()
-        parts[:, 2:] += len(fields) + parts.size  # where leaves are
+        behind, leaves = parts(form, way.slices)
+        behind[:, 2:] += len(fields) + behind.size  # where leaves are
         numbers = np.array([geometry[f] for f in fields], np.int64)
-        self._geometry = np.concatenate([numbers, parts.ravel(), way.leaves])
+        self._geometry = np.concatenate([numbers, behind.ravel(), leaves])
         self._at = self._geometry.ctypes.data
         self._free: list[tuple[np.ndarray, int]] = []
         self._values = [k for k, move in enumerate(form.inputs) if move == "value"]

@@ -89,8 +89,8 @@ class Way:
         The dtypes of what is kept.
     kept : int
         Elements of each.
-    parts, leaves : ndarray
-        What stands behind the geometry: see `Form.fields`; leaves are counted from the first one.
+    slices : Slices
+        The slices: what stands behind the geometry follows from them (`parts`).
     """
 
     form: Form
@@ -99,8 +99,7 @@ class Way:
     rows: tuple[int, ...]
     places: tuple[str, ...]
     kept: int
-    parts: np.ndarray
-    leaves: np.ndarray
+    slices: Slices
 
 
 def itemsize(dtype: str) -> int:
@@ -273,7 +272,7 @@ class Choice:
             geometry[f"lane {k}"] = lane.steps[k]
         kept = slices.longest * self.lanes
         places, tiles = self._places(form), math.prod(counts)
-        return Way(form, geometry, tiles, tuple(rows), places, kept, *parts(form, slices))
+        return Way(form, geometry, tiles, tuple(rows), places, kept, slices)
 
     def _length(self, k: int) -> int:
         """Elements of a slice of array k, if it has several."""
@@ -372,7 +371,7 @@ class Choice:
             geometry[f"lane {k}"] = 0
         tiles = math.prod(d.size for d in nest)
         places = tuple(self.passes.places)
-        return Way(form, geometry, tiles, tuple(rows), places, most, *parts(form, slices))
+        return Way(form, geometry, tiles, tuple(rows), places, most, slices)
 
 
 # --- what NumPy adds first --------------------------------------------------------------------
@@ -388,13 +387,16 @@ def halves(n: int, count: int) -> np.ndarray:
 
 
 def parts(form: Form, slices: Slices) -> tuple[np.ndarray, np.ndarray]:
-    """The pieces of a slice, and their leaves: see `Form.fields`."""
+    """The pieces of a slice, and their leaves, counted from the first one: see `Form.fields`."""
     sizes = slices.pieces if form.has_parts else np.empty(0, np.int64)
     found = np.zeros((len(sizes), 4), np.int64)
     found[:, 0], found[:, 1] = np.cumsum(sizes) - sizes, sizes
     if not form.leaves:
         return found, sizes[:0]
-    joins, piece = np.zeros_like(sizes), np.arange(len(sizes))
+    # pieces of one size have the same leaves: those of a long slice are of two or three sizes
+    sizes, which = np.unique(sizes, return_inverse=True)
+    kinds = np.arange(len(sizes))
+    joins, piece = np.zeros_like(sizes), kinds
     while (long := sizes > LEAF).any():
         first = np.where(long, sizes // 16 * 8, 0)
         there = np.stack([long, np.ones_like(long)], 1).ravel()
@@ -402,5 +404,5 @@ def parts(form: Form, slices: Slices) -> tuple[np.ndarray, np.ndarray]:
         joins = np.stack([np.zeros_like(joins), joins + long], 1).ravel()[there]
         piece = np.repeat(piece, 2)[there]
     for k, side in ((2, "left"), (3, "right")):
-        found[:, k] = np.searchsorted(piece, np.arange(len(found)), side)  # type: ignore[call-overload]
+        found[:, k] = np.searchsorted(piece, kinds, side)[which]  # type: ignore[call-overload]
     return found, sizes + (joins << COUNT)

@@ -85,12 +85,19 @@ class KernelOfPaths:
         """What runs on an array like this one; None: NumPy's own calls shall."""
         if self.is_due:
             self._paths, self._many_left = self._tree.count, False
-            self.made, self._checked = None, False
+            self._drop()
+            self._checked = False
             try:
                 self.made = self._make(self._as_graphs())
             except (UnsupportedError, OverflowError) as error:
                 self.why_not = str(error)
         return None if self.made is None else self.made.call_for(arr, axis)
+
+    def _drop(self, why: str = "") -> None:
+        """There is no kernel any more."""
+        if self.made is not None:
+            self.made.forget()
+        self.made, self.why_not = None, why or self.why_not
 
     def _as_graphs(self) -> list[tuple[tuple[bool | int, ...], Graph | None]]:
         """The answers that each path gives, and its graph; None: it is left to ``f``."""
@@ -132,7 +139,7 @@ class KernelOfPaths:
             try:
                 self._check(Rows(arr, axis), self._results(out, axis, marked), marked, check)
             except Differs as error:
-                self.made, self.why_not = None, f"as one kernel {error}"
+                self._drop(f"as one kernel {error}")
                 return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
         count = np.count_nonzero(marked)
         if count == 0:
@@ -141,7 +148,7 @@ class KernelOfPaths:
         if count > _MANY_MARKED * marked.size or (self._tree.branches and marked.flat[0]):
             self._wasted += self._paths == self._tree.count
             if self._wasted > _MOST_WASTED and not config.current().engine:
-                self.made, self.why_not = None, "NumPy may warn of many of its slices"
+                self._drop("NumPy may warn of many of its slices")
             return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
         places, results = np.nonzero(marked), self._results(out, axis, marked)
         kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it

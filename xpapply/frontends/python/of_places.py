@@ -172,7 +172,11 @@ def _take(lowering: Any, a: Any, indices: Any, axis: Any = None, mode: str = "ra
     length = int(np.prod(a.shape))
     flat = lowering.shaped(a, (length,)) if isinstance(a, Value) else a.reshape(-1)
     if not isinstance(indices, Value):
-        return picked(lowering, [flat], np.arange(length)[np.asarray(indices)])
+        return picked(
+            lowering,
+            [flat],
+            np.arange(length)[np.asarray(indices, None if np.size(indices) else int)],
+        )
     return taken(lowering, flat, place_of(lowering, indices, length))
 
 

@@ -152,6 +152,8 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any =
             raise UnsupportedError(f"{error} ({step.where})") from None
     if isinstance(path.result, Ref):
         out = lowering.value(path.result)
+        if not isinstance(out, Value):  # such as zeros_like
+            raise UnsupportedError("its result does not depend on the slice")
     elif conditions and np.ndim(path.result) == 0 and np.dtype(path.dtype).kind in "biuf":
         out = lowering.builder.scalar(path.result, path.dtype.name)
     else:
