@@ -187,6 +187,13 @@ def permute(x: Any, axes: tuple[int, ...]) -> Any:
     return x.permute(axes) if name == "torch" else compat(x).permute_dims(x, axes)
 
 
+def broadcast_to(x: Any, shape: tuple[int, ...], subok: bool = False) -> Any:
+    """A view of `x` in another shape; `subok`: of NumPy's subclasses one of theirs."""
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, shape, subok=subok)
+    return compat(x).broadcast_to(x, shape)
+
+
 def on_host(x: Any) -> Any:
     """An array of any library as NumPy's, which has no bfloat16: that becomes float32."""
     name = library(x)

@@ -202,7 +202,11 @@ def of_slices(
     ValueError
         If results do not fit the signature.
     """
-    views = [_broadcast(x, dims, k) for k, x in enumerate(operands)]
+    cores = map(dims.sizes.shape, dims.signature.inputs)
+    views = [
+        arrays.broadcast_to(x, dims.loop + core, subok=True)
+        for x, core in zip(operands, cores, strict=True)
+    ]
     found = _Results(dims, dtypes, views)
     failed: list[tuple[int, ...]] = []
     for index in np.ndindex(*dims.loop):
@@ -214,13 +218,6 @@ def of_slices(
             continue
         found.put(index, results)
     return found.arrays(failed, on_error.fill)
-
-
-def _broadcast(x: Any, dims: Dims, k: int) -> Any:
-    shape = dims.loop + dims.sizes.shape(dims.signature.inputs[k])
-    if isinstance(x, np.ndarray):
-        return np.broadcast_to(x, shape, subok=True)
-    return arrays.compat(x).broadcast_to(x, shape)
 
 
 def _slice(x: Any, index: tuple[int, ...]) -> Any:

@@ -241,7 +241,7 @@ class Call:
         chosen, shapes = [], []
         for k, x in enumerate(self._operands):
             core = self._dims.sizes.shape(self._dims.signature.inputs[k])
-            chosen.append(_broadcast(xp, x, self._dims.loop + core)[mask])
+            chosen.append(arrays.broadcast_to(x, self._dims.loop + core, subok=True)[mask])
             shapes.append(tuple(chosen[-1].shape))
         some = resolve(self._dims.signature, shapes)
 
@@ -277,12 +277,6 @@ def _at_once(*given: Any) -> Any:
 
     call: LoopedCall = given[0]
     return run((for_numbers if call.arguments.numbers else Several)(*given))
-
-
-def _broadcast(xp: Any, x: Any, shape: tuple[int, ...]) -> Any:
-    if isinstance(x, np.ndarray):
-        return np.broadcast_to(x, shape, subok=True)
-    return xp.broadcast_to(x, shape)
 
 
 def _check_count(out: tuple[Any, ...], results: int) -> None:

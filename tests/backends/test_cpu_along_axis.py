@@ -1,14 +1,12 @@
 """Sorts, running sums and places in kernels: what the reference gives, bit for bit."""
 
 import itertools
-from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import xpapply
 from xpapply.backends import array_api
 from xpapply.codegen.llvm.unrolled import along_axis
 from xpapply.ir.builder import Builder
@@ -16,20 +14,12 @@ from xpapply.ir.graph import ShapeDtype
 
 pytest.importorskip("llvmlite")
 
+from cpu_targets import TARGETS, on
+
 from xpapply.backends.cpu import compiler, unrolled
 
-TARGETS = ["", *dict.fromkeys(t for t in ("AVX2", "SSE2") if compiler.host().name != "NEON")]
 DTYPES = ["float64", "float32", "float16", "int64", "int32", "uint8", "int8", "bool"]
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.25, 1e4, -1e-3, np.inf, -np.inf, np.nan]
-
-
-def on(target):
-    """As if this machine had no more than these vector instructions."""
-    try:
-        found = compiler.host(target)
-    except xpapply.InputError as error:
-        pytest.skip(str(error))
-    return mock.patch.object(compiler, "host", return_value=found)
 
 
 def numbers(rng, shape, dtype):

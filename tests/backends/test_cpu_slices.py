@@ -17,19 +17,9 @@ from xpapply.layout import Layout
 
 pytest.importorskip("llvmlite")
 
+from cpu_targets import TARGETS, on
+
 from xpapply.backends.cpu import compiler, slice_forms, slices
-
-TARGETS = ["", *dict.fromkeys(t for t in ("AVX2", "SSE2") if compiler.host().name != "NEON")]
-"""Lesser CPUs that this machine can stand for."""
-
-
-def on(target):
-    """As if this machine had no more than these vector instructions."""
-    try:
-        found = compiler.host(target)
-    except xpapply.InputError as error:
-        pytest.skip(str(error))
-    return mock.patch.object(compiler, "host", return_value=found)
 
 
 def runs(graph, axes, inputs, outs, shape):

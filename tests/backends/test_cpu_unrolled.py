@@ -1,7 +1,5 @@
 """Functions of short slices whose numbers are registers: what the plain loop gives, anywhere."""
 
-from unittest import mock
-
 import guarded
 import numpy as np
 import pytest
@@ -18,18 +16,9 @@ from xpapply.ir.rewrite import compact, fold
 
 pytest.importorskip("llvmlite")
 
+from cpu_targets import TARGETS, on
+
 from xpapply.backends.cpu import BACKEND, compiler, networks, unrolled
-
-TARGETS = ["", *dict.fromkeys(t for t in ("AVX2", "SSE2") if compiler.host().name != "NEON")]
-
-
-def on(target):
-    """As if this machine had no more than these vector instructions."""
-    try:
-        found = compiler.host(target)
-    except xpapply.InputError as error:
-        pytest.skip(str(error))
-    return mock.patch.object(compiler, "host", return_value=found)
 
 
 def graph_of(f, features, dtype):

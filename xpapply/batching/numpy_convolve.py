@@ -44,20 +44,24 @@ def _signals(xp: Any, *xs: Any) -> list[Any]:
     return found
 
 
+def windows_of(mode: Any, m: int, k: int, turned: bool) -> tuple[int, int]:
+    """Which of all windows of `k` numbers over `m` a mode gives: the first, and how many."""
+    if mode == "full":
+        return 0, m + k - 1
+    if mode == "same":
+        return (k // 2 if turned else (k - 1) // 2), m
+    if mode == "valid":
+        return k - 1, m - k + 1
+    raise Unsupported
+
+
 @np.errstate(all="ignore")  # numpy.convolve does not warn, `@` does
 def _windows(xp: Any, a: Any, v: Any, mode: Any, turned: bool) -> Any:
     """Only products of values that meet are summed: no inf or nan gets into other windows."""
     dtype = np.result_type(a, v)
     inner = np.dtype(np.float32) if dtype == np.float16 else dtype
     n, m, k = max(a.shape[0], v.shape[0]), a.shape[1], v.shape[1]
-    if mode == "full":
-        start, length = 0, m + k - 1
-    elif mode == "same":
-        start, length = (k // 2 if turned else (k - 1) // 2), m
-    elif mode == "valid":
-        start, length = k - 1, m - k + 1
-    else:
-        raise Unsupported
+    start, length = windows_of(mode, m, k, turned)
     if dtype.kind == "c" and not bool(xp.isfinite(a).all() and xp.isfinite(v).all()):
         raise Unsupported  # BLAS has its own products of complex infinities
     a, v = a.astype(inner, copy=False), v.astype(inner, copy=False)

@@ -126,7 +126,10 @@ class Several:
         """The slices, in the order of the loop."""
         loop, sizes = self.dims.loop, self.dims.sizes
         cores = map(sizes.shape, self.dims.signature.inputs)
-        views = [_broadcast(x, loop + core) for x, core in zip(self.operands, cores, strict=True)]
+        views = [
+            arrays.broadcast_to(x, loop + core)
+            for x, core in zip(self.operands, cores, strict=True)
+        ]
         return RowsOfSeveral(views, loop)
 
     def slice_at(self, index: tuple[int, ...]) -> Any:
@@ -172,7 +175,7 @@ class Packed(Several):
     def arr(self) -> np.ndarray:
         """The array of slices."""
         if not hasattr(self, "_arr"):
-            self._arr = _packed([_broadcast(x, self.dims.loop) for x in self.operands])
+            self._arr = _packed([arrays.broadcast_to(x, self.dims.loop) for x in self.operands])
         return self._arr
 
     def slice_at(self, index: tuple[int, ...]) -> Any:
@@ -222,12 +225,6 @@ def _dtype(x: Any) -> str:
     """The dtype as a key, with a foreign byte order."""
     foreign = not getattr(x.dtype, "isnative", True)
     return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
-
-
-def _broadcast(x: Any, shape: tuple[int, ...]) -> Any:
-    if isinstance(x, np.ndarray):
-        return np.broadcast_to(x, shape)
-    return arrays.compat(x).broadcast_to(x, shape)
 
 
 def decide(what: Several) -> tuple[Any, str, bool]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...batching.numpy_convolve import windows_of
 from ...errors import UnsupportedError
 from ...ir.builder import Value
 from ...ir.numpy_builder import weak
@@ -311,14 +312,9 @@ def _correlation(lowering: Any, x: Value, taps: np.ndarray, mode: str, turned: b
     if dtype.kind not in "iuf" or k > m:
         raise UnsupportedError(f"a convolution of {m} numbers with {k}, {dtype}")
     inner = np.dtype(np.float32) if dtype == np.float16 else dtype
-    if mode == "full":
-        start, length = 0, m + k - 1
-    elif mode == "same":
-        start, length = (k // 2 if turned else (k - 1) // 2), m
-    elif mode == "valid":
-        start, length = k - 1, m - k + 1
-    else:
+    if mode not in ("full", "same", "valid"):
         raise UnsupportedError(f"a convolution of mode {mode!r}")
+    start, length = windows_of(mode, m, k, turned)
     values = lowering.operand(x, inner)
     low, high = start - (k - 1), start + length  # of the windows, in `values`
     # only products of numbers that are there: no NaN of a tap meets a zero beside the slice
