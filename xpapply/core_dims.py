@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays
+from .errors import add_note
 
 _DIM = r"(?:[^\W\d]\w*|\d+)\??"
 _CORE = rf"\((?:{_DIM}(?:,{_DIM})*)?\)"
@@ -88,6 +89,13 @@ class Signature:
             )
             for side in found.groups()
         )
+        dims = {d for side in (*inputs, *outputs) for d in side}
+        for d in dims:
+            if d.optional and CoreDim(d.name) in dims:
+                raise ValueError(
+                    f"not a valid gufunc signature: {text!r} has the dim {d.name} with and without "
+                    "a question mark: it is one dim, which may be missing everywhere or nowhere"
+                )
         return Signature(inputs, outputs)
 
     def without(self, missing: Iterable[str]) -> Signature:
@@ -255,8 +263,8 @@ def places(
                 f"argument {k} of {ndim} dims does not have enough dimensions for all core "
                 f"dimensions {shown(dims)}"
             )
-    if isinstance(axis, bool):
-        raise TypeError(f"axis must be an integer: found {axis}")
+    if not isinstance(keepdims, (bool, np.bool_)):
+        raise TypeError(f"keepdims must be True or False: found {keepdims!r}")
     if keepdims and (any(signature.outputs) or len(set(cores)) > 1):
         raise TypeError(
             "keepdims needs results without core dimensions and the same number of them in all "
@@ -273,7 +281,12 @@ def places(
     full = [*ndims, *(loop + c for c in results)]
     found = []
     for k, (own, ndim) in enumerate(zip(given, full, strict=True)):
-        normal = tuple(arrays.normalize_axis_index(a, ndim) for a in own)
+        try:
+            normal = tuple(arrays.normalize_axis_index(a, ndim) for a in own)
+        except np.exceptions.AxisError as error:
+            what = f"argument {k}" if k < len(ndims) else f"result {k - len(ndims)}"
+            add_note(error, f"axes {own} of {what}, which has {ndim} dims")
+            raise
         if len(set(normal)) < len(normal):
             raise ValueError(f"axes {own} of operand {k} name one axis twice")
         found.append(normal)
@@ -282,7 +295,7 @@ def places(
 
 def _of_axis(signature: Signature, axis: Any, results: list[int]) -> list[tuple[int, ...]]:
     """One axis for all: the only core dim that operands have."""
-    axis = operator.index(axis)
+    axis = _integer(axis, "axis", "for several axes, or another one per operand, give axes=")
     sides = (*signature.inputs, *signature.outputs)
     names = {d.name for dims in sides for d in dims}
     if len(names) > 1 or any(len(dims) > 1 for dims in sides):
@@ -311,14 +324,23 @@ def _of_axes(
         )
     found = []
     for k, (entry, count) in enumerate(zip(axes, counts, strict=True)):
-        own = (operator.index(entry),) if not isinstance(entry, tuple) else entry
+        own = entry if isinstance(entry, tuple) else (entry,)
         if len(own) != count:
-            raise ValueError(
+            raise np.exceptions.AxisError(
                 f"axes entry {k}, {entry!r}, should name {count} axes: operand {k} of {signature} "
                 f"has {count} core dimensions"
             )
-        found.append(tuple(map(operator.index, own)))
+        found.append(tuple(_integer(a, f"axes entry {k}", "or a tuple of them") for a in own))
     return found
+
+
+def _integer(x: Any, name: str, otherwise: str) -> int:
+    try:
+        if not isinstance(x, bool):
+            return operator.index(x)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be an integer: found {x!r}; {otherwise}")
 
 
 def core_last(x: Any, axes: tuple[int, ...]) -> Any:

@@ -84,6 +84,11 @@ def _same(index: tuple[int, ...]) -> tuple[int, ...]:
     return index
 
 
+_NO_NUMBERS = (
+    "raised for the results of all elements, which became no array of the first one's dtype: give "
+    "otypes for another. Without a signature f must return a number for each element, or a tuple "
+    "of them; for arrays give vectorize a signature, such as signature='()->(n)'"
+)
 _numpys = np.vectorize
 """NumPy's own, whatever stands in its place by then."""
 
@@ -112,18 +117,22 @@ def of_numbers(
         return found if several else found[0]
     if on_error.how != "raise":
         return _of_numbers_that_may_fail(call, operands, otypes, cache, on_error, place)
-    done = 0
+    done, inside = 0, False
 
     def counted(*numbers: Any) -> Any:
-        nonlocal done
-        done += 1
-        return call(*numbers)
+        nonlocal done, inside
+        done, inside = done + 1, True
+        found = call(*numbers)
+        inside = False
+        return found
 
     counted.__name__ = getattr(call.f, "__name__", "f")  # which NumPy's warnings name
     try:
         return _numpys(counted, otypes=otypes, cache=cache)(*operands)
     except Exception as error:
-        if done:
+        if done and not inside:
+            add_note(error, _NO_NUMBERS)
+        elif done:
             extra = otypes is None and not cache  # one call more tells the dtypes
             _note(error, max(0, done - 1 - extra), [np.asanyarray(x) for x in operands], place)
         raise
@@ -207,7 +216,7 @@ def of_slices(
         arrays.broadcast_to(x, dims.loop + core, subok=True)
         for x, core in zip(operands, cores, strict=True)
     ]
-    found = _Results(dims, dtypes, views)
+    found = _Results(dims, dtypes, views, place)
     failed: list[tuple[int, ...]] = []
     for index in np.ndindex(*dims.loop):
         try:
@@ -228,8 +237,10 @@ def _slice(x: Any, index: tuple[int, ...]) -> Any:
 class _Results:
     """Results of all slices; the first ones tell shapes and dtypes."""
 
-    def __init__(self, dims: Dims, dtypes: Sequence[Any] | None, views: Sequence[Any]) -> None:
-        self._dims, self._dtypes = dims, dtypes
+    def __init__(
+        self, dims: Dims, dtypes: Sequence[Any] | None, views: Sequence[Any], place: Place
+    ) -> None:
+        self._dims, self._dtypes, self._place = dims, dtypes, place
         self._like = next(
             (x for x in views if arrays.library(x) != "numpy"), views[0] if views else None
         )
@@ -246,26 +257,40 @@ class _Results:
         if found != self._count:
             raise ValueError(
                 f"wrong number of outputs from pyfunc: expected {self._count}, got {found} "
-                f"(signature {self._dims.signature}, index {index})"
+                f"(signature {self._dims.signature}, index {self._place(index)}). Several results "
+                "are a tuple, one is none"
             )
         parts = results if self._count > 1 else (results,)
         if not self._made:
-            self._made = [self._output(k, x) for k, x in enumerate(parts)]
-        for target, x, core in zip(self._made, parts, self._dims.signature.outputs, strict=True):
+            self._made = [self._output(k, x, index) for k, x in enumerate(parts)]
+        for k, (target, x) in enumerate(zip(self._made, parts, strict=True)):
             if isinstance(target, dict):
-                self._keep(target, index, x, self._dims.sizes.shape(core))
+                self._keep(target, index, k, x)
                 continue
             try:
                 target[index] = x
             except ValueError as error:
-                add_note(error, f"at the index {index} f returned shape {np.shape(x)}")
+                add_note(error, self._other_shape(index, k, x))
                 raise
 
-    def _output(self, k: int, x: Any) -> Any:
+    def _other_shape(self, index: tuple[int, ...], k: int, x: Any) -> str:
+        """What to say where a result does not fit."""
+        try:
+            shape: Any = _shape(x)
+        except ValueError:  # rows of several lengths
+            shape = "of several lengths"
+        core = self._dims.signature.outputs[k]
+        return (
+            f"at the index {self._place(index)} result {k} of f has the shape {shape}, and should "
+            f"have {self._dims.sizes.shape(core)}: the signature is {self._dims.signature}, and "
+            "the first result tells the sizes that no argument does"
+        )
+
+    def _output(self, k: int, x: Any, index: tuple[int, ...]) -> Any:
         """Where results go that are like `x`."""
         core, sizes = self._dims.signature.outputs[k], self._dims.sizes
         shape = np.shape(x) if self._on_host else _shape(x)
-        sizes.take(core, shape, f"result {k} of the first call")
+        sizes.take(core, shape, f"result {k} of f at the index {self._place(index)}")
         if not self._on_host:
             return {}
         dtype = None if self._dtypes is None else self._dtypes[k]
@@ -273,15 +298,12 @@ class _Results:
         like = x if isinstance(x, np.ndarray) else np.asanyarray(x)
         return np.empty_like(like, shape=shape, dtype=dtype)
 
-    def _keep(self, target: dict, index: tuple[int, ...], x: Any, shape: tuple[int, ...]) -> None:
+    def _keep(self, target: dict, index: tuple[int, ...], k: int, x: Any) -> None:
         """Take a result of a library whose arrays may not be written into."""
         xp = arrays.compat(self._like)
         x = as_array(xp, x, self._like)
-        if tuple(x.shape) != shape:
-            raise ValueError(
-                f"at the index {index} f returned shape {tuple(x.shape)}, and {shape} for the "
-                "first slice: it must be one shape"
-            )
+        if tuple(x.shape) != self._dims.sizes.shape(self._dims.signature.outputs[k]):
+            raise ValueError(self._other_shape(index, k, x))
         first = next(iter(target.values()), x)
         target[index] = xp.astype(x, first.dtype, copy=False)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from . import arrays
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
 from .vectorized_call import GUFUNC, Call
@@ -100,6 +101,12 @@ class vectorize(np.vectorize):  # called as a function
     ) -> None:
         if on_error not in ("raise", "fill", "warn"):
             raise ValueError(f"on_error={on_error!r}: use 'raise', 'fill' or 'warn'")
+        if pyfunc is not np._NoValue and not callable(pyfunc):  # type: ignore[attr-defined]
+            shown = arrays.describe(pyfunc) if hasattr(pyfunc, "shape") else repr(pyfunc)
+            raise TypeError(
+                f"pyfunc must be a function: found {shown}. As a decorator vectorize takes keyword "
+                "arguments only, such as @vectorize(signature='(n)->()')"
+            )
         super().__init__(pyfunc, otypes, doc, excluded, cache)
         self.signature = signature
         self._core = None if signature is None else Signature.parse(signature)

@@ -62,6 +62,7 @@ class Call:
         self._operands = [np.asanyarray(x) if arrays.library(x) is None else x for x in operands]
         arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
         self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
+        self._check_devices()
         self._out = None if out is None else as_tuple(out)
         self._keeps = fill is None and self._out is not None
         """Whether what is in `out` stays where nothing is computed."""
@@ -83,8 +84,35 @@ class Call:
             self._operands = [core_last(x, own) for x, own in moved]
         self._dims = resolve(signature, [tuple(x.shape) for x in self._operands])
         self._mask = None if where is None else self._booleans(where)
-        if not self._numbers:
-            self._check_outs()
+        self._check_outs()
+
+    # --- devices ----------------------------------------------------------------------------
+
+    def _check_devices(self) -> None:
+        """Refuse arrays on several devices; numbers go to where the arrays are."""
+        if self._like is None:
+            return
+        own = [k for k, x in enumerate(self._operands) if arrays.library(x) != "numpy"]
+        first = next((k for k in own if self._operands[k].ndim), own[0])
+        self._like = like = self._operands[first]
+        for k in own:
+            x = self._operands[k]
+            if arrays.device(x) == arrays.device(like):
+                continue
+            if x.ndim:
+                raise InputError(
+                    f"argument {first} is {arrays.describe(like)}, argument {k} is "
+                    f"{arrays.describe(x)}: bring them to one device first"
+                )
+            self._operands[k] = arrays.asarray(x, like)
+
+    def _check_device(self, x: Any, name: str) -> None:
+        """Refuse an array that is not where the arguments are."""
+        if self._like is not None and arrays.device(x) != arrays.device(self._like):
+            raise InputError(
+                f"{name} is {arrays.describe(x)}, the arguments are on "
+                f"{arrays.device(self._like)}: give an array that is there"
+            )
 
     # --- out --------------------------------------------------------------------------------
 
@@ -93,16 +121,24 @@ class Call:
         if self._out is None:
             return
         outputs = self._dims.signature.outputs
+        if self._numbers:  # only f tells how many results it has
+            outputs = ((),) * len(self._out)
         _check_count(self._out, len(outputs))
         for k, (target, core) in enumerate(zip(self._out, outputs, strict=True)):
-            if target is None or self._dims.sizes.unknown(core):
+            if target is None:
                 continue
-            _check_array(target, self._like, f"out[{k}]")
+            name = "out" if len(outputs) == 1 else f"out[{k}]"
+            _check_array(target, self._like, name)
+            self._check_device(target, name)
+            if isinstance(target, np.ndarray) and not target.flags.writeable:
+                raise InputError(f"{name}={arrays.describe(target)} is read-only")
+            if self._dims.sizes.unknown(core):
+                continue
             own = target if self._places is None else core_last(target, self._places.outputs[k])
-            shape = (*self._dims.loop, *self._core(k))
+            shape = (*self._dims.loop, *(() if self._numbers else self._core(k)))
             if tuple(own.shape) != shape:
                 wanted = shape if self._places is None else f"{shape} (core dims last)"
-                raise InputError(f"out has shape {tuple(target.shape)}, the result {wanted}")
+                raise InputError(f"{name} has shape {tuple(target.shape)}, the result {wanted}")
 
     def _core(self, k: int) -> tuple[int, ...]:
         """The core dims of a result, as they are returned."""
@@ -228,10 +264,18 @@ class Call:
         """`where`, of the loop dims, which it may broadcast."""
         xp = arrays.compat(self._like)
         mask = where if arrays.library(where) else np.asarray(where)
+        if arrays.library(mask) != "numpy":
+            self._check_device(mask, "where")
         mask = mask if self._like is None else arrays.asarray(mask, self._like)
         if arrays.dtype_name(mask) != "bool":
             raise TypeError(f"where must be booleans: found {arrays.describe(mask)}")
-        loop = np.broadcast_shapes(self._dims.loop, tuple(mask.shape))
+        try:
+            loop = np.broadcast_shapes(self._dims.loop, tuple(mask.shape))
+        except ValueError:
+            raise InputError(
+                f"where has shape {tuple(mask.shape)}, which does not broadcast with the loop "
+                f"dimensions {self._dims.loop}: it says for which slices f is called"
+            ) from None
         self._dims = replace(self._dims, loop=loop)
         return xp.broadcast_to(mask, loop)
 

@@ -76,6 +76,8 @@ class Tracing:
                     inputs = self._numbers(inputs)
                 result = arguments.call(f, inputs)
                 stage.check()
+                if type(result) is tuple and arguments.exactly and not arguments.results:
+                    raise recorder.refuse("it returns a tuple, which is more than one result")
                 if _drew(states):
                     raise recorder.refuse("it draws random numbers")
                 found = recorder.path(_plain(result), self._arguments.results)
