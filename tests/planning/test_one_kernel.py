@@ -227,3 +227,13 @@ def test_powers_of_half_precision_are_rounded_once(exponent):
     with xpapply.options(engine="cpu"):
         got = xpapply.apply_along_axis(lambda v: v**exponent, 1, x)
     np.testing.assert_array_equal(got, want)
+
+
+def test_making_a_kernel_warns_of_nothing():
+    """70,004 is no float16, but that is no matter of the caller's."""
+    x = np.random.default_rng(0).integers(-9, 10, size=(2, 70_004)).astype(np.float16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            got = xpapply.apply_along_axis(lambda v: v.mean() * 2, 0, x.T)
+    np.testing.assert_allclose(got, x.mean(1) * 2, rtol=1e-3)

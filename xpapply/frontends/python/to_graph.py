@@ -108,6 +108,7 @@ class _Lowering:
         return found
 
 
+@np.errstate(all="ignore")  # what numbers become while a graph is written is no news of the user's
 def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any = None) -> Graph:
     """The graph of a path.
 
