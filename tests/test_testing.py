@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
@@ -166,6 +166,146 @@ def test_without_hypothesis(monkeypatch):
         return real(name, *args)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    for call in (testing.axes, testing.arrays, testing.mlps):
+    for call in (testing.axes, testing.arrays, testing.mlps, lambda n: testing.signatures()):
         with pytest.raises(ImportError, match="pip install hypothesis"):
             call(3)
+
+
+# --- several arrays -----------------------------------------------------------------------------
+
+WEIGHTED = xpapply.vectorize(lambda a, w: (a * w).sum(), signature="(n),(n)->()")
+SCALED = xpapply.vectorize(lambda a, w: (a.max(), a * w), signature="(n),(n)->(),(n)")
+GIVEN = (RNG.standard_normal((6, 5, 4)), RNG.standard_normal((5, 4)))
+
+
+def spoil_several(kind, y):
+    if kind == "count":
+        return y[0] if isinstance(y, tuple) else (y,)
+    if isinstance(y, tuple):
+        return (*y[:-1], spoil_several(kind, y[-1]))
+    if kind == "shape":
+        return y[1:]
+    if kind == "dtype":
+        return y.astype("f4")
+    if kind == "class":
+        return np.ma.array(y)
+    y = y.copy()
+    y.flat[7] = {"nan": np.nan, "zero": 0, "sign": -y.flat[7]}.get(kind, y.flat[7] * (1 + 1e-9))
+    return y
+
+
+@pytest.mark.parametrize(
+    "kind", ["count", "shape", "dtype", "class", "nan", "zero", "sign", "ulps"]
+)
+@pytest.mark.parametrize("f", [WEIGHTED, SCALED], ids=["one", "two"])
+def test_errors_of_several_arrays_are_noticed(monkeypatch, f, kind):
+    testing.assert_parity(f, *GIVEN)
+    right = xpapply.vectorize.__call__
+    monkeypatch.setattr(
+        xpapply.vectorize,
+        "__call__",
+        lambda self, *a, **k: spoil_several(kind, right(self, *a, **k)),
+    )
+    with pytest.raises(AssertionError, match=r"engine by default: .*(got|differ)"):
+        testing.assert_parity(f, *GIVEN)
+
+
+def test_an_error_of_one_engine_is_noticed(monkeypatch):
+    from xpapply import config
+
+    right = xpapply.vectorize.__call__
+
+    def spoiled(self, *given, **more):
+        y = right(self, *given, **more)
+        return y + 1 if config.current().engine == "numpy" else y
+
+    monkeypatch.setattr(xpapply.vectorize, "__call__", spoiled)
+    with pytest.raises(AssertionError, match="engine numpy: "):
+        testing.assert_parity(WEIGHTED, *GIVEN)
+
+
+def test_parity_of_exceptions(monkeypatch):
+    inverse = xpapply.vectorize(lambda a: 1 // a)
+    with pytest.raises(ZeroDivisionError):
+        testing.assert_parity(inverse, np.arange(-20, 20))
+    right = xpapply.vectorize.__call__
+
+    def other(self, *given, **more):
+        try:
+            return right(self, *given, **more)
+        except ZeroDivisionError:
+            raise KeyError("another") from None
+
+    monkeypatch.setattr(xpapply.vectorize, "__call__", other)
+    with pytest.raises(AssertionError, match="got KeyError"):
+        testing.assert_parity(inverse, np.arange(-20, 20))
+    monkeypatch.setattr(xpapply.vectorize, "__call__", lambda self, x: x)
+    with pytest.raises(AssertionError, match="the loop gives"):
+        testing.assert_parity(inverse, np.arange(-20, 20))
+
+
+def test_parity_along_several_axes(monkeypatch):
+    def f(p):
+        return p.max() - p.mean(0)
+
+    assert testing.assert_parity(f, (2, 0), ARR).shape == (4, 5)
+    assert testing.assert_parity(f, (1,), ARR).shape == (5, 6)
+    monkeypatch.setattr(
+        testing.parity, "apply_along_axis", lambda f, axis, x: np.zeros((4, 5), "f4")
+    )
+    with pytest.raises(AssertionError, match="differ"):
+        testing.assert_parity(f, (2, 0), ARR)
+
+
+def test_parity_takes_no_suppressed_errors():
+    with pytest.raises(ValueError, match="on_error"):
+        testing.assert_parity(xpapply.vectorize(abs, on_error="fill", fill=0), np.arange(3))
+
+
+def test_signatures_are_drawn():
+    seen = set()
+
+    @settings(max_examples=300, derandomize=True)
+    @given(testing.signatures())
+    def collect(signature):
+        parsed = xpapply.core_dims.Signature.parse(signature)
+        assert {d for c in parsed.outputs for d in c} <= {d for c in parsed.inputs for d in c}
+        seen.add(signature)
+
+    collect()
+    for part in ("?", "2", "->()", "),(", "n,m", "(m,m)"):
+        assert any(part in s for s in seen), part
+    assert any(s.rpartition("->")[2].count("(") == 2 for s in seen)
+
+
+@given(data=st.data())
+def test_operands_fit(data):
+    signature = data.draw(testing.signatures())
+    sizes = {"m": 3, "n": 2}
+    drawn = data.draw(testing.operands(signature, sizes=sizes, dtypes=["float32"]))
+    dims = xpapply.core_dims.resolve(
+        xpapply.core_dims.Signature.parse(signature), [x.shape for x in drawn]
+    )
+    assert all(dims.sizes.known.get(d, n) == n for d, n in sizes.items())
+    assert all(x.dtype == np.float32 for x in drawn)
+
+
+def test_operands_differ():
+    """In loop dims, dtypes, memory layouts, and in lacking dims."""
+    seen = []
+
+    @settings(max_examples=300, derandomize=True)
+    @given(testing.operands("(n,k?),(n),()->()", loop=(4, 5), special=True))
+    def collect(drawn):
+        seen.append(drawn)
+
+    collect()
+    assert any(x.shape[:2] == (4, 5) for drawn in seen for x in drawn)
+    assert any(x.shape[:1] == (5,) and x.ndim == 2 for _, x, _ in seen)
+    assert any(x.shape[:2] == (1, 5) for drawn in seen for x in drawn)
+    assert {x.ndim for x, _, _ in seen} == {1, 2, 3, 4}
+    assert any(len({x.dtype for x in drawn}) == 3 for drawn in seen)
+    assert any(0 in x.strides for drawn in seen for x in drawn)
+    assert any(min(x.strides, default=0) < 0 for drawn in seen for x in drawn)
+    floats = [x.ravel() for drawn in seen for x in drawn if x.dtype.kind == "f"]
+    assert np.isnan(np.concatenate(floats)).any()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, positions, scalars, statements  # noqa: F401  each adds its productions
+from .several import SeveralWriter
 from .writer import DTYPES as DTYPES
 from .writer import SKIPPED as SKIPPED
 from .writer import THEMES as THEMES
@@ -44,6 +45,24 @@ class Function:
         w = Writer(r, length, dtype, theme, gpu)
         source = w.write()
         return cls(source, w.inexact, w.used)
+
+
+@dataclass
+class FunctionOfSeveral(Function):
+    """A function of slices of several arrays."""
+
+    signature: str
+    """As `vectorize` takes it."""
+    sizes: dict[str, int]
+    """Of the core dims."""
+    dtypes: list[str]
+    """Of the arrays."""
+
+    @classmethod
+    def draw(cls, r: Any, theme: str = "everything") -> FunctionOfSeveral:  # type: ignore[override]
+        w = SeveralWriter(r, theme)
+        source = w.write()
+        return cls(source, w.inexact, w.used, w.signature, w.sizes, w.dtypes)
 
 
 def slices(r: Any, length: int, dtype: str, kinds: int = 4) -> tuple[np.ndarray, int]:

@@ -244,6 +244,9 @@ class Writer:
 
     def mat_leaf(self, shape: tuple[int, int]) -> E:
         p, q = shape
+        ok = [x for x in self.vars if x.form == "mat" and x.shape == shape]
+        if ok and self.chance(0.8):
+            return ok[self.r.randrange(len(ok))]
         if p * q == self.length:
             return replace(
                 self.vars[0], src=f"v.reshape({p}, {q})", shape=shape, form="mat", name=False

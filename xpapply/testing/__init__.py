@@ -1,4 +1,4 @@
-"""Parity with the plain loop, and strategies that draw arrays and networks.
+"""Parity with the plain loop, and strategies that draw arrays, networks and signatures.
 
 For the tests of xpapply itself, of backends and frontends that others write,
 and for anyone who wants to know that their own network gives what the loop
@@ -7,6 +7,7 @@ gives. Every tolerance of the project is here.
 
 from .error_analysis import FUNCTION_ULPS, PLAIN_ULPS, SAFETY, rounding_errors
 from .parity import assert_parity
+from .signatures import operands, signatures
 from .strategies import (
     ACTIVATIONS,
     DTYPES,
@@ -33,5 +34,7 @@ __all__ = [
     "axes",
     "mlps",
     "networks",
+    "operands",
     "rounding_errors",
+    "signatures",
 ]

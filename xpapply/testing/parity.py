@@ -5,22 +5,25 @@ from __future__ import annotations
 import copy
 import functools
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .. import arrays as array_facts
-from .. import frontends, loop
+from .. import config, frontends, loop
 from ..apply import apply_along_axis, explain
 from ..errors import UnsupportedError
 from ..ir.graph import ShapeDtype
 from ..mlp import MLP
+from ..vectorized import vectorize
+from .definition import definition
 from .error_analysis import PLAIN_ULPS, ROUNDOFF, SAFETY, rounding_errors
 
 
-def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Check ``apply_along_axis(f, axis, arr, *args, **kwargs)`` against the plain loop.
+def assert_parity(f: Callable[..., Any], *given: Any, signature: Any = None, **kwargs: Any) -> Any:
+    """Check ``apply_along_axis`` or ``vectorize`` against the plain loop.
 
     Shape, dtype, array library and device must be those of the loop. A network
     is compared with the loop of a float64 copy of it: NaN and infinities in the
@@ -30,18 +33,26 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
 
     Parameters
     ----------
-    f, axis, arr, *args, **kwargs
-        As for `xpapply.apply_along_axis`. A plain function is called by both.
+    f : callable
+        A plain function is called by both.
+    *given, **kwargs
+        ``axis, arr, *args, **kwargs`` as for `xpapply.apply_along_axis`. With `signature`, and
+        where `f` is an `xpapply.vectorize`, arrays and keywords as for a call of that; then every
+        engine that takes them is compared with the loop.
+    signature : str, optional
+        The core dims of arrays and results, as for `xpapply.vectorize`.
 
     Returns
     -------
-    array
-        What `apply_along_axis` returned.
+    array, or tuple of them
+        What the call returned.
 
     Raises
     ------
     AssertionError
         With the worst element, what it should be and what would be allowed.
+    Exception
+        What `f` raises, if every engine raises the same.
 
     Notes
     -----
@@ -58,7 +69,21 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
     >>> net = xpapply.MLP([np.ones((2, 3), np.float32)], output_activation="tanh")
     >>> assert_parity(net, 0, np.ones((3, 4), np.float32)).shape
     (2, 4)
+    >>> x, weights = np.arange(12.0).reshape(4, 3), np.ones(3)
+    >>> assert_parity(lambda a, w: (a * w).sum(), x, weights, signature="(n),(n)->()")
+    array([ 3., 12., 21., 30.])
     """
+    if isinstance(f, vectorize):
+        return _of_several(f, given, kwargs)
+    if signature is not None:
+        return _of_several(vectorize(f, signature=signature), given, kwargs)
+    return _along_axis(f, *given, **kwargs)
+
+
+def _along_axis(f: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Check ``apply_along_axis(f, axis, arr, *args, **kwargs)``."""
+    if isinstance(axis, tuple) and len(axis) == 1:
+        axis = axis[0]
     engine = explain(f, axis, arr, *args, **kwargs).engine
     result = apply_along_axis(f, axis, arr, *args, **kwargs)
     frontend = frontends.find(f)
@@ -68,7 +93,12 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
         _same("device", str(array_facts.device(result)), str(array_facts.device(arr)))
     if frontends.is_python(f):
         with np.errstate(all="ignore"):
-            expected = loop.apply(f, axis, arr, args, kwargs)
+            expected = _loop(f, axis, arr, args, kwargs)
+        _same_kind(result, expected)
+        _compare(_numpy(result), _numpy(expected), None, None)
+        return result
+    if isinstance(axis, tuple) and len(axis) > 1:  # networks are looped over
+        expected = _loop(frontend.slice_function(f), axis, arr, args, kwargs)
         _same_kind(result, expected)
         _compare(_numpy(result), _numpy(expected), None, None)
         return result
@@ -99,6 +129,91 @@ def assert_parity(f: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwar
                 got = np.where(near, exact, got).astype(got.dtype)
         _compare(got, exact, SAFETY * error, unordered, seen)
     return result
+
+
+def _loop(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """The plain loop, along one axis or several."""
+    if not isinstance(axis, tuple):
+        return loop.apply(f, axis, arr, args, kwargs)
+    arr = arr if array_facts.library(arr) else np.asanyarray(arr)
+    axes = tuple(array_facts.normalize_axis_index(a, arr.ndim) for a in axis)
+    return loop.along(f, axes, arr, args, kwargs, lambda error, index: None)
+
+
+# --- several arrays -----------------------------------------------------------------------------
+
+
+def _of_several(f: vectorize, given: tuple, kwargs: dict) -> Any:
+    """Check ``f(*given, **kwargs)`` by every engine."""
+    if f._on_error != "raise":
+        raise ValueError("assert_parity compares what raises, too: leave on_error='raise'")
+    looped = [*given, *kwargs.values()]
+    like = next((x for x in looped if array_facts.library(x) not in (None, "numpy")), None)
+    library = array_facts.library(like) or "numpy"
+    expected = _outcome(lambda: definition(f, *given, **kwargs))
+    first: Any = None
+    forced = config.current().engine
+    for engine in (forced,) if forced else ("", "loop", *dict.fromkeys((library, *_MORE))):
+        more = dict(kwargs)
+        if (out := kwargs.get("out")) is not None:
+            more["out"] = tuple(map(_copied, out)) if isinstance(out, tuple) else _copied(out)
+        with config.options(engine=engine, fallback="silent"):
+            found = _outcome(lambda more=more: f(*given, **more))  # type: ignore[misc]
+        if engine and not forced and isinstance(found, UnsupportedError):
+            continue
+        try:
+            _same_outcome(found, expected, like, library)
+        except AssertionError as error:
+            raise AssertionError(f"engine {engine or 'by default'}: {error}") from error
+        first = found if first is None else first
+    if isinstance(first, Exception):
+        raise first
+    return first
+
+
+_MORE = ("cpu", "torch", "array_api")
+"""Engines that take arrays of other libraries."""
+
+
+def _outcome(call: Callable[[], Any]) -> Any:
+    """The result, or the exception."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call()
+        except Exception as error:
+            return error
+
+
+def _copied(x: Any) -> Any:
+    """A copy that may be written to, laid out as the array is."""
+    if x is None:
+        return None
+    return x.copy(order="K") if isinstance(x, np.ndarray) else array_facts.asarray(x, x) + 0
+
+
+def _same_outcome(found: Any, expected: Any, like: Any, library: str) -> None:
+    if isinstance(expected, Exception) or isinstance(found, Exception):
+        if type(found) is not type(expected):
+            what = expected if isinstance(expected, Exception) else None
+            raise AssertionError(f"got {found!r}, the loop gives {what!r}") from what
+        return
+    _same("class", isinstance(found, tuple), isinstance(expected, tuple))
+    pairs = (
+        [(found, expected)]
+        if not isinstance(found, tuple)
+        else [*zip(found, expected, strict=True)]
+    )
+    for got, exact in pairs:
+        _same("library", array_facts.library(got), library)
+        if like is not None:
+            _same("device", str(array_facts.device(got)), str(array_facts.device(like)))
+        _same("shape", tuple(got.shape), tuple(exact.shape))
+        host = _numpy(got)
+        _same("dtype", host.dtype, exact.dtype)
+        if library == "numpy":
+            _same("class", type(got), type(exact))
+        _compare(host, exact, None, None)
 
 
 def _same(what: str, got: Any, expected: Any) -> None:
