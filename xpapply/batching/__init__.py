@@ -1,6 +1,6 @@
 """THE OTHER TABLE: library functions that xpapply knows how to run for all slices at once.
 
-`ir/ops.py` has the ops that kernels are generated from. Here are the functions
+`ir/ops/` has the ops that kernels are generated from. Here are the functions
 that people call inside ``f``: one `BatchingRule` row each, with the *batching rule*
 that turns one call on a slice into one call on all of them. Rules of a package
 are in the module of that name (``batching/numpy.py``, ``batching/scipy.py``); a row

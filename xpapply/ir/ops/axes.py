@@ -1,0 +1,98 @@
+"""Rows of ops that do something along axes: reductions, orders, products, layout."""
+
+from __future__ import annotations
+
+import math
+
+from .row import LARGER, SMALLER, Kind, Op
+
+_R, _A, _L = Kind.REDUCTION, Kind.ALONG, Kind.LAYOUT
+
+ROWS = [
+    # reductions
+    Op("sum", _R, "sum", c="({0} + {1})", join="add", identity=0.0),
+    Op(
+        "prod",
+        _R,
+        "product",
+        c="({0} * {1})",
+        join="multiply",
+        identity=1.0,
+        inexact=True,
+        domain=(-2, 2),
+    ),
+    Op(
+        "max",
+        _R,
+        "largest, NaN wins",
+        c=LARGER,
+        slice_c="xp_max({0}, {1})",
+        torch=("amax",),
+        join="maximum",
+        identity=-math.inf,
+    ),
+    Op(
+        "min",
+        _R,
+        "smallest, NaN wins",
+        c=SMALLER,
+        slice_c="xp_min({0}, {1})",
+        torch=("amin",),
+        join="minimum",
+        identity=math.inf,
+    ),
+    Op(
+        "argmax",
+        _R,
+        "position of the largest: of the first NaN, else of the first of equal ones",
+        c="({1} > {0} || ({1} != {1} && {0} == {0}))",
+        result="int64",
+        jumps=True,
+        identity=-math.inf,
+    ),
+    Op(
+        "argmin",
+        _R,
+        "position of the smallest: of the first NaN, else of the first of equal ones",
+        c="({1} < {0} || ({1} != {1} && {0} == {0}))",
+        result="int64",
+        jumps=True,
+        identity=math.inf,
+    ),
+    # along an axis: `axis` is an attribute
+    Op("sort", _A, "in ascending order, NaN last", shows=(0,), silent=True),
+    Op(
+        "argsort",
+        _A,
+        "the places of the numbers in that order; `stable`: equal ones as they stand",
+        result="int64",
+        jumps=True,
+        silent=True,
+    ),
+    Op("cumulative_sum", _A, "sums up to each number, in order", join="add", shows=(0,)),
+    Op(
+        "cumulative_prod",
+        _A,
+        "products up to each number, in order",
+        join="multiply",
+        shows=(0,),
+        inexact=True,
+        domain=(-2, 2),
+    ),
+    Op("cumulative_max", _A, "largest up to each number, NaN wins", join="maximum", silent=True),
+    Op("cumulative_min", _A, "smallest up to each number, NaN wins", join="minimum", silent=True),
+    Op("take_along_axis", _A, "the numbers of a at the places b, which are there", silent=True),
+    # contraction
+    Op(
+        "einsum",
+        Kind.CONTRACTION,
+        "sum of products; a product with a weight matrix is nm,m->n",
+        inexact=True,
+    ),
+    # layout
+    Op("reshape", _L, "another shape, C order"),
+    Op("permute_dims", _L, "axes in another order"),
+    Op("broadcast_to", _L, "repeat along axes of length 1"),
+    Op("concat", _L, "join along an axis"),
+    Op("index", _L, "integers, slices and new axes"),
+]
