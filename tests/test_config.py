@@ -63,6 +63,8 @@ def test_local_to_the_thread():
         *({"threads": x} for x in (-1, 1.5, 2.0, True, np.True_, None, "2", np.array([1, 2]))),
         *({"block_bytes": x} for x in (-1, "many", False, 1e6, None)),
         *({"engine": x} for x in (None, False, 0, b"loop", np.sum)),
+        *({"workers": x} for x in (0, -2, 1.5, True, None, "2")),
+        *({"progress": x} for x in (2, None, "yes", np.ones(2))),
         {"speed": 11},
     ],
 )

@@ -40,6 +40,10 @@ class Options:
     """Force one engine ("loop", "numpy", "array_api", ...); "" picks the fastest that can run."""
     precision: str = "highest"
     """Least precision of float32 products on a GPU: "highest", "high" or "medium"."""
+    workers: int = 1
+    """Processes that share the slices of a loop; -1 means as many as CPUs may be used."""
+    progress: bool = False
+    """Whether runs of more than a second show on stderr how far they are."""
 
     def __post_init__(self) -> None:
         for name, known in (("fallback", FALLBACKS), ("precision", PRECISIONS)):
@@ -52,14 +56,40 @@ class Options:
             )
         for name in ("threads", "block_bytes"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        object.__setattr__(self, "workers", _workers(self.workers))
+        if type(self.progress) not in (bool, int) or self.progress not in (0, 1):
+            raise InputError(f"progress={self.progress!r}: use True or False")
+        object.__setattr__(self, "progress", bool(self.progress))
+
+    @property
+    def plain_loop(self) -> bool:
+        """Whether a loop is nothing but a loop: in this process, and without a word."""
+        return self.workers == 1 and not self.progress
+
+    def worker_count(self) -> int:
+        """The number of processes that share a loop."""
+        return cpus() if self.workers == -1 else self.workers
 
     def thread_count(self) -> int:
         """The number of CPU threads to use."""
         if self.threads:
             return self.threads
-        if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return cpus()
+
+
+def cpus() -> int:
+    """The CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _workers(value: Any) -> int:
+    with suppress(TypeError):
+        number = operator.index(value)
+        if (number >= 1 or number == -1) and not isinstance(value, bool):
+            return number
+    raise InputError(f"workers={value!r}: use the number of processes, -1 for one per CPU")
 
 
 def _whole(name: str, value: Any) -> int:
@@ -82,7 +112,7 @@ def _from_environment() -> Options:
             continue
         found[name] = text
         with suppress(ValueError):
-            found[name] = int(text) if f.type == "int" else text
+            found[name] = text if f.type == "str" else int(text)
         try:
             Options(**{name: found[name]})
         except InputError as error:
@@ -141,6 +171,14 @@ class options:  # called as a function
         activations stay float32. Networks of float16 parameters are multiplied as with
         "high" at most, those of bfloat16 parameters as with "medium". Nothing
         else heeds the option.
+    workers : int
+        Processes that share the slices of what has to run in the loop, -1 for one per CPU; 1 (the
+        default) is the loop in this process. It needs joblib, ``pip install xpapply[parallel]``.
+        Results, exceptions and warnings are those of the loop. A function that may change
+        something outside itself runs here all the same; `explain` says why.
+    progress : bool
+        Whether runs that take longer than a second show on stderr how far they are, with tqdm
+        where that is installed.
 
     Raises
     ------
@@ -156,8 +194,9 @@ class options:  # called as a function
     -----
     The options are local to the thread and to the asynchronous task
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
-    ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE`` and
-    ``XPAPPLY_PRECISION`` set the defaults of a process; an empty one counts as not set.
+    ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE``, ``XPAPPLY_PRECISION``,
+    ``XPAPPLY_WORKERS`` and ``XPAPPLY_PROGRESS`` (0 or 1) set the defaults of a process; an empty
+    one counts as not set.
     ``XPAPPLY_CACHE_DIR`` is where kernels for CPUs are kept for other processes; an empty one
     says nowhere.
 

@@ -12,14 +12,16 @@ nothing while all goes well: NumPy's and CuPy's loops are asked when they have b
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from . import arrays, model_advice, samples
+from . import arrays, config, model_advice, samples, workers
 from .errors import add_note
+from .looped_arguments import Arguments, Looped
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
 
@@ -39,15 +41,36 @@ def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
 
 def _loop(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The loop of the array's own library, or one like it."""
-    library = arrays.library(arr)
-    if library is None or library == "numpy":
-        its_own: Any = np.apply_along_axis
-    elif library == "cupy":
+    if arrays.library(arr) not in (None, "numpy", "cupy"):
+        return _apply(f, axis, arr, args, kwargs)
+    if not config.current().plain_loop:
+        with _called(f, (axis,), arr, args, kwargs) as calls:
+            return _its_own(calls, axis, arr, args, kwargs)
+    return _its_own(f, axis, arr, args, kwargs)
+
+
+def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
+    """What the loop calls for slices along some axes: `f`, or what shares it with processes."""
+    arguments = Arguments((Looped(0), *args), kwargs)
+    if arrays.library(arr) is None:
+        arr = np.asanyarray(arr)
+    along = tuple(a % arr.ndim for a in axes) if arr.ndim else ()
+    rest = tuple(a for a in range(arr.ndim) if a not in along)
+    batch = tuple(arr.shape[a] for a in rest)
+
+    def slices() -> workers.Slices:
+        return workers.Slices([arr.transpose(*rest, *along)], batch)
+
+    own = getattr(f, "continues", f)  # but for the first slice
+    return workers.called(f, own, arguments, [arr], slices, math.prod(batch))
+
+
+def _its_own(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    its_own: Any = np.apply_along_axis
+    if arrays.library(arr) == "cupy":
         import cupy
 
         its_own = cupy.apply_along_axis
-    else:
-        return _apply(f, axis, arr, args, kwargs)
     try:
         return its_own(f, axis, arr, *args, **kwargs)
     except Exception as error:
@@ -143,6 +166,20 @@ def along(
     in place, so read-only (JAX) and autograd (torch) arrays work as well. `place` notes at which
     slice `f` raised.
     """
+    if not config.current().plain_loop:
+        with _called(f, axes, arr, args, kwargs) as calls:
+            return _along(calls, axes, arr, args, kwargs, place)
+    return _along(f, axes, arr, args, kwargs, place)
+
+
+def _along(
+    f: Callable[..., Any],
+    axes: tuple[int, ...],
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    place: Callable[[Exception, tuple[int, ...]], None],
+) -> Any:
     xp = arrays.compat(arr)
     rest = tuple(a for a in range(arr.ndim) if a not in axes)
     batch = tuple(arr.shape[a] for a in rest)

@@ -9,12 +9,12 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from . import arrays, model_advice
+from . import arrays, config, model_advice, workers
 from .core_dims import Dims
 from .errors import InputError, add_note
 from .loop import as_array
@@ -115,14 +115,39 @@ def of_numbers(
         several = isinstance(found, tuple)
         found = tuple(arrays.asarray(x, like) for x in (found if several else (found,)))
         return found if several else found[0]
+    if config.current().plain_loop or not operands:
+        return _of_numbers(call, call, operands, otypes, cache, on_error, place)
+    operands = [np.asanyarray(x, order="C") for x in operands]  # which are gone through in order
+    shape = np.broadcast_shapes(*(x.shape for x in operands))
+
+    def slices() -> workers.Slices:
+        return workers.Slices([np.broadcast_to(x, shape) for x in operands], shape)
+
+    arguments = replace(call.arguments, numbers=True)
+    extra = otypes is None and not cache and on_error.how == "raise"  # a call tells the dtypes
+    count = math.prod(shape)
+    with workers.called(call, call.f, arguments, operands, slices, count, extra) as calls:
+        return _of_numbers(call, calls, operands, otypes, cache, on_error, place)
+
+
+def _of_numbers(
+    call: LoopedCall,
+    calls: Callable[..., Any],
+    operands: Sequence[Any],
+    otypes: Any,
+    cache: bool,
+    on_error: OnError,
+    place: Place,
+) -> Any:
+    """The same on the host; `calls`: what is called for the slices in the place of `call`."""
     if on_error.how != "raise":
-        return _of_numbers_that_may_fail(call, operands, otypes, cache, on_error, place)
+        return _of_numbers_that_may_fail(call, calls, operands, otypes, cache, on_error, place)
     done, inside = 0, False
 
     def counted(*numbers: Any) -> Any:
         nonlocal done, inside
         done, inside = done + 1, True
-        found = call(*numbers)
+        found = calls(*numbers)
         inside = False
         return found
 
@@ -140,6 +165,7 @@ def of_numbers(
 
 def _of_numbers_that_may_fail(
     call: LoopedCall,
+    calls: Callable[..., Any],
     operands: Sequence[Any],
     otypes: Any,
     cache: bool,
@@ -152,6 +178,7 @@ def _of_numbers_that_may_fail(
     shape = views[0].shape
     results: dict[tuple[int, ...], tuple[Any, ...]] = {}
     several = False
+    skip = getattr(calls, "skip", lambda: None)
     for index in np.ndindex(*shape):
         try:
             tells = not results and otypes is None
@@ -160,8 +187,15 @@ def _of_numbers_that_may_fail(
                 found = call(*(x[index] for x in views))  # NumPy's numbers tell the dtypes
                 several = isinstance(found, tuple)
                 otypes = [np.asarray(x).dtype for x in (found if several else (found,))]
-            if not (tells and cache):
-                found = call(*(x[index] for x in numbers))
+        except Exception as error:
+            on_error.report(error, place(index))
+            skip()
+            continue
+        try:
+            if tells and cache:
+                skip()
+            else:
+                found = calls(*(x[index] for x in numbers))
         except Exception as error:
             on_error.report(error, place(index))
             continue
@@ -216,11 +250,30 @@ def of_slices(
         arrays.broadcast_to(x, dims.loop + core, subok=True)
         for x, core in zip(operands, cores, strict=True)
     ]
+    if config.current().plain_loop:
+        return _of_slices(call, views, dims, dtypes, on_error, place)
+
+    def slices() -> workers.Slices:
+        return workers.Slices(views, dims.loop)
+
+    count = math.prod(dims.loop)
+    with workers.called(call, call.f, call.arguments, views, slices, count) as calls:
+        return _of_slices(calls, views, dims, dtypes, on_error, place)
+
+
+def _of_slices(
+    calls: Callable[..., Any],
+    views: list[Any],
+    dims: Dims,
+    dtypes: Sequence[Any] | None,
+    on_error: OnError,
+    place: Place,
+) -> tuple[Any, ...]:
     found = _Results(dims, dtypes, views, place)
     failed: list[tuple[int, ...]] = []
     for index in np.ndindex(*dims.loop):
         try:
-            results = call(*(_slice(x, index) for x in views))
+            results = calls(*(_slice(x, index) for x in views))
         except Exception as error:
             on_error.report(error, place(index))
             failed.append(index)

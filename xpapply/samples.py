@@ -77,10 +77,10 @@ def wanted_for(
 
 def asks_for_rows(f: Any, text: str) -> bool:
     """Whether `text`, of an exception, says that `f` takes data of two dimensions."""
-    return _takes_samples(f) and _WANTS_ROWS.search(text) is not None
+    return takes_samples(f) and _WANTS_ROWS.search(text) is not None
 
 
-def _takes_samples(f: Any) -> bool:
+def takes_samples(f: Any) -> bool:
     """Whether `f` is a method, or an object, that may take samples in rows."""
     while isinstance(f, functools.partial):
         f = f.func

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, frontends, loop
+from .. import config, frontends, loop, workers
 from ..batch_of_one import BatchOfOne
 from ..cache import cache_of
 from ..errors import UnsupportedError, warn
+from ..looped_arguments import Arguments, Looped
 from .plan import Plan
 
 _WORTH_A_WARNING = 1000
@@ -37,10 +38,18 @@ def announce(f: Any, slices: int, why: str) -> None:
 
 
 def in_loop(
-    f: Any, args: tuple, kwargs: dict, reasons: tuple[str, ...], common: dict[str, Any], **seen: Any
+    f: Any,
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    reasons: tuple[str, ...],
+    common: dict[str, Any],
+    **seen: Any,
 ) -> Plan:
     """The plan that says why `f` runs slice by slice."""
-    kernels = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
+    kernels: tuple[str, ...] = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
+    shared, why = workers.in_words(f, Arguments((Looped(0), *args), kwargs), [arr])
+    kernels, reasons = kernels + (shared,) * bool(shared), reasons + (why,) * bool(why)
     run = lambda x, a: loop.apply(f, a, x, args, kwargs)  # noqa: E731
     return Plan(engine="loop", kernels=kernels, reasons=reasons, _call=run, **seen, **common)
 

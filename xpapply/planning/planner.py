@@ -121,7 +121,7 @@ def _plan(
 
     if forced == "loop":
         why = ("the loop was asked for",)
-        return in_loop(frontend.slice_function(f), args, kwargs, why, common), None
+        return in_loop(frontend.slice_function(f), arr, args, kwargs, why, common), None
     if frontends.is_python(f):
         if 0 in shape[:axis] + shape[axis + 1 :]:
             raise ValueError(loop.EMPTY)
@@ -146,7 +146,7 @@ def _plan_network(
 
     def loop_for(*reasons: str) -> tuple[Plan, None]:
         one = frontend.slice_function(f)
-        return in_loop(one, args, kwargs, reasons, common), None
+        return in_loop(one, arr, args, kwargs, reasons, common), None
 
     awkward = why_awkward(arr)
     if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):

@@ -256,7 +256,7 @@ def plan(
         return _otherwise(found, axis, arr, args, kwargs, says, common), None
     seen: dict[str, Any] = {"result": traced.result_aval, "graph": traced.graph}
     if found.why is not None:
-        return in_loop(found.f, args, kwargs, (found.why,), common, **seen), None
+        return in_loop(found.f, arr, args, kwargs, (found.why,), common, **seen), None
     alive = _alive(found.f)
 
     def run(x: Any, a: int) -> Any:
@@ -328,7 +328,7 @@ def _otherwise(
         own = own_apply.find(found.f, axis, arr, args, kwargs, call)
     except TraceError as error:
         also = [str(error)] if common["library"] in ("jax", "dask") else []
-        return in_loop(found.f, args, kwargs, (why, *also), common)
+        return in_loop(found.f, arr, args, kwargs, (why, *also), common)
     return Plan(
         engine=own.engine,
         kernels=(*own.kernels, *says),
@@ -501,14 +501,20 @@ def _plain(x: Any) -> Any:
 
 
 class _Continued:
-    """`f`, whose first call has been made already."""
+    """`f`, whose first call has been made already.
+
+    Attributes
+    ----------
+    continues : callable
+        The function.
+    """
 
     def __init__(self, f: Any, first: Any) -> None:
-        self._f, self._first, self._pending = f, first, True
+        self.continues, self._first, self._pending = f, first, True
 
     def __call__(self, v: Any, *args: Any, **kwargs: Any) -> Any:
         if self._pending:
             self._pending, first = False, self._first
             self._first = None
             return first
-        return self._f(v, *args, **kwargs)
+        return self.continues(v, *args, **kwargs)

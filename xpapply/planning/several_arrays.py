@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, error_state, frontends, loop
+from .. import arrays, config, error_state, frontends, loop, workers
 from ..cache import arguments, cache_of
 from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
 from ..errors import TraceError, UnsupportedError, add_note
@@ -391,6 +391,11 @@ class AlongAxes:
         found, why, _ = decide(self._what)
         library, given = str(arrays.library(self._arr)), self._more
         result = None if found is None else found.blocks.result
+        runs, also = "", ""
+        if found is None:
+            runs, also = workers.in_words(self._f, self._what.call.arguments, [self._arr])
+        else:
+            runs = found.tree.in_words()
         return Plan(
             name=name,
             engine="loop" if found is None else library,
@@ -399,8 +404,8 @@ class AlongAxes:
             ),
             library=library,
             device=str(arrays.device(self._arr)),
-            reasons=(why,) * bool(why),
-            kernels=() if found is None else (found.tree.in_words(),),
+            reasons=(*filter(None, (why, also)),),
+            kernels=(runs,) * bool(runs),
             result=None if result is None else ShapeDtype(result.shape, result.dtype.name),
             arr_shape=tuple(self._arr.shape),
             axis=self._axes,

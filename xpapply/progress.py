@@ -1,0 +1,110 @@
+"""How far a run is: a bar on stderr for whatever takes longer than a second.
+
+tqdm draws it where that is installed; otherwise it is a plain line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from . import config
+
+_AFTER = 1.0
+"""Seconds after which there is something to see ..."""
+_EVERY = 0.2
+"""... and between two looks of a plain line."""
+
+
+class Bar:
+    """Slices that are done, of all."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._shown = total, 0, 0
+        self._began = time.perf_counter()
+        self._next = self._began + _AFTER
+        self._lock = threading.Lock()
+        self._bar: Any = None
+
+    def step(self, slices: int) -> None:
+        """So many more are done."""
+        self._done += slices  # without the lock: this is called for every slice
+        if time.perf_counter() > self._next and self._lock.acquire(blocking=False):
+            try:
+                self._show()
+            finally:
+                self._lock.release()
+
+    def _show(self) -> None:
+        now = time.perf_counter()
+        self._next = now + _EVERY
+        if self._bar is None:
+            self._bar = _bar(self._total, now - self._began)
+        done = min(self._done, self._total)
+        self._bar.update(done - self._shown)
+        self._shown = done
+
+    def close(self) -> None:
+        """There is nothing more to come."""
+        with self._lock:
+            self._next = float("inf")
+            if self._bar is not None:
+                self._bar.update(min(self._done, self._total) - self._shown)
+                self._bar.close()
+
+
+def _bar(total: int, seconds: float) -> Any:
+    """Something to see, for a run that began so many seconds ago."""
+    if importlib.util.find_spec("tqdm") is None:
+        return _Line(total, seconds)
+    from tqdm import tqdm
+
+    made = tqdm(total=total, unit=" slices", unit_scale=True, file=sys.stderr, mininterval=_EVERY)
+    made.start_t -= seconds
+    return made
+
+
+class _Line:
+    """Where tqdm is not installed."""
+
+    def __init__(self, total: int, seconds: float) -> None:
+        self._total, self._done = total, 0
+        self._began = time.perf_counter() - seconds
+
+    def update(self, slices: int) -> None:
+        self._done += slices
+        took = time.perf_counter() - self._began
+        left = took * (self._total - self._done) / max(1, self._done)
+        sys.stderr.write(
+            f"\r{self._done:,} of {self._total:,} slices, {took:.0f} s, {left:.0f} s to go "
+        )
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        sys.stderr.write("\n")
+        sys.stderr.flush()
+
+
+_bars: ContextVar[Bar | None] = ContextVar("xpapply_progress", default=None)
+"""That of the outermost run, which there is one of."""
+
+
+@contextlib.contextmanager
+def shown(total: int) -> Iterator[Bar | None]:
+    """A bar for a run of so many slices, if that is asked for and no run around it has one."""
+    if not config.current().progress or _bars.get() is not None:
+        yield None
+        return
+    bar = Bar(total)
+    token = _bars.set(bar)
+    try:
+        yield bar
+    finally:
+        _bars.reset(token)
+        bar.close()
