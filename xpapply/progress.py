@@ -10,11 +10,13 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from . import config
+
+T = TypeVar("T")
 
 _AFTER = 1.0
 """Seconds after which there is something to see ..."""
@@ -25,8 +27,8 @@ _EVERY = 0.2
 class Bar:
     """Slices that are done, of all."""
 
-    def __init__(self, total: int) -> None:
-        self._total, self._done, self._shown = total, 0, 0
+    def __init__(self, total: int, unit: str) -> None:
+        self._total, self._unit, self._done, self._shown = total, unit, 0, 0
         self._began = time.perf_counter()
         self._next = self._began + _AFTER
         self._lock = threading.Lock()
@@ -41,11 +43,17 @@ class Bar:
             finally:
                 self._lock.release()
 
+    def through(self, pieces: Iterable[T]) -> Iterator[T]:
+        """Pieces, each of which is done when the next one is asked for."""
+        for piece in pieces:
+            yield piece
+            self.step(1)
+
     def _show(self) -> None:
         now = time.perf_counter()
         self._next = now + _EVERY
         if self._bar is None:
-            self._bar = _bar(self._total, now - self._began)
+            self._bar = _bar(self._total, self._unit, now - self._began)
         done = min(self._done, self._total)
         self._bar.update(done - self._shown)
         self._shown = done
@@ -59,13 +67,13 @@ class Bar:
                 self._bar.close()
 
 
-def _bar(total: int, seconds: float) -> Any:
+def _bar(total: int, unit: str, seconds: float) -> Any:
     """Something to see, for a run that began so many seconds ago."""
     if importlib.util.find_spec("tqdm") is None:
-        return _Line(total, seconds)
+        return _Line(total, unit, seconds)
     from tqdm import tqdm
 
-    made = tqdm(total=total, unit=" slices", unit_scale=True, file=sys.stderr, mininterval=_EVERY)
+    made = tqdm(total=total, unit=f" {unit}", unit_scale=True, file=sys.stderr, mininterval=_EVERY)
     made.start_t -= seconds
     return made
 
@@ -73,8 +81,8 @@ def _bar(total: int, seconds: float) -> Any:
 class _Line:
     """Where tqdm is not installed."""
 
-    def __init__(self, total: int, seconds: float) -> None:
-        self._total, self._done = total, 0
+    def __init__(self, total: int, unit: str, seconds: float) -> None:
+        self._total, self._unit, self._done = total, unit, 0
         self._began = time.perf_counter() - seconds
 
     def update(self, slices: int) -> None:
@@ -82,7 +90,7 @@ class _Line:
         took = time.perf_counter() - self._began
         left = took * (self._total - self._done) / max(1, self._done)
         sys.stderr.write(
-            f"\r{self._done:,} of {self._total:,} slices, {took:.0f} s, {left:.0f} s to go "
+            f"\r{self._done:,} of {self._total:,} {self._unit}, {took:.0f} s, {left:.0f} s to go "
         )
         sys.stderr.flush()
 
@@ -95,13 +103,18 @@ _bars: ContextVar[Bar | None] = ContextVar("xpapply_progress", default=None)
 """That of the outermost run, which there is one of."""
 
 
+def is_shown() -> bool:
+    """Whether this is within a run that has a bar."""
+    return _bars.get() is not None
+
+
 @contextlib.contextmanager
-def shown(total: int) -> Iterator[Bar | None]:
-    """A bar for a run of so many slices, if that is asked for and no run around it has one."""
-    if not config.current().progress or _bars.get() is not None:
+def shown(total: int, unit: str = "slices") -> Iterator[Bar | None]:
+    """A bar for a run, if that is asked for and no run around it has one."""
+    if not config.current().progress or is_shown():
         yield None
         return
-    bar = Bar(total)
+    bar = Bar(total, unit)
     token = _bars.set(bar)
     try:
         yield bar

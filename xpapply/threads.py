@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, TypeVar
 
+from . import config, progress
 from .errors import TraceError
 
 _P = ParamSpec("_P")
@@ -45,6 +46,14 @@ def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], cou
     They have the caller's context: the options, NumPy's error state. What already runs in such
     a thread stays in it, as the other threads may all be waiting for it.
     """
+    if not config.current().progress or progress.is_shown():
+        return _in_threads(work, pieces, count)
+    blocks = [*pieces]
+    with progress.shown(len(blocks), "blocks") as bar:
+        _in_threads(work, iter(blocks) if bar is None else bar.through(blocks), count)
+
+
+def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
     if count == 1 or _stop.get() is not None:
         return work(pieces)
     shared, stop = _Shared(pieces), threading.Event()

@@ -95,7 +95,7 @@ class _OnChunk:
         self._run, self._f, self._axis, self._first, self._dtype = run, f, axis, first, dtype
         self._args, self._kwargs = args, kwargs
         # options are local to the thread that set them; dask has threads of its own
-        self._options = asdict(config.current()) | {"engine": ""}
+        self._options = asdict(config.current()) | {"engine": "", "progress": False}
 
     def __call__(self, chunk: np.ndarray) -> np.ndarray:
         a = self._axis

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, error_state, threads
+from ... import arrays, error_state, progress, threads
 from ...batching import Batched, RaisesForSome, one_by_one
 from ...batching.instances import Instances
 from ...batching.ragged import Ragged
@@ -157,6 +157,7 @@ class Executor:
         self._conversions: set[Place] = set()
         self.most_left = _MOST_LEFT
         self._errstate = error_state.for_slices() if xp is np else None
+        self.bar: progress.Bar | None = None
         self.exactly = False
         """Whether results become numbers of another dtype as Python's do, which never wrap."""
         self.first: tuple[Any] | None = None

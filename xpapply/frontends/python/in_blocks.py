@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config, streams, threads
+from ... import arrays, config, progress, streams, threads
 from ...batching import NoRule, in_namespace
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
@@ -202,7 +202,7 @@ class InBlocks:
         if isinstance(rows, Chosen):  # the others have their results
             walk.most_left = 1.0
         try:
-            with streams.shared(self.library):
+            with streams.shared(self.library), progress.shown(slices) as walk.bar:
                 return self._run(walk, rows, slices, xp, f, self._rows(room), count)
         except Exception as error:
             if not isinstance(rows, Chosen):  # those begin at another slice
@@ -308,17 +308,24 @@ class InBlocks:
         slices = math.prod(rows.batch)
         flat = _flat(buffer, slices, len(rows.batch))
         pieces = rows.blocks(at_once)
-        first = next(pieces)
-        walk(first[0], flat[first[1]], first[1].start)
+        run: Callable[..., None] = partial(self._block, walk, flat)
+        run(*next(pieces))
         worth = count > 1 and self._numbers() * slices > _WORTH_THREADS
         long = worth and at_once * self.tree.per_call > _LONG_CALL
 
         def work(pieces: Iterator[tuple[Any, slice]]) -> None:
             for block, where in pieces:
-                walk(block, flat[where], where.start)
+                run(block, where)
 
         threads.in_threads(work, pieces, count if long and not self._alone() else 1)
         return buffer
+
+    @staticmethod
+    def _block(walk: Executor, flat: Any, block: Any, where: slice) -> None:
+        """The results of a block."""
+        walk(block, flat[where], where.start)
+        if walk.bar is not None:
+            walk.bar.step(where.stop - where.start)
 
     def _on_known_paths(self, walk: Executor, fill: Callable[..., Any]) -> Any:
         """The results of all slices, where all paths end alike: a device need not be asked which
