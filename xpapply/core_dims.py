@@ -107,6 +107,12 @@ class Signature:
         )
         return Signature(inputs, outputs)
 
+    def of_arrays(self, ndims: Iterable[int]) -> Signature:
+        """The signature for arrays with so many dims: without those that are missing."""
+        lacking = (dims for dims, ndim in zip(self.inputs, ndims, strict=True) if ndim < len(dims))
+        missing = {d.name for dims in lacking for d in dims if d.optional}
+        return self.without(missing) if missing else self
+
     def check_count(self, count: int) -> None:
         """Raise `TypeError` where there are not as many arguments as the signature has."""
         if count != len(self.inputs):
@@ -190,12 +196,7 @@ def resolve(signature: Signature, shapes: Sequence[tuple[int, ...]]) -> Dims:
     ((5,), {'m': 2, 'n': 3})
     """
     signature.check_count(len(shapes))
-    missing: set[str] = set()
-    for dims, shape in zip(signature.inputs, shapes, strict=True):
-        optional = [d.name for d in dims if d.optional]
-        if len(shape) < len(dims) and optional:
-            missing.update(optional)
-    signature = signature.without(missing)
+    signature = signature.of_arrays(map(len, shapes))
     sizes = Sizes()
     for k, (dims, shape) in enumerate(zip(signature.inputs, shapes, strict=True)):
         sizes.take(dims, shape, f"argument {k}")
@@ -256,9 +257,10 @@ def places(
     signature.check_count(len(ndims))
     if axis is not None and axes is not None:
         raise TypeError("cannot specify both 'axis' and 'axes': give one of them")
+    signature = signature.of_arrays(ndims)
     cores = [*map(len, signature.inputs)]
     for k, (dims, ndim) in enumerate(zip(signature.inputs, ndims, strict=True)):
-        if ndim < len(dims) and not any(d.optional for d in dims):
+        if ndim < len(dims):
             raise ValueError(
                 f"argument {k} of {ndim} dims does not have enough dimensions for all core "
                 f"dimensions {shown(dims)}"
@@ -325,6 +327,8 @@ def _of_axes(
     found = []
     for k, (entry, count) in enumerate(zip(axes, counts, strict=True)):
         own = entry if isinstance(entry, tuple) else (entry,)
+        if not isinstance(entry, tuple):
+            _integer(entry, f"axes entry {k}", "or a tuple of them")
         if len(own) != count:
             raise np.exceptions.AxisError(
                 f"axes entry {k}, {entry!r}, should name {count} axes: operand {k} of {signature} "

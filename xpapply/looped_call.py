@@ -343,7 +343,11 @@ class _Results:
         """Where results go that are like `x`."""
         core, sizes = self._dims.signature.outputs[k], self._dims.sizes
         shape = np.shape(x) if self._on_host else _shape(x)
-        sizes.take(core, shape, f"result {k} of f at the index {self._place(index)}")
+        try:
+            sizes.take(core, shape, f"result {k} of f")
+        except ValueError as error:
+            add_note(error, f"raised for the first result, at the index {self._place(index)}")
+            raise
         if not self._on_host:
             return {}
         dtype = None if self._dtypes is None else self._dtypes[k]

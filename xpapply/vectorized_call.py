@@ -290,6 +290,8 @@ class Call:
         some = resolve(self._dims.signature, shapes)
 
         def place(index: tuple[int, ...]) -> tuple[int, ...]:
+            if not self._dims.loop:
+                return ()
             places = np.nonzero(np.asarray(arrays.on_host(mask)))
             return tuple(int(p[index[0]]) for p in places)
 

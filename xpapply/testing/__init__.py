@@ -5,6 +5,7 @@ and for anyone who wants to know that their own network gives what the loop
 gives. Every tolerance of the project is here.
 """
 
+from .by_definition import definition
 from .error_analysis import FUNCTION_ULPS, PLAIN_ULPS, SAFETY, rounding_errors
 from .parity import assert_parity
 from .signatures import operands, signatures
@@ -32,6 +33,7 @@ __all__ = [
     "arrays",
     "assert_parity",
     "axes",
+    "definition",
     "mlps",
     "networks",
     "operands",

@@ -18,7 +18,7 @@ from ..errors import UnsupportedError
 from ..ir.graph import ShapeDtype
 from ..mlp import MLP
 from ..vectorized import vectorize
-from .definition import definition
+from .by_definition import definition
 from .error_analysis import PLAIN_ULPS, ROUNDOFF, SAFETY, rounding_errors
 
 

@@ -169,7 +169,7 @@ def _of_slices(
         block = np.empty((len(made), *made[0].shape), promised or made[0].dtype)
         for n, x in enumerate(made):
             block[n] = x
-        whole = block.reshape(*loop, *made[0].shape) if mask is None else _spread(block, mask)
+        whole = block.reshape((*loop, *made[0].shape)) if mask is None else _spread(block, mask)
         parts.append((whole, mask))
     return parts
 
