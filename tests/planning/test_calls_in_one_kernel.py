@@ -103,3 +103,31 @@ def test_integers(f, dtype):
         if dtype == "int64":
             x[60, 2] = -20
             compare(f, x)
+
+
+ZEROS = {
+    "counts": lambda v: np.bincount([1] * 8, v, 3),
+    "larger": lambda v: np.maximum(v, v[::-1]),
+    "clipped": lambda v: np.minimum(np.maximum(v, 0.0), -0.0),
+    "clipped between numbers": lambda v: np.clip(np.clip(v, -1, 0.0), -0.0, 2),
+    "drawup": lambda v: np.maximum.accumulate(v),
+    "angle of the largest": lambda v: np.arctan2(v.max(), -1.0),
+    "angle of the smallest": lambda v: np.arctan2(v.min() * 2, -1.0),
+    "sign of the first": lambda v: np.signbit(np.sort(v)[0]),
+    "sign of the larger": lambda v: np.signbit(np.maximum(v, v[::-1])),
+}
+
+
+@pytest.mark.parametrize("f", ZEROS.values(), ids=ZEROS)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_zeros_have_the_signs_of_numpys(f, dtype):
+    """Where they do not, as in maxima, NumPy decides what depends on them."""
+    x = np.random.default_rng(0).choice([0.0, -0.0, 1.0], (400, 8), p=[0.45, 0.45, 0.1])
+    x = x.astype(dtype)
+    with xpapply.options(engine="cpu"):
+        assert xpapply.explain(f, 1, x).engine == "cpu"
+        want = np.apply_along_axis(f, 1, x)
+        for _ in range(2):
+            got = xpapply.apply_along_axis(f, 1, x)
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))

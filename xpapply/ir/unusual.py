@@ -6,7 +6,8 @@ says of each slice whether there is such a number. It is enough to look at those
 numbers do not show: the columns `shows` and `silent` of the op table tell.
 
 Sums that NumPy adds in another order are off by rounding. `xpapply.ir.rounding` says how far, and
-slices are marked for which that may decide something.
+slices are marked for which that may decide something. So are those where the sign of a zero
+decides, of which NumPy's maxima and orders take one or the other.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def with_unusual(graph: Graph) -> Graph:
     made = copied(builder, plain, range(len(plain.nodes)))
     usual = [builder.op("isfinite", made[i]) for i in _looked_at(plain)]
     usual += Rounding(builder, plain, made).usual()
+    usual += [builder.op("not_equal", made[i], 0.0) for i in _zeros_that_decide(plain)]
     return builder.graph(*outs, _unusual(builder, usual)).pruned()
 
 
@@ -98,6 +100,18 @@ def _looked_at(graph: Graph) -> list[int]:
         elif _may_warn(graph, n):
             visible.add(i)
             found.add(i)
+    return sorted(found)
+
+
+def _zeros_that_decide(graph: Graph) -> list[int]:
+    """The nodes whose zeros may have another sign than NumPy's where that changes a result."""
+    uncertain: list[bool] = []
+    found: set[int] = set()
+    for n in graph.nodes:
+        row = OPS[n.op]
+        here = [a for a in n.args if uncertain[a]]
+        found.update(here if row.sees_zeros else ())
+        uncertain.append(_is_float(n) and (row.either_zero or bool(here)))
     return sorted(found)
 
 

@@ -78,6 +78,16 @@ def minimum(writer: Writer, x: Register, y: Register) -> Register:
     return writer.select(writer.is_nan(x), x, writer.select(x < y, x, y))
 
 
+def maximum_of_float16(writer: Writer, x: Register, y: Register) -> Register:
+    """The larger one; NaN wins, and the first one of equals: NumPy has no instruction for it."""
+    return writer.select(writer.is_nan(x), x, writer.select(x >= y, x, y))
+
+
+def minimum_of_float16(writer: Writer, x: Register, y: Register) -> Register:
+    """The smaller one; NaN wins, and the first one of equals."""
+    return writer.select(writer.is_nan(x), x, writer.select(x <= y, x, y))
+
+
 def isfinite(writer: Writer, x: Register) -> Register:
     """Neither infinite nor NaN."""
     return writer.abs(x) < float("inf")

@@ -114,6 +114,8 @@ def apply(
         return cast(writer, operands[0], dtype, dict(attrs)["dtype"])
     form = _form(op, dtype)
     assert form is not None, f"{op} of {dtype}"
+    if not callable(form) and hasattr(functions, f"{form}_of_{dtype}"):
+        form = f"{form}_of_{dtype}"
     if callable(form):
         found = form(writer, *operands, **dict(attrs))
     elif OPS[op].compares:

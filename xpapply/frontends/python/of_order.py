@@ -375,7 +375,8 @@ def bincount(lowering: Any, x: Any, weights: Any, length: int) -> Value:
     if length * x.shape[0] > _MOST or x.dtype.kind not in "iu":
         raise UnsupportedError(f"{length} counts of {x.shape[0]} numbers")
     if weights is not None:
-        weights = lowering.operand(weights, np.float64)
+        # to 0.0, where NumPy begins, it is the same which zero is added: -0.0 is left out
+        weights = lowering.operand(weights, np.float64) + 0.0
     found = []
     for k in range(length):
         if k > _largest(x.dtype):

@@ -409,6 +409,8 @@ def _clip(lowering: _Lowering, a: Any, a_min: Any = None, a_max: Any = None) -> 
     limits = a_min, a_max
     # with two numbers NumPy keeps the zero of the array where the other sign is a limit
     keeps = None not in limits and _ndim(a_min) == _ndim(a_max) == 0
+    if keeps and np.result_type(*map(weak, (a, *limits))) == np.float16:
+        keeps = False  # of these the first of two equal numbers is taken anyway
     for name, limit in zip(("maximum", "minimum"), limits, strict=True):
         if limit is not None:
             given = (limit, found) if keeps else (found, limit)

@@ -30,6 +30,7 @@ ROWS = [
         torch=("amax",),
         join="maximum",
         identity=-math.inf,
+        either_zero=True,
     ),
     Op(
         "min",
@@ -40,6 +41,7 @@ ROWS = [
         torch=("amin",),
         join="minimum",
         identity=math.inf,
+        either_zero=True,
     ),
     Op(
         "argmax",
@@ -60,7 +62,7 @@ ROWS = [
         identity=math.inf,
     ),
     # along an axis: `axis` is an attribute
-    Op("sort", _A, "in ascending order, NaN last", shows=(0,), silent=True),
+    Op("sort", _A, "in ascending order, NaN last", shows=(0,), silent=True, either_zero=True),
     Op(
         "argsort",
         _A,
@@ -79,8 +81,22 @@ ROWS = [
         inexact=True,
         domain=(-2, 2),
     ),
-    Op("cumulative_max", _A, "largest up to each number, NaN wins", join="maximum", silent=True),
-    Op("cumulative_min", _A, "smallest up to each number, NaN wins", join="minimum", silent=True),
+    Op(
+        "cumulative_max",
+        _A,
+        "largest up to each number, NaN wins",
+        join="maximum",
+        silent=True,
+        either_zero=True,
+    ),
+    Op(
+        "cumulative_min",
+        _A,
+        "smallest up to each number, NaN wins",
+        join="minimum",
+        silent=True,
+        either_zero=True,
+    ),
     Op("take_along_axis", _A, "the numbers of a at the places b, which are there", silent=True),
     # contraction
     Op(

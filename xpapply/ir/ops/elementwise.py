@@ -115,6 +115,7 @@ ROWS = [
         slice_c="xp_max({0}, {1})",
         llvm="maximum smax umax",
         silent=True,
+        either_zero=True,
         off=bounds.off_by_both,
     ),
     _short(
@@ -124,6 +125,7 @@ ROWS = [
         slice_c="xp_min({0}, {1})",
         llvm="minimum smin umin",
         silent=True,
+        either_zero=True,
         off=bounds.off_by_both,
     ),
     # transcendental
@@ -191,6 +193,7 @@ ROWS = [
         torch=("arctan2",),
         inexact=True,
         jumps=True,
+        sees_zeros=True,
     ),
     _function("sinh", "hyperbolic sine", shows=(0,)),
     _function("cosh", "hyperbolic cosine", shows=(0,)),
@@ -271,6 +274,7 @@ ROWS = [
         llvm="signbit",
         result="bool",
         jumps=True,
+        sees_zeros=True,
         instructions=1.0,
     ),
     _short("logical_and", "a and b", "({0} && {1})", llvm="- and", result="bool"),

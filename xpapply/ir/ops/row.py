@@ -96,6 +96,11 @@ class Op:
         The smallest change of an operand may change the result by much.
     edges : tuple of float
         Where NumPy begins to warn of operands, of the last one.
+    either_zero : bool
+        Of zeros of both signs it may give another one than NumPy, whose choice depends on the
+        vector instructions that it has.
+    sees_zeros : bool
+        The sign of a zero changes more than the sign of a zero.
     off : callable
         A bound of how far the result may be off, of the operands and then of how far each of
         them may be off: also while an expression is being written. Where it is not given none
@@ -135,6 +140,8 @@ class Op:
     inexact: bool = False
     jumps: bool = False
     edges: tuple[float, ...] = ()
+    either_zero: bool = False
+    sees_zeros: bool = False
     off: Callable[..., Any] | None = None
     error: Callable[[Any, Any, Any, Any], Any] | None = None
     domain: tuple[float, float] = (-50.0, 50.0)
