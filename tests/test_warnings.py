@@ -249,6 +249,35 @@ def of_library(name):
     return LIBRARY.get(name) or scipys()[name]
 
 
+QUANTILES = {
+    "percentile": lambda v: np.percentile(v, 40),
+    "quantile": lambda v: np.quantile(v, 0.3, keepdims=True),
+    "nanpercentile": lambda v: np.nanpercentile(v, 40, method="hazen"),
+    "several": lambda v: np.percentile(v, [40, 60]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("name", QUANTILES)
+def test_quantiles_of_integers_that_wrap(name, share, dtype):
+    """NumPy warns of one number that is between two, and not of several."""
+    ends, rng = np.iinfo(dtype), np.random.default_rng(0)
+    many = int(200 * share)
+    arr = rng.integers(0, 50, (200, 9)).astype(dtype)
+    arr[0], arr[1] = ends.min, ends.max
+    arr[200 - many :] = rng.choice(np.array([ends.min, ends.max], dtype), (many, 9))
+    wanted, of_loop = shown(np.apply_along_axis, QUANTILES[name], arr)
+    for engine in ("numpy", ""):
+        with xpapply.options(engine=engine, fallback="silent"):
+            for _ in range(3):
+                found, caught = shown(xpapply.apply_along_axis, QUANTILES[name], arr)
+                np.testing.assert_allclose(found, wanted, rtol=1e-12)
+                assert sorted(set(caught)) == sorted(of_loop)
+    if dtype.startswith("int"):
+        assert bool(of_loop) == (share > 0 and name != "several")
+
+
 @pytest.mark.parametrize("name", [*LIBRARY, *SCIPYS])
 def test_warnings_of_libraries_are_those_of_the_loop(name):
     f, arr = of_library(name), with_ends()

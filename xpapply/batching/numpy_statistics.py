@@ -65,9 +65,20 @@ def quantile(
     if weights is not None or a.ndim == 0 or (axis is None and a.ndim > 1 and keepdims):
         raise Unsupported
     array = flat(a) if axis is None else a.array
+    if xp is np and array.ndim == 2 and np.ndim(q) == 0 and _may_wrap(array):
+        raise Unsupported  # NumPy warns of one number that wraps, and not of several
     axis = -1 if axis is None else shifted(axis, a.ndim)
     found = call(array, q, axis=axis, method=method, keepdims=keepdims)
     return Batched(xp.ascontiguousarray(xp.moveaxis(found, np.ndim(q), 0)))
+
+
+def _may_wrap(rows: np.ndarray) -> bool:
+    """Whether neighbours in the order of a row are farther apart than their dtype can tell."""
+    if rows.dtype.kind != "i" or rows.size == 0:
+        return False
+    if int(rows.max()) - int(rows.min()) <= np.iinfo(rows.dtype).max:
+        return False
+    return bool((np.diff(np.sort(rows)) < 0).any())
 
 
 def nanquantile(xp: Any, call: Any, a: Any, q: Any, axis: Any = None, **kw: Any) -> Any:
