@@ -6,6 +6,7 @@ import sys
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -27,6 +28,10 @@ settings.load_profile(os.environ.get("XPAPPLY_PROFILE", "ci"))
 
 for _name in filter(None, os.environ.get("XPAPPLY_WITHOUT", "").split(",")):
     sys.modules[_name] = None  # as if it were not installed
+
+collect_ignore = []
+if find_spec("numba") is None or sys.modules.get("llvmlite", "") is None:  # which numba needs
+    collect_ignore.append("xpapply/frontends/numba.py")
 
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
 """Libraries whose absence is a failure, not a skip: a GPU run cannot pass by skipping."""

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays
+from . import arrays, config, frontends
 from .bound_call import as_tuple, copied
 from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
-from .errors import InputError
+from .errors import InputError, TraceError
 from .looped_call import LoopedCall, OnError, Place, filler, note, of_numbers, of_slices
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
@@ -217,6 +217,10 @@ class Call:
         if several and results == 1:
             return by_loop()
         dtypes = None if otypes is None else tuple(np.dtype(d) for d in otypes)
+        if dtypes is not None or not numbers:
+            found = self._compiled(operands, dims, dtypes, place)
+            if found is not None:
+                return found if several else found[0]
         how = replace(
             self._call.arguments,
             numbers=numbers,
@@ -226,6 +230,35 @@ class Call:
         )
         call = replace(self._call, arguments=how)
         return _at_once(call, operands, dims, by_loop, lambda e, at: note(e, place(at)))
+
+    def _compiled(
+        self, operands: list[Any], dims: Dims, dtypes: Any, place: Place
+    ) -> tuple[Any, ...] | None:
+        """The results of a function that the user has compiled; None: the interpreter runs it."""
+        f = self._call.f
+        if not frontends.is_compiled(f) or config.current().engine == "loop":
+            return None
+        cores = map(dims.sizes.shape, dims.signature.inputs)
+        views = [
+            arrays.broadcast_to(x, dims.loop + core)
+            for x, core in zip(operands, cores, strict=True)
+        ]
+        arguments = replace(self._call.arguments, numbers=self._numbers)
+        try:
+            found = frontends.find(f).looped(
+                f, arguments, views, dims.loop, dims.signature, lambda e, at: note(e, place(at))
+            )
+        except TraceError:
+            return None
+        for k, (x, core) in enumerate(zip(found, dims.signature.outputs, strict=True)):
+            dims.sizes.take(core, x.shape[len(dims.loop) :], f"result {k} of the first call")
+        if dtypes is None:
+            return found  # type: ignore[no-any-return]
+        for x, d in zip(found, dtypes, strict=True):
+            # Python's integers are checked one by one
+            if not np.can_cast(x.dtype, d, "same_kind" if x.dtype.kind in "fc" else "safe"):
+                return None
+        return tuple(x.astype(d, copy=False) for x, d in zip(found, dtypes, strict=True))
 
     def _by_loop(self, operands: list[Any], dims: Dims, place: Place, otypes: Any = None) -> Any:
         """The plain loop."""

@@ -15,7 +15,7 @@ A frontend module has three functions:
 ``slice_function(f) -> callable``
     `f` for one slice of any library, as the plain loop calls it.
 
-and may have three more:
+and may have more:
 
 ``differentiable(f, arr, args, kwargs) -> bool``
     whether the library of `f` records this call for its autograd;
@@ -25,7 +25,10 @@ and may have three more:
     the names of its ways, by which they can be forced.
 ``half_dtype(f, arr, args, kwargs) -> str``
     the dtype of 16 bits that the library of `f` itself would compute in for `arr`, where `arr`
-    is; "" if it would not, or not there.
+    is; "" if it would not, or not there;
+``looped(f, arguments, views, loop, signature, note) -> tuple of arrays``
+    the same as `vectorized` for slices of several arrays, of a module with ``COMPILED = True``:
+    one of functions that compute anything, but are compiled already.
 """
 
 from __future__ import annotations
@@ -96,7 +99,12 @@ def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], ModuleType] = 
 
 def is_network(f: Any) -> bool:
     """Whether a frontend of its own serves `f` as a function of one slice: a network, as a rule."""
-    return not is_python(f) and not hasattr(owner(f), "along")
+    return not is_python(f) and not is_compiled(f) and not hasattr(owner(f), "along")
+
+
+def is_compiled(f: Any) -> bool:
+    """Whether the user has compiled `f`, a function like any other: by numba."""
+    return getattr(find(f), "COMPILED", False)
 
 
 def name_of(f: Any) -> str:

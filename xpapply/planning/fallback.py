@@ -22,7 +22,7 @@ def announce(f: Any, slices: int, why: str) -> None:
     how = config.current().fallback
     if how == "silent" or config.current().engine == "loop":
         return
-    expected = frontends.is_python(f) and how != "raise"
+    expected = (frontends.is_python(f) or frontends.is_compiled(f)) and how != "raise"
     if slices < (_WORTH_A_WARNING if expected else 2):
         return
     message = (
