@@ -23,8 +23,6 @@ class Arguments:
         As `f` gets them.
     numbers : bool
         Whether `f` gets single elements as Python's numbers.
-    packed : bool
-        Whether these are the elements of one slice, instead of one of each array.
     results : int
         How many results are kept apart; 0: what `f` returns becomes one array.
     dtypes : tuple of dtypes, optional
@@ -36,7 +34,6 @@ class Arguments:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     numbers: bool = False
-    packed: bool = False
     results: int = 0
     dtypes: tuple[Any, ...] | None = None
     exactly: bool = False

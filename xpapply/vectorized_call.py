@@ -352,10 +352,9 @@ class Call:
 
 def _at_once(*given: Any) -> Any:
     """All slices at once; the tracer is loaded for the first call that may need it."""
-    from .planning.several_arrays import Several, for_numbers, run
+    from .planning.several_arrays import Several, run
 
-    call: LoopedCall = given[0]
-    return run((for_numbers if call.arguments.numbers else Several)(*given))
+    return run(Several(*given))
 
 
 def _check_count(out: tuple[Any, ...], results: int) -> None:

@@ -10,6 +10,7 @@ from test_cpu_slices import TARGETS, on
 import xpapply
 from xpapply.backends.cpu import slices
 from xpapply.backends.cpu.slice_forms import halves
+from xpapply.frontends.python.rows import Rows
 from xpapply.ir import accumulators
 from xpapply.ir.graph import VECTOR, ShapeDtype
 from xpapply.ir.numpy_sums import adds_as_numpy, pairwise
@@ -191,8 +192,8 @@ def test_sums_decide_as_numpys_do(name, dtype, n):
         same_bits(run(f, 1, x), want)
     traced = python_functions.decide(f, 1, x, (), {}).traced
     with xpapply.options(engine="cpu"):
-        call = traced.kernel_for(x, 1)
-    assert call.kernel(call, x, 1)[1].mean() < 0.05
+        call = traced.kernel_for(Rows(x, 1))
+    assert call.kernel(call, Rows(x, 1))[1].mean() < 0.05
 
 
 INEXACT = {
@@ -226,6 +227,6 @@ def test_what_is_inexact_decides_nothing(name, n):
         np.testing.assert_allclose(run(f, 1, x), want, rtol=1e-13 if name == "logarithm" else 0)
     traced = python_functions.decide(f, 1, x, (), {}).traced
     with xpapply.options(engine="cpu"):
-        call = traced.kernel_for(x, 1)
+        call = traced.kernel_for(Rows(x, 1))
     assert call is not None
-    assert call.kernel(call, x, 1)[1].mean() < 0.3
+    assert call.kernel(call, Rows(x, 1))[1].mean() < 0.3

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
@@ -120,10 +121,10 @@ def test_kernels_run(f):
     xpapply.apply_along_axis(f, 1, x)
     xpapply.apply_along_axis(f, 1, x)
     traced = python_functions.decide(f, 1, x, (), {}).traced
-    call = traced.kernel_for(x, 1)
+    call = traced.kernel_for(Rows(x, 1))
     assert call is not None, traced.no_kernel
     assert call.engine == "cpu"
-    _, marked = call.kernel(call, x, 1)
+    _, marked = call.kernel(call, Rows(x, 1))
     assert marked.mean() < 0.05
 
 
@@ -290,4 +291,4 @@ def test_elements_that_only_some_paths_use():
     x = np.random.default_rng(7).random((500, 3))
     for _ in range(3):
         compare(f, 1, x)
-    assert python_functions.decide(f, 1, x, (), {}).traced.kernel_for(x, 1) is not None
+    assert python_functions.decide(f, 1, x, (), {}).traced.kernel_for(Rows(x, 1)) is not None

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
@@ -150,9 +151,9 @@ def test_integers(f, dtype):
             np.testing.assert_allclose(got, want, rtol=1e-12)
     traced = python_functions.decide(f, 1, x, (), {}).traced
     with xpapply.options(engine="cpu"):
-        call = None if traced is None else traced.kernel_for(x, 1)
+        call = None if traced is None else traced.kernel_for(Rows(x, 1))
         if call is not None:
-            got = traced(x, 1, f)
+            got = traced(Rows(x, 1), f)
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want, rtol=1e-12)
 

@@ -18,6 +18,7 @@ import xpapply
 from xpapply import cache
 from xpapply.backends import numpy as numpy_backend
 from xpapply.frontends.python import kernel_of_paths, runner
+from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
@@ -100,7 +101,7 @@ def no_kernel(f, axis, x, state):
     if not isinstance(traced, runner.Traced):
         return traced or "it is not traced"
     with np.errstate(**state):
-        call = traced.kernel_for(x, axis)
+        call = traced.kernel_for(Rows(x, axis))
     if call is None:
         return traced.no_kernel or "of this array"
     return "" if call.engine == "cpu" else f"{call.engine}: {call.reasons}"

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
@@ -158,9 +159,9 @@ def test_kernels_run(name):
         xpapply.apply_along_axis(f, 1, x)
     assert xpapply.explain(f, 1, x).engine == "cpu"
     traced = python_functions.decide(f, 1, x, (), {}).traced
-    call = traced.kernel_for(x, 1)
+    call = traced.kernel_for(Rows(x, 1))
     assert call is not None, traced.no_kernel
-    _, marked = call.kernel(call, x, 1)
+    _, marked = call.kernel(call, Rows(x, 1))
     assert marked.mean() < 0.02
 
 

@@ -14,12 +14,14 @@ from .numpy_builder import NumPyBuilder
 from .unusual import copied, with_unusual
 
 Paths = Sequence[tuple[tuple[bool | int, ...], Graph | None]]
-"""The answers that lead along each path, and its graph: with the result, then what was asked, in
+"""The answers that lead along each path, and its graph: with the results, then what was asked, in
 that order, then conditions that mark a slice. None: its slices are left to the function itself."""
 
 
-def joined(paths: Paths) -> Graph:
-    """A graph with two results: that of the path that a slice is on, and a mark.
+def joined(paths: Paths, results: int = 1) -> Graph:
+    """A graph with the results of the path that a slice is on, and a mark.
+
+    `results`: how many there are.
 
     A slice is marked if it is on no path, or NumPy may have warned of it on its own
     (`xpapply.ir.unusual`). What is computed on another path than a slice's own is not seen.
@@ -30,28 +32,31 @@ def joined(paths: Paths) -> Graph:
         If no path has a result.
     """
     builder = NumPyBuilder()
-    result: Any = None
+    found: list[Value] = []
     mark: Any = None
     for answers, graph in paths:
         if graph is None:
             continue
         marked = with_unusual(graph)
         places = [_place(builder.consts, x) for x in marked.consts]
-        out, *asked, unusual = copied(builder, marked, marked.outs, places)
-        conditions, marks = asked[: len(answers)], asked[len(answers) :]
+        *made, unusual = copied(builder, marked, marked.outs, places)
+        outs, made = made[:results], made[results:]
+        conditions, marks = made[: len(answers)], made[len(answers) :]
         for condition in marks:
             unusual = builder.op("logical_or", unusual, condition)
         if not answers:
-            result, mark = out, unusual
+            found, mark = outs, unusual
         else:
-            if result is None:  # on no path
-                result, mark = builder.scalar(0, out.aval.dtype), builder.scalar(True, "bool")
+            if not found:  # on no path
+                found = [builder.scalar(0, x.aval.dtype) for x in outs]
+                mark = builder.scalar(True, "bool")
             here = _on_path(builder, conditions, answers)
-            result = builder.op("where", here, out, result)
+            several = zip(outs, found, strict=True)
+            found = [builder.op("where", here, x, y) for x, y in several]
             mark = builder.op("where", here, unusual, mark)
-    if result is None:
+    if not found:
         raise UnsupportedError("none of its paths has a result")
-    return builder.graph(result, mark).pruned()
+    return builder.graph(*found, mark).pruned()
 
 
 def _on_path(

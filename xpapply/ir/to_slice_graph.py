@@ -29,7 +29,7 @@ class Sliced:
     Attributes
     ----------
     graph : Graph
-        Its inputs are the slice, then constants.
+        Its inputs are the slices, one of each array, then constants.
     consts : tuple of int
         Which constants, by their ``k``: arrays as long as the slice, or single numbers.
     """
@@ -45,6 +45,9 @@ def sliced(graph: Graph, as_numpy: bool = False) -> Sliced | None:
     `as_numpy`: of a function of NumPy arrays: means and variances as NumPy computes them, to the
     last bit, instead of in one pass.
     """
+    shapes = {graph.nodes[i].aval.shape for i in graph.inputs}
+    if len(shapes) > 1 or len(graph.input.shape) != 1:
+        return None
     (length,) = graph.input.shape
     if length < 2:  # a number per element would look like one per slice
         return None
@@ -74,8 +77,9 @@ class _Conversion:
 
     def result(self) -> Sliced:
         graph = self.graph
-        # the slice is the first of the arrays, wherever its node stands
-        self.found[graph.entry] = self.builder.input(ShapeDtype(VECTOR, graph.input.dtype))
+        # the slices are the first of the arrays, wherever their nodes stand
+        for i in graph.inputs:
+            self.found[i] = self.builder.input(ShapeDtype(VECTOR, graph.nodes[i].aval.dtype))
         for i, n in enumerate(graph.nodes):
             if i not in self.found:
                 self.found[i] = self._value(n)
@@ -84,7 +88,8 @@ class _Conversion:
             shape = graph.nodes[o].aval.shape
             if shape != (self.length,) if found.aval.shape else math.prod(shape) > 1:
                 raise _Refused
-        if not any(n.op == "accumulate" or n.aval.shape for n in self.builder.nodes[1:]):
+        computed = self.builder.nodes[len(graph.inputs) :]
+        if not any(n.op == "accumulate" or n.aval.shape for n in computed):
             raise _Refused
         return Sliced(self.builder.graph(*outs), tuple(self.consts))
 

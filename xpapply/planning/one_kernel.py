@@ -16,9 +16,11 @@ from .. import config
 from ..bound_call import Call
 from ..cache import BoundedDict
 from ..errors import UnsupportedError
+from ..frontends.python.rows import Rows
 from ..ir.branches import Paths, joined
+from ..ir.graph import ShapeDtype
 from ..ir.to_slice_graph import Sliced, sliced
-from ..layout import MemoryOrder
+from ..layout import Dim, MemoryOrder, merged, slowest_first
 from . import engines
 
 _NUMPY_CALL = 2e-5
@@ -30,10 +32,17 @@ _EAGER = 4
 
 
 class OneKernel:
-    """The paths of one function of a slice as one kernel, for NumPy arrays.
+    """The paths of one function of slices as one kernel, for NumPy arrays.
 
-    Call it as ``one_kernel(call, arr, axis)``, with what `call_for` gave: it gives the results, and
-    which slices are marked.
+    Call it as ``one_kernel(call, rows)``, with what `call_for` gave: it gives the results, each
+    ``(*batch, *result shape)``, and which slices are marked.
+
+    Parameters
+    ----------
+    paths : Paths
+        See `xpapply.ir.branches`.
+    results : int
+        How many results there are.
 
     Raises
     ------
@@ -41,8 +50,8 @@ class OneKernel:
         If there is no such kernel; the message says why.
     """
 
-    def __init__(self, paths: Paths) -> None:
-        self._graph = joined(paths)
+    def __init__(self, paths: Paths, results: int = 1) -> None:
+        self._graph = joined(paths, results)
         self._sliced = sliced(self._graph, as_numpy=True)
         compiled = engines.backend("cpu")
         self._why_not_short = (
@@ -58,18 +67,18 @@ class OneKernel:
         self.waits = False
         """Whether some arrays are left to NumPy until compiling has paid."""
 
-    def call_for(self, arr: np.ndarray, axis: int) -> Any:
-        """What runs on arrays that lie like this one; None: NumPy's own calls shall.
+    def call_for(self, rows: Rows) -> Any:
+        """What runs on slices that lie like these; None: NumPy's own calls shall.
 
         They do until compiling is worth it: no other engine adds as NumPy does.
         """
         now = config.current()
         if now.engine not in ("", "cpu") or np.geterr()["under"] != "ignore":
             return None  # of underflows no number tells
-        key = (arr.shape, arr.strides, axis, now.engine, arr.ctypes.data % arr.itemsize)
+        key = (now.engine, _lie(rows), *[x.ctypes.data % x.itemsize for x in rows.views])
         found = self._known.get(key, "")
         if isinstance(found, str):
-            found = self._known[key] = self._made(arr, axis)
+            found = self._known[key] = self._made(rows)
         if found is not None:
             if not found.is_worth:
                 self.waits = True
@@ -85,63 +94,85 @@ class OneKernel:
         """Let go of what it made, which knows of it: a cycle."""
         self._known.clear()
 
-    def waited(self, arr: np.ndarray, axis: int) -> None:
-        """NumPy's own calls ran on such an array."""
+    def waited(self, rows: Rows) -> None:
+        """NumPy's own calls ran on such slices."""
+        like = _lie(rows)
         for found in self._known.values():
-            if found is not None and found.is_for(arr, axis):
+            if found is not None and found.like == like:
                 found.waited()
         self.waits = any(x is not None and not x.is_worth for x in self._known.values())
 
-    def _made(self, arr: np.ndarray, axis: int) -> Any:
+    def _made(self, rows: Rows) -> Any:
         compiled = engines.backend("cpu")
-        if compiled is None or not arr.flags.aligned or not arr.dtype.isnative:
+        if compiled is None:
+            return None
+        if not all(x.flags.aligned and x.dtype.isnative for x in rows.views):
             return None
         if self._sliced is not None:  # as fast, and compiled once for slices of all lengths
-            return self._in_loops(compiled, self._sliced, arr, axis)
-        if self._why_not_short or compiled.several_why_not(self._graph, arr) is not None:
+            return self._in_loops(compiled, self._sliced, rows)
+        if self._why_not_short:
+            return None
+        if any(compiled.several_why_not(self._graph, x) is not None for x in rows.views):
             return None
         if self._short is None:
             self._short = compiled.lower_several(self._graph)
-            self._consts = self._short.bind(self._graph.consts, arr)
-        return _Short(self, arr, axis)
+            self._consts = self._short.bind(self._graph.consts, rows.like)
+        try:
+            return _Short(self, rows)
+        except UnsupportedError:  # of how these lie
+            return None
 
     # --- slices of any length -----------------------------------------------------------------
 
-    def _in_loops(self, compiled: Any, found: Sliced, arr: np.ndarray, axis: int) -> Any:
-        if compiled.slices_why_not(found.graph, [arr]) is not None:
+    def _in_loops(self, compiled: Any, found: Sliced, rows: Rows) -> Any:
+        if compiled.slices_why_not(found.graph, rows.views) is not None:
             return None
-        given = self._operands(found, arr, axis)
-        as_is = [True] * len(given)
+        given = self._operands(found, rows)
+        shape = (*rows.batch, self._length)
         with config.options(engine="cpu"):
             call = Call(
-                "f", found.graph, True, given, as_is, tuple(arr.shape), (axis,), False, None
+                "f",
+                found.graph,
+                True,
+                given,
+                [True] * len(given),
+                shape,
+                (len(rows.batch),),
+                False,
+                None,
             )
-        return _Loops(self, call, arr, axis)
+        return _Loops(self, call, rows)
 
-    def _operands(self, found: Sliced, arr: np.ndarray, axis: int) -> list[Any]:
-        """The array and the constants, as they stand beside it."""
-        given: list[Any] = [arr]
-        along = (-1, *(1,) * (arr.ndim - axis - 1))
-        for i, k in zip(found.graph.inputs[1:], found.consts, strict=True):
+    @property
+    def _length(self) -> int:
+        """Elements of a slice."""
+        (n,) = self._graph.nodes[self._graph.inputs[0]].aval.shape
+        return n
+
+    def _operands(self, found: Sliced, rows: Rows) -> list[Any]:
+        """The arrays and the constants, as they stand beside them."""
+        given: list[Any] = [*rows.views]
+        for i, k in zip(found.graph.inputs[len(given) :], found.consts, strict=True):
             x, is_vector = self._graph.consts[k], found.graph.is_vector(i)
-            given.append(x.reshape(along) if is_vector else x.reshape(())[()])
+            given.append(x.reshape(-1) if is_vector else x.reshape(())[()])
         return given
 
-    def __call__(self, call: Any, arr: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, call: Any, rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
         """The results of all slices, and which slices NumPy may have warned of."""
         if isinstance(call, _Short):
-            return call(self._consts, arr)
+            return call(self._consts, rows)
         assert self._sliced is not None
-        found, marked = call.call(self._operands(self._sliced, arr, axis))
-        graph = self._sliced.graph
-        if not graph.is_vector(graph.outs[0]) and self.result.shape:
-            found = np.expand_dims(found, axis)
+        *found, marked = call.call(self._operands(self._sliced, rows))
+        graph, several = self._sliced.graph, zip(found, self.results, strict=True)
+        for k, (y, (shape, _)) in enumerate(several):
+            if not graph.is_vector(graph.outs[k]) and shape:
+                found[k] = y[..., None]
         return found, marked
 
     @property
-    def result(self) -> Any:
-        """Shape and dtype of the result."""
-        return self._graph.nodes[self._graph.outs[0]].aval
+    def results(self) -> list[ShapeDtype]:
+        """Shapes and dtypes of the results."""
+        return [self._graph.nodes[o].aval for o in self._graph.outs[:-1]]
 
     @property
     def short(self) -> Any:
@@ -149,8 +180,13 @@ class OneKernel:
         return self._short
 
 
+def _lie(rows: Rows) -> tuple[Any, ...]:
+    """How slices lie."""
+    return tuple((x.shape, x.strides) for x in rows.views)
+
+
 class _Loops:
-    """A kernel with loops over elements, on arrays that lie alike.
+    """A kernel with loops over elements, on slices that lie alike.
 
     Attributes
     ----------
@@ -158,17 +194,15 @@ class _Loops:
         Whose it is: a later one has other constants.
     call : Call
         What runs it, of `graph`.
+    like : tuple
+        How the slices lie that it was made for.
     """
 
-    def __init__(self, kernel: OneKernel, call: Call, arr: np.ndarray, axis: int) -> None:
+    def __init__(self, kernel: OneKernel, call: Call, rows: Rows) -> None:
         self.kernel, self.call, self.graph = kernel, call, call.graph
         self.engine, self.reasons, self.kernels = call.engine, call.reasons, call.kernels
-        self._like = arr.shape, arr.strides, axis
+        self.like = _lie(rows)
         self._patient = None if config.current().engine else call.compiled
-
-    def is_for(self, arr: np.ndarray, axis: int) -> bool:
-        """Whether an array lies like that which this was made for."""
-        return self._like == (arr.shape, arr.strides, axis)
 
     @property
     def is_worth(self) -> bool:
@@ -187,44 +221,45 @@ class _Loops:
 
 
 class _Short:
-    """A kernel with all numbers of a slice in registers, on arrays that lie alike.
+    """A kernel with all numbers of a slice in registers, on slices that lie alike.
 
     Attributes
     ----------
     kernel : OneKernel
         Whose it is: a later one has other constants.
+    like : tuple
+        How the slices lie that it was made for.
     calls : int
         How often NumPy's own calls ran instead, until compiling had paid.
     """
 
     engine, reasons = "cpu", ()
 
-    def __init__(self, kernel: OneKernel, arr: np.ndarray, axis: int) -> None:
-        self.kernel, self.calls = kernel, 0
-        order = MemoryOrder.of(arr.strides, arr.ndim, axis)
-        before, behind = order.batch(arr.shape)
-        shape, dtype = kernel.result
-        self._order = order
+    def __init__(self, kernel: OneKernel, rows: Rows) -> None:
+        self.kernel, self.calls, self.like = kernel, 0, _lie(rows)
+        given, batch = _in_line(rows), len(rows.batch)
+        steps = zip(*(x.strides for x in given), strict=True)
+        axes = slowest_first(range(batch + 1), list(steps))
+        order = self._order = MemoryOrder(axes, axes.index(batch))
+        before, behind = order.batch((*rows.batch, 1))
         self._outs = [
-            ((*before, *shape, *behind), dtype, order.result_axes(len(shape))),
-            ((*before, *behind), "bool", order.result_axes(0)),
+            ((*before, *shape, *behind), dtype, order.result_axes(len(shape)))
+            for shape, dtype in (*kernel.results, ShapeDtype((), "bool"))
         ]
-        self._like = arr.shape, arr.strides, axis
-        # one that lies like the array, and is never read
-        self._shadow = np.lib.stride_tricks.as_strided(
-            np.empty(1, arr.dtype), arr.shape, arr.strides
-        ).transpose(order.axes)
+        # what lies like the arrays, and is never read
+        self._shadows = [
+            np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, x.strides).transpose(
+                order.axes
+            )
+            for x in given
+        ]
         lowered = self._lowered = kernel.short
-        numbers = lowered.instructions * math.prod(before) * math.prod(behind)
+        numbers = lowered.instructions * math.prod(rows.batch)
         self._estimate = len(lowered.graph.nodes) * _NUMPY_CALL + numbers * _NUMPY_NUMBER
         self._seconds = 0.0 if config.current().engine else lowered.seconds
         self.kernels = lowered.kernels
         self._run: Any = None
         self._begun: Callable[[], Any] | None = None
-
-    def is_for(self, arr: np.ndarray, axis: int) -> bool:
-        """Whether an array lies like that which this was made for."""
-        return self._like == (arr.shape, arr.strides, axis)
 
     @property
     def is_worth(self) -> bool:
@@ -235,21 +270,35 @@ class _Short:
         """NumPy's calls ran instead; after a quarter of them another thread compiles."""
         self.calls += 1
         if self._begun is None and 4 * _EAGER * self.calls * self._estimate >= self._seconds:
-            self._begun = self._lowered.begun(self._shadow, self._order.at, self._empty())
+            self._begun = self._lowered.begun(self._shadows, self._order.at, self._empty())
 
     def make(self) -> None:
         """Compile it, if that has not been done."""
         if self._run is None:
             lowered, at = self._lowered, self._order.at
-            begun = self._begun or (lambda: lowered.on(self._shadow, at, self._empty()))
+            begun = self._begun or (lambda: lowered.on(self._shadows, at, self._empty()))
             self._run, self._begun = begun(), None
 
     def _empty(self) -> list[np.ndarray]:
         return [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
 
-    def __call__(self, consts: list[np.ndarray], arr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, consts: list[np.ndarray], rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
         self.make()
         outs = self._empty()
-        self._run((arr.transpose(self._order.axes), *consts), outs)
-        found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
+        self._run((*rows.views, *consts), outs)  # whose addresses alone count
+        *found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked
+
+
+def _in_line(rows: Rows) -> list[np.ndarray]:
+    """The arrays with the elements of a slice along one axis, the last."""
+    found = []
+    for x in rows.views:
+        n = len(rows.batch)
+        own = merged(x.shape, [(s,) for s in x.strides], range(n, x.ndim))
+        if len(own) > 1:
+            raise UnsupportedError("the elements of a slice are no even step apart")
+        dim = own[0] if own else Dim(1, (x.itemsize,), -1)
+        shape, strides = (*x.shape[:n], dim.size), (*x.strides[:n], *dim.steps)
+        found.append(np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False))
+    return found

@@ -18,6 +18,7 @@ from ..batch_of_one import BatchOfOne
 from ..cache import FunctionCache, arguments, cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..frontends.python.in_blocks import Raises
+from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooManyPaths, Users
@@ -254,7 +255,7 @@ def plan(
     if traced is None:
         assert found.why is not None
         return _otherwise(found, axis, arr, args, kwargs, says, common), None
-    seen: dict[str, Any] = {"result": traced.result_aval, "graph": traced.graph}
+    seen: dict[str, Any] = {"result": traced.results[0], "graph": traced.graph}
     if found.why is not None:
         return in_loop(found.f, arr, args, kwargs, (found.why,), common, **seen), None
     alive = _alive(found.f)
@@ -270,15 +271,16 @@ def plan(
         told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
         return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
     engine = None
-    kernel = traced.kernel_for(arr, axis)
+    rows = Rows(arr, axis)
+    kernel = traced.kernel_for(rows)
     if traced.not_compiled:
         reasons.append(traced.not_compiled)
     if kernel is not None:
         reasons += kernel.reasons
-    elif traced.fused_on(arr, axis):
-        engine, why_not = traced.engine_for(arr, axis)
+    elif traced.fused_on(rows):
+        engine, why_not = traced.engine_for(rows)
         reasons += why_not
-    elif (slower := traced.slower_than_half(arr, axis)) is not None:
+    elif (slower := traced.slower_than_half(rows)) is not None:
         reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
     runs = kernel or engine
     name = common["library"] if runs is None else kernel.engine if engine is None else engine.name
@@ -306,7 +308,7 @@ def _given_up(found: Decision, axis: int, arr: Any) -> str:
         return ""
     if traced.has_run and not traced.given_up:
         return ""
-    return traced.why_given_up(_plain(arr), axis, found.f)
+    return traced.why_given_up(Rows(_plain(arr), axis), found.f)
 
 
 def _otherwise(
@@ -421,7 +423,7 @@ class Along:
 
     def run(self, traced: Any) -> Any:
         """All slices at once."""
-        return traced(self.arr, self.axis, self.f)
+        return traced(Rows(self.arr, self.axis), self.f)
 
     def loop(self, first: tuple[Any] | None = None) -> Any:
         """The plain loop; `first`: the result for the first slice, if that is known."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,10 @@ from .. import arrays, config, error_state, frontends, loop, workers
 from ..cache import arguments, cache_of
 from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
 from ..errors import TraceError, UnsupportedError, add_note
-from ..frontends.python.block import Block
-from ..frontends.python.executor import SECONDS_PER_CALL
-from ..frontends.python.in_blocks import InBlocks, Raises
-from ..frontends.python.kernel_of_paths import results_at
-from ..frontends.python.rows import RowsOfSeveral
-from ..frontends.python.runner import PER_RUN, Traced
-from ..frontends.python.tracing import Tracing, why_impure
+from ..frontends.python.in_blocks import Raises
+from ..frontends.python.rows import RowsOfSeveral, results_at
+from ..frontends.python.runner import Traced
+from ..frontends.python.tracing import why_impure
 from ..ir.graph import ShapeDtype
 from ..looped_arguments import Arguments, Looped
 from ..looped_call import LoopedCall, note
@@ -28,36 +24,6 @@ from . import engines, python_functions
 from .fallback import announce
 from .one_kernel import OneKernel
 from .plan import Plan
-
-
-class TracedSeveral:
-    """A function of slices of several arrays whose calls were written down.
-
-    Attributes are those of `xpapply.frontends.python.runner.Traced` that plans ask for.
-    """
-
-    def __init__(self, f: Any, arguments: Arguments, slice0: Any, sample: Any) -> None:
-        self.library = library = str(arrays.library(slice0[0]))
-        tracing = Tracing(arguments, library, engines.AnyLibrary)
-        self.unchanged: Callable[[Any], bool] = tracing.watch
-        self.blocks = InBlocks(f, arguments, slice0, sample, tracing, library)
-        self.keeps = tracing.keeps
-        if tracing.scratch:
-            raise TraceError("it sets attributes")
-        self.tree = self.blocks.tree
-        self.refused = self.why = ""
-        self.given_up = self.slow = 0
-        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    @property
-    def seconds(self) -> float:
-        """What a call of `f` takes."""
-        return self.blocks.seconds
-
-    @property
-    def overhead(self) -> float:
-        """Seconds that a run takes, however few slices there are."""
-        return PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
 
 
 @dataclass
@@ -136,14 +102,13 @@ class Several:
         """One of them, as traces take it."""
         return self.rows()[index]
 
-    def traced(self, slice0: Any, sample: Any) -> TracedSeveral | Traced:
+    def traced(self, slice0: Any, sample: Any) -> Traced:
         """`f` traced on a slice."""
-        return TracedSeveral(self.f, self.call.arguments, slice0, sample)
+        return Traced(self.f, self.call.arguments, slice0, sample, engines, None, OneKernel)
 
-    def run(self, traced: Any) -> Any:
+    def run(self, traced: Traced) -> Any:
         """All slices at once."""
-        found = traced.blocks(self.rows(), self.f)
-        return found.arrays if isinstance(found, Block) else found
+        return traced(self.rows(), self.f)
 
     def loop(self, first: Any = None) -> Any:
         """The plain loop."""
@@ -152,73 +117,6 @@ class Several:
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
         self.place(error, index)
-
-
-class Packed(Several):
-    """Numbers of arrays of one dtype, as slices of one array that has these along its first axis.
-
-    So all that runs for slices of one array runs for them: kernels above all.
-    """
-
-    @property
-    def key(self) -> Hashable:
-        """What the function's traces are remembered by; None: they are not."""
-        known = self.call.arguments
-        constants = arguments(*known.constants())
-        if constants is None:
-            return None
-        kind = self.operands[0].dtype.name, len(self.operands)
-        method = cache_of(self.f)[1]
-        return (method, "packed", known.places(), constants, known.results, known.dtypes, *kind)
-
-    @property
-    def arr(self) -> np.ndarray:
-        """The array of slices."""
-        if not hasattr(self, "_arr"):
-            self._arr = _packed([arrays.broadcast_to(x, self.dims.loop) for x in self.operands])
-        return self._arr
-
-    def slice_at(self, index: tuple[int, ...]) -> Any:
-        """One of them."""
-        at: Any = (slice(None), *index)
-        return self.arr[at]
-
-    def traced(self, slice0: Any, sample: Any) -> TracedSeveral | Traced:
-        """`f` traced on a slice."""
-        known = self.call.arguments
-        alone = known.dtypes and known.dtypes[:1]
-        arguments = replace(known, packed=True, results=0, dtypes=alone)
-        return Traced(self.f, arguments, slice0, sample, engines, None, OneKernel)
-
-    def run(self, traced: Any) -> Any:
-        """All slices at once."""
-        found = traced(self.arr, 0, self.f)
-        return tuple(found) if self.call.arguments.results else found
-
-
-def _packed(views: list[np.ndarray]) -> np.ndarray:
-    """Arrays of one shape and dtype as one; nothing is copied where they lie alike."""
-    first = views[0]
-    if len(views) == 1:
-        return first[None]
-    apart = views[-1].ctypes.data - first.ctypes.data
-    alike = len(views) == 2 and views[1].strides == first.strides and apart % first.itemsize == 0
-    if alike:
-        # the views hold on to both arrays' memory while this one is used
-        shape, strides = (2, *first.shape), (apart, *first.strides)
-        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
-    return np.stack(views)
-
-
-def for_numbers(*given: Any) -> Several:
-    """What applies a function of numbers: all in one array where they are of one dtype."""
-    what = Several(*given)
-    dtypes = {x.dtype for x in what.operands}
-    results = {*(what.call.arguments.dtypes or ())}
-    plain = all(type(x) is np.ndarray and x.dtype.isnative for x in what.operands)
-    if plain and len(dtypes) == 1 and len(results) == 1 and what.slices:
-        return Packed(*given)
-    return what
 
 
 def _dtype(x: Any) -> str:
@@ -236,11 +134,11 @@ def decide(what: Several) -> tuple[Any, str, bool]:
     if now.engine == "loop":
         return None, "the loop was asked for", True
     why = _why_not(what)
-    found: TracedSeveral | Traced | str | None = None
+    found: Traced | str | None = None
     known, key = cache_of(what.f)[0], None if why else what.key
     if why is None:
         found = None if key is None else known.traced.get(key)
-        if isinstance(found, (TracedSeveral, Traced)) and not found.unchanged(what.f):
+        if isinstance(found, Traced) and not found.unchanged(what.f):
             found = None
         if found is None:
             found = _trace(what)
@@ -253,12 +151,7 @@ def decide(what: Several) -> tuple[Any, str, bool]:
                 f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: {why}"
             )
         return None, why, False
-    assert isinstance(found, (TracedSeveral, Traced))
-    if now.engine not in ("", found.library) and not isinstance(found, Traced):
-        raise UnsupportedError(
-            f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: it takes slices of "
-            "one array along one axis"
-        )
+    assert isinstance(found, Traced)
     if not now.engine and found.library == "numpy":
         few = what.slices <= python_functions._FEW
         if few or what.slices * found.seconds < found.overhead:
@@ -302,7 +195,7 @@ def _why_not(what: Several) -> str | None:
     return error_state.why_per_slice()
 
 
-def _trace(what: Several) -> TracedSeveral | Traced | str:
+def _trace(what: Several) -> Traced | str:
     """How `f` runs on all slices at once, or why it does not."""
     why = why_impure(what.f)
     if why:
@@ -327,20 +220,14 @@ def _trace(what: Several) -> TracedSeveral | Traced | str:
     raise AssertionError
 
 
-def _why_other_results(found: TracedSeveral | Traced, what: Several) -> str | None:
+def _why_other_results(found: Traced, what: Several) -> str | None:
     """Why the results are none that the signature promises: the loop says it as NumPy does."""
-    signature, count = what.dims.signature, what.call.arguments.results
+    signature = what.dims.signature
     if not signature.outputs:  # which promises nothing
         return None
-    if isinstance(found, Traced):
-        wanted = (count,) if count else ()
-        shape = found.result_aval.shape
-        return None if shape == wanted else f"a result has shape {shape}"
     sizes = dict(what.dims.sizes.known)
-    for core, x in zip(
-        signature.outputs, found.blocks.result if count else (found.blocks.result,), strict=True
-    ):
-        if len(core) != x.ndim:
+    for core, x in zip(signature.outputs, found.results, strict=True):
+        if len(core) != len(x.shape):
             return f"a result has shape {x.shape}"
         if any(sizes.setdefault(d.name, n) != n for d, n in zip(core, x.shape, strict=True)):
             return f"a result has shape {x.shape}"
@@ -384,30 +271,30 @@ class AlongAxes:
         found = run(self._what)
         if self._looped:
             return found
-        batch = self._arr.ndim - len(self._axes)
-        return results_at(found, batch, loop.first_place(self._axes))
+        return results_at(found, self._what.dims.loop, loop.first_place(self._axes))
 
     def plan(self, name: str) -> Plan:
         """What would run; `name`: what the function is called."""
         found, why, _ = decide(self._what)
         library, given = str(arrays.library(self._arr)), self._more
-        result = None if found is None else found.blocks.result
-        runs, also = "", ""
+        kernel, also = None, ""
         if found is None:
-            runs, also = workers.in_words(self._f, self._what.call.arguments, [self._arr])
+            one, also = workers.in_words(self._f, self._what.call.arguments, [self._arr])
+            runs = (one,) * bool(one)
         else:
-            runs = found.tree.in_words()
+            kernel = found.kernel_for(self._what.rows())
+            runs = found.kernels if kernel is None else kernel.kernels
         return Plan(
             name=name,
-            engine="loop" if found is None else library,
+            engine="loop" if found is None else library if kernel is None else kernel.engine,
             slice=ShapeDtype(
                 tuple(self._arr.shape[a] for a in self._axes), arrays.dtype_name(self._arr)
             ),
             library=library,
             device=str(arrays.device(self._arr)),
             reasons=(*filter(None, (why, also)),),
-            kernels=(runs,) * bool(runs),
-            result=None if result is None else ShapeDtype(result.shape, result.dtype.name),
+            kernels=runs,
+            result=None if found is None else found.results[0],
             arr_shape=tuple(self._arr.shape),
             axis=self._axes,
             _call=lambda x, axes: AlongAxes(self._f, axes, x, *given).results(),  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from xpapply.backends.cpu.slice_forms import Slices, way
 from xpapply.codegen.llvm.slice_kernel import slice_kernel, why_not
 from xpapply.codegen.llvm.slice_kernel.passes import Passes
 from xpapply.codegen.llvm.target import TARGETS
+from xpapply.frontends.python.rows import Rows
 from xpapply.ir.slice_graph import written
 from xpapply.ir.subgraph import part
 from xpapply.layout import Dim
@@ -92,7 +93,7 @@ def test_functions_with_their_marks(name, lying, target, monkeypatch):
     with xpapply.options(engine="cpu"):
         for _ in range(2):  # all paths
             xpapply.apply_along_axis(f, 1, x)
-        graph = python_functions.decide(f, 1, x, (), {}).traced.kernel_for(x, 1).graph
+        graph = python_functions.decide(f, 1, x, (), {}).traced.kernel_for(Rows(x, 1)).graph
     kinds = tuple((graph.nodes[i].aval.dtype, graph.is_vector(i)) for i in graph.inputs)
     assert why_not(graph, target) is None
     found = text(SimpleNamespace(graph=graph, kinds=kinds), lying, target)

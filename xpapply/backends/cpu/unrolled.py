@@ -32,7 +32,7 @@ def why_not(graph: Graph, like: Any) -> str | None:
     refusal = compiler.why_not()
     if refusal is not None:
         return refusal
-    if "bfloat16" in (graph.input.dtype, *(graph.nodes[o].aval.dtype for o in graph.outs)):
+    if "bfloat16" in (graph.nodes[i].aval.dtype for i in (*graph.inputs, *graph.outs)):
         return "NumPy has no bfloat16"
     if like is not None and not getattr(like.dtype, "isnative", True):
         return "the bytes of the array's numbers are in another order than the CPU's"
@@ -48,18 +48,20 @@ class OnArrays(Launch):
     ----------
     graph : Graph
         As `unrolled.prepare` gives it.
-    x : array
-        Its slices along axis `at` are the input.
+    xs : sequence of array
+        Their slices along axis `at` are the inputs; the other axes are alike.
     outs : sequence of array
         The results, with their axes in the place of `at`.
     """
 
-    def __init__(self, graph: Graph, x: np.ndarray, at: int, outs: Sequence[np.ndarray]) -> None:
+    def __init__(
+        self, graph: Graph, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]
+    ) -> None:
         target = compiler.host()
         operands = [*graph.inputs, *unrolled.constants(graph), *graph.outs]
         avals = [graph.nodes[i].aval for i in operands]
         sizes = [math.prod(a.shape) for a in avals]
-        slices = _slices(graph, len(operands) - len(outs), x, at, outs)
+        slices = _slices(len(operands) - len(xs) - len(outs), xs, at, outs)
         found = _Choice(graph, slices, sizes, [a.dtype for a in avals], target).way()
         per_slice = unrolled.instructions(graph, target)
         cost = per_slice * math.prod(d.size for d in slices.batch) / max(1, found.tiles)
@@ -84,12 +86,10 @@ def _function(graph: Graph, form: Form) -> compiler.Function:
     return found  # type: ignore[no-any-return]
 
 
-def _slices(
-    graph: Graph, inputs: int, x: np.ndarray, at: int, outs: Sequence[np.ndarray]
-) -> Slices:
-    """How slices, constants and results lie."""
-    xs = [s // x.itemsize for s in x.strides]
-    inner, beside = [], []
+def _slices(consts: int, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]) -> Slices:
+    """How slices, so many constants, and results lie."""
+    given = [[s // x.itemsize for s in x.strides] for x in xs]
+    x, inner, beside = xs[0], [], []
     for out in outs:
         ys, ndim = [s // out.itemsize for s in out.strides], out.ndim - x.ndim + 1
         own = merged(out.shape, [(s,) for s in ys], range(at, at + ndim))
@@ -97,11 +97,12 @@ def _slices(
             raise UnsupportedError("the numbers of a result are no even step apart")
         inner.append(own[0].steps[0] if own else 1)
         beside.append([*ys[:at], 0, *ys[at + ndim :]])
-    steps = (xs[at], *(1,) * (inputs - 1), *inner)
-    nothing = (0,) * (inputs - 1)
-    strides = [(xs[a], *nothing, *(ys[a] for ys in beside)) for a in range(x.ndim)]
+    steps = (*(s[at] for s in given), *(1,) * consts, *inner)
+    nothing = (0,) * consts
+    strides = [(*(s[a] for s in given), *nothing, *(ys[a] for ys in beside)) for a in range(x.ndim)]
     batch = slowest_first([a for a in range(x.ndim) if a != at], strides)
-    return Slices(x.shape[at], steps, tuple(merged(x.shape, strides, batch)))
+    longest = max(x.shape[at] for x in xs)
+    return Slices(longest, steps, tuple(merged(x.shape, strides, batch)))
 
 
 class _Choice(Choice):
@@ -178,14 +179,16 @@ class Unrolled(Lowered):
         key = (source.shape, source.strides, at, target.strides)
         run: OnArrays | None = self._known.get(key)
         if run is None:
-            run = self._known[key] = self.on(source, at, [target])
+            run = self._known[key] = self.on([source], at, [target])
         run((source, *bound), (target,))
         return out
 
-    def on(self, x: np.ndarray, at: int, outs: Sequence[np.ndarray]) -> OnArrays:
+    def on(self, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]) -> OnArrays:
         """The kernel for arrays that lie like these, compiled."""
-        return OnArrays(self.graph, x, at, outs)
+        return OnArrays(self.graph, xs, at, outs)
 
-    def begun(self, x: np.ndarray, at: int, outs: Sequence[np.ndarray]) -> Callable[[], OnArrays]:
+    def begun(
+        self, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]
+    ) -> Callable[[], OnArrays]:
         """The same, while another thread compiles it."""
-        return compiler.begun(lambda: self.on(x, at, outs))
+        return compiler.begun(lambda: self.on(xs, at, outs))

@@ -119,6 +119,15 @@ class InBlocks:
         self._checked = self._first_differs = False
         self._spent = 0.0
 
+    @property
+    def results(self) -> tuple[ShapeDtype, ...]:
+        """Shapes and dtypes of the result, or of all that are kept apart."""
+        several = bool(self._arguments.results)
+        shapes = [x.shape for x in (self.result if several else (self.result,))]
+        dtypes = self._arguments.dtypes or (self.dtype if several else (self.dtype,))
+        names = (str(d).rpartition(".")[2] if self.library == "torch" else d.name for d in dtypes)
+        return tuple(map(ShapeDtype, shapes, names))
+
     def _plain(self, result: Any) -> Any:
         if self.library == "torch" and isinstance(result, (list, tuple)):
             result = arrays.compat(self._like).stack([x + 0 for x in result])
@@ -130,7 +139,7 @@ class InBlocks:
         """Call `f` for a slice."""
         slices = _each(v)
         if self._arguments.numbers:
-            slices = slices[0].tolist() if self._arguments.packed else [x.item() for x in slices]
+            slices = [x.item() for x in slices]
         return self._arguments.call(f, slices)
 
     def _tried(self, f: Any, v: Any) -> Any:

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config
+from ... import config
 from ...errors import UnsupportedError
-from ...ir.graph import Graph, ShapeDtype
+from ...ir.graph import Graph
 from ...ir.rewrite import compact
+from .block import Block
 from .rows import Chosen, Rows
-from .to_graph import to_graph
+from .to_graph import Avals, to_graph
 from .tree import Call, Differs, SideExit, Tree, Users
 
 _MOST_PATHS = 64
@@ -36,12 +37,15 @@ class KernelOfPaths:
     ----------
     tree : Tree
         The paths.
-    aval : ShapeDtype
-        Of a slice.
+    aval : ShapeDtype or tuple of ShapeDtype
+        Of a slice; of several arrays that of each.
     make : callable
-        What makes a kernel of the paths' graphs: see `xpapply.planning.one_kernel`.
-    dtype : dtype, optional
+        What makes a kernel of the paths' graphs, and of how many results they have: see
+        `xpapply.planning.one_kernel`.
+    dtype : dtype or tuple of dtypes, optional
         Of the results, if one is asked for.
+    results : int
+        How many are kept apart; 0: there is one.
 
     Attributes
     ----------
@@ -52,9 +56,15 @@ class KernelOfPaths:
     """
 
     def __init__(
-        self, tree: Tree, aval: ShapeDtype, make: Callable[[Any], Any], dtype: Any = None
+        self,
+        tree: Tree,
+        aval: Avals,
+        make: Callable[[Any, int], Any],
+        dtype: Any = None,
+        results: int = 0,
     ) -> None:
         self._tree, self._aval, self._make, self._dtype = tree, aval, make, dtype
+        self._results = results
         self.made: Any = None
         self.why_not = ""
         self._paths = 0
@@ -76,22 +86,22 @@ class KernelOfPaths:
         """Whether another one, or none, may run the next call."""
         return self.is_due or (self.made is not None and self.made.waits)
 
-    def waited(self, arr: np.ndarray, axis: int) -> None:
-        """NumPy's own calls ran on such an array."""
+    def waited(self, rows: Rows) -> None:
+        """NumPy's own calls ran on such slices."""
         if self.made is not None:
-            self.made.waited(arr, axis)
+            self.made.waited(rows)
 
-    def call_for(self, arr: np.ndarray, axis: int) -> Any:
-        """What runs on an array like this one; None: NumPy's own calls shall."""
+    def call_for(self, rows: Rows) -> Any:
+        """What runs on slices like these; None: NumPy's own calls shall."""
         if self.is_due:
             self._paths, self._many_left = self._tree.count, False
             self._drop()
             self._checked = False
             try:
-                self.made = self._make(self._as_graphs())
+                self.made = self._make(self._as_graphs(), max(1, self._results))
             except (UnsupportedError, OverflowError) as error:
                 self.why_not = str(error)
-        return None if self.made is None else self.made.call_for(arr, axis)
+        return None if self.made is None else self.made.call_for(rows)
 
     def _drop(self, why: str = "") -> None:
         """There is no kernel any more."""
@@ -118,67 +128,54 @@ class KernelOfPaths:
     def __call__(
         self,
         call: Any,
-        arr: np.ndarray,
-        axis: int,
+        rows: Rows,
         check: Callable[[Any, Any], None],
         by_calls: Callable[[Rows], Any],
-    ) -> np.ndarray:
-        """All slices of `arr`; the result axes stand where `axis` was.
+    ) -> Any:
+        """The results of all slices ``(*batch, *result shape)``; several are a `Block`.
 
         Parameters
         ----------
         call : object
-            What `call_for` gave for such an array.
+            What `call_for` gave for such slices.
         check : callable (slice, result)
             Compares a result with that of ``f`` itself.
         by_calls : callable (rows)
             The calls that ``f`` makes: for all slices, or for those `Chosen`.
         """
-        out, marked = call.kernel(call, arr, axis)
+        found, marked = call.kernel(call, rows)
+        out: Any = Block(found) if self._results else found[0]
         if not self._checked:
             try:
-                self._check(Rows(arr, axis), self._results(out, axis, marked), marked, check)
+                self._check(rows, out, marked, check)
             except Differs as error:
                 self._drop(f"as one kernel {error}")
-                return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
+                return by_calls(rows)
         count = np.count_nonzero(marked)
         if count == 0:
-            return out  # type: ignore[no-any-return]
+            return out
         self._many_left = count > _MANY_LEFT * marked.size
         if count > _MANY_MARKED * marked.size or (self._tree.branches and marked.flat[0]):
             self._wasted += self._paths == self._tree.count
             if self._wasted > _MOST_WASTED and not config.current().engine:
                 self._drop("NumPy may warn of many of its slices")
-            return results_at(by_calls(Rows(arr, axis)), arr.ndim - 1, axis)  # type: ignore[no-any-return]
-        places, results = np.nonzero(marked), self._results(out, axis, marked)
-        kind = results.shape[marked.ndim :], out.dtype  # as the first slice of all has it
+            return by_calls(rows)
+        places = np.nonzero(marked)
+        kinds = [(y.shape[marked.ndim :], y.dtype) for y in found]  # as the first slice has it
+        kind: Any = tuple(zip(*kinds, strict=True)) if self._results else kinds[0]
         try:
-            found = by_calls(Chosen(Rows(arr, axis), places, kind))
+            out[marked] = by_calls(Chosen(rows, places, kind))
         except Users as error:
             (k,) = error.index
             raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
-        results[marked] = found
-        return out  # type: ignore[no-any-return]
+        return out
 
-    def _check(
-        self, slices: Rows, results: np.ndarray, marked: np.ndarray, check: Callable
-    ) -> None:
+    def _check(self, slices: Rows, results: Any, marked: np.ndarray, check: Callable) -> None:
         """Compare some of the slices with real calls, once."""
         ordinary = np.flatnonzero(~marked.ravel())
         n = ordinary.size
         for k in {int(ordinary[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}:
             at = np.unravel_index(k, marked.shape)
-            check(slices[at], results[at])
+            mine = results[at]
+            check(slices[at], mine.arrays if isinstance(mine, Block) else mine)
         self._checked = bool(n)
-
-    @staticmethod
-    def _results(out: np.ndarray, axis: int, marked: np.ndarray) -> np.ndarray:
-        """Results with their own axes last, after those of the batch."""
-        own = range(axis, axis + out.ndim - marked.ndim)
-        return out.transpose(*(k for k in range(out.ndim) if k not in own), *own)
-
-
-def results_at(buffer: Any, batch: int, axis: int) -> Any:
-    """Results after their `batch` dims, with their own axes where the slices' axis was."""
-    own = range(batch, buffer.ndim)
-    return arrays.permute(buffer, (*range(axis), *own, *range(axis, batch)))

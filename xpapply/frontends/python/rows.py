@@ -17,19 +17,30 @@ class Rows:
 
     Attributes
     ----------
+    views : tuple of arrays
+        What the slices are of, with the batch dims first: here one array.
     batch : tuple of int
         The shape of the other axes.
     like : array
         Of the library and on the device of the slices.
+    axis : int
+        Where the axes of a result stand.
     """
 
     def __init__(self, arr: Any, axis: int) -> None:
-        self.view = arrays.permute(arr, (*range(axis), *range(axis + 1, arr.ndim), axis))
+        last = arr.ndim - 1
+        order = (*range(axis), *range(axis + 1, arr.ndim), axis)
+        self.view = arr if axis == last else arrays.permute(arr, order)
+        self.views: tuple[Any, ...] = (self.view,)
         self.batch = tuple(self.view.shape[:-1])
-        self.like = arr
+        self.like, self.axis = arr, axis
 
     def __getitem__(self, index: tuple[Any, ...]) -> Any:
         return self.view[index]
+
+    def placed(self, found: Any) -> Any:
+        """Results with their own axes where they belong, which have them after the batch dims."""
+        return found if self.axis == len(self.batch) else results_at(found, self.batch, self.axis)
 
     @property
     def is_native(self) -> bool:
@@ -45,19 +56,19 @@ class Rows:
 
 
 class Chosen(Rows):
-    """Some of the slices of an array of NumPy, which are gathered when they are read.
+    """Some slices of arrays of NumPy, which are gathered when they are read.
 
-    `result`: the shape and dtype that their results have.
+    `result`: the shape and dtype that their results have; of several results those of each.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        places: tuple[np.ndarray, ...],
-        result: tuple[tuple[int, ...], np.dtype[Any]],
-    ) -> None:
+    def __init__(self, rows: Rows, places: tuple[np.ndarray, ...], result: tuple[Any, Any]) -> None:
         self._rows, self._places, self.result = rows, places, result
         self.batch, self.like = (len(places[0]),), rows.like
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the bytes of numbers are in the order of this machine."""
+        return self._rows.is_native
 
     def __getitem__(self, index: tuple[Any, ...]) -> Any:
         (at,) = index
@@ -67,7 +78,11 @@ class Chosen(Rows):
         """Blocks of `count` slices ``(B, M)``, and where their results go."""
         for start in range(0, self.batch[0], count):
             where = slice(start, min(start + count, self.batch[0]))
-            yield _native(np.ascontiguousarray(self[(where,)])), where
+            part = self[(where,)]
+            if isinstance(part, tuple):
+                yield Block(_native(np.ascontiguousarray(x)) for x in part), where
+            else:
+                yield _native(np.ascontiguousarray(part)), where
 
 
 class RowsOfSeveral(Rows):
@@ -83,9 +98,14 @@ class RowsOfSeveral(Rows):
 
     def __init__(self, views: Sequence[Any], batch: tuple[int, ...]) -> None:
         self.views, self.batch, self.like = tuple(views), batch, views[0]
+        self.axis = len(batch)
 
     def __getitem__(self, index: tuple[Any, ...]) -> Any:
         return tuple(x[index] for x in self.views)
+
+    def placed(self, found: Any) -> Any:
+        """Results as they are; several as a tuple."""
+        return found.arrays if isinstance(found, Block) else found
 
     @property
     def is_native(self) -> bool:
@@ -99,6 +119,12 @@ class RowsOfSeveral(Rows):
             Block(_block(x, box[:-1], x.ndim - n) for x in self.views)
             for box in boxes(shape, n, count)
         )
+
+
+def results_at(found: Any, batch: Sequence[int], axis: int) -> Any:
+    """Results after their `batch` dims, with their own axes where the slices' axis was."""
+    n = len(batch)
+    return arrays.permute(found, (*range(axis), *range(n, found.ndim), *range(axis, n)))
 
 
 def _numbered(blocks: Iterator[Any]) -> Iterator[tuple[Any, slice]]:

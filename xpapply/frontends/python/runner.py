@@ -19,7 +19,7 @@ from ...looped_arguments import Arguments
 from ...warning_filters import silent
 from .executor import SECONDS_PER_CALL
 from .in_blocks import InBlocks
-from .kernel_of_paths import KernelOfPaths, results_at
+from .kernel_of_paths import KernelOfPaths
 from .rows import Rows
 from .to_graph import to_graph
 from .tracing import Tracing
@@ -45,7 +45,12 @@ class Traced:
     one_kernel : callable, optional
         What makes one kernel of all paths, for NumPy arrays: see `xpapply.planning.one_kernel`.
 
-    Call it as ``traced(arr, axis, f)``: it holds on to no function.
+    Call it as ``traced(rows, f)``: it holds on to no function.
+
+    Attributes
+    ----------
+    results : tuple of ShapeDtype
+        Of the result, or of all that are kept apart.
     """
 
     def __init__(
@@ -56,25 +61,28 @@ class Traced:
         sample: Any,
         engines: ModuleType,
         first: Any = None,
-        one_kernel: Callable[[Any], Any] | None = None,
+        one_kernel: Callable[[Any, int], Any] | None = None,
     ) -> None:
-        self.library = arrays.library(slice0)
+        several = isinstance(slice0, tuple)
+        self.library = arrays.library(slice0[0] if several else slice0)
         self._tracing = Tracing(arguments, str(self.library), engines.AnyLibrary)
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
         self._blocks = InBlocks(
             f, arguments, slice0, sample, self._tracing, str(self.library), first
         )
         self.tree, path = self._blocks.tree, self._blocks.path
+        if several and self._tracing.scratch:
+            raise TraceError("it sets attributes")
         asked = arguments.dtypes
-        dtype = self._blocks.dtype if asked is None else asked[0]
-        dtype = str(dtype).rpartition(".")[2] if self.library == "torch" else dtype.name
-        self.result_aval = ShapeDtype(self._blocks.result.shape, dtype)
-        aval = ShapeDtype(tuple(map(int, slice0.shape)), arrays.dtype_name(slice0))
+        self.results = self._blocks.results
+        aval: Any = tuple(map(_aval, slice0)) if several else _aval(slice0)
         self.keeps = self._tracing.keeps
         """Whether it keeps a large array of the user's alive."""
         self.graph: Graph | None = None
         self.no_graph = ""
         try:
+            if several:
+                raise UnsupportedError("it takes slices of several arrays")
             if self.library == "torch":
                 with self._tracing.scratch.kept():
                     args = arguments.args[1:]
@@ -93,7 +101,8 @@ class Traced:
         self._engines, self._chosen = engines, BoundedDict()
         self._kernel = None
         if one_kernel is not None and self.library == "numpy":
-            self._kernel = KernelOfPaths(self.tree, aval, one_kernel, asked and asked[0])
+            dtype = asked if asked is None or arguments.results else asked[0]
+            self._kernel = KernelOfPaths(self.tree, aval, one_kernel, dtype, arguments.results)
         self.has_run = self._graph_checked = False
         self.given_up = 0
         """Calls that found too many paths ..."""
@@ -106,13 +115,12 @@ class Traced:
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
 
-    def _leave(self, arr: Any, axis: int, f: Any) -> None:
+    def _leave(self, rows: Rows, f: Any) -> None:
         """What the loop leaves in attributes: what `f` sets for the last slice."""
         if not self._tracing.scratch:
             return
-        last = arr[tuple(slice(None) if k == axis else -1 for k in range(arr.ndim))]
         with np.errstate(all="ignore"), silent():
-            self._blocks.call(f, last)
+            self._blocks.call(f, rows[(-1,) * len(rows.batch)])
 
     @property
     def seconds(self) -> float:
@@ -127,31 +135,31 @@ class Traced:
     # --- running ----------------------------------------------------------------------------
 
     @threads.forkable
-    def __call__(self, arr: Any, axis: int, f: Any) -> Any:
-        """All slices of `arr` through `f`; the result axes stand where `axis` was."""
+    def __call__(self, rows: Rows, f: Any) -> Any:
+        """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
-        call = self.kernel_for(arr, axis)
+        call = self.kernel_for(rows)
         if call is not None:
             assert self._kernel is not None
             self._blocks.looped = 0
             check, by_calls = partial(self._blocks.check, f), partial(self._blocks, f=f)
-            found = self._kernel(call, arr, axis, check, by_calls)
-        elif self.fused_on(arr, axis):
-            found = self._by_graph(arr, axis, f)
+            found = rows.placed(self._kernel(call, rows, check, by_calls))
+        elif self.fused_on(rows):
+            found = self._by_graph(rows, f)
         else:
-            found = results_at(self._blocks(Rows(arr, axis), f), arr.ndim - 1, axis)
+            found = rows.placed(self._blocks(rows, f))
             if self._kernel is not None:
-                self._kernel.waited(arr, axis)
-        self._leave(arr, axis, f)
+                self._kernel.waited(rows)
+        self._leave(rows, f)
         return found
 
-    def why_given_up(self, arr: np.ndarray, axis: int, f: Any) -> str:
+    def why_given_up(self, rows: Rows, f: Any) -> str:
         """Why a call would give up, as far as some of the slices tell; "" if it would not."""
         if not self.tree.branches and not self.tree.catches:
             return ""
-        return self._blocks.why_given_up(Rows(arr, axis), f)
+        return self._blocks.why_given_up(rows, f)
 
-    def fused_on(self, arr: Any, axis: int) -> bool:
+    def fused_on(self, rows: Rows) -> bool:
         """Whether the graph's own engine runs, not call after call."""
         forced = config.current().engine
         if self._fused is None:
@@ -159,21 +167,22 @@ class Traced:
                 why = (forced == "cpu" and self.no_kernel) or self.no_graph
                 raise UnsupportedError(f"engine {forced!r} cannot run it: {why}")
             return False
-        if self._is_half and self.slower_than_half(arr, axis) is not None:
+        if self._is_half and self.slower_than_half(rows) is not None:
             return False
         return self.library != "numpy" or forced not in ("", "numpy")
 
-    def slower_than_half(self, arr: Any, axis: int) -> Any:
+    def slower_than_half(self, rows: Rows) -> Any:
         """The graph's engine, if it would compute in float32 what `f` computes in 16 bits, and
         take longer than its calls."""
         if not self._is_half or config.current().engine:
             return None
-        engine, _ = self.engine_for(arr, axis)
+        engine, _ = self.engine_for(rows)
         return engine if engine is not None and engine.slower_than_half else None
 
-    def engine_for(self, arr: Any, axis: int) -> tuple[Any, tuple[str, ...]]:
-        """What the graph runs on for arrays like this one, and why not on others."""
+    def engine_for(self, rows: Rows) -> tuple[Any, tuple[str, ...]]:
+        """What the graph runs on for slices like these, and why not on others."""
         assert self.graph is not None
+        arr, axis = rows.like, rows.axis
         now = config.current()
         key = (axis, now.engine, now.precision, *arrays.signature(arr))
         found: tuple[Any, tuple[str, ...]] | None = self._chosen.get(key)
@@ -183,9 +192,10 @@ class Traced:
             found = self._chosen[key] = engine, tuple(refused)
         return found
 
-    def _by_graph(self, arr: Any, axis: int, f: Any) -> Any:
+    def _by_graph(self, rows: Rows, f: Any) -> Any:
         """By the graph, checked against real calls on the first and the last slice once."""
         assert self._fused is not None
+        arr, axis = rows.like, rows.axis
         out = self._fused(arr, axis)
         if not self._graph_checked:
             for end in (0, -1):
@@ -197,9 +207,9 @@ class Traced:
             self._graph_checked = True
         return out
 
-    def kernel_for(self, arr: Any, axis: int) -> Any:
-        """The one kernel that runs on an array like this one; None: something else does."""
-        return None if self._kernel is None else self._kernel.call_for(arr, axis)
+    def kernel_for(self, rows: Rows) -> Any:
+        """The one kernel that runs on slices like these; None: something else does."""
+        return None if self._kernel is None else self._kernel.call_for(rows)
 
     @property
     def kernel_made(self) -> Any:
@@ -228,6 +238,10 @@ class Traced:
     def kernels(self) -> tuple[str, ...]:
         """What runs, in words."""
         return (self.tree.in_words(),)
+
+
+def _aval(v: Any) -> ShapeDtype:
+    return ShapeDtype(tuple(map(int, v.shape)), arrays.dtype_name(v))
 
 
 def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:

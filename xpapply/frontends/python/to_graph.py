@@ -71,12 +71,17 @@ class _Builder(NumPyBuilder):
         return found
 
 
+Avals = ShapeDtype | tuple[ShapeDtype, ...]
+
+
 class _Lowering:
     """Builds the graph of one path."""
 
-    def __init__(self, aval: ShapeDtype, of_slices: bool) -> None:
+    def __init__(self, avals: Avals, of_slices: bool) -> None:
         self.builder, self.of_slices = _Builder(of_slices), of_slices
-        self.results: dict[int, Any] = {0: self.builder.input(aval)}
+        each = (avals,) if isinstance(avals, ShapeDtype) else avals
+        self.inputs = tuple(map(self.builder.input, each))
+        self.results: dict[int, Any] = {0: self.inputs if each is avals else self.inputs[0]}
         self.op, self.operand = self.builder.op, self.builder.operand
         self.marks: list[Value] = []
 
@@ -109,22 +114,23 @@ class _Lowering:
 
 
 @np.errstate(all="ignore")  # what numbers become while a graph is written is no news of the user's
-def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any = None) -> Graph:
+def to_graph(path: Path, aval: Avals, of_slices: bool = False, dtype: Any = None) -> Graph:
     """The graph of a path.
 
     Parameters
     ----------
     path : Path
         Without decisions, but for kernels of functions of slices.
-    aval : ShapeDtype
-        Of the slice.
+    aval : ShapeDtype or tuple of ShapeDtype
+        Of the slice; of several arrays that of each.
     of_slices : bool
         Whether it is for kernels of functions of slices, which have integers, and whose results
         are marked where NumPy would warn or raise: then the values of a mask can be reduced, and
         the graph has further results, the values that the path depends on, and after them
         conditions that mark a slice.
-    dtype : dtype, optional
-        Of the result, if it is another one: numbers become it as Python's do.
+    dtype : dtype or tuple of dtypes, optional
+        Of the result, if it is another one: numbers become it as Python's do. Of several results
+        that of each.
 
     Raises
     ------
@@ -151,19 +157,30 @@ def to_graph(path: Path, aval: ShapeDtype, of_slices: bool = False, dtype: Any =
             lowering.results[number] = _lowered(lowering, step)
         except UnsupportedError as error:
             raise UnsupportedError(f"{error} ({step.where})") from None
-    if isinstance(path.result, Ref):
-        out = lowering.value(path.result)
+    if not isinstance(path.result, tuple):
+        outs = [_out(lowering, path.result, path.dtype, dtype, bool(conditions))]
+    else:
+        wanted = dtype or (None,) * len(path.result)
+        ends = zip(path.result, path.dtype, wanted, strict=True)
+        outs = [_out(lowering, *end, True) for end in ends]
+    return lowering.builder.graph(*outs, *conditions, *lowering.marks)
+
+
+def _out(lowering: _Lowering, found: Any, own: Any, dtype: Any, may_be_constant: bool) -> Value:
+    """A result of the path, which has the dtype `own`, as a node."""
+    if isinstance(found, Ref):
+        out = lowering.value(found)
         if not isinstance(out, Value):  # such as zeros_like
             raise UnsupportedError("its result does not depend on the slice")
-    elif conditions and np.ndim(path.result) == 0 and np.dtype(path.dtype).kind in "biuf":
-        out = lowering.builder.scalar(path.result, path.dtype.name)
+    elif may_be_constant and np.ndim(found) == 0 and np.dtype(own).kind in "biuf":
+        out = lowering.builder.scalar(found, own.name)
     else:
         raise UnsupportedError("its result does not depend on the slice")
     if dtype is not None:
         out = _converted(lowering, out, dtype)
-    if out.index == lowering.results[0].index:  # a kernel has at least one op
+    if any(out.index == x.index for x in lowering.inputs):  # a kernel has at least one op
         out = lowering.op("reshape", out, shape=out.shape)
-    return lowering.builder.graph(out, *conditions, *lowering.marks)
+    return out
 
 
 def _converted(lowering: _Lowering, x: Value, dtype: np.dtype[Any]) -> Value:

@@ -103,9 +103,8 @@ class Tracing:
         return recorder.input(x, ref)
 
     def _numbers(self, inputs: list[Any]) -> list[Any]:
-        """Python's numbers for elements: of each array, or those of one slice."""
-        elements = [*inputs[0]] if self._arguments.packed else inputs
-        return [plain(x, _NUMBERS[np.asarray(x.value).dtype.kind]) for x in elements]
+        """Python's numbers for elements."""
+        return [plain(x, _NUMBERS[np.asarray(x.value).dtype.kind]) for x in inputs]
 
 
 _NUMBERS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}

@@ -216,7 +216,7 @@ class _Kernel(Tiles):
 
     def _read(self, k: int, view: View) -> Array:
         """The elements of an array, each loaded when it is needed at first."""
-        if k:  # constants lie one after the other
+        if k >= len(self._graph.inputs):  # constants lie one after the other
             view = view._replace(step=1)
         size = math.prod(self._avals[k].shape)
         loads = [Element(lambda j=j: self._load(view, j)) for j in range(size)]
