@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
-    **dict.fromkeys(("looped_arguments", "core_dims", "progress"), 0),
+    **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "cache", "threads"), 1),
     **dict.fromkeys(
         ("error_state", "warning_filters", "model_advice", "batch_of_one", "samples"), 1

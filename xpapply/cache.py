@@ -88,6 +88,7 @@ class FunctionCache:
         self.lifted = BoundedDict()
         self.plans = BoundedDict()
         self.traced = BoundedDict()
+        self.leaves = BoundedDict()
         self.batched = BoundedDict()
         """The kinds of slices that it takes in batches alone."""
         self.warned: set[Hashable] = set()

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from .containers import Leaves
+
 
 class Looped(NamedTuple):
     """In the place of an argument that is looped over: which of the arrays it comes from."""
@@ -29,6 +31,8 @@ class Arguments:
         Of the results, if it is not that of the first slice's.
     exactly : bool
         Whether results become another dtype as Python's numbers do, which never wrap.
+    leaves : Leaves, optional
+        What takes containers apart.
     """
 
     args: tuple[Any, ...]
@@ -37,9 +41,14 @@ class Arguments:
     results: int = 0
     dtypes: tuple[Any, ...] | None = None
     exactly: bool = False
+    leaves: Leaves | None = None
 
     def call(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
         """Call `f` for one slice of each array."""
+        found = self._called(f, slices)
+        return found if self.leaves is None else self.leaves.of(found)
+
+    def _called(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
         args = [slices[a.k] if type(a) is Looped else a for a in self.args]
         if not self.kwargs:
             return f(*args)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from . import arrays
+from .cache import cache_of
+from .containers import Leaves
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
 from .vectorized_call import GUFUNC, Call
@@ -127,5 +130,29 @@ class vectorize(np.vectorize):  # called as a function
                     f"{self._core} {wanted}"
                 )
         call, operands = looped_call(self.pyfunc, args, kwargs, self.excluded)
+        leaves = self._leaves(operands)
+        if leaves is not None:
+            call = replace(call, arguments=replace(call.arguments, leaves=leaves))
         on_error = OnError(self._on_error, self._fill)
-        return Call(call, self._core, operands, self.otypes, self.cache, on_error, **how).results()
+        made = Call(call, self._core, operands, self.otypes, self.cache, on_error, **how)
+        found = made.results()
+        return found if leaves is None or "out" in how else leaves.put_back(found)
+
+    def _leaves(self, operands: list[Any]) -> Leaves | None:
+        """What takes results apart, where it is said how many there are.
+
+        It is remembered with the traces of `pyfunc`, which do not call it again.
+        """
+        if self._core is not None:
+            count = len(self._core.outputs)
+        elif self.otypes is not None:
+            count = len(self.otypes)
+        else:
+            return None
+        known, method = cache_of(self.pyfunc)
+        kinds = tuple((getattr(x, "ndim", 0), str(getattr(x, "dtype", ""))) for x in operands)
+        key = (method, "leaves", str(self._core), count, kinds)
+        found: Leaves | None = known.leaves.get(key)
+        if found is None:
+            found = known.leaves[key] = Leaves(count)
+        return found

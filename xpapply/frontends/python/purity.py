@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import dis
+import functools
 import os
 import types
 from typing import Any
@@ -99,6 +101,18 @@ def own_names(cls: type) -> list[str]:
         if not (name in _STANDARD and not _written(x))
     }
     return sorted(names - known)
+
+
+def is_record(cls: type) -> bool:
+    """Whether a class is a dataclass with nothing but its fields: making one does nothing else."""
+    if type(cls) is not type or not dataclasses.is_dataclass(cls):
+        return False
+    factories = {f.default_factory for f in dataclasses.fields(cls)}
+    if not factories <= {dataclasses.MISSING, list, dict}:
+        return False
+    own = [x for c in cls.__mro__[:-1] for x in vars(c).values()]
+    hides = property, classmethod, staticmethod, functools.cached_property
+    return not any(isinstance(x, hides) or _written(x) for x in own)
 
 
 def _written(x: Any) -> bool:

@@ -62,6 +62,7 @@ from .purity import (
     OFF_DEVICE,
     catches,
     impure,
+    is_record,
     own_names,
     stores,
 )
@@ -236,6 +237,8 @@ class Stage:
         if issubclass(x, BaseException) and (root in ("numpy", "scipy") or not own_names(x)):
             return x
         if issubclass(x, tuple) and hasattr(x, "_fields") and not own_names(x):
+            return x
+        if is_record(x):
             return x
         if x is np.vectorize:
             return lambda *a, **k: self.calls.vectorize(np.vectorize(*values(a), **values(k)))
