@@ -7,6 +7,7 @@ import xpapply
 from benchmarks.idioms import IDIOMS
 from conftest import library
 from xpapply import loop
+from xpapply.frontends.python import in_blocks, runner
 from xpapply.planning import python_functions
 
 SIZES = (1, python_functions._FEW, python_functions._FEW + 1)
@@ -50,6 +51,38 @@ def test_idioms(idiom, seconds, ran, monkeypatch):
         for _ in range(2):
             said, did = said_and_ran(ran, f, axis, arr, args, kwargs)
             assert said == did, f"{np.size(arr) // np.shape(arr)[axis]} slices"
+
+
+@pytest.mark.parametrize("slices", [50, 100])
+def test_too_many_paths(slices, ran, monkeypatch):
+    """What explain tried in vain the next call does not try again, though paths are known now."""
+    growing = in_blocks.InBlocks._growing
+    # one further path takes as long as may be
+    monkeypatch.setattr(in_blocks.InBlocks, "_growing", lambda self, f, _: growing(self, f, 0.0))
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    f = lambda v: v.sum() if v[0] > 0.9 else v.max() if v[0] > 0.8 else v.min()  # noqa: E731
+    arr = np.random.default_rng(0).random((50, 5)) / 2
+    arr[:2, 0] = 0.95, 0.85
+    with xpapply.options(fallback="silent"):
+        assert "too many ways" in xpapply.explain(f, -1, arr).reasons[0]
+        ran.clear()
+        xpapply.apply_along_axis(f, -1, np.resize(arr, (slices, 5)))
+        assert bool(ran) == (slices == 50), "more slices are tried"
+    assert said_and_ran(ran, f, -1, arr) == (True, True)
+
+
+def test_slices_that_are_tried_may_tell_that_the_loop_is_quicker(ran, monkeypatch):
+    def tried(self, rows, f):
+        self.seconds = 0.0
+
+    monkeypatch.setattr(in_blocks.InBlocks, "gives_up", tried)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(runner, "PER_RUN", 1e-6)
+    arr = np.random.default_rng(0).random((50, 5))
+    assert said_and_ran(ran, lambda v: v.sum() if v[0] > 0.5 else v.max(), -1, arr) == (
+        False,
+        False,
+    )
 
 
 @pytest.mark.parametrize(

@@ -270,6 +270,9 @@ def plan(
         because = tuple(reasons or [why])
         told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
         return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
+    # slices that were tried may have told that the loop takes less time
+    if (quick := decide(f, axis, arr, args, kwargs).why) is not None:
+        return in_loop(found.f, arr, args, kwargs, (quick,), common, **seen), None
     engine = None
     rows = Rows(arr, axis)
     kernel = traced.kernel_for(rows)

@@ -218,8 +218,8 @@ class InBlocks:
                 error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
 
-    def why_given_up(self, rows: Rows, f: Any) -> str:
-        """Why a run would give up, as far as some of the slices tell; "" if it would not.
+    def gives_up(self, rows: Rows, f: Any) -> TraceError | None:
+        """What a run would raise, as far as some of the slices tell; None: it would not.
 
         The paths of these slices are known then.
         """
@@ -233,10 +233,10 @@ class InBlocks:
         try:
             walk(next(chosen.blocks(_SOME))[0], None, 0)
         except TraceError as error:
-            return str(error)
+            return error.with_traceback(None)
         except Exception:  # as f does then
-            return ""
-        return ""
+            return None
+        return None
 
     def _run(
         self,

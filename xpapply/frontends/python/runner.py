@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -104,6 +105,8 @@ class Traced:
             dtype = asked if asked is None or arguments.results else asked[0]
             self._kernel = KernelOfPaths(self.tree, aval, one_kernel, dtype, arguments.results)
         self.has_run = self._graph_checked = False
+        self._gives_up: tuple[TraceError, int] | None = None
+        """What the next run raises, as `explain` said, unless it has more slices than so many."""
         self.given_up = 0
         """Calls that found too many paths ..."""
         self.why = ""
@@ -138,6 +141,10 @@ class Traced:
     def __call__(self, rows: Rows, f: Any) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
+        if self._gives_up is not None:  # which was said: the paths that are known now come next
+            (error, slices), self._gives_up = self._gives_up, None
+            if math.prod(rows.batch) <= slices and not config.current().engine:
+                raise error
         call = self.kernel_for(rows)
         if call is not None:
             assert self._kernel is not None
@@ -157,7 +164,9 @@ class Traced:
         """Why a call would give up, as far as some of the slices tell; "" if it would not."""
         if not self.tree.branches and not self.tree.catches:
             return ""
-        return self._blocks.why_given_up(rows, f)
+        error = self._blocks.gives_up(rows, f)
+        self._gives_up = None if error is None else (error, math.prod(rows.batch))
+        return str(error or "")
 
     def fused_on(self, rows: Rows) -> bool:
         """Whether the graph's own engine runs, not call after call."""
