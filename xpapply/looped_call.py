@@ -320,6 +320,9 @@ class _Results:
             if isinstance(target, dict):
                 self._keep(target, index, k, x)
                 continue
+            if x is np.ma.masked and not isinstance(target, np.ma.MaskedArray):
+                # the slices before had results that are not masked; NumPy would make it NaN
+                target = self._made[k] = target.view(np.ma.MaskedArray)
             try:
                 target[index] = x
             except ValueError as error:

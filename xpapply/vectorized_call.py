@@ -17,6 +17,8 @@ from .looped_call import LoopedCall, OnError, Place, filler, note, of_numbers, o
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
+_MOST_BYTES = 1 << 26
+"""Bytes of slices that `where` chooses which are gathered at once."""
 _SEVERAL = 2
 """Slices from which it is worth to look closer."""
 
@@ -315,23 +317,48 @@ class Call:
     def _of_some(self, mask: Any) -> Any:
         """The results for the slices that `where` chooses; the others are not computed."""
         xp = arrays.compat(self._like)
-        chosen, shapes = [], []
-        for k, x in enumerate(self._operands):
-            core = self._dims.sizes.shape(self._dims.signature.inputs[k])
-            chosen.append(arrays.broadcast_to(x, self._dims.loop + core, subok=True)[mask])
-            shapes.append(tuple(chosen[-1].shape))
-        some = resolve(self._dims.signature, shapes)
-
-        def place(index: tuple[int, ...]) -> tuple[int, ...]:
-            if not self._dims.loop:
-                return ()
-            places = np.nonzero(np.asarray(arrays.on_host(mask)))
-            return tuple(int(p[index[0]]) for p in places)
-
-        found = self._looped(chosen, some, place)
-        self._dims.sizes.known.update(some.sizes.known)
+        cores = [*map(self._dims.sizes.shape, self._dims.signature.inputs)]
+        views = [
+            arrays.broadcast_to(x, self._dims.loop + core, subok=True)
+            for x, core in zip(self._operands, cores, strict=True)
+        ]
+        nbytes = sum(math.prod(x.shape[mask.ndim :]) * x.dtype.itemsize for x in views)
+        most = max(1, _MOST_BYTES // max(1, nbytes))
+        # where all of a block fail, nothing tells what their results would be
+        in_blocks = mask.ndim and self._on_error.how == "raise"
+        if in_blocks and all(type(x) in (np.ndarray, np.memmap) for x in views):
+            if np.count_nonzero(mask) > most:
+                return self._block_by_block(views, np.flatnonzero(mask), most)
+        found = self._of_chosen([x[mask] for x in views], partial(_nth, mask))
         parts = [self._spread(x, mask, xp) for x in as_tuple(found)]
         return tuple(parts) if isinstance(found, tuple) else parts[0]
+
+    def _of_chosen(self, chosen: list[Any], place: Place) -> Any:
+        """The results for slices along one loop dim; `place`: where they are among all."""
+        some = resolve(self._dims.signature, [tuple(x.shape) for x in chosen])
+        some.sizes.known.update(self._dims.sizes.known)
+        found = self._looped(chosen, some, place)
+        self._dims.sizes.known.update(some.sizes.known)
+        return found
+
+    def _block_by_block(self, views: list[Any], chosen: np.ndarray, most: int) -> Any:
+        """The same of so many slices that they are gathered in blocks of at most `most`."""
+        loop = self._dims.loop
+        full: list[Any] = []
+        several = False
+        for start in range(0, len(chosen), most):
+            at = np.unravel_index(chosen[start : start + most], loop)
+            found = self._of_chosen([x[at] for x in views], partial(_at, at))
+            several, parts = isinstance(found, tuple), as_tuple(found)
+            if not full:
+                full = [np.empty_like(x, shape=(*loop, *x.shape[1:])) for x in parts]
+                for x in full:
+                    x[...] = 0 if self._keeps else filler(self._on_error.fill, x.dtype)
+                if self._numbers and self._otypes is None:  # no further call tells them
+                    self._otypes = [x.dtype for x in parts]
+            for x, y in zip(full, parts, strict=True):
+                x[at] = y  # the first results fix the dtype, as in the loop
+        return tuple(full) if several else full[0]
 
     def _spread(self, found: Any, mask: Any, xp: Any) -> Any:
         """Results of the chosen slices among all of them."""
@@ -348,6 +375,17 @@ class Call:
         every = xp.take(found, xp.reshape(xp.where(mask, at - 1, 0), (-1,)), axis=0)
         every = xp.reshape(every, (*mask.shape, *found.shape[1:]))
         return xp.where(mask[(..., *core)], every, xp.full_like(every, rest))
+
+
+def _nth(mask: Any, index: tuple[int, ...]) -> tuple[int, ...]:
+    """Where one of the slices is that a mask chooses."""
+    if not mask.ndim:
+        return ()
+    return _at(np.nonzero(np.asarray(arrays.on_host(mask))), index)
+
+
+def _at(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(int(p[index[0]]) for p in places)
 
 
 def _at_once(*given: Any) -> Any:
