@@ -1,5 +1,7 @@
 """axis= may be a tuple: slices with several dims, by their definition as a loop."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -17,9 +19,9 @@ def by_definition(f, axes, arr):
     moved = arr.transpose(*rest, *axes)
     batch = moved.shape[: len(rest)]
     found = [np.asanyarray(f(moved[i])) for i in np.ndindex(*batch)]
-    y = np.stack(found).astype(found[0].dtype).reshape(*batch, *found[0].shape)
+    y = np.stack(found).astype(found[0].dtype).reshape((*batch, *found[0].shape))
     at, n = sum(a < axes[0] for a in rest), len(rest)
-    return y.transpose(*range(at), *range(n, y.ndim), *range(at, n))
+    return y.transpose((*range(at), *range(n, y.ndim), *range(at, n)))
 
 
 def above_mean(p):
@@ -92,15 +94,137 @@ def test_other_libraries(library):
     np.testing.assert_allclose(np.asarray(got), want)
 
 
-def test_networks_are_looped_over():
+def _residual(torch):
+    class Residual(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(8, 8)
+
+        def forward(self, v):
+            return (v + torch.relu(self.inner(v))).mean(-2)
+
+        def encode(self, v):
+            return self.inner(v).flatten(-2)
+
+    return Residual()
+
+
+def networks(torch):
+    """Networks of slices with several axes, and the shapes of these."""
+    nn = torch.nn
+    torch.manual_seed(0)
+    residual = _residual(torch)
+    return {
+        "flatten": (nn.Sequential(nn.Flatten(), nn.Linear(32, 9), nn.ReLU()), (4, 8)),
+        "flatten the slice": (nn.Sequential(nn.Flatten(0), nn.Linear(32, 3)), (4, 8)),
+        "last axis": (nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3)), (4, 8)),
+        "residual": (residual, (4, 8)),
+        "method": (residual.encode, (4, 8)),
+        "norm": (nn.Sequential(nn.LayerNorm((4, 8)), nn.Flatten(0), nn.Linear(32, 4)), (4, 8)),
+        "convolution": (nn.Sequential(nn.Conv1d(4, 2, 3), nn.BatchNorm1d(2)), (4, 8)),
+        "image": (nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(0)), (1, 4, 8)),
+        "image, batched": (
+            nn.Sequential(nn.Conv2d(1, 4, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(12, 5)),
+            (1, 4, 8),
+        ),
+    }
+
+
+NETWORKS = (
+    *("flatten", "flatten the slice", "last axis", "residual", "method", "norm"),
+    *("convolution", "image", "image, batched"),
+)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_run_at_once(name):
     torch = pytest.importorskip("torch")
-    net = torch.nn.Conv1d(3, 2, 3).eval()
-    x = np.random.default_rng(4).normal(size=(5, 3, 9)).astype(np.float32)
+    net, shape = networks(torch)[name]
+    getattr(net, "__self__", net).eval()
+    rng = np.random.default_rng(4)
+    together = tuple(range(1, 1 + len(shape)))
+    cases = [(together, (5, *shape, 6)), (tuple(-n for n in range(len(shape), 0, -1)), (7, *shape))]
+    if len(shape) == 2:
+        cases += [((2, 0), (8, 3, 4)), ((0, 3), (4, 3, 2, 8)), ((0, 1), (4, 8))]
+    for axes, of in cases:
+        x = rng.normal(size=of).astype(np.float32)
+        with xpapply.options(engine="loop"):
+            want = xpapply.apply_along_axis(net, axes, x)
+        p = xpapply.explain(net, axes, x)
+        assert p.vectorized, p
+        assert (p.out_shape, p.out_dtype) == (want.shape, "float32")
+        tensor = torch.from_numpy(x).to(torch.float64)
+        for _ in range(2):
+            got = xpapply.apply_along_axis(net, axes, x)
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(p(x, axes), want, rtol=1e-5, atol=1e-5)
+        with torch.no_grad():
+            of_tensor = xpapply.apply_along_axis(net, axes, tensor)
+        np.testing.assert_allclose(of_tensor.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+def test_networks_change():
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Sequential(torch.nn.Flatten(0), torch.nn.Linear(12, 1)).eval()
+    x = np.ones((50, 3, 4), np.float32)
+    before = xpapply.apply_along_axis(net, (1, 2), x)
+    with torch.no_grad():
+        net[1].bias += 1
+    np.testing.assert_allclose(xpapply.apply_along_axis(net, (1, 2), x), before + 1, atol=1e-5)
+    # the same elements in slices of another shape
+    rows = torch.nn.Linear(4, 1).eval()
+    got = xpapply.apply_along_axis(rows, (1, 2), x)
+    assert got.shape == (50, 3, 1)
+    with pytest.raises(xpapply.InputError, match="4 features, its input has 3"):
+        xpapply.apply_along_axis(rows, (2, 1), x)
+
+
+def test_networks_that_are_looped_over():
+    torch = pytest.importorskip("torch")
+    net = functools.partial(torch.nn.Linear(4, 2).eval())
+    x = np.random.default_rng(4).normal(size=(5, 3, 4)).astype(np.float32)
     got = xpapply.apply_along_axis(net, (1, 2), x)
     with torch.no_grad():
         want = net(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-    assert "one axis" in xpapply.explain(net, (1, 2), x).reasons[0]
+    p = xpapply.explain(net, (1, 2), x)
+    assert not p.vectorized
+    assert "partial" in p.reasons[0]
+
+
+def test_networks_in_training():
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Linear(4, 2)
+    x = torch.ones((5, 3, 4), requires_grad=True)
+    found = xpapply.apply_along_axis(net, (1, 2), x)
+    assert found.shape == (5, 3, 2)
+    found.sum().backward()
+    np.testing.assert_allclose(x.grad[0, 0], net.weight.detach().sum(0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("axes", [(1, 2), (3, 1), (0, 2), (0, 1, 2, 3)])
+def test_elementwise_and_reductions(axes):
+    x = np.random.default_rng(5).normal(size=(6, 5, 4, 3))
+    functions = [
+        (xpapply.elementwise(lambda a: 2 * a + 1), lambda p: 2 * p + 1),
+        (xpapply.elementwise(lambda a: (2 * a, a + 1)), lambda p: (2 * p, p + 1)),
+        (xpapply.reduction(lambda a: a * a, lambda a, b: a + b, None), lambda p: (p * p).sum()),
+    ]
+    for f, plain in functions:
+        for arr in (x, x.T):
+            want = by_definition(plain, axes, arr)
+            assert xpapply.explain(f, axes, arr).vectorized
+            got = xpapply.apply_along_axis(f, axes, arr)
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_masks_are_kept():
+    x = np.ma.masked_less(np.random.default_rng(5).normal(size=(6, 5, 4)), 0.5)
+    got = xpapply.apply_along_axis(xpapply.elementwise(lambda a: 2 * a), (0, 1), x)
+    np.testing.assert_array_equal(got.mask, x.mask)
+    np.testing.assert_array_equal(got.compressed(), 2 * x.compressed())
 
 
 def test_explain():

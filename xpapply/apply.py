@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config, frontends, loop, model_advice
-from .errors import add_note
+from .errors import TraceError, add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .planning import planner
@@ -140,6 +140,7 @@ def _call_python(*given: Any) -> Any:
 
 def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
     """What applies `f` to slices along several axes; None: they are one."""
+    from .planning.flat_slices import FlatSlices
     from .planning.several_arrays import AlongAxes
 
     _check_order(f, axis, arr)
@@ -152,7 +153,18 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
         return None
     if len(set(axes)) < len(axes):
         raise ValueError(f"axis={axis} names an axis twice")
-    return AlongAxes(f, axes, arr, args, kwargs)
+    flatten, why = getattr(frontends.find(f), "flattened", None), ""
+    if flatten is not None and 0 not in arr.shape:
+        try:
+            flat = flatten(f, tuple(arr.shape[a] for a in axes))
+        except TraceError as error:
+            why = str(error)
+        else:
+            found = FlatSlices(f, flat, axes, arr, args, kwargs)
+            if found.network.vectorized:
+                return found
+            why = "; ".join(found.network.reasons)
+    return AlongAxes(f, axes, arr, args, kwargs, why)
 
 
 def explain(

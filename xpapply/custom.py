@@ -122,6 +122,8 @@ class elementwise:
         found = masked.dressed(found, masked.union(operands), operands)
         return found if out is None else masked.assigned(_name(self.fn), found, out)
 
+    keeps_shape = True
+
     def along(self, axis: int, *operands: Any) -> Any:
         """What the loop over slices would give: it does not matter which."""
         return _stacked(self(*operands), axis)
@@ -239,6 +241,8 @@ class reduction:
             mask, found = ~some, tuple(found) if len(found) > 1 else found[0]
         found = masked.dressed(found, mask, operands)
         return found if out is None else masked.assigned("reduction", found, out)
+
+    keeps_shape = False
 
     def along(self, axis: int, *operands: Any) -> Any:
         """What the loop over slices along `axis` would give."""

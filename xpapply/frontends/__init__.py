@@ -26,6 +26,8 @@ and may have more:
 ``half_dtype(f, arr, args, kwargs) -> str``
     the dtype of 16 bits that the library of `f` itself would compute in for `arr`, where `arr`
     is; "" if it would not, or not there;
+``flattened(f, shape) -> FlatFunction``
+    `f` for slices of a shape that lie flat, ``(K,)``; raises `TraceError`;
 ``looped(f, arguments, views, loop, signature, note) -> tuple of arrays``
     the same as `vectorized` for slices of several arrays, of a module with ``COMPILED = True``:
     one of functions that compute anything, but are compiled already.
@@ -57,6 +59,15 @@ class AllAtOnce(NamedTuple):
     """Of one slice, if it is known."""
     reasons: tuple[str, ...] = ()
     """Why not faster."""
+
+
+class FlatFunction(NamedTuple):
+    """A function of slices with several axes, for the same slices laid flat."""
+
+    call: Callable[..., Any]
+    """Of a slice ``(K,)``, served by the same frontend; remembered by the same object."""
+    alike: bool = False
+    """The last axis of its results is flat as well."""
 
 
 OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise")

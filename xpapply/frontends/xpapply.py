@@ -14,7 +14,7 @@ from ..errors import TraceError
 from ..guards import Guards, lives_on
 from ..ir.graph import Graph, ShapeDtype
 from ..reach import reach
-from . import AllAtOnce
+from . import AllAtOnce, FlatFunction
 
 VECTORIZED = ("slicewise",)
 """What plans call the way of `vectorized`."""
@@ -74,3 +74,10 @@ def vectorized(
     inner = result.shape[axis : axis + 1] if len(result.shape) == arr.ndim else ()
     one = None if more else ShapeDtype(inner, result.dtype)
     return AllAtOnce("slicewise", kernels, run, one, call.reasons)
+
+
+def flattened(f: Any, shape: tuple[int, ...]) -> FlatFunction:
+    """`elementwise` does not ask for a shape, and `reduction` combines all elements."""
+    if not hasattr(f, "along"):
+        raise TraceError(f"{type(f).__name__} takes slices with one axis")
+    return FlatFunction(f, alike=f.keeps_shape)

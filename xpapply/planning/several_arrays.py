@@ -240,12 +240,13 @@ class AlongAxes:
     The results stand where the first of the axes was.
     """
 
-    def __init__(self, f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> None:
-        why = ""
+    def __init__(
+        self, f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict, why: str = ""
+    ) -> None:
         if not frontends.is_python(f):
             kind = "functions of numba" if frontends.is_compiled(f) else "networks"
             f = frontends.find(f).slice_function(f)
-            why = f"{kind} run at once along one axis; slices with several are looped over"
+            why = why or f"{kind} run at once along one axis; slices with several are looped over"
         self._f, self._axes, self._arr, self._more = f, axes, arr, (args, kwargs)
         self._looped = False
         rest = [n for a, n in enumerate(arr.shape) if a not in axes]

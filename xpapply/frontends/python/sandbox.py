@@ -196,6 +196,8 @@ class Stage:
             return self._container(x, name)
         if hasattr(x, "__array_namespace__") and library(x) not in ("torch", "jax"):
             self.watch.standard_array(x)
+        if type(x).__module__ == "uarray" and find(x) is not None:  # functions of scipy.fft
+            return Function(self, x, name)
         return self._instance(x, name)
 
     def _device_array(self, x: Any, name: str) -> Any:

@@ -26,6 +26,7 @@ from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
+from .flattened import flattened as flattened
 from .guards import Watch
 from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
