@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from .containers import Leaves
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
 from .vectorized_call import GUFUNC, Call
+
+if TYPE_CHECKING:
+    from .planning.plan import PlanOfSeveral
 
 
 class vectorize(np.vectorize):  # called as a function
@@ -118,7 +122,44 @@ class vectorize(np.vectorize):  # called as a function
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not callable(self.pyfunc):
             return super().__call__(*args, **kwargs)  # the decorator with keywords
-        how = {}
+        call, leaves = self._call(args, kwargs)
+        found = call.results()
+        return found if leaves is None else leaves.put_back(found)
+
+    def explain(self, *args: Any, **kwargs: Any) -> PlanOfSeveral:
+        """What a call with these arguments would run, and why.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Those of the call. No result is computed; the function runs for the first slice, and
+            if it decides by the data for some of those that decide otherwise.
+
+        Returns
+        -------
+        PlanOfSeveral
+            As of `xpapply.explain`: print it. Called with arrays it is the vectorized function.
+
+        Raises
+        ------
+        InputError, TypeError, ValueError
+            Where the call would raise them.
+
+        Examples
+        --------
+        >>> import numpy as np, xpapply
+        >>> weighted = xpapply.vectorize(lambda a, w: (a * w).sum(), signature="(n),(n)->()")
+        >>> p = weighted.explain(np.ones((1000, 4)), np.ones(4))
+        >>> p.vectorized, p.slices, p.out_shape, p.out_dtype
+        (True, 1000, (1000,), 'float64')
+        """
+        again = {k: v for k, v in kwargs.items() if k in GUFUNC}
+        call, _ = self._call(args, kwargs)
+        return call.plan(partial(self, **again))  # type: ignore[no-any-return]
+
+    def _call(self, args: tuple, kwargs: dict) -> tuple[Call, Leaves | None]:
+        """A call with its keywords understood, and what puts its results together again."""
+        kwargs, how = dict(kwargs), {}
         if kwargs:
             named = tuple(k for k in GUFUNC if k in kwargs)
             how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named)}
@@ -135,8 +176,7 @@ class vectorize(np.vectorize):  # called as a function
             call = replace(call, arguments=replace(call.arguments, leaves=leaves))
         on_error = OnError(self._on_error, self._fill)
         made = Call(call, self._core, operands, self.otypes, self.cache, on_error, **how)
-        found = made.results()
-        return found if leaves is None or "out" in how else leaves.put_back(found)
+        return made, None if "out" in how else leaves
 
     def _leaves(self, operands: list[Any]) -> Leaves | None:
         """What takes results apart, where it is said how many there are.

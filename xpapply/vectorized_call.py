@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -153,7 +154,7 @@ class Call:
         if self._mask is not None and self._keeps and not self._mask.any():
             return self._out if len(self._out or ()) > 1 else (self._out or (None,))[0]
         if self._mask is None:
-            found = self._looped(self._operands, self._dims, lambda index: index)
+            found = self._looped(self._operands, self._dims, _same)
         else:
             found = self._of_some(self._mask)
         several = isinstance(found, tuple)
@@ -196,20 +197,50 @@ class Call:
 
     # --- the loop, or what runs instead ---------------------------------------------------------
 
+    def plan(self, call: Callable[..., Any]) -> Any:
+        """What would run, for `call`, which takes these arguments."""
+        from .planning.several_arrays import Several, plan
+
+        shapes = [tuple(x.shape) for x in self._operands]
+        if (mask := self._mask) is None:
+            what = self._applied(self._operands, self._dims, _same)
+        else:
+            chosen = [x[mask] for x in self._views()]
+            what = self._applied(chosen, self._dims_of(chosen), partial(_nth, mask))
+        compiled = self._compiler(*what)
+        words = None if compiled is None else compiled[2]
+        return plan(Several(*what), shapes, self._out_shape, call, words)
+
+    def _out_shape(self, k: int, core: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of a result that has these core dims for each slice."""
+        whole = np.broadcast_to(np.zeros(()), (*self._dims.loop, *core))
+        return self._placed(k, whole).shape  # type: ignore[no-any-return]
+
     def _looped(self, operands: list[Any], dims: Dims, place: Place) -> Any:
         """The results for all slices: one, or a tuple of them."""
         if not operands:
             if self._mask is not None:
                 raise ValueError("where= is for arguments that are looped over: there are none")
             return self._call() if self._numbers else self._by_loop(operands, dims, place)
-        if self._on_error.how != "raise" or math.prod(dims.loop) < _SEVERAL:
-            return self._by_loop(operands, dims, place)
+        given = self._applied(operands, dims, place)
+        found = self._compiled(*given)
+        if found is not None:
+            return found if given[0].arguments.results else found[0]
+        return _at_once(*given)
+
+    def _applied(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, ...]:
+        """What `f` is applied to, as `Several` takes it; its last value says why none but the
+        loop runs, if that needs no look at `f`."""
+        note_at = lambda e, at: note(e, place(at))  # noqa: E731
         numbers, otypes = self._numbers, self._otypes
         results = len(dims.signature.outputs)
         several = results > 1
+        why = self._why_loop(operands, dims)
+        if why:
+            arguments = replace(self._call.arguments, numbers=numbers)
+            by_loop = partial(self._by_loop, operands, dims, place)
+            return replace(self._call, arguments=arguments), operands, dims, by_loop, note_at, why
         if numbers:
-            if self._cache or any(type(x) is not np.ndarray for x in operands):
-                return self._by_loop(operands, dims, place)
             otypes, several = self._dtypes(operands, dims, place)
             results = len(otypes)
             dims = replace(dims, signature=Signature(dims.signature.inputs, ((),) * results))
@@ -217,12 +248,8 @@ class Call:
             otypes = [self._dtype] * results
         by_loop = partial(self._by_loop, operands, dims, place, otypes)
         if several and results == 1:
-            return by_loop()
+            why = "f returns a tuple of one"
         dtypes = None if otypes is None else tuple(np.dtype(d) for d in otypes)
-        if dtypes is not None or not numbers:
-            found = self._compiled(operands, dims, dtypes, place)
-            if found is not None:
-                return found if several else found[0]
         how = replace(
             self._call.arguments,
             numbers=numbers,
@@ -231,14 +258,33 @@ class Call:
             exactly=True,
         )
         call = replace(self._call, arguments=how)
-        return _at_once(call, operands, dims, by_loop, lambda e, at: note(e, place(at)))
+        return call, operands, dims, by_loop, note_at, why
 
-    def _compiled(
-        self, operands: list[Any], dims: Dims, dtypes: Any, place: Place
-    ) -> tuple[Any, ...] | None:
-        """The results of a function that the user has compiled; None: the interpreter runs it."""
-        f = self._call.f
-        if not frontends.is_compiled(f) or config.current().engine == "loop":
+    def _why_loop(self, operands: list[Any], dims: Dims) -> str:
+        """Why the loop runs, whatever `f` is; "" if it may not."""
+        if not operands:
+            return "nothing is looped over"
+        if self._on_error.how != "raise":
+            return f"on_error={self._on_error.how!r} is for calls of f"
+        if math.prod(dims.loop) < _SEVERAL:
+            return "a single slice takes less time in the loop"
+        if self._numbers and self._cache:
+            return "cache=True counts the calls of f"
+        if self._numbers and any(type(x) is not np.ndarray for x in operands):
+            found = next(x for x in operands if type(x) is not np.ndarray)
+            return f"Python's numbers are made of NumPy's arrays, not of {type(found).__name__}"
+        return ""
+
+    def _compiler(
+        self, call: LoopedCall, operands: list[Any], dims: Dims, *more: Any
+    ) -> tuple[Any, list[Any], str] | None:
+        """What runs a function that the user has compiled, on which views, and that in words.
+
+        None: the interpreter runs it.
+        """
+        *_, why = more
+        f = call.f
+        if why or not frontends.is_compiled(f) or config.current().engine == "loop":
             return None
         cores = map(dims.sizes.shape, dims.signature.inputs)
         views = [
@@ -247,9 +293,21 @@ class Call:
         ]
         arguments = replace(self._call.arguments, numbers=self._numbers)
         try:
-            found = frontends.find(f).looped(
-                f, arguments, views, dims.loop, dims.signature, lambda e, at: note(e, place(at))
-            )
+            run, words = frontends.find(f).looped(f, arguments, views, dims.loop, dims.signature)
+        except TraceError:
+            return None
+        return run, views, words
+
+    def _compiled(
+        self, call: LoopedCall, operands: list[Any], dims: Dims, *more: Any
+    ) -> tuple[Any, ...] | None:
+        """The results of a function that the user has compiled; None: the interpreter runs it."""
+        made = self._compiler(call, operands, dims, *more)
+        if made is None:
+            return None
+        (run, views, _), (_, note_at, _), dtypes = made, more, call.arguments.dtypes
+        try:
+            found = run(views, note_at)
         except TraceError:
             return None
         for k, (x, core) in enumerate(zip(found, dims.signature.outputs, strict=True)):
@@ -314,14 +372,23 @@ class Call:
         self._dims = replace(self._dims, loop=loop)
         return xp.broadcast_to(mask, loop)
 
-    def _of_some(self, mask: Any) -> Any:
-        """The results for the slices that `where` chooses; the others are not computed."""
-        xp = arrays.compat(self._like)
-        cores = [*map(self._dims.sizes.shape, self._dims.signature.inputs)]
-        views = [
+    def _views(self) -> list[Any]:
+        """The arrays with all loop dims."""
+        cores = map(self._dims.sizes.shape, self._dims.signature.inputs)
+        return [
             arrays.broadcast_to(x, self._dims.loop + core, subok=True)
             for x, core in zip(self._operands, cores, strict=True)
         ]
+
+    def _dims_of(self, chosen: list[Any]) -> Dims:
+        """Those of slices along one loop dim."""
+        some = resolve(self._dims.signature, [tuple(x.shape) for x in chosen])
+        some.sizes.known.update(self._dims.sizes.known)
+        return some
+
+    def _of_some(self, mask: Any) -> Any:
+        """The results for the slices that `where` chooses; the others are not computed."""
+        xp, views = arrays.compat(self._like), self._views()
         nbytes = sum(math.prod(x.shape[mask.ndim :]) * x.dtype.itemsize for x in views)
         most = max(1, _MOST_BYTES // max(1, nbytes))
         # where all of a block fail, nothing tells what their results would be
@@ -335,8 +402,7 @@ class Call:
 
     def _of_chosen(self, chosen: list[Any], place: Place) -> Any:
         """The results for slices along one loop dim; `place`: where they are among all."""
-        some = resolve(self._dims.signature, [tuple(x.shape) for x in chosen])
-        some.sizes.known.update(self._dims.sizes.known)
+        some = self._dims_of(chosen)
         found = self._looped(chosen, some, place)
         self._dims.sizes.known.update(some.sizes.known)
         return found
@@ -388,8 +454,15 @@ def _at(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ..
     return tuple(int(p[index[0]]) for p in places)
 
 
+def _same(index: tuple[int, ...]) -> tuple[int, ...]:
+    return index
+
+
 def _at_once(*given: Any) -> Any:
-    """All slices at once; the tracer is loaded for the first call that may need it."""
+    """All slices; the tracer is loaded for the first call that may need it."""
+    *_, by_loop, _, why = given
+    if why:
+        return by_loop()
     from .planning.several_arrays import Several, run
 
     return run(Several(*given))

@@ -83,9 +83,8 @@ def looped(
     views: Sequence[Any],
     loop: tuple[int, ...],
     signature: Signature,
-    note: Note,
-) -> tuple[np.ndarray, ...]:
-    """The results for slices of several arrays, which have the loop dims first.
+) -> tuple[Run, str]:
+    """What runs on slices of several arrays, which have the loop dims first, and that in words.
 
     Raises
     ------
@@ -95,7 +94,7 @@ def looped(
     if isinstance(f, GUFunc) and _renamed(f.signature) != _renamed(str(signature)):
         raise TraceError(f"its own signature is {f.signature}")
     count = len(signature.outputs)
-    return _runner(f, arguments, views, len(loop), count, math.prod(loop))(views, note)
+    return _runner(f, arguments, views, len(loop), count, math.prod(loop)), _in_words(f)
 
 
 def _in_words(f: Any) -> str:

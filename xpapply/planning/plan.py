@@ -31,8 +31,8 @@ class Plan:
         What runs: "loop", "numpy", "cpu", "cupy", "torch", "torch.batch", "torch.vmap",
         "array_api";
         "compiled" for a plan that chooses when it is called.
-    slice : ShapeDtype
-        Shape and dtype of one slice.
+    slice : ShapeDtype, or tuple of them
+        Shape and dtype of one slice; of several arrays of one of each.
     library, device : str
         The array library and the device that was planned for.
     reasons : tuple of str
@@ -56,7 +56,7 @@ class Plan:
 
     name: str
     engine: str
-    slice: ShapeDtype
+    slice: ShapeDtype | tuple[ShapeDtype, ...]
     library: str
     device: str = "cpu"
     reasons: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Plan:
         """Fewest bytes to move and floating-point operations, for the whole array."""
         if self.graph is None or self.slices is None or self.result is None:
             return None
-        one = self.slice.nbytes + self.result.nbytes
+        one = self.slice.nbytes + self.result.nbytes  # type: ignore[union-attr]  # with a graph
         return one * self.slices, self.graph.flops() * self.slices
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,21 +165,27 @@ class Plan:
             "expected": self.expected,
         }
 
-    def _lines(self) -> list[tuple[str, str]]:
-        where = self.library if self.device == "cpu" else f"{self.library} ({self.device})"
+    def _applied(self) -> str:
         applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
         applied = applied.replace("axis (", "axes (")
+        return f"{self.name} to {self.slice} slices of a {_where(self)} array{applied}"
+
+    def _given(self) -> str:
+        return "" if self.result is None else str(self.result)
+
+    def _lines(self) -> list[tuple[str, str]]:
         lines = [
-            ("apply", f"{self.name} to {self.slice} slices of a {where} array{applied}"),
+            ("apply", self._applied()),
             ("engine", f"{self.engine}: {'; '.join(self.kernels) or 'one call per slice'}"),
         ]
-        if self.result is None:
+        given = self._given()
+        if not given:
             lines.append(("result", "known once the first slice has run"))
         else:
             out = ""
             if self.out_shape is not None:
                 out = f", {self.slices:,} slices, out {self.out_shape}"
-            lines.append(("result", f"{self.result}{out}"))
+            lines.append(("result", f"{given}{out}"))
         cost = self.cost()
         if cost is not None:
             text = f"{_si(cost[0])}B to move, {_si(cost[1])}FLOP"
@@ -204,6 +210,84 @@ class Plan:
             for name, text in self._lines()
         )
         return f"<table>{rows}</table>"
+
+
+@dataclass(eq=False)
+class PlanOfSeveral(Plan):
+    """How `xpapply.vectorize` runs `f` on the slices of several arrays: ``plan(a, b)``.
+
+    Attributes are those of `Plan`. Of several results `out_shape` and `out_dtype` are tuples.
+
+    Attributes
+    ----------
+    shapes : tuple of tuple of int
+        Shapes of the arrays.
+    signature : str
+        The core dims; "" for a function of numbers.
+    count : int
+        The number of slices that `f` is applied to.
+    results : tuple of ShapeDtype or None
+        Shape and dtype of each result of one slice; None where only the loop will tell.
+    out_shapes : tuple of tuple of int or None
+        Shapes of the outputs.
+    """
+
+    shapes: tuple[tuple[int, ...], ...] = ()
+    signature: str = ""
+    count: int = 0
+    results: tuple[ShapeDtype, ...] | None = None
+    out_shapes: tuple[tuple[int, ...], ...] | None = None
+
+    @property
+    def slices(self) -> int:
+        """The number of slices."""
+        return self.count
+
+    @property
+    def out_shape(self) -> Any:
+        """Shape of the output, where it is known before running; of several results a tuple."""
+        return _one(self.out_shapes)
+
+    @property
+    def out_dtype(self) -> Any:
+        """dtype of the output, where it is known before running; of several results a tuple."""
+        return _one(self.results and tuple(x.dtype for x in self.results))
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Run on all slices of arrays."""
+        assert self._call is not None
+        return self._call(*given, **named)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        said = super().to_dict()
+        said["slice"] = _listed(self.slice)  # type: ignore[arg-type]
+        said["result"] = None if self.results is None else _listed(self.results)
+        return {**said, "signature": self.signature}
+
+    def _applied(self) -> str:
+        slices = _listed(self.slice)  # type: ignore[arg-type]
+        what = f"slices {slices}" if self.signature else f"Python's numbers {slices}"
+        shapes = ", ".join(map(str, self.shapes))
+        by = f": {self.signature}" * bool(self.signature)
+        of = f"{_where(self)} arrays" if len(self.shapes) > 1 else f"a {_where(self)} array"
+        return f"{self.name} to {what} of {of} {shapes}{by}"
+
+    def _given(self) -> str:
+        return "" if self.results is None else _listed(self.results)
+
+
+def _one(found: tuple[Any, ...] | None) -> Any:
+    """The only one of them, or all."""
+    return found[0] if found is not None and len(found) == 1 else found
+
+
+def _listed(found: tuple[ShapeDtype, ...]) -> str:
+    return ", ".join(map(str, found))
+
+
+def _where(p: Plan) -> str:
+    return p.library if p.device == "cpu" else f"{p.library} ({p.device})"
 
 
 def _si(n: float) -> str:

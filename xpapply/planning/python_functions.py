@@ -266,7 +266,7 @@ def plan(
     reasons: list[str] = []
     if traced.given_up:
         reasons.append(f"the last call ran in the loop: {traced.why}")
-    if why := _given_up(found, axis, arr):
+    if why := why_given_up(traced, Rows(_plain(arr), axis), found.f):
         because = tuple(reasons or [why])
         told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
         return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
@@ -303,15 +303,13 @@ def plan(
     return p, _still(traced, f, axis, arr, kernel)
 
 
-def _given_up(found: Decision, axis: int, arr: Any) -> str:
+def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
     """Why a call would give up and run the loop, or "": asked where a person wants to know."""
-    traced = found.traced
-    assert traced is not None
     if traced.library != "numpy" or config.current().engine:
         return ""
     if traced.has_run and not traced.given_up:
         return ""
-    return traced.why_given_up(Rows(_plain(arr), axis), found.f)
+    return traced.why_given_up(rows, f)
 
 
 def _otherwise(

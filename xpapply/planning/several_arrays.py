@@ -23,7 +23,7 @@ from ..looped_call import LoopedCall, note
 from . import engines, python_functions
 from .fallback import announce
 from .one_kernel import OneKernel
-from .plan import Plan
+from .plan import Plan, PlanOfSeveral
 
 
 @dataclass
@@ -87,6 +87,13 @@ class Several:
             known.dtypes,
             *kinds,
         )
+
+    @property
+    def slices_of(self) -> tuple[ShapeDtype, ...]:
+        """Shape and dtype of a slice of each array."""
+        cores = map(self.dims.sizes.shape, self.dims.signature.inputs)
+        pairs = zip(cores, self.operands, strict=True)
+        return tuple(ShapeDtype(core, arrays.dtype_name(x)) for core, x in pairs)
 
     def rows(self) -> RowsOfSeveral:
         """The slices, in the order of the loop."""
@@ -234,6 +241,99 @@ def _why_other_results(found: Traced, what: Several) -> str | None:
     return None
 
 
+# --- plans --------------------------------------------------------------------------------------
+
+
+def _said(what: Several, found: Traced | None, why: str) -> tuple[Traced | None, dict[str, Any]]:
+    """What runs, and what every plan says of it; `found` and `why` as from `decide`."""
+    like = next((x for x in what.operands if arrays.library(x) != "numpy"), np.empty(0))
+    library = str(arrays.library(like))
+    seen = {"library": library, "device": str(arrays.device(like))}
+    reasons, plans = [why] * bool(why), None
+    if found is not None:
+        plans = found.plans
+        if found.given_up:
+            reasons.append(f"the last call ran in the loop: {found.why}")
+        elif why := python_functions.why_given_up(found, what.rows(), what.f):
+            reasons.append(why)
+            found = None
+    if found is None:
+        runs, also = workers.in_words(what.f, what.call.arguments, what.operands)
+        reasons += [also] * bool(also)
+        return None, {
+            "engine": "loop",
+            "kernels": (runs,) * bool(runs),
+            "reasons": tuple(reasons),
+            "_plans": plans,
+            **seen,
+        }
+    kernel = found.kernel_for(what.rows())
+    if found.not_compiled:
+        reasons.append(found.not_compiled)
+    if kernel is None:
+        found.fused_on(what.rows())  # raises where an engine is asked for that cannot run it
+    else:
+        reasons += kernel.reasons
+    return found, {
+        "engine": library if kernel is None else kernel.engine,
+        "kernels": found.kernels if kernel is None else kernel.kernels,
+        "reasons": tuple(reasons),
+        "_plans": plans,
+        **seen,
+    }
+
+
+def plan(
+    what: Several,
+    shapes: list[tuple[int, ...]],
+    out_shape: Callable[[int, tuple[int, ...]], tuple[int, ...]],
+    call: Callable[..., Any],
+    compiled: str | None,
+) -> PlanOfSeveral:
+    """What would run where `vectorize` applies a function.
+
+    Parameters
+    ----------
+    what : Several
+        What it applies that to.
+    shapes : list of tuple of int
+        The arrays' own.
+    out_shape : callable
+        The shape of the array of a result, by its number and its core dims.
+    call : callable
+        What the plan calls for arrays.
+    compiled : str or None
+        What runs a function that the user has compiled; None: the interpreter does.
+    """
+    found: Traced | None = None
+    said: dict[str, Any]
+    if compiled is not None:
+        said = {"engine": "numba", "kernels": (compiled,), "library": "numpy"}
+    elif what.why_not:  # the loop runs then, whatever engine is asked for
+        _, said = _said(what, None, what.why_not)
+    else:
+        found, said = _said(what, *decide(what)[:2])
+    results: tuple[ShapeDtype, ...] | None = None
+    out_shapes, dtypes = None, what.call.arguments.dtypes
+    if found is not None:
+        results = found.results
+        out_shapes = tuple(out_shape(k, x.shape) for k, x in enumerate(results))
+        if dtypes is not None:
+            pairs = zip(results, dtypes, strict=True)
+            results = tuple(x._replace(dtype=d.name) for x, d in pairs)
+    return PlanOfSeveral(
+        name=frontends.name_of(what.f),
+        slice=what.slices_of,
+        shapes=tuple(shapes),
+        signature="" if what.call.arguments.numbers else str(what.dims.signature),
+        count=what.slices,
+        results=results,
+        out_shapes=out_shapes,
+        _call=call,
+        **said,
+    )
+
+
 class AlongAxes:
     """`f` applied to the slices along several axes, which it gets in their order.
 
@@ -276,27 +376,14 @@ class AlongAxes:
 
     def plan(self, name: str) -> Plan:
         """What would run; `name`: what the function is called."""
-        found, why, _ = decide(self._what)
-        library, given = str(arrays.library(self._arr)), self._more
-        kernel, also = None, ""
-        if found is None:
-            one, also = workers.in_words(self._f, self._what.call.arguments, [self._arr])
-            runs = (one,) * bool(one)
-        else:
-            kernel = found.kernel_for(self._what.rows())
-            runs = found.kernels if kernel is None else kernel.kernels
+        found, said = _said(self._what, *decide(self._what)[:2])
+        given = self._more
         return Plan(
             name=name,
-            engine="loop" if found is None else library if kernel is None else kernel.engine,
-            slice=ShapeDtype(
-                tuple(self._arr.shape[a] for a in self._axes), arrays.dtype_name(self._arr)
-            ),
-            library=library,
-            device=str(arrays.device(self._arr)),
-            reasons=(*filter(None, (why, also)),),
-            kernels=runs,
+            slice=self._what.slices_of[0],
             result=None if found is None else found.results[0],
             arr_shape=tuple(self._arr.shape),
             axis=self._axes,
             _call=lambda x, axes: AlongAxes(self._f, axes, x, *given).results(),  # type: ignore[arg-type]
+            **said,
         )
