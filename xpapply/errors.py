@@ -34,6 +34,10 @@ class UnsupportedError(XpapplyError, NotImplementedError):
     """
 
 
+class CompilerError(UnsupportedError):
+    """A kernel cannot be compiled, or something was made of it that must not run."""
+
+
 class TraceError(UnsupportedError):
     """`f` does something that cannot be written down as a graph of one slice."""
 

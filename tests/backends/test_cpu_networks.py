@@ -269,7 +269,7 @@ def test_without_llvmlite_it_is_as_before(without_llvmlite, monkeypatch):
 
 
 def test_what_does_not_compile_is_computed_all_the_same(monkeypatch):
-    """Once by the definition; then another engine is chosen, which says why."""
+    """By another engine, and the next plan says why."""
 
     def broken(*_):
         raise compiler.CompilerError("LLVM is out of sorts")

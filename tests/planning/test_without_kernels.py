@@ -105,6 +105,38 @@ def test_what_does_not_compile(name, monkeypatch):
         assert "cpu: LLVM is out of sorts" in call.reasons
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: (v - v.mean()) * 2,
+        lambda v: (v * v).sum() / (1 + v[0] * v[0]),
+        lambda v: (v - v.sum()) * v.mean(),
+    ],
+)
+@pytest.mark.parametrize("lib", ["torch", "a compiled plan"])
+def test_tensors_go_to_another_engine(f, lib, torch, monkeypatch):
+    def broken(*_, **__):
+        raise compiler.CompilerError("LLVM is out of sorts")
+
+    monkeypatch.setattr(compiler, "compile", broken)
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(300, 6)))
+    want = torch.stack([f(v) for v in x])
+    with xpapply.options(fallback="raise"):
+        if lib == "torch":
+            assert xpapply.explain(f, 1, x).engine == "cpu"
+            apply = xpapply.apply_along_axis
+        else:
+            plan = xpapply.compile(f, (6,), "float64")
+            apply = lambda f, axis, x: plan(x, axis)  # noqa: E731
+        for rows in (300, 300, 200):
+            got = apply(f, 1, x[:rows])
+            np.testing.assert_allclose(got.numpy(), want[:rows].numpy(), rtol=1e-12, atol=1e-13)
+        if lib == "torch":
+            plan = xpapply.explain(f, 1, x)
+            assert plan.engine == "torch"
+            assert "cpu: LLVM is out of sorts" in plan.reasons
+
+
 @pytest.mark.skipif(os.name == "nt", reason="folders have no modes")
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize("state", ["no access", "a file", "damaged"])

@@ -17,7 +17,7 @@ import numpy as np
 from .. import arrays, config, frontends, masked, registry
 from ..backends import WAYS, Backend, Borrower, Lowered
 from ..cache import BoundedDict, remembered
-from ..errors import InputError, UnsupportedError
+from ..errors import CompilerError, InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..layout import MemoryOrder
 
@@ -65,6 +65,8 @@ class Bound:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._weights: dict[tuple[str, Any], Any] = {}
+        self.failed: dict[str, str] = {}
+        """What compilers said of it, by the names of engines."""
 
     def weights(self, engine: str, lowered: Lowered, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""
@@ -188,8 +190,20 @@ class _Prepared:
         self._view_of_result: Callable[[Any], Any] | None = None
         self._context = None if borrower is None else borrower.context
         self._call: Callable[[Any, Any], object] | None = None
+        self._axis = axis
+        self._instead: Callable[[Any], Any] | None = None
 
     def __call__(self, arr: Any) -> Any:
+        if self._instead is not None:
+            return self._instead(arr)
+        try:
+            return self._result_of(arr)
+        except CompilerError as error:
+            self._bound.failed[self._name] = str(error)
+            self._instead = chosen(self._bound, arr, self._axis).prepared(arr, self._axis)
+        return self._instead(arr)
+
+    def _result_of(self, arr: Any) -> Any:
         x = plain(arr) if self._wraps else arr
         out = self._own.empty(self._shape, self._dtype, x)
         if self._view is None:
@@ -227,7 +241,7 @@ class AnyLibrary:
     """A graph for arrays of any library, which it chooses an engine for when it is called."""
 
     def __init__(self, graph: Graph) -> None:
-        self._bound = Bound(graph)
+        self.bound = Bound(graph)
         self._engines: dict[Any, Engine] = {}
 
     def __call__(self, arr: Any, axis: int) -> Any:
@@ -237,7 +251,7 @@ class AnyLibrary:
         now = config.current()
         key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr))
         if key not in self._engines:
-            self._engines[key] = chosen(self._bound, arr, axis)
+            self._engines[key] = chosen(self.bound, arr, axis)
         return self._engines[key](arr, axis)
 
 
@@ -253,7 +267,11 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
             runner = runner.way(forced)
         if runner is not None:
             asked.append((runner, (name, seen)))
-    able = _able(asked, lambda b, given: b.why_not(bound.graph, given[1]), reasons)
+    able = _able(
+        asked,
+        lambda b, given: bound.failed.get(given[0]) or b.why_not(bound.graph, given[1]),
+        reasons,
+    )
     found = next(able, None)
     if found is None:
         return None

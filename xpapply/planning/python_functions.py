@@ -376,12 +376,12 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any, kernel: Any) -> Callable
     slices = _slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
     engine = getattr(kernel, "engine", None)  # another one while it is being compiled
-    made = traced.kernel_made
+    made, failed = traced.kernel_made, traced.failed
 
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.given_up
         same = same and len(traced.tree.singly) == singly
-        same = same and traced.kernel_made is made
+        same = same and traced.kernel_made is made and traced.failed == failed
         same = same and not traced.refused and getattr(kernel, "engine", None) == engine
         same = same and not _sooner_in_loop(traced, slices, True)
         return same and traced.unchanged(known.function())

@@ -26,9 +26,9 @@ class CPU(Backend):
     def why_not(self, graph: Graph, like: Any) -> str | None:
         if _function_of_slices(graph) is not None:
             return function_of_slice.why_not(like)
-        refusal = networks.failed(graph) or networks.why_not(graph, like)
-        if refusal is None or networks.failed(graph) is not None:
-            return refusal
+        refusal = networks.why_not(graph, like)
+        if refusal is None:
+            return None
         return unrolled.why_not(graph, like) and refusal
 
     def lower(self, graph: Graph) -> Lowered:

@@ -17,8 +17,9 @@ from typing import Any, Generic, TypeVar
 
 from ... import threads
 from ...codegen.llvm.target import Target
+from ...errors import CompilerError
 from . import disk_cache, object_file
-from .host import CompilerError, host, llvm, lock, versions, why_not
+from .host import host, llvm, lock, versions, why_not
 from .machine_code import LEVEL, Function, in_memory, machine, packed, stored
 
 __all__ = [

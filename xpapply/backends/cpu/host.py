@@ -20,7 +20,7 @@ from dataclasses import replace
 from types import ModuleType
 
 from ...codegen.llvm.target import TARGETS, Target
-from ...errors import InputError, UnsupportedError
+from ...errors import CompilerError, InputError
 
 OLDEST = (0, 45)
 """Of llvmlite: what is older does not read the opaque pointers of LLVM IR."""
@@ -39,10 +39,6 @@ _CPU = (b"vendor_id", b"cpu family", b"model", b"stepping", b"flags")
 
 lock = threading.RLock()
 """Of everything that calls llvmlite. A fork waits for it, so that no child has half a compiler."""
-
-
-class CompilerError(UnsupportedError):
-    """LLVM cannot compile a kernel, or made something of it that must not run."""
 
 
 @functools.cache

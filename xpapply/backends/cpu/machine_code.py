@@ -8,8 +8,9 @@ import sys
 from typing import Any, Protocol
 
 from ...codegen.llvm.target import Target
+from ...errors import CompilerError
 from . import object_file
-from .host import CompilerError, executable, llvm, llvm_of_all_machines, lock, native
+from .host import executable, llvm, llvm_of_all_machines, lock, native
 
 LEVEL = 3
 """How hard LLVM tries to choose and order instructions, of 0 to 3."""

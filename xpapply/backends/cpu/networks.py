@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import arrays, config, threads
-from ...cache import BoundedDict, kept, remembered
+from ...cache import remembered
 from ...codegen.cost import Estimate
 from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
@@ -50,15 +50,6 @@ def why_not(graph: Graph, like: Any) -> str | None:
     slices = math.prod(like.shape) // max(1, graph.input.shape[0])
     few = slices < network.tile_slices("float32", target)
     return _refusal(graph, target, few)
-
-
-_failed = kept(BoundedDict())
-"""What the compiler said of kernels that it did not compile, by graph and CPU."""
-
-
-def failed(graph: Graph) -> str | None:
-    """What the compiler said of the kernel of a graph, if it did not compile it."""
-    return _failed.get((graph, compiler.host())) if _failed else None
 
 
 @remembered(512)
@@ -251,12 +242,8 @@ class NetworkLowered(Lowered):
     def _ready(
         self, lies: _Layout, macs: float, address: Callable[[Any], int], at: int, bound: _Weights
     ) -> Callable[[Any, Any], None]:
-        """The kernel for arrays that lie so; the definition, if it does not compile."""
-        try:
-            kernel, function = _kernel(self.graph, lies.access, self._target).made()
-        except compiler.CompilerError as error:  # the next plan is for another engine
-            _failed[self.graph, self._target] = str(error)
-            return self._by_definition(at, bound)
+        """The kernel for arrays that lie so."""
+        kernel, function = _kernel(self.graph, lies.access, self._target).made()
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
         rest = struct.pack("6q", *lies.numbers, of_array(sizes))

@@ -190,14 +190,15 @@ class Traced:
 
     def engine_for(self, rows: Rows) -> tuple[Any, tuple[str, ...]]:
         """What the graph runs on for slices like these, and why not on others."""
-        assert self.graph is not None
+        assert self._fused is not None
+        bound = self._fused.bound
         arr, axis = rows.like, rows.axis
         now = config.current()
-        key = (axis, now.engine, now.precision, *arrays.signature(arr))
+        key = (axis, now.engine, now.precision, self.failed, *arrays.signature(arr))
         found: tuple[Any, tuple[str, ...]] | None = self._chosen.get(key)
         if found is None:
             refused: list[str] = []
-            engine = self._engines.choose(self._engines.Bound(self.graph), arr, axis, refused)
+            engine = self._engines.choose(bound, arr, axis, refused)
             found = self._chosen[key] = engine, tuple(refused)
         return found
 
@@ -226,6 +227,11 @@ class Traced:
         if self._kernel is None:
             return None
         return object() if self._kernel.may_change else self._kernel.made
+
+    @property
+    def failed(self) -> int:
+        """How many engines' compilers refused the graph."""
+        return 0 if self._fused is None else len(self._fused.bound.failed)
 
     @property
     def not_compiled(self) -> str:
