@@ -6,6 +6,7 @@ Idioms that need SciPy, torch or scikit-learn are measured where these are insta
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import re
 import statistics
@@ -13,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,9 @@ SMALL = (
     *("first_above", "clamp", "torch_lambda", "join_digits", "counter"),
 )
 """Cheap functions, for calls with hardly any slices."""
+SHARED = ("curve_fit", "minimize_scalar")
+"""Slow functions that stay in the loop, for several processes."""
+WORKERS = 2
 MEMORY = (
     *("convolve_same", "moving_average", "interp", "polyfit", "corrcoef", "standardize"),
     *("softmax", "smoothing", "diffusion_tensor", "mean_of_positive", "join_digits"),
@@ -60,6 +65,11 @@ def measure(run: runner.Run) -> None:
             if idiom.name in SMALL:
                 run.part(f"small/{idiom.name}", partial(small, idiom, 9 if run.quick else 31))
         for idiom in works:
+            if idiom.name in SHARED:
+                many = slices if run.quick else 10 * slices
+                run.part(
+                    f"workers/{idiom.name}", partial(shared, idiom, many, 3 if run.quick else 9)
+                )
             if idiom.name in MEMORY:
                 run.part(f"memory/{idiom.name}", partial(memory, idiom, slices))
 
@@ -247,6 +257,47 @@ def small(idiom: Idiom, repeats: int) -> dict[str, float]:
     ratios = [a / b for a, b in zip(times[OURS], times[LOOP], strict=True)]
     found = {name: statistics.median(t) / 20 for name, t in times.items()}
     return found | {"ratio": statistics.median(ratios)}
+
+
+def shared(idiom: Idiom, slices: int, repeats: int) -> dict[str, Any]:
+    """Seconds per call in one process and in several, in turns; the ratio of their medians.
+
+    `cpu` is what all processes together take of the loop's time on one core: where the machine is
+    busy, so many cores would be as many times as fast, divided by this.
+    """
+    case = Case(idiom, slices)
+
+    def run() -> None:
+        with xpapply.options(workers=WORKERS):
+            case.ours(case.arr)
+
+    calls = {LOOP: lambda: case.loop(case.arr), OURS: run}
+    try:
+        run()  # starts the processes
+    except ImportError as error:
+        return {"skipped": str(error)}
+    times = clocks.in_turns(calls, repeats)
+    found = {name: statistics.median(t) for name, t in times.items()}
+    spent = {name: cpu_seconds(call) for name, call in calls.items()}
+    return found | {"ratio": found[LOOP] / found[OURS], "cpu": spent[OURS] / spent[LOOP]}
+
+
+def cpu_seconds(call: clocks.Call) -> float:
+    """What a call takes of the processors, in this process and those that it has started."""
+    before = _spent()
+    call()
+    return _spent() - before
+
+
+def _spent() -> float:
+    """Of this process and its children, which live on; of this process alone but on Linux."""
+    total = time.process_time()
+    children = Path("/proc/self/task").glob("*/children")
+    for pid in {pid for found in children for pid in found.read_text().split()}:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
 
 
 def memory(idiom: Idiom, slices: int) -> dict[str, float]:

@@ -90,6 +90,17 @@ def render(data: dict[str, Any]) -> str:
         ]
         text = f"{FEW} slices, microseconds per call, functions that xpapply has seen before."
         parts += ["## Few slices", text, pages.table(["", OURS, LOOP, "ratio"], rows)]
+    shared = {n: e for n, e in data.get("workers", {}).items() if "ratio" in e}
+    if shared:
+        rows = [
+            [n, *(digits(e[k]) for k in (LOOP, OURS, "ratio", "cpu"))] for n, e in shared.items()
+        ]
+        text = (
+            "Functions that stay in the loop, in two processes: `options(workers=2)`. Seconds; CPU "
+            "is what all processes take together, in times of the loop's."
+        )
+        head = ["", LOOP, OURS, "times as fast", "CPU"]
+        parts += ["## In several processes", text, pages.table(head, rows)]
     if data.get("memory"):
         names = ("input", "output", OURS, HAND)
         rows = [

@@ -215,12 +215,11 @@ def _of_numbers_that_may_fail(
 
 def _note(error: Exception, number: int, operands: Sequence[np.ndarray], place: Place) -> None:
     """Say at which index ``f`` raised; NumPy goes through arrays as they lie in memory."""
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
-    in_order = all(x.flags.c_contiguous for x in operands) and number < math.prod(shape)
-    if in_order:
-        note(error, place(tuple(map(int, np.unravel_index(number, shape)))))
-    else:
-        add_note(error, f"raised in call number {number + 1}")
+    like = [np.empty_like(x, object, subok=False) for x in operands]  # as NumPy makes of them
+    walk: Any = np.nditer(like, ["multi_index", "refs_ok", "zerosize_ok"], order="K")
+    if number < walk.itersize:
+        walk.iterindex = number
+        note(error, place(tuple(map(int, walk.multi_index))))
     model_advice.note(error)
 
 
