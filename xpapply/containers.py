@@ -41,6 +41,11 @@ class Leaves:
         self._count = count
         self._kind: _Kind | None = None
 
+    @property
+    def are_plain(self) -> bool:
+        """Whether the first result was no container."""
+        return self._kind is None
+
     def of(self, result: Any) -> Any:
         """The leaves of a result, as a tuple of several or one alone; others as they are.
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import arrays
-from .cache import cache_of
+from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
@@ -118,12 +119,22 @@ class vectorize(np.vectorize):  # called as a function
         self.signature = signature
         self._core = None if signature is None else Signature.parse(signature)
         self._on_error, self._fill = on_error, fill
+        self._ready = kept(BoundedDict())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not callable(self.pyfunc):
             return super().__call__(*args, **kwargs)  # the decorator with keywords
+        layout = None if kwargs else self._layout(args)
+        ready = self._ready.get(layout)
+        if ready is not None:
+            asks = self._core is None and self.otypes is None
+            found = ready(self.pyfunc, args, asks)
+            if found is not None:
+                return found
         call, leaves = self._call(args, kwargs)
         found = call.results()
+        if layout is not None and (leaves is None or leaves.are_plain):
+            self._ready[layout] = call.ready
         return found if leaves is None else leaves.put_back(found)
 
     def explain(self, *args: Any, **kwargs: Any) -> PlanOfSeveral:
@@ -177,6 +188,17 @@ class vectorize(np.vectorize):  # called as a function
         on_error = OnError(self._on_error, self._fill)
         made = Call(call, self._core, operands, self.otypes, self.cache, on_error, **how)
         return made, None if "out" in how else leaves
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_ready": BoundedDict()}  # compiled code stays here
+
+    def _layout(self, args: Sequence[Any]) -> Hashable:
+        """How arrays of NumPy lie, and what else decides what runs; None: the long way is gone."""
+        plain = not (self.excluded or self.cache) and type(self.pyfunc) is FunctionType
+        if not plain or any(type(x) is not np.ndarray for x in args):
+            return None
+        how = [(x.shape, x.strides, x.dtype, x.flags.aligned) for x in args]
+        return (id(self.pyfunc), self.otypes, *how)
 
     def _leaves(self, operands: list[Any]) -> Leaves | None:
         """What takes results apart, where it is said how many there are.

@@ -73,6 +73,8 @@ class Call:
         self._dtype = dtype
         self._places: Places | None = None
         self._numbers = signature is None
+        self.ready: Any = None
+        """What runs further calls on arrays that lie like these, with no further arguments."""
         if signature is None:
             if axis is not None or axes is not None or keepdims:
                 raise TypeError(
@@ -226,7 +228,8 @@ class Call:
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
-        return _at_once(*given)
+        found, self.ready = _at_once(*given)
+        return found
 
     def _applied(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, ...]:
         """What `f` is applied to, as `Several` takes it; its last value says why none but the
@@ -459,13 +462,17 @@ def _same(index: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _at_once(*given: Any) -> Any:
-    """All slices; the tracer is loaded for the first call that may need it."""
+    """All slices, and what runs such calls again.
+
+    The tracer is loaded for the first call that may need it.
+    """
     *_, by_loop, _, why = given
     if why:
-        return by_loop()
+        return by_loop(), None
     from .planning.several_arrays import Several, run
 
-    return run(Several(*given))
+    what = Several(*given)
+    return run(what), what.ready
 
 
 def _check_count(out: tuple[Any, ...], results: int) -> None:

@@ -185,7 +185,26 @@ def _lie(rows: Rows) -> tuple[Any, ...]:
     return tuple((x.shape, x.strides) for x in rows.views)
 
 
-class _Loops:
+class _OnRows:
+    """A kernel on slices that lie alike.
+
+    Attributes
+    ----------
+    like : tuple
+        How the slices lie that it was made for.
+    addresses_only : bool
+        Whether it looks at nothing of arrays but where they are.
+    """
+
+    addresses_only = False
+    like: tuple[Any, ...]
+
+    def fits(self, rows: Rows) -> bool:
+        """Whether it was made for slices that lie like these."""
+        return self.like == _lie(rows)
+
+
+class _Loops(_OnRows):
     """A kernel with loops over elements, on slices that lie alike.
 
     Attributes
@@ -194,8 +213,6 @@ class _Loops:
         Whose it is: a later one has other constants.
     call : Call
         What runs it, of `graph`.
-    like : tuple
-        How the slices lie that it was made for.
     """
 
     def __init__(self, kernel: OneKernel, call: Call, rows: Rows) -> None:
@@ -220,20 +237,19 @@ class _Loops:
             self.call.compiled.make()
 
 
-class _Short:
+class _Short(_OnRows):
     """A kernel with all numbers of a slice in registers, on slices that lie alike.
 
     Attributes
     ----------
     kernel : OneKernel
         Whose it is: a later one has other constants.
-    like : tuple
-        How the slices lie that it was made for.
     calls : int
         How often NumPy's own calls ran instead, until compiling had paid.
     """
 
     engine, reasons = "cpu", ()
+    addresses_only = True
 
     def __init__(self, kernel: OneKernel, rows: Rows) -> None:
         self.kernel, self.calls, self.like = kernel, 0, _lie(rows)

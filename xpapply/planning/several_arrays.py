@@ -24,6 +24,7 @@ from . import engines, python_functions
 from .fallback import announce
 from .one_kernel import OneKernel
 from .plan import Plan, PlanOfSeveral
+from .ready import Ready
 
 
 @dataclass
@@ -44,6 +45,8 @@ class Several:
         Notes at which slice `f` raised.
     why_not : str
         Why nothing but the loop runs, where that is known.
+    ready : Ready or None
+        What ran, if that can run again without a further look.
     """
 
     call: LoopedCall
@@ -52,6 +55,7 @@ class Several:
     by_loop: Callable[[], Any]
     place: Callable[[Exception, tuple[int, ...]], None] = note
     why_not: str = ""
+    ready: Ready | None = None
 
     @property
     def f(self) -> Any:
@@ -170,7 +174,11 @@ def run(what: Several) -> Any:
     """The results for all slices: one array, or a tuple of them."""
     found, why, quick = decide(what)
     if found is not None:
-        return python_functions.at_once(found, what)
+        result = python_functions.at_once(found, what)
+        call = None if found.library != "numpy" else found.kernel_that_ran(what.rows())
+        if call is not None:
+            what.ready = Ready(what, found, call)
+        return result
     if not quick:
         announce(what.f, what.slices, why)
     return what.loop()

@@ -67,6 +67,8 @@ class KernelOfPaths:
         self._results = results
         self.made: Any = None
         self.why_not = ""
+        self.ran: Any = None
+        """What ran last, if it marked no slice."""
         self._paths = 0
         """How many paths are in the kernel ..."""
         self._many_left = False
@@ -105,6 +107,7 @@ class KernelOfPaths:
 
     def _drop(self, why: str = "") -> None:
         """There is no kernel any more."""
+        self.ran = None
         if self.made is not None:
             self.made.forget()
         self.made, self.why_not = None, why or self.why_not
@@ -152,6 +155,7 @@ class KernelOfPaths:
                 self._drop(f"as one kernel {error}")
                 return by_calls(rows)
         count = np.count_nonzero(marked)
+        self.ran = None if count else call
         if count == 0:
             return out
         self._many_left = count > _MANY_LEFT * marked.size

@@ -221,6 +221,16 @@ class Traced:
         """The one kernel that runs on slices like these; None: something else does."""
         return None if self._kernel is None else self._kernel.call_for(rows)
 
+    def kernel_that_ran(self, rows: Rows) -> Any:
+        """The kernel that ran on slices like these, if it marked none."""
+        call = None if self._kernel is None else self._kernel.ran
+        return call if call is not None and call.fits(rows) and self.still_runs(call) else None
+
+    def still_runs(self, call: Any) -> bool:
+        """Whether a kernel that ran is still the one that runs."""
+        kernel = self._kernel
+        return kernel is not None and kernel.made is call.kernel and not kernel.is_due
+
     @property
     def kernel_made(self) -> Any:
         """The kernel that there is, if any; something else each time while that may change."""

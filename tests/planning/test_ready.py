@@ -1,0 +1,205 @@
+"""Calls of vectorize on arrays like those before: what has changed is seen all the same."""
+
+import contextlib
+import pickle
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply import cache
+from xpapply.planning.ready import Ready
+
+pytest.importorskip("llvmlite")
+
+FACTOR = 2.0
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    with xpapply.options(engine="cpu"):
+        yield
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """How many calls were quick."""
+    found = []
+    call = Ready.__call__
+
+    def counted(self, *given):
+        result = call(self, *given)
+        found.append(result is not None)
+        return result
+
+    monkeypatch.setattr(Ready, "__call__", counted)
+    return found
+
+
+def larger(a, b):
+    return a - b if a > b else a + b
+
+
+def scaled(a, b):
+    return a * FACTOR + b
+
+
+def both(a, b):
+    return a + b, a > b
+
+
+def correlation(a, b):
+    a, b = a - a.mean(), b - b.mean()
+    return (a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum())
+
+
+def numbers(shape=100, seed=0):
+    return np.random.default_rng(seed).random((2, *np.atleast_1d(shape))) + 0.5
+
+
+@pytest.mark.parametrize("f", [larger, scaled, both])
+@pytest.mark.parametrize("otypes", [None, "d"])
+def test_numbers(f, otypes, quick):
+    otypes = "dd" if otypes and f is both else otypes
+    ours, theirs = xpapply.vectorize(f, otypes), np.vectorize(f, otypes)
+    for seed in range(4):
+        a, b = numbers(seed=seed)
+        for given in [(a, b), (a[:, None], b[:30]), (a[::-2], b[:50])]:
+            got, want = ours(*given), theirs(*given)
+            assert type(got) is type(want)
+            np.testing.assert_array_equal(got, want, strict=True)
+    assert sum(quick) >= 6
+
+
+@pytest.mark.parametrize("shapes", [((20, 50), (20, 50)), ((20, 50), (50,)), ((4, 1, 5), (6, 5))])
+def test_slices(shapes, quick):
+    ours = xpapply.vectorize(correlation, signature="(n),(n)->()")
+    theirs = np.vectorize(correlation, signature="(n),(n)->()")
+    for seed in range(3):
+        a, b = (np.random.default_rng([seed, k]).random(s) for k, s in enumerate(shapes))
+        got, want = ours(a, b), theirs(a, b)
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    assert sum(quick) == 2
+
+
+def test_results_are_new_arrays(quick):
+    a, b = numbers()
+    f = xpapply.vectorize(larger)
+    f(a, b)
+    first = f(a, b)
+    kept = first.copy()
+    f(b, a)
+    assert quick == [True, True]
+    np.testing.assert_array_equal(first, kept)
+
+
+def test_slices_that_numpy_looks_at(quick):
+    f, want = xpapply.vectorize(lambda a, b: a / b if a > 0 else b), np.vectorize
+    a, b = numbers()
+    f(a, b)
+    f(a, b)
+    b[7] = 0  # as numbers of Python's it raises
+    with pytest.raises(ZeroDivisionError):
+        f(a, b)
+    b[7] = np.nan
+    np.testing.assert_array_equal(f(a, b), want(f.pyfunc)(a, b), strict=True)
+
+
+def test_globals_and_closures_may_change(monkeypatch, quick):
+    a, b = numbers()
+    f = xpapply.vectorize(scaled)
+    f(a, b)
+    np.testing.assert_array_equal(f(a, b), a * 2 + b)
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    np.testing.assert_array_equal(f(a, b), a * 5 + b)
+    c = 1.0
+    g = xpapply.vectorize(lambda x, y: x + y * c)
+    for c in (1.0, 1.0, 3.0, 3.0, 4.0):
+        np.testing.assert_array_equal(g(a, b), a + b * c)
+    assert any(quick)
+
+
+def test_the_function_may_be_another_one():
+    a, b = numbers()
+    f = xpapply.vectorize(larger)
+    f(a, b)
+    f.pyfunc = both
+    np.testing.assert_array_equal(f(a, b)[1], a > b)
+
+
+def test_dtypes_are_asked_for_anew():
+    a, b = numbers()
+    f = xpapply.vectorize(larger)
+    f(a, b)
+    (ready,) = f._ready.values()
+    assert ready(larger, (a, b), True).dtype == np.float64
+    whole = np.arange(100)
+    assert ready(larger, (whole, whole), True) is None
+    f.otypes = "f"
+    assert f(a, b).dtype == np.float32
+
+
+def test_options_and_the_error_state_are_seen(quick):
+    a, b = numbers()
+    f = xpapply.vectorize(larger)
+    f(a, b)
+    f(a, b)
+    assert quick == [True]
+    with xpapply.options(engine="loop"):
+        f(a, b)
+    f(a, b)
+    with np.errstate(under="raise"), contextlib.suppress(xpapply.UnsupportedError):
+        f(a, b)
+    assert quick == [True, False, False]
+    with np.errstate(all="call", call=lambda *_: None), xpapply.options(engine=""):
+        f(a, b)
+    assert sum(quick) == 1
+
+
+def test_what_is_forgotten_is_not_run(quick):
+    a, b = numbers()
+    f = xpapply.vectorize(larger)
+    f(a, b)
+    cache.clear()
+    f(a, b)
+    assert not quick
+
+
+def test_excluded_and_further_arguments_go_the_long_way(quick):
+    a, b = numbers()
+    f = xpapply.vectorize(larger, excluded={1})
+    for c in (1.0, 2.0):
+        np.testing.assert_array_equal(f(a, c), np.where(a > c, a - c, a + c))
+    f = xpapply.vectorize(larger)
+    for _ in range(2):
+        f(a, b=b)
+        f(a, b, out=np.empty(100))
+        f(a, b, where=a > 1, fill=0.0)
+        f(list(a), b)
+    assert not quick
+
+
+def test_exceptions_for_the_first_element():
+    a, b = numbers()
+    limit = [9.0]
+
+    def f(x, y):
+        if x > limit[0]:
+            raise ValueError("too large")
+        return x + y
+
+    ours = xpapply.vectorize(f)
+    ours(a, b)
+    ours(a, b)
+    a[0] = 10
+    with pytest.raises(ValueError, match="too large"):
+        ours(a, b)
+
+
+def test_pickled():
+    a, b = numbers()
+    f = xpapply.vectorize(larger)
+    f(a, b)
+    again = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(again(a, b), f(a, b))
