@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config, frontends, loop, model_advice
-from .errors import TraceError, add_note
+from .core_dims import Signature, resolve
+from .errors import InputError, TraceError, UnsupportedError, add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .planning import planner
 from .planning.fallback import announce
-from .planning.plan import Plan
+from .planning.plan import Plan, PlanOfSeveral
+from .vectorized import vectorize
 
 _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
 
@@ -218,18 +220,18 @@ def explain(
     return replace(p, _of=f)  # what is remembered does not keep f alive, what is asked for does
 
 
-def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "float32") -> Graph:
+def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "float32") -> Graph:
     """The graph of what `f` does to one slice.
 
     Parameters
     ----------
     f : callable
         A function that xpapply can lift: a torch module, an `MLP`, a Python function without
-        branches whose calls all have an op.
-    slice_shape : tuple of int
-        Shape of a slice, ``(M,)``.
-    dtype : dtype or str, optional
-        dtype of a slice.
+        branches whose calls all have an op. Also an `xpapply.vectorize` of one.
+    slice_shape : tuple of int, or tuple of them
+        Shape of a slice, ``(M,)``; of a function of several arrays one for each.
+    dtype : dtype or str, or tuple of them, optional
+        dtype of a slice, or of each.
 
     Returns
     -------
@@ -249,15 +251,50 @@ def lift(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "floa
     %1: float64[1,2] = const k=0
     %2: float64[1] = einsum %1 %0 subscripts=nm,m->n
     return %2
+    >>> print(xpapply.lift(lambda a, w: (a * w).sum(), ((3,), (3,)), "float64"))
+    %0: float64[3] = input k=0
+    %1: float64[3] = input k=1
+    %2: float64[3] = multiply %0 %1
+    %3: float64[] = sum %2 axis=(0,) keepdims=False
+    return %3
     """
     if not callable(f):
         raise TypeError(_no_function(f))
+    if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
+        return _lift_several(f, slice_shape, dtype)
     aval = ShapeDtype(tuple(slice_shape), _dtype_name(dtype))
     graph: Graph = frontends.find(f).lift(f, aval, (), {})
     return graph
 
 
-def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "float32") -> Plan:
+def _lift_several(f: Any, shapes: tuple[Any, ...], dtypes: Any) -> Graph:
+    """The graph of a function of slices of several arrays."""
+    shapes = tuple(map(tuple, shapes))
+    each = dtypes if isinstance(dtypes, (tuple, list)) else (dtypes,) * len(shapes)
+    if len(each) != len(shapes):
+        raise InputError(f"{len(shapes)} shapes of slices, {len(each)} dtypes: give one for each")
+    avals = tuple(ShapeDtype(s, _dtype_name(d)) for s, d in zip(shapes, each, strict=True))
+    numbers, dims = False, None
+    if isinstance(f, vectorize):
+        f, numbers, core = f.pyfunc, f.signature is None, f._core
+        dims = resolve(core or Signature(((),) * len(shapes), ((),)), shapes)
+        if dims.loop:
+            raise InputError(f"slices of shapes {shapes} have more dims than {dims.signature}")
+    if not frontends.is_python(f):
+        raise UnsupportedError(f"{frontends.name_of(f)}: a network takes slices of one array")
+    outputs = () if dims is None else dims.signature.outputs
+    results = len(outputs) if len(outputs) > 1 else 0
+    graph: Graph = frontends.find(f).lift_several(f, avals, numbers, results)
+    for k, (core_dims, node) in enumerate(zip(outputs, graph.outs, strict=False)):
+        shape = graph.nodes[node].aval.shape
+        if len(shape) != len(core_dims):
+            raise ValueError(f"result {k} has the shape {shape}, in {dims and dims.signature}")
+        assert dims is not None
+        dims.sizes.take(core_dims, shape, f"result {k}")
+    return graph
+
+
+def compile(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "float32") -> Plan:
     """A plan for slices of one shape and dtype, for arrays of any library and size.
 
     The plan holds a snapshot of the weights and can be pickled, so it can be
@@ -267,16 +304,17 @@ def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "f
     ----------
     f : callable
         A function that xpapply can lift: a torch module, an `MLP`, a Python function without
-        branches whose calls all have an op.
-    slice_shape : tuple of int
-        Shape of a slice, ``(M,)``.
-    dtype : dtype or str, optional
-        dtype of the arrays that the plan will get.
+        branches whose calls all have an op. Also an `xpapply.vectorize` of one.
+    slice_shape : tuple of int, or tuple of them
+        Shape of a slice, ``(M,)``; of a function of several arrays one for each.
+    dtype : dtype or str, or tuple of them, optional
+        dtype of the arrays that the plan will get, or of each.
 
     Returns
     -------
     Plan
-        Call it as ``plan(arr, axis=-1)``.
+        Call it as ``plan(arr, axis=-1)``; of several arrays as ``plan(a, b)``, with their core
+        dims last.
 
     Raises
     ------
@@ -290,8 +328,13 @@ def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "f
     >>> pickle.loads(pickle.dumps(p))(np.array([[1.0, 1.0], [0.0, 2.0]]))
     array([[3.],
            [4.]])
+    >>> p = xpapply.compile(lambda a, w: (a * w).sum(), ((2,), (2,)), "float64")
+    >>> p(np.ones((4, 2)), np.array([1.0, 5.0]))
+    array([6., 6., 6., 6.])
     """
     graph = compact(fold(lift(f, slice_shape, dtype)))
+    if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
+        return _compiled_several(f, graph)
     return Plan(
         name=frontends.name_of(f),
         engine="compiled",
@@ -300,6 +343,20 @@ def compile(f: Callable[..., Any], slice_shape: tuple[int, ...], dtype: Any = "f
         graph=graph,
         result=graph.result,
         kernels=("chosen by the array that the plan is called with",),
+    )
+
+
+def _compiled_several(f: Callable[..., Any], graph: Graph) -> PlanOfSeveral:
+    """A plan that calls nothing but the graph."""
+    return PlanOfSeveral(
+        name=frontends.name_of(f.pyfunc if isinstance(f, vectorize) else f),
+        engine="compiled",
+        slice=tuple(graph.nodes[i].aval for i in graph.inputs),
+        library="any",
+        graph=graph,
+        results=tuple(graph.nodes[o].aval for o in graph.outs),
+        signature=(f.signature or "") if isinstance(f, vectorize) else "",
+        kernels=("one array operation per node, in blocks of slices",),
     )
 
 

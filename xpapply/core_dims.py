@@ -205,15 +205,25 @@ def resolve(signature: Signature, shapes: Sequence[tuple[int, ...]]) -> Dims:
             if d.size is not None:
                 sizes.known.setdefault(d.name, d.size)
     batches = [s[: len(s) - len(d)] for d, s in zip(signature.inputs, shapes, strict=True)]
+    return Dims(signature, sizes, loop_of(batches, f" of {signature}"))
+
+
+def loop_of(loops: Sequence[tuple[int, ...]], of: str = "") -> tuple[int, ...]:
+    """The loop dims of each array, broadcast.
+
+    Raises
+    ------
+    ValueError
+        If they do not broadcast; `of` is what the message says that core dims are those of.
+    """
     try:
-        loop = np.broadcast_shapes(*batches)
+        return np.broadcast_shapes(*loops)
     except ValueError:
-        which = ", ".join(f"argument {k}: {b}" for k, b in enumerate(batches))
+        which = ", ".join(f"argument {k}: {b}" for k, b in enumerate(loops))
         raise ValueError(
-            f"the loop dimensions (all before the core dimensions of {signature}) do not "
+            f"the loop dimensions (all before the core dimensions{of}) do not "
             f"broadcast together: {which}"
         ) from None
-    return Dims(signature, sizes, loop)
 
 
 # --- axis, axes, keepdims -----------------------------------------------------------------------

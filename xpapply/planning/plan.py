@@ -14,7 +14,7 @@ from ..bound_call import as_tuple
 from ..errors import InputError
 from ..ir.graph import Graph, ShapeDtype
 from ..loop import first_place
-from . import engines
+from . import compiled, engines
 
 
 @dataclass(eq=False)
@@ -224,7 +224,7 @@ class PlanOfSeveral(Plan):
         Shapes of the arrays.
     signature : str
         The core dims; "" for a function of numbers.
-    count : int
+    count : int or None
         The number of slices that `f` is applied to.
     results : tuple of ShapeDtype or None
         Shape and dtype of each result of one slice; None where only the loop will tell.
@@ -234,12 +234,12 @@ class PlanOfSeveral(Plan):
 
     shapes: tuple[tuple[int, ...], ...] = ()
     signature: str = ""
-    count: int = 0
+    count: int | None = None
     results: tuple[ShapeDtype, ...] | None = None
     out_shapes: tuple[tuple[int, ...], ...] | None = None
 
     @property
-    def slices(self) -> int:
+    def slices(self) -> int | None:
         """The number of slices."""
         return self.count
 
@@ -255,8 +255,13 @@ class PlanOfSeveral(Plan):
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Run on all slices of arrays."""
-        assert self._call is not None
+        if self._call is None:  # compiled, or come from another process
+            assert self.graph is not None
+            self._call = compiled.OfSeveral(self.graph)
         return self._call(*given, **named)
+
+    def cost(self) -> None:
+        """It is not told."""
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data."""
@@ -267,11 +272,13 @@ class PlanOfSeveral(Plan):
 
     def _applied(self) -> str:
         slices = _listed(self.slice)  # type: ignore[arg-type]
-        what = f"slices {slices}" if self.signature else f"Python's numbers {slices}"
+        what = f"slices {slices}"
+        if not self.signature and not any(x.shape for x in self.slice):  # type: ignore[union-attr]
+            what = f"Python's numbers {slices}"
         shapes = ", ".join(map(str, self.shapes))
         by = f": {self.signature}" * bool(self.signature)
-        of = f"{_where(self)} arrays" if len(self.shapes) > 1 else f"a {_where(self)} array"
-        return f"{self.name} to {what} of {of} {shapes}{by}"
+        of = f"a {_where(self)} array" if len(self.shapes) == 1 else f"{_where(self)} arrays"
+        return f"{self.name} to {what} of {of} {shapes}".rstrip() + by
 
     def _given(self) -> str:
         return "" if self.results is None else _listed(self.results)

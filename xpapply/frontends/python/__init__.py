@@ -40,7 +40,22 @@ from .tree import Path, SideExit
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of `f`, traced on a slice of made-up numbers."""
-    tracing, path = _traced(f, aval, args, kwargs)
+    return _graph(f, aval, Arguments((Looped(0), *args), kwargs))
+
+
+def lift_several(
+    f: Any, avals: tuple[ShapeDtype, ...], numbers: bool = False, results: int = 0
+) -> Graph:
+    """The graph of a function of a slice of each of several arrays.
+
+    `numbers`: whether it gets Python's. `results`: how many are kept apart.
+    """
+    looped = tuple(Looped(k) for k in range(len(avals)))
+    return _graph(f, avals, Arguments(looped, {}, numbers=numbers, results=results))
+
+
+def _graph(f: Any, aval: ShapeDtype | tuple[ShapeDtype, ...], arguments: Arguments) -> Graph:
+    tracing, path = _traced(f, aval, arguments)
     if tracing.scratch:
         raise UnsupportedError(f"{name_of(f)}: it sets attributes, which a graph does not")
     if isinstance(path.result, SideExit):
@@ -54,7 +69,8 @@ def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[]
     What that is depends on the slice, so a plan has the guards of all its traces (`runner.Traced`);
     these are for one of made-up numbers.
     """
-    tracing, _ = _traced(f, ShapeDtype((8,), "float64"), args, kwargs)
+    aval = ShapeDtype((8,), "float64")
+    tracing, _ = _traced(f, aval, Arguments((Looped(0), *args), kwargs))
     return lambda: tracing.watch(f)
 
 
@@ -63,17 +79,25 @@ def slice_function(f: Any) -> Callable[..., Any]:
     return f  # type: ignore[no-any-return]
 
 
-def _traced(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Tracing, Path]:
+def _traced(
+    f: Any, aval: ShapeDtype | tuple[ShapeDtype, ...], arguments: Arguments
+) -> tuple[Tracing, Path]:
     why = why_impure(f)
     if why:
         raise UnsupportedError(f"{name_of(f)}: {why}")
-    v = np.linspace(0.5, 1.5, math.prod(aval.shape)).reshape(aval.shape).astype(aval.dtype)
-    tracing = Tracing(Arguments((Looped(0), *args), kwargs), "numpy", _no_engine)
+    v = _made_up(aval) if isinstance(aval, ShapeDtype) else tuple(map(_made_up, aval))
+    tracing = Tracing(arguments, "numpy", _no_engine)
     try:
         path, _ = tracing(f, v)
     except UnsupportedError as error:
         raise UnsupportedError(f"{name_of(f)}: {error}") from None
     return tracing, path
+
+
+def _made_up(aval: ShapeDtype) -> np.ndarray:
+    n = math.prod(aval.shape)
+    found: np.ndarray = np.linspace(0.5, 1.5, n).reshape(aval.shape).astype(aval.dtype)
+    return found
 
 
 def _no_engine(graph: Graph) -> Callable[[Any, int], Any]:
