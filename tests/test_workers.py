@@ -424,4 +424,3 @@ def test_ctrl_c_ends_all_processes(who, tmp_path):
     for pid in left:
         os.kill(pid, signal.SIGKILL)
     assert not left
-    assert not err

@@ -97,6 +97,30 @@ def test_integers_that_python_holds_and_an_array_may_not():
     assert "it returns uint64" in str(xpapply.explain(spread, 1, x))
 
 
+@numba.njit
+def corner(p, k=1):
+    return p[0, 0] - k * p.sum()
+
+
+@pytest.mark.parametrize("axes", [(0, 2), (2, 1), (1, 0)])
+def test_several_axes(axes):
+    same(lambda: xpapply.apply_along_axis(corner, axes, X, k=3))
+    assert xpapply.explain(corner, axes, X, 3).engine == "numba"
+    same(lambda: xpapply.apply_along_axis(logistic, axes, X))
+
+
+def test_an_exception_names_the_slice_along_several_axes():
+    @numba.njit
+    def f(p):
+        if p[0, 0] == 5:
+            raise ValueError("no")
+        return p
+
+    with pytest.raises(ValueError, match="no") as info:
+        xpapply.apply_along_axis(f, (1, 2), np.arange(10.0).reshape(10, 1, 1))
+    assert info.value.__notes__ == ["raised at the slice arr[5, :, :]"]
+
+
 @pytest.mark.parametrize("x", [X.T, X[::-1, ::2], np.asfortranarray(X)], ids=["T", "steps", "F"])
 def test_layouts_and_arguments(x):
     same(lambda: xpapply.apply_along_axis(polynomial, 1, x, 3, b=1.5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -351,10 +352,10 @@ class AlongAxes:
     def __init__(
         self, f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict, why: str = ""
     ) -> None:
-        if not frontends.is_python(f):
-            kind = "functions of numba" if frontends.is_compiled(f) else "networks"
+        compiled = frontends.is_compiled(f)
+        if not compiled and not frontends.is_python(f):
             f = frontends.find(f).slice_function(f)
-            why = why or f"{kind} run at once along one axis; slices with several are looped over"
+            why = why or "networks run at once along one axis; slices with several are looped over"
         self._f, self._axes, self._arr, self._more = f, axes, arr, (args, kwargs)
         self._looped = False
         rest = [n for a, n in enumerate(arr.shape) if a not in axes]
@@ -364,6 +365,15 @@ class AlongAxes:
         names = tuple(CoreDim(f"d{k}") for k in range(len(axes)))
         dims = resolve(Signature((names,), ()), [tuple(moved.shape)])
         call = LoopedCall(f, Arguments((Looped(0), *args), kwargs))
+        self._compiled: tuple[Any, str] | None = None
+        if compiled and config.current().engine in ("", "numba"):
+            one = Signature((names,), ((),))
+            try:
+                self._compiled = frontends.find(f).looped(
+                    f, call.arguments, [moved], dims.loop, one
+                )
+            except TraceError as error:
+                why = str(error)
         self._what = Several(call, [moved], dims, self._loop, self._note, why)
 
     def _note(self, error: BaseException, index: tuple[int, ...]) -> None:
@@ -377,14 +387,26 @@ class AlongAxes:
 
     def results(self) -> Any:
         """All of them."""
+        if self._compiled is not None:
+            with contextlib.suppress(TraceError):  # results of several shapes
+                (found,) = self._compiled[0](self._what.operands, self._note)
+                return self._placed(found)
+            return self._loop()
         found = run(self._what)
         if self._looped:
             return found
+        return self._placed(found)
+
+    def _placed(self, found: Any) -> Any:
         return results_at(found, self._what.dims.loop, loop.first_place(self._axes))
 
     def plan(self, name: str) -> Plan:
         """What would run; `name`: what the function is called."""
-        found, said = _said(self._what, *decide(self._what)[:2])
+        if self._compiled is None:
+            found, said = _said(self._what, *decide(self._what)[:2])
+        else:
+            found, said = _said(self._what, None, "")
+            said |= {"engine": "numba", "kernels": self._compiled[1:], "reasons": ()}
         given = self._more
         return Plan(
             name=name,
