@@ -15,6 +15,7 @@ PAGES = {
     "cpu": "cpu",
     "functions": "functions",
     "gpu": "gpu",
+    "several": "several",
     "slices_cpu": "slices",
     "slices_gpu": "slices",
 }
