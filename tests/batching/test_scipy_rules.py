@@ -172,6 +172,24 @@ def examples():
     yield from e(s, "resample_poly", X, 3, 2, padtype="line", kinds=("f8",))
     yield from e(s, "medfilt", X, kinds=(*signals, "ties"), m=(40, 9, 3))
     yield from e(s, "medfilt", X, 5, kinds=(*signals, "ties"), m=(40, 5))
+    image = ("rows", (4, 10))
+    yield from e(s, "medfilt2d", image, kinds=("f8", "f4", "nan", "ties", "zero"), m=(40,))
+    yield from e(s, "medfilt2d", image, (1, 5), kinds=("f8", "int"), m=(40,))
+    yield from e(s, "medfilt2d", image, 7, kinds=("f8",), m=(40,))
+    for mode in ("full", "same", "valid"):
+        for kernel in (np.outer(fir, fir), np.outer(fir, fir)[:2], fir[None]):
+            yield from e(s, "convolve2d correlate2d", image, kernel, mode,
+                         kinds=(*signals, "complex"), m=(40,))  # fmt: skip
+            # not float32: SciPy casts memory that nothing was written to, which may warn
+            yield from e(s, "convolve correlate", image, kernel, mode,
+                         kinds=("f8", "int", "nan", "odd", "strided", "complex"),
+                         m=(40,))  # fmt: skip
+    yield from e(s, "convolve correlate", image, np.ones((3, 3), int), kinds=("int",), m=(40,))
+    yield from e(s, "convolve2d correlate2d", image, np.ones((2, 3)) * 1j, kinds=("f8",), m=(40,))
+    yield from e(s, "convolve2d correlate2d", image, np.outer(fir, fir), boundary="symm",
+                 kinds=("f8",), m=(40,))  # fmt: skip
+    yield from e(s, "convolve2d", np.outer(fir, fir), image, kinds=("f8",), m=(40,))
+    yield from e(s, "convolve2d correlate2d", image, np.ones((5, 2)), kinds=("f8",), m=(40,))
     yield from e(s, "convolve correlate", X, fir, kinds=(*signals, "complex"), m=(40, 3, 2))
     yield from e(s, "convolve correlate fftconvolve", X, fir, "same", kinds=("f8", "int"))
     yield from e(s, "convolve correlate fftconvolve", X, fir, "valid", kinds=("f8", "int"))

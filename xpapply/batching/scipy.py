@@ -30,6 +30,7 @@ from .scipy_axis import (
 )
 from .scipy_filters import (
     convolve,
+    convolve2d,
     derivative,
     fft_convolve,
     filter_n,
@@ -255,7 +256,8 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_SIGNAL, recursive("b a", sections=False), "lfilter"),
     *_rows_of(_SIGNAL, recursive("sos", sections=True), "sosfilt"),
     *_rows_of(_SIGNAL, istft, "istft"),
-    *_rows_of(_SIGNAL, medfilt, "medfilt", "own"),
+    *_rows_of(_SIGNAL, medfilt, "medfilt medfilt2d", "own"),
+    *_rows_of(_SIGNAL, convolve2d, "convolve2d correlate2d", "own"),
     *_rows_of(_SIGNAL, convolve, "convolve correlate", "own"),
     *_rows_of(_SIGNAL, fft_convolve, "fftconvolve oaconvolve"),
     *_rows_of(_SIGNAL, axis_call("x", plain=(0,), callbacks="detrend"), "periodogram welch"),

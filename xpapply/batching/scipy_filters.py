@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import Batched, in_namespace
+from .function_rules import cache_parts
 from .rules import _ndim, batch_size, bound, leaves, shifted, signature
 from .scipy_axis import (
     Rule,
@@ -53,29 +54,37 @@ def recursive(taps: str, *, sections: bool) -> Rule:
 
 
 def medfilt(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """The N-D function with a window of one slice."""
+    """The N-D function with a window of one slice; medfilt2d is that of two axes."""
     given = bound(call, args, kwargs)
-    x, size = given["volume"], given.get("kernel_size")
+    x, size = given.get("volume", given.get("input")), given.get("kernel_size")
     if not isinstance(x, Batched) or x.ndim == 0 or any(leaves([size])):
         return by_rows(xp, call, args, kwargs)
+    if "input" in given:
+        if x.ndim != 2 or xp is not np:
+            return by_rows(xp, call, args, kwargs)
+        filtered = sibling(call, "medfilt")
+    else:
+        filtered = call
     size = 3 if size is None else size
     sizes = (
         [1, *np.broadcast_to(size, x.ndim)] if np.ndim(size) == 0 else [1, *given["kernel_size"]]
     )
-    return split(xp, call, args, kwargs, lambda a: call(a, sizes), [x.array], ambiguous)
+    if "input" in given and any(
+        k > n or k % 2 == 0 for k, n in zip(sizes[1:], x.shape, strict=True)
+    ):
+        return by_rows(xp, call, args, kwargs)  # of which the other function warns
+    return split(xp, call, args, kwargs, lambda a: filtered(a, sizes), [x.array], ambiguous)
 
 
 def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """convolve and correlate of a 1-D slice with what is the same for all: a kernel of one row."""
+    """convolve and correlate of a slice with what is the same for all: a kernel of one slice."""
     given = bound(call, args, kwargs)
     x, kernel = given["in1"], given["in2"]
     mode, method = given.get("mode", "full"), given.get("method", "auto")
-    if not (isinstance(x, Batched) and x.ndim == 1 and np.ndim(kernel) == 1) or any(
-        leaves([kernel])
-    ):
+    if not isinstance(x, Batched) or x.ndim == 0 or any(leaves([kernel])):
         return by_rows(xp, call, args, kwargs)
     kernel = xp.asarray(kernel)
-    if kernel.size > x.shape[0] or kernel.size == 0:
+    if not _fits(kernel, x.shape):
         return by_rows(xp, call, args, kwargs)
     integers = {x.dtype.kind, kernel.dtype.kind} & {*"iu"}
     odd = None
@@ -85,7 +94,7 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         if integers:  # it depends on the largest value, which must be a number
             odd = not_finite
             fine = xp.flatnonzero(~odd(xp, x.array))
-            size = abs(x.array[fine]).max(-1)
+            size = abs(x.array[fine]).max(axis=tuple(range(1, x.ndim + 1)))
             asked = [int(fine[size.argmin()]), int(fine[size.argmax()])] if fine.size else []
         methods = {choose(x.array[b], kernel, mode) for b in set(asked)}
         if len(methods) != 1:
@@ -93,8 +102,71 @@ def convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         (method,) = methods
     if method == "fft" or "c" in (x.dtype.kind, kernel.dtype.kind):
         odd = not_finite  # an FFT warns of NaN; complex infinities have products of their own
+    array = x.array
+    if method == "direct":  # SciPy casts memory that nothing was written to, which may warn
+        array = array.astype(np.result_type(array, kernel), copy=False)
     run = functools.partial(call, in2=kernel[None], mode=mode, method=method)
-    return split(xp, call, args, kwargs, run, [x.array], odd)
+    return split(xp, call, args, kwargs, run, [array], odd)
+
+
+def _fits(kernel: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a kernel has as many axes as a slice, none of them longer, and any element."""
+    return kernel.ndim == len(shape) and all(
+        0 < k <= n for k, n in zip(kernel.shape, shape, strict=True)
+    )
+
+
+MANY_TAPS = 49
+"""Up to so many, sums of shifted slices are faster than SciPy's loops."""
+
+
+@np.errstate(all="ignore")  # as SciPy's loops, which tell of nothing
+def _shifted_sums(x: Any, kernel: Any) -> Any:
+    """The full convolution of images ``(B, H, W)`` with one kernel."""
+    height, width = x.shape[1:]
+    shape = tuple(n + k - 1 for n, k in zip((height, width), kernel.shape, strict=True))
+    found = np.zeros((len(x), *shape), np.result_type(x, kernel))
+    for part in cache_parts(len(x), 2 * found[0].nbytes):
+        images = x[part].astype(found.dtype, copy=False)
+        into = found[part]
+        for (i, j), tap in np.ndenumerate(kernel.astype(found.dtype, copy=False)):
+            into[:, i : i + height, j : j + width] += images * tap
+    return found
+
+
+def convolve2d(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """A sum over the kernel, or of a large one the function itself, on one tall image.
+
+    In that the slices are apart by the zeros that are around each of them anyway.
+    """
+    given = bound(call, args, kwargs)
+    x, kernel, mode = given["in1"], given["in2"], given.get("mode", "full")
+    if not isinstance(x, Batched) or any(leaves([kernel])) or xp is not np or x.ndim != 2:
+        return by_rows(xp, call, args, kwargs)
+    kernel = np.asarray(kernel)
+    if set(given) - {"in1", "in2", "mode"} or mode not in ("full", "same", "valid"):
+        return by_rows(xp, call, args, kwargs)
+    if not _fits(kernel, x.shape):
+        return by_rows(xp, call, args, kwargs)
+    height, width = x.shape
+    more = [k - 1 for k in kernel.shape]
+    turned = call.__name__ == "correlate2d"
+    if {x.dtype.char, kernel.dtype.char} <= {*"fd"} and kernel.size <= MANY_TAPS:
+        found = _shifted_sums(x.array, kernel[::-1, ::-1] if turned else kernel)
+    else:
+        tall = np.zeros((len(x.array), height + more[0], width), x.dtype)
+        tall[:, :height] = x.array
+        found = call(tall.reshape(-1, width), kernel, "full")[: len(tall) * tall.shape[1]]
+        found = found.reshape(*tall.shape[:2], width + more[1])
+    if mode == "full":
+        return Batched(found)
+    if mode == "same":
+        # a kernel of an even length is moved by turning it
+        starts, sizes = [(m + turned) // 2 for m in more], [height, width]
+    else:
+        starts, sizes = more, [height - more[0], width - more[1]]
+    rows, columns = (slice(a, a + k) for a, k in zip(starts, sizes, strict=True))
+    return Batched(np.ascontiguousarray(found[:, rows, columns]))
 
 
 def fft_convolve(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
