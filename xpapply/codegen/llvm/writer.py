@@ -538,6 +538,19 @@ class Writer:
         align = align or max(1, x.type.bits // 8)
         self._lines.append(f"  store {x.type} {x.text}, ptr {pointer.text}, align {align}")
 
+    def gather_at(self, pointer: Register, places: Register, kind: Type) -> Register:
+        """Numbers at places counted from a pointer, one for each lane."""
+        where = f"{kind.element}, ptr {pointer.text}, {places.type} {places.text}"
+        pointers = Type("ptr", kind.lanes)
+        at = self.emit(pointers, f"getelementptr {where}")
+        if kind.lanes == 1:
+            return self.load(at, kind)
+        name = f"llvm.masked.gather.{kind.suffix}.v{kind.lanes}p0"
+        self._declared[name] = f"declare {kind} @{name}({pointers}, i32, {kind.mask}, {kind})"
+        every = f"{kind.mask} splat (i1 true)"
+        given = f"{pointers} {at.text}, i32 {max(1, kind.bits // 8)}, {every}, {kind} poison"
+        return self.emit(kind, f"call {kind} @{name}({given})")
+
     def masked_load(self, pointer: Register, mask: Register, otherwise: Register) -> Register:
         """Like `load`, where the mask is true; the other lanes are not read."""
         kind = otherwise.type

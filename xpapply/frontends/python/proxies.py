@@ -11,7 +11,7 @@ import numpy as np
 
 from ...batching import syntax
 from ...error_state import KINDS
-from . import arrays
+from . import arrays, lookups
 from .distinct import CLASSES
 from .python_builtins import real
 from .recorder import Recorder
@@ -289,13 +289,33 @@ def _with_parameters(method: Any, args: tuple, kwargs: dict, x: Any) -> Any:
 class FrozenList(list):
     """A list that ``f`` did not make."""
 
+    def __getitem__(self, k: Any) -> Any:
+        found = lookups.in_list(self, k) if lookups.by_whole_number(k) else NotImplemented
+        return super().__getitem__(k) if found is NotImplemented else found
+
 
 class FrozenDict(dict):
     """A dict that ``f`` did not make."""
 
+    def __getitem__(self, k: Any) -> Any:
+        found = lookups.in_dict(self, k) if lookups.by_whole_number(k) else NotImplemented
+        return super().__getitem__(k) if found is NotImplemented else found
+
+    def get(self, k: Any, default: Any = None, /) -> Any:
+        found = lookups.in_dict(self, k, default) if lookups.by_whole_number(k) else NotImplemented
+        return super().get(k, default) if found is NotImplemented else found
+
+    def __contains__(self, k: Any) -> bool:
+        found = lookups.contains(self, k) if lookups.by_whole_number(k) else NotImplemented
+        return super().__contains__(k) if found is NotImplemented else found
+
 
 class FrozenSet(set):
     """A set that ``f`` did not make."""
+
+    def __contains__(self, k: Any) -> bool:
+        found = lookups.contains(self, k) if lookups.by_whole_number(k) else NotImplemented
+        return super().__contains__(k) if found is NotImplemented else found
 
 
 def _freeze(cls: type, names: str) -> None:

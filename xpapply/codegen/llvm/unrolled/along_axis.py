@@ -11,7 +11,7 @@ import numpy as np
 
 from ....ir.graph import Node, ShapeDtype
 from ....ir.ops import OPS
-from .elements import Array, Element
+from .elements import Array, Element, Stored
 
 if TYPE_CHECKING:
     from .values import Values
@@ -20,9 +20,17 @@ Row = Sequence[Element]
 """The numbers along the axis."""
 
 
-def instructions(n: Node, operands: Sequence[ShapeDtype]) -> int:
-    """What a node takes, about."""
+_FEW = 8
+"""Numbers of a constant row from which it is read at a place rather than chosen from."""
+_GATHER = 30
+"""Instructions of reading one number at a place of its own for each slice."""
+
+
+def instructions(n: Node, operands: Sequence[ShapeDtype], gathers: bool = False) -> int:
+    """What a node takes, about; `gathers`: the numbers are read from memory, each at its place."""
     length, size = operands[0].shape[n.attr("axis")], math.prod(n.aval.shape)
+    if gathers:
+        return _GATHER * size
     if n.op == "take_along_axis":
         return size * (length - 1) + 2 * size * length.bit_length()
     if OPS[n.op].join:
@@ -178,7 +186,10 @@ cumulative_sum = cumulative_prod = cumulative_max = cumulative_min = _so_far
 
 
 def take_along_axis(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
-    """The numbers at some places: the bits of each place choose among pairs of numbers."""
+    """The numbers at some places: the bits of each place choose among pairs of numbers.
+
+    Those of a constant row are read from memory.
+    """
     axis = n.attr("axis")
     shape = list(n.aval.shape)
     shape[axis] = args[0].shape[axis]
@@ -195,6 +206,11 @@ def _chosen(
     values: Values, row: Row, place: Element, bits: dict[tuple[Element, int], Element]
 ) -> Element:
     w, left, k = values.writer, list(row), 0
+    first = left[0]
+    if isinstance(first, Stored) and len(left) > _FEW:
+        same = all(isinstance(x, Stored) and x.row is first.row for x in left)
+        if same:
+            return values.new(first.row, place)
     while len(left) > 1:
         if (place, k) not in bits:
             bits[place, k] = values.new(lambda p, k=k: (p & (1 << k)).ne(0), place)

@@ -31,6 +31,22 @@ class Element:
         self.make, self.operands = make, operands
 
 
+class Stored(Element):
+    """A number that is the same for all slices, in a row of such in memory.
+
+    Parameters
+    ----------
+    row : callable
+        ``row(places)`` loads those at other places of the same row, one for each slice.
+    """
+
+    __slots__ = ("row",)
+
+    def __init__(self, make: Callable[..., Any], row: Callable[[Register], Register]) -> None:
+        super().__init__(make)
+        self.row = row
+
+
 _BLOCK = 100
 """Instructions that LLVM orders together."""
 

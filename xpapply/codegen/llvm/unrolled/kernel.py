@@ -21,7 +21,7 @@ from ..slice_kernel.tiles import Tiles
 from ..target import Target
 from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
 from . import along_axis
-from .elements import Array, Element, Scope, array_of
+from .elements import Array, Element, Scope, Stored, array_of
 from .values import Values, form_of
 
 NAME = "unrolled"
@@ -80,7 +80,10 @@ def _computed(graph: Graph) -> list[int]:
 
 def instructions(graph: Graph, target: Target) -> int:
     """How many a prepared graph takes, about."""
-    total = sum(_CONSTANT * math.prod(graph.nodes[i].aval.shape) for i in constants(graph))
+    rows = _only_rows(graph)
+    total = sum(
+        _CONSTANT * math.prod(graph.nodes[i].aval.shape) for i in constants(graph) if i not in rows
+    )
     total += sum(_STORE * math.prod(graph.nodes[i].aval.shape) for i in graph.outs)
     for i in _computed(graph):
         n = graph.nodes[i]
@@ -97,10 +100,24 @@ def instructions(graph: Graph, target: Target) -> int:
             sizes = einsum_lengths(n.attr("subscripts"), [a.shape for a in operands])
             total += math.prod(sizes.values())
         elif kind is Kind.ALONG:
-            total += along_axis.instructions(n, operands)
+            gathers = n.op == "take_along_axis" and n.args[0] in rows
+            total += along_axis.instructions(n, operands, gathers=gathers)
         elif kind is not Kind.LAYOUT and kind is not Kind.LEAF:
             total += int(size * OPS[n.op].instructions)
     return total
+
+
+def _only_rows(graph: Graph) -> set[int]:
+    """The constants of one dim that are only read at places that depend on the slice."""
+    dependent, rows = graph.dependent(), set()
+    for n in graph.nodes:
+        if n.op == "take_along_axis" and not dependent[n.args[0]] and dependent[n.args[1]]:
+            if len(graph.nodes[n.args[0]].aval.shape) == 1:
+                rows.add(n.args[0])
+    others = {
+        a for n in graph.nodes for k, a in enumerate(n.args) if n.op != "take_along_axis" or k
+    }
+    return rows - others - set(graph.outs)
 
 
 @functools.lru_cache(1024)
@@ -216,10 +233,16 @@ class _Kernel(Tiles):
 
     def _read(self, k: int, view: View) -> Array:
         """The elements of an array, each loaded when it is needed at first."""
-        if k >= len(self._graph.inputs):  # constants lie one after the other
-            view = view._replace(step=1)
-        size = math.prod(self._avals[k].shape)
-        loads = [Element(lambda j=j: self._load(view, j)) for j in range(size)]
+        size, loads = math.prod(self._avals[k].shape), []
+        if k < len(self._graph.inputs):
+            loads = [Element(lambda j=j: self._load(view, j)) for j in range(size)]
+            return array_of(self._avals[k].shape, loads)
+        view = view._replace(step=1)  # constants lie one after the other
+
+        def row(places: Register) -> Register:
+            return self._gathered(view, places, size)
+
+        loads = [Stored(lambda j=j: self._load(view, j), row) for j in range(size)]
         return array_of(self._avals[k].shape, loads)
 
     def _place(self, view: View, j: int) -> Register:
@@ -232,6 +255,13 @@ class _Kernel(Tiles):
         w, lanes = self._w, 1 if view.single else self._form.lanes
         found = w.load(self._place(view, j), Type(DTYPES[view.dtype], lanes))
         return w.broadcast(operations.from_memory(w, found, view.dtype), self._form.lanes)
+
+    def _gathered(self, view: View, places: Register, size: int) -> Register:
+        """Numbers of a constant, one for each slice; what is no place reads the first one."""
+        w, kind = self._w, Type(DTYPES[view.dtype], self._form.lanes)
+        inside = (places >= 0) & (places < size)
+        found = w.gather_at(view.at, w.select(inside, places, w.constant(0, places.type)), kind)
+        return operations.from_memory(w, found, view.dtype)
 
     def _store(self, view: View, j: int, x: Register) -> None:
         self._w.store(operations.to_memory(self._w, x, view.dtype), self._place(view, j))
