@@ -10,8 +10,9 @@ import pytest
 
 from xpapply.backends.cpu import compiler
 from xpapply.codegen.llvm import operations
+from xpapply.codegen.llvm.registers import DTYPES, INDEX, POINTER, Type
 from xpapply.codegen.llvm.target import TARGETS
-from xpapply.codegen.llvm.writer import DTYPES, INDEX, POINTER, Type, Writer
+from xpapply.codegen.llvm.writer import Writer
 
 
 def assembly(text, target):

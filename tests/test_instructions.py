@@ -4,8 +4,9 @@ import instructions
 import pytest
 
 from conftest import library
+from xpapply.codegen.llvm.registers import INDEX, POINTER
 from xpapply.codegen.llvm.target import TARGETS
-from xpapply.codegen.llvm.writer import INDEX, POINTER, Writer
+from xpapply.codegen.llvm.writer import Writer
 
 
 def sums(target, count):

@@ -15,8 +15,9 @@ import pytest
 
 from conftest import library
 from xpapply.backends.cpu import compiler, host, machine_code, object_file
+from xpapply.codegen.llvm.registers import INDEX, POINTER, Type
 from xpapply.codegen.llvm.target import TARGETS
-from xpapply.codegen.llvm.writer import INDEX, POINTER, Type, Writer
+from xpapply.codegen.llvm.writer import Writer
 
 library("llvmlite")
 

@@ -11,7 +11,8 @@ from .error_functions import erfc
 from .exponentials import clipped, exp, tanh
 from .logarithms import log1p
 from .polynomials import BIAS, nearest_multiple, polynomial, scaled
-from .writer import Register, Writer
+from .registers import Register
+from .writer import Writer
 
 _TAIL = (
     0.7290836683823834, -0.5093323281803155, 0.23001939881653266, -0.047255286098506356,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .writer import Register, Type, Writer
+from .registers import Register, Type
+from .writer import Writer
 
 _ROUND_AS_EVER = 4
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .writer import Register, Type, Writer
+from .registers import Register, Type
+from .writer import Writer
 
 # --- rounding ---------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from .exponentials import clipped, expm1_of_rest, half_of_expm1, reduced
 from .extended import product_of, sum_of
 from .polynomials import BIAS, polynomial, scaled
-from .writer import Register, Writer
+from .registers import Register
+from .writer import Writer
 
 _ERF = (
     -1.1283791716108258, -0.6366193819522846, -0.10277783092030443, 0.019153066189454383,

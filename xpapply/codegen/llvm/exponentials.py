@@ -10,8 +10,9 @@ from decimal import Decimal
 
 from . import avx512
 from .polynomials import BIAS, MANTISSA, nearest_multiple, polynomial, power_of_two, scaled
+from .registers import Register
 from .tables import entry
-from .writer import Register, Writer
+from .writer import Writer
 
 _LN2 = {
     "float": (0.693359375, -2.12194440e-4),

@@ -6,7 +6,8 @@ Computer Programming 2, 4.2.2.
 
 from __future__ import annotations
 
-from .writer import Register, Writer
+from .registers import Register
+from .writer import Writer
 
 Pair = tuple[Register, Register]
 """A number and what it is off by."""

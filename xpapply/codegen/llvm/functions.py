@@ -31,6 +31,7 @@ from .logarithms import log1p as log1p
 from .logarithms import log2 as log2
 from .logarithms import log10 as log10
 from .powers import pow as pow
+from .registers import Register
 from .trigonometry import acos as acos
 from .trigonometry import asin as asin
 from .trigonometry import atan as atan
@@ -38,7 +39,7 @@ from .trigonometry import atan2 as atan2
 from .trigonometry import cos as cos
 from .trigonometry import sin as sin
 from .trigonometry import tan as tan
-from .writer import Register, Writer
+from .writer import Writer
 
 # --- choice and sign --------------------------------------------------------------------
 

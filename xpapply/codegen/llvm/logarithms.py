@@ -10,7 +10,8 @@ import math
 from . import avx512
 from .extended import pair, product_of, product_of_pairs, sum_of, sum_of_sorted
 from .polynomials import BIAS, MANTISSA, polynomial, power_of_two
-from .writer import Register, Writer
+from .registers import Register
+from .writer import Writer
 
 LN2 = {
     "float": (0.693145751953125, 1.428606765330187e-06),

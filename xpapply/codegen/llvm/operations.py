@@ -12,8 +12,9 @@ from typing import Any
 
 from ...ir.ops import OPS, Kind
 from . import functions
+from .registers import DTYPES, Register, Type
 from .target import Target
-from .writer import DTYPES, Register, Type, Writer
+from .writer import Writer
 
 _INSTRUCTIONS = frozenset("fadd fsub fmul fdiv add sub mul and or xor".split())
 

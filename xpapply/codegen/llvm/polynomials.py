@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import avx512
-from .writer import Register, Writer
+from .registers import Register
+from .writer import Writer
 
 MANTISSA = {"float": 23, "double": 52}
 """How many bits of a number stand behind the point."""

@@ -15,8 +15,9 @@ from .exponentials import clipped, exp
 from .extended import Pair, product_of, sum_of_sorted
 from .logarithms import mantissa_and_exponent
 from .polynomials import MANTISSA, polynomial
+from .registers import Register
 from .tables import entry
-from .writer import Register, Writer
+from .writer import Writer
 
 _LOG1P = {
     "float": (0.33333333482308797, -0.24999900676173537, 0.19999779048974745,

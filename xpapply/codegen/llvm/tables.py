@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .writer import Register, Type, Writer, literal
+from .registers import Register, Type, literal
+from .writer import Writer
 
 _FROM_REGISTERS = {
     (512, "float"): (16, "llvm.x86.avx512.permvar.sf.512"),

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from .extended import product_of, sum_of
 from .polynomials import nearest_multiple, polynomial
-from .writer import INDEX, POINTER, Register, Type, Writer
+from .registers import INDEX, POINTER, Register, Type
+from .writer import Writer
 
 _PI = {
     "float": (3.141592502593994, 1.5099578831723193e-07, 1.078060505991553e-14),

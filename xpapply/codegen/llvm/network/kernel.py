@@ -12,8 +12,9 @@ from ....ir.ops import OPS, Kind
 from ....ir.rewrite import expand, prune
 from ....ir.shapes import einsum_lengths
 from .. import operations
+from ..registers import INDEX, POINTER, Register
 from ..target import Target
-from ..writer import INDEX, POINTER, Register, Writer
+from ..writer import Writer
 from .schedule import Schedule
 from .tile import Tile
 from .transfers import Transfers

@@ -18,7 +18,8 @@ from ....ir.ops import OPS, Kind
 from ....ir.rewrite import Region
 from ....ir.shapes import einsum_lengths
 from .. import operations
-from ..writer import INDEX, Register, Type, Writer
+from ..registers import INDEX, Register, Type
+from ..writer import Writer
 from .schedule import Schedule, Step, moved
 from .weights import Weights
 

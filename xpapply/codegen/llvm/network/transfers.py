@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .. import operations
-from ..writer import DTYPES, Register, Type, Writer
+from ..registers import DTYPES, Register, Type
+from ..writer import Writer
 from .tile import Tile
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from ....ir.graph import Graph, number
 from .. import operations
-from ..writer import DTYPES, INDEX, Register, Type, Writer
+from ..registers import DTYPES, INDEX, Register, Type
+from ..writer import Writer
 from .form import Form
 from .passes import Passes
 from .states import elementwise

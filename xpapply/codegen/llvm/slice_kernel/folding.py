@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..writer import INDEX, Register, Type, Writer
+from ..registers import INDEX, Register, Type
+from ..writer import Writer
 from .elements import Elements
 from .form import COUNT, Form
 from .states import Folded, Reduction, State, in_order, joined, over_lanes, over_neighbours

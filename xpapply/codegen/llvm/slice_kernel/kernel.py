@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
 from .. import operations
+from ..registers import DTYPES, INDEX, POINTER, Register
 from ..target import Target
-from ..writer import DTYPES, INDEX, POINTER, Register, Writer
+from ..writer import Writer
 from .elements import Elements, Span, View
 from .folding import Folding
 from .form import Form

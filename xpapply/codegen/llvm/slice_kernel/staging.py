@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..writer import Register, Type, Writer
+from ..registers import Register, Type
+from ..writer import Writer
 
 
 class Strided(NamedTuple):

@@ -10,7 +10,8 @@ from ....ir.graph import Graph, Node, number
 from ....ir.ops import OPS
 from ....ir.slice_graph import Accumulator
 from .. import operations
-from ..writer import Register, Type, Writer
+from ..registers import Register, Type
+from ..writer import Writer
 
 State = Sequence[Register]
 _NOWHERE = (1 << 63) - 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import operations
-from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
+from ..registers import DTYPES, INDEX, POINTER, Register, Type
+from ..writer import Writer
 from .elements import View
 from .form import ARGUMENTS, Form
 from .staging import Rows, Strided, has_masks, one_by_one, side_by_side, turned

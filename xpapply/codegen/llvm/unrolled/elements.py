@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..writer import Register, Writer
+from ..registers import Register
+from ..writer import Writer
 
 Array = np.ndarray
 """A value: an array of objects with its shape, whose items are `Element`s."""

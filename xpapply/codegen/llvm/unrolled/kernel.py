@@ -15,11 +15,12 @@ from ....ir.ops import OPS, Kind
 from ....ir.rewrite import expand
 from ....ir.shapes import einsum_lengths
 from .. import operations
+from ..registers import DTYPES, INDEX, POINTER, Register, Type
 from ..slice_kernel.elements import View
 from ..slice_kernel.form import Form
 from ..slice_kernel.tiles import Tiles
 from ..target import Target
-from ..writer import DTYPES, INDEX, POINTER, Register, Type, Writer
+from ..writer import Writer
 from . import along_axis
 from .elements import Array, Element, Scope, Stored, array_of
 from .values import Values, form_of

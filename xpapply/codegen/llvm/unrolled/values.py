@@ -10,7 +10,8 @@ import numpy as np
 from ....ir.graph import Graph, Node, number
 from ....ir.ops import OPS, Kind
 from .. import operations
-from ..writer import Register, Writer
+from ..registers import Register
+from ..writer import Writer
 from . import along_axis, whole_values
 from .elements import Array, Element, array_of
 

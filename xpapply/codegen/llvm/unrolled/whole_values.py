@@ -17,8 +17,8 @@ import numpy as np
 from ....ir.graph import Node
 from ....ir.ops import OPS
 from .. import operations
+from ..registers import INDEX, Register
 from ..slice_kernel.states import Reduction, State
-from ..writer import INDEX, Register
 from .elements import Array, Element, array_of
 
 if TYPE_CHECKING:
