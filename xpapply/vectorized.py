@@ -198,7 +198,8 @@ class vectorize(np.vectorize):  # called as a function
         if not plain or any(type(x) is not np.ndarray for x in args):
             return None
         how = [(x.shape, x.strides, x.dtype, x.flags.aligned) for x in args]
-        return (id(self.pyfunc), self.otypes, *how)
+        otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
+        return (id(self.pyfunc), otypes, *how)
 
     def _leaves(self, operands: list[Any]) -> Leaves | None:
         """What takes results apart, where it is said how many there are.

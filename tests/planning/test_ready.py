@@ -58,9 +58,9 @@ def numbers(shape=100, seed=0):
 
 
 @pytest.mark.parametrize("f", [larger, scaled, both])
-@pytest.mark.parametrize("otypes", [None, "d"])
+@pytest.mark.parametrize("otypes", [None, "d", ["f8"], (np.float32,)])
 def test_numbers(f, otypes, quick):
-    otypes = "dd" if otypes and f is both else otypes
+    otypes = otypes * 2 if otypes and f is both else otypes
     ours, theirs = xpapply.vectorize(f, otypes), np.vectorize(f, otypes)
     for seed in range(4):
         a, b = numbers(seed=seed)
