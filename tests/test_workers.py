@@ -1,5 +1,6 @@
 """options(workers=N): the loop's results, exceptions and warnings, from several processes."""
 
+import dataclasses
 import os
 import pickle
 import signal
@@ -151,6 +152,37 @@ def test_functions_of_slices(shared):
     same(lambda: f(X[:, :1], X))
     same(lambda: f(np.arange(7.0), X, where=X[..., 0] > 0))
     assert len(shared) == 3
+
+
+def with_xpapply(v):
+    return xpapply.special.logsumexp(v) + len(f"{v[0]:.3f}")
+
+
+def test_functions_that_call_xpapply(shared):
+    same(lambda: xpapply.apply_along_axis(with_xpapply, -1, X))
+    assert shared
+
+
+@dataclasses.dataclass
+class Ends:
+    low: float
+    high: np.ndarray
+
+
+def some_order(v):
+    found = {"low": v.min(), "ends": Ends(v.max(), v * 2)}
+    return found if v[0] > 0 else dict(reversed(found.items()))
+
+
+def test_containers(shared):
+    f = xpapply.vectorize(some_order, signature="(n)->(),(),(n)")
+    want, got = loop(lambda: f(X)), f(X)
+    assert list(want) == list(got)
+    assert type(got["ends"]) is Ends
+    np.testing.assert_array_equal(got["low"], want["low"])
+    np.testing.assert_array_equal(got["ends"].low, want["ends"].low)
+    np.testing.assert_array_equal(got["ends"].high, X * 2)
+    assert shared
 
 
 @pytest.mark.parametrize("signature", [None, "()->()"])

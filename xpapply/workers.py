@@ -23,7 +23,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -152,7 +152,9 @@ def called(
         if why:
             _say(f, f"workers={processes} is not heeded: {why}")
         else:
-            task = _Task(f, _packed(f, arguments), slices(), arguments.numbers, processes)
+            # containers are taken apart here, in the order of the first one
+            packed = _packed(f, replace(arguments, leaves=None))
+            task = _Task(f, packed, slices(), arguments, processes)
     return Calls(call, task, count, extra)
 
 
@@ -211,7 +213,7 @@ class _Task:
     f: Any
     packed: np.ndarray
     slices: Slices
-    numbers: bool
+    arguments: Arguments
     processes: int
     quick: bool = True
     """Whether processes are done with their chunks at once."""
@@ -245,7 +247,7 @@ class _Task:
         )
         found = parallel(
             joblib.delayed(_work)(
-                views, self.slices.loop, self.numbers, k, min(k + size, count), state
+                views, self.slices.loop, self.arguments.numbers, k, min(k + size, count), state
             )
             for k in range(start, count, size)
             if not self.ended
@@ -319,7 +321,8 @@ class Calls:
         assert self._results is not None
         found = next(self._results)
         if type(found) is not _Failed:
-            return found
+            leaves = None if self._task is None else self._task.arguments.leaves
+            return found if leaves is None else leaves.of(found)
         # here it raises the same, with the user's lines in its traceback
         result = self._f(*given, **named)
         if not found.goes_on:

@@ -98,7 +98,7 @@ def own_names(cls: type) -> list[str]:
         name
         for c in mro
         for name, x in vars(c).items()
-        if not (name in _STANDARD and not _written(x))
+        if not (name in _STANDARD and not written(x))
     }
     return sorted(names - known)
 
@@ -112,10 +112,10 @@ def is_record(cls: type) -> bool:
         return False
     own = [x for c in cls.__mro__[:-1] for x in vars(c).values()]
     hides = property, classmethod, staticmethod, functools.cached_property
-    return not any(isinstance(x, hides) or _written(x) for x in own)
+    return not any(isinstance(x, hides) or written(x) for x in own)
 
 
-def _written(x: Any) -> bool:
+def written(x: Any) -> bool:
     """Whether a function stands in a user's file."""
     code = getattr(getattr(x, "__func__", x), "__code__", None)
     return code is not None and not code.co_filename.startswith(("<", _STDLIB))

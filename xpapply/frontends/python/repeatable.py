@@ -19,7 +19,7 @@ import numpy as np
 
 from ... import arrays
 from ...samples import takes_samples
-from .purity import HARMLESS_MODULES, impure
+from .purity import HARMLESS_MODULES, impure, written
 
 _LIBRARIES = frozenset("numpy scipy jax jaxlib math cmath operator statistics functools".split())
 """Root packages whose functions only compute."""
@@ -78,6 +78,8 @@ def _is_installed(module: str) -> bool:
     if _computes(module) or module in HARMLESS_MODULES | {"time", "warnings"}:
         return True
     root = module.partition(".")[0]
+    if root == __name__.partition(".")[0]:
+        return True
     if root in sys.stdlib_module_names or module.startswith("numpy"):
         return False
     file = str(getattr(sys.modules.get(root), "__file__", None) or "")
@@ -122,7 +124,7 @@ def _why_class(cls: type, look: _Look) -> str | None:
     return _first(
         impure(m.__code__) or _why_code(m, m.__code__, look, m.__code__.co_varnames[:1])
         for m in methods
-        if not m.__code__.co_filename.startswith("<")  # of dataclasses and named tuples
+        if written(m)  # not those of dataclasses and named tuples
     )
 
 
