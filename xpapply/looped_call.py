@@ -457,7 +457,8 @@ def not_parameters(f: Callable[..., Any], names: tuple[str, ...]) -> tuple[str, 
     if isinstance(f, np.ufunc):  # they are not for single slices
         return names
     try:
-        parameters = inspect.signature(f).parameters.values()
+        # what a torch module is called with, which its `__call__` does not tell
+        parameters = inspect.signature(getattr(f, "forward", f)).parameters.values()
     except (TypeError, ValueError):
         return names
     if any(p.kind is p.VAR_KEYWORD for p in parameters):

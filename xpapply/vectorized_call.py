@@ -14,7 +14,8 @@ from . import arrays, config, frontends
 from .bound_call import as_tuple, copied
 from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
 from .errors import InputError, TraceError
-from .looped_call import LoopedCall, OnError, Place, filler, note, of_numbers, of_slices
+from .looped_arguments import Looped
+from .looped_call import LoopedCall, OnError, Place, dtype_of, filler, note, of_numbers, of_slices
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
@@ -61,7 +62,12 @@ class Call:
         fill: Any = None,
         dtype: Any = None,
     ) -> None:
-        self._call, self._otypes, self._cache = call, otypes, cache
+        self._otypes, self._cache, self._network = otypes, cache, None
+        network = frontends.is_network(call.f) and not frontends.is_compiled(call.f)
+        if signature is not None and network:
+            self._network = call.f
+            call = replace(call, f=frontends.find(call.f).slice_function(call.f))
+        self._call = call
         self._operands = [np.asanyarray(x) if arrays.library(x) is None else x for x in operands]
         arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
         self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
@@ -204,6 +210,7 @@ class Call:
         from .planning.several_arrays import Several, plan
 
         shapes = [tuple(x.shape) for x in self._operands]
+        along = self._along(self._operands, self._dims) if self._mask is None else None
         if (mask := self._mask) is None:
             what = self._applied(self._operands, self._dims, _same)
         else:
@@ -211,7 +218,12 @@ class Call:
             what = self._applied(chosen, self._dims_of(chosen), partial(_nth, mask))
         compiled = self._compiler(*what)
         words = None if compiled is None else compiled[2]
-        return plan(Several(*what), shapes, self._out_shape, call, words)
+        found = plan(Several(*what), shapes, self._out_shape, call, words)
+        if along is not None:
+            found.engine, found.kernels, found.reasons = along.engine, along.kernels, along.reasons
+        if self._network is not None:
+            found.name = frontends.name_of(self._network)
+        return found
 
     def _out_shape(self, k: int, core: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a result that has these core dims for each slice."""
@@ -224,7 +236,14 @@ class Call:
             if self._mask is not None:
                 raise ValueError("where= is for arguments that are looped over: there are none")
             return self._call() if self._numbers else self._by_loop(operands, dims, place)
+        along = self._along(operands, dims)
+        if along is not None:
+            if not along.vectorized:
+                _announce(self._network, along.slices or 0, "; ".join(along.reasons))
+            return self._of_network(along(operands[0], -1), dims)
         given = self._applied(operands, dims, place)
+        if self._network is not None and math.prod(dims.loop) >= _SEVERAL:
+            _announce(self._network, math.prod(dims.loop), _NO_NETWORK)
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
@@ -263,6 +282,34 @@ class Call:
         call = replace(self._call, arguments=how)
         return call, operands, dims, by_loop, note_at, why
 
+    def _along(self, operands: list[Any], dims: Dims) -> Any:
+        """The plan of a network for slices of one array along one axis; None: it is none."""
+        arguments = self._call.arguments
+        inputs, outputs = dims.signature.inputs, dims.signature.outputs
+        if self._network is None or [*map(len, inputs)] != [1] or len(outputs) != 1:
+            return None
+        if self._on_error.how != "raise" or 0 in dims.loop or arguments.args[:1] != (Looped(0),):
+            return None
+        from .planning import planner
+
+        more = arguments.args[1:], arguments.kwargs
+        return planner.plan(self._network, operands[0].ndim - 1, operands[0], *more)
+
+    def _of_network(self, y: Any, dims: Dims) -> Any:
+        """Its results, if they are what the signature promises."""
+        (core,), loop = dims.signature.outputs, len(dims.loop)
+        dims.sizes.take(core, tuple(y.shape)[loop:], "result 0")
+        if y.ndim != loop + len(core):
+            raise ValueError(
+                f"result 0 of f has the shape {tuple(y.shape)[loop:]}: the signature is "
+                f"{dims.signature}"
+            )
+        dtype = self._dtype if self._dtype is not None else (self._otypes or (None,))[0]
+        if dtype is None:
+            return y
+        xp = arrays.compat(y)
+        return xp.astype(y, dtype_of(xp, dtype), copy=False)
+
     def _why_loop(self, operands: list[Any], dims: Dims) -> str:
         """Why the loop runs, whatever `f` is; "" if it may not."""
         if not operands:
@@ -271,6 +318,8 @@ class Call:
             return f"on_error={self._on_error.how!r} is for calls of f"
         if math.prod(dims.loop) < _SEVERAL:
             return "a single slice takes less time in the loop"
+        if self._network is not None:
+            return _NO_NETWORK
         if self._numbers and self._cache:
             return "cache=True counts the calls of f"
         if self._numbers and any(type(x) is not np.ndarray for x in operands):
@@ -459,6 +508,15 @@ def _at(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ..
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
     return index
+
+
+_NO_NETWORK = "networks run at once on slices of one array with one core dimension"
+
+
+def _announce(*given: Any) -> None:
+    from .planning.fallback import announce
+
+    announce(*given)
 
 
 def _at_once(*given: Any) -> Any:

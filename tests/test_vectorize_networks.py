@@ -1,0 +1,73 @@
+"""vectorize of networks: those that apply_along_axis takes, with signatures and keywords."""
+
+import functools
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply import testing
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 5, 3)).astype(np.float32)
+MLP = xpapply.MLP([RNG.normal(size=(2, 3)).astype(np.float32)], output_activation="tanh")
+
+
+def nets(torch):
+    torch.manual_seed(0)
+    linear = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh()).eval()
+    return {"mlp": MLP, "torch": linear, "partial": functools.partial(linear.forward)}
+
+
+@pytest.mark.parametrize("name", ["mlp", "torch", "partial"])
+@pytest.mark.parametrize("lib", ["numpy", "torch"])
+def test_as_apply_along_axis(torch, name, lib):
+    net = nets(torch)[name]
+    x = X if lib == "numpy" else torch.from_numpy(X)
+    made = xpapply.vectorize(net, signature="(n)->(m)")
+    with torch.no_grad():
+        want = xpapply.apply_along_axis(net, -1, x)
+        got = made(x)
+        assert type(got) is type(want)
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+        p = made.explain(x)
+        plan = xpapply.explain(net, -1, x)
+        assert (p.engine, p.kernels, p.vectorized) == (plan.engine, plan.kernels, True)
+        assert p.slices == 200
+        turned = made(x.swapaxes(0, 2), axes=[0, 0])
+        np.testing.assert_array_equal(np.asarray(turned), np.asarray(want.swapaxes(0, 2)))
+        testing.assert_parity(made, x)
+
+
+def test_keywords():
+    made = xpapply.vectorize(MLP, signature="(n)->(m)")
+    want = xpapply.apply_along_axis(MLP, -1, X)
+    chosen = X[..., 0] > 0
+    got = made(X, where=chosen, fill=0)
+    np.testing.assert_allclose(got, np.where(chosen[..., None], want, 0), rtol=1e-6)
+    out = np.zeros(want.shape)
+    assert made(X, out=out) is out
+    np.testing.assert_allclose(out, want, rtol=1e-6)
+    assert made(X, dtype="float64").dtype == "float64"
+    assert made(X[0, 0]).shape == (2,)
+
+
+def test_several_arrays_are_looped_over(torch):
+    net = torch.nn.Bilinear(3, 2, 4).eval()
+    a, b = torch.from_numpy(X), torch.from_numpy(X[:, :, :2].copy())
+    made = xpapply.vectorize(net, signature="(n),(m)->(k)")
+    with torch.no_grad(), pytest.warns(xpapply.FallbackWarning, match="one core dimension"):
+        got = made(a, b)
+    np.testing.assert_allclose(got, net(a, b).detach(), rtol=1e-5, atol=1e-6)
+    with torch.no_grad():
+        p = made.explain(a, b)
+    assert (p.engine, p.name) == ("loop", "Bilinear")
+
+
+def test_results_that_the_signature_does_not_promise():
+    with pytest.raises(ValueError, match=r"result 0 of f has the shape \(2,\)"):
+        xpapply.vectorize(MLP, signature="(n)->()")(X)
+    with pytest.raises(ValueError, match="3 by argument 0, 2 by result 0"):
+        xpapply.vectorize(MLP, signature="(n)->(n)")(X)
+    with pytest.raises(xpapply.InputError, match="3"):
+        xpapply.vectorize(MLP, signature="(n)->(m)")(X[..., :2])
