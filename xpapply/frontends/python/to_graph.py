@@ -15,7 +15,7 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
-from . import of_filters, of_masks, of_numbers, of_order, of_places
+from . import of_filters, of_masks, of_numbers, of_order, of_places, of_statistics
 from .tree import Branch, Call, Path, Ref, references
 
 _FLOATS = ("float16", "float32", "float64")
@@ -97,7 +97,7 @@ class _Lowering:
         if isinstance(x, Ref):
             found = self.results[x.index]
             for k in x.item:
-                if isinstance(k, str):
+                if (isinstance(k, str) or isinstance(found, dict)) and k not in found:
                     raise UnsupportedError(f"a result called {k}")
                 found = found[k]
             return found
@@ -588,6 +588,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.stack": _joined(True),
 }
 
-_CALLS_OF_SLICES = of_masks.CALLS | of_numbers.CALLS | of_order.CALLS | of_places.CALLS
-_OF_SLICES = of_masks.FUNCTIONS | of_order.FUNCTIONS | of_places.FUNCTIONS | of_filters.FUNCTIONS
+_PARTS: tuple[Any, ...] = (of_masks, of_numbers, of_order, of_places, of_filters, of_statistics)
+_CALLS_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "CALLS", {}).items()}
+_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "FUNCTIONS", {}).items()}
 """What kernels of functions of slices have besides."""
