@@ -58,8 +58,8 @@ UNARY = {
         name: getattr(np, name)
         for name in (
             "negative absolute square sqrt exp expm1 log log1p log2 log10 sin cos tan tanh sinh "
-            "cosh arcsin arccos arctan floor ceil isfinite isnan isinf sign positive fabs exp2 "
-            "conjugate logical_not"
+            "cosh arcsin arccos arctan floor ceil trunc rint isfinite isnan isinf sign positive "
+            "fabs exp2 conjugate logical_not"
         ).split()
     },
     "-x": operator.neg,

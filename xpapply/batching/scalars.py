@@ -68,3 +68,27 @@ def _gathered(found: list[Any], kinds: Any, made: Any) -> Any:
 
 
 EACH = BatchingRule("Python function of numbers, slice by slice", _each, exact=True, fresh=True)
+
+
+def _rounded(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``round(x, digits)`` of Python floats, which rounds the decimal number.
+
+    Where scaling could decide, Python is asked.
+    """
+    x, digits = args
+    scale = 10.0**digits
+    with np.errstate(all="ignore"):
+        scaled = x.array * scale
+        near = xp.rint(scaled)
+        sure = abs(scaled - near) <= 0.5 - abs(scaled) * SCALING
+        found = near / scale
+        doubtful = ~sure & (x.array == x.array)
+    if bool(doubtful.any()):
+        found[doubtful] = xp.asarray([round(v, digits) for v in x.array[doubtful].tolist()])
+    return Batched(found)
+
+
+SCALING = 2.0**-51
+"""More than what rounding adds to a number that is multiplied, as a share of it."""
+
+ROUND = BatchingRule("Python round", _rounded, exact=True, fresh=True)

@@ -82,6 +82,19 @@ def _reciprocal(x: Any) -> Any:
     return 1 / x
 
 
+def _trunc(x: Any) -> Any:
+    return np.where(x < 0, np.ceil(x), np.floor(x)) if x.dtype.kind == "f" else x
+
+
+def _rint(x: Any) -> Any:
+    """To the nearest whole number, of two the even one; what becomes zero keeps its sign."""
+    below = np.floor(x)
+    rest = x - below
+    odd = below != 2 * np.floor(below / 2)
+    near = np.where((rest > 0.5) | ((rest == 0.5) & odd), below + 1, below)
+    return np.where(near == 0, _trunc(x), near)
+
+
 def _times(numerator: float, denominator: float) -> Callable[[Any], Any]:
     """A multiple, whose factor is rounded as NumPy's C code rounds it."""
 
@@ -111,6 +124,8 @@ DEFINED: dict[np.ufunc, Callable[..., Any]] = {
     np.exp2: lambda x: np.power(2, x),
     np.conjugate: _conjugate,
     np.hypot: _hypot,
+    np.trunc: _trunc,
+    np.rint: _rint,
     np.radians: _times(math.pi, 180),
     np.deg2rad: _times(math.pi, 180),
     np.degrees: _times(180, math.pi),

@@ -57,6 +57,8 @@ class Rounding:
                 yield op("isfinite", self._magnitude(i))  # it overflows in no order
             if not any(self._inexact[a] for a in n.args):
                 continue
+            if n.op == "cast" and not _is_float(n):
+                raise UnsupportedError(f"rounding could decide: a cast to {n.aval.dtype}")
             if row.jumps and len(set(n.args)) == len(n.args):  # else it is a test for NaN
                 yield self._stays(n, row)
             a = n.args[-1]

@@ -47,6 +47,7 @@ def with_unusual(graph: Graph) -> Graph:
     usual = [builder.op("isfinite", made[i]) for i in _looked_at(plain)]
     usual += Rounding(builder, plain, made).usual()
     usual += [builder.op("not_equal", made[i], 0.0) for i in _zeros_that_decide(plain)]
+    usual += [_fits(builder, made[n.args[0]]) for n in plain.nodes if _makes_whole(plain, n)]
     return builder.graph(*outs, _unusual(builder, usual)).pruned()
 
 
@@ -124,12 +125,24 @@ def _may_warn(graph: Graph, n: Node) -> bool:
     row = OPS[n.op]
     if not n.args or row.kind is Kind.LAYOUT:
         return False
-    operand = graph.nodes[n.args[0]]
-    if n.op == "cast" and _is_float(operand) and not _is_float(n):
+    if _makes_whole(graph, n) and n.aval.dtype != "int64":
+        operand = graph.nodes[n.args[0]]
         raise UnsupportedError(f"a cast of {operand.aval.dtype} to {n.aval.dtype}")
     if row.kind is Kind.REDUCTION and row.join:
         row = OPS[row.join]
     return _is_float(n) and not row.silent
+
+
+def _makes_whole(graph: Graph, n: Node) -> bool:
+    """Whether a node is a float as an integer: NumPy warns of those that do not fit."""
+    return n.op == "cast" and _is_float(graph.nodes[n.args[0]]) and not _is_float(n)
+
+
+def _fits(builder: NumPyBuilder, x: Value) -> Value:
+    """Whether floats fit into int64."""
+    if x.dtype.itemsize < 4:
+        return builder.op("isfinite", x)  # type: ignore[no-any-return]
+    return builder.op("less", abs(x), 2.0**63)  # type: ignore[no-any-return]
 
 
 def _shows(graph: Graph, user: int, i: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...batching.scalars import SCALING
 from ...errors import UnsupportedError
 from ...ir.builder import Value
 
@@ -67,9 +68,28 @@ def _math(lowering: Any, name: str, *numbers: Any) -> Value:
     return found
 
 
+def _round(lowering: Any, x: Value, digits: int) -> Value:
+    """Of Python floats: where scaling could decide, `f` is asked."""
+    scaled = lowering.operand(x, np.float64) * 10.0**digits
+    near = lowering.builder.ufunc(np.rint, scaled)
+    lowering.mark(~(abs(scaled - near) <= 0.5 - abs(scaled) * SCALING))
+    return near / 10.0**digits  # type: ignore[no-any-return]
+
+
+def as_integer(lowering: Any, x: Value) -> Value:
+    """Floats as int64: what does not fit is marked."""
+    whole = lowering.builder.ufunc(np.trunc, x)
+    size = abs(whole)
+    fits = size < 2.0**63 if x.dtype.itemsize > 2 else lowering.op("isfinite", size)
+    lowering.mark(~fits)
+    # LLVM leaves open what others become
+    return lowering.op("cast", lowering.builder.where(fits, whole, 0.0), dtype="int64")  # type: ignore[no-any-return]
+
+
 CALLS: dict[str, Callable[..., Any]] = {
     "arithmetic of integers": _integers,
     "Python arithmetic": _python,
     "math": _math,
+    "Python round": _round,
 }
 """By the names of batching rules."""

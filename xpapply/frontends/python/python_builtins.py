@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...batching import syntax
-from ...batching.scalars import LARGEST
+from ...batching.scalars import LARGEST, ROUND
 from ...errors import TraceError
 from . import scalars
 from .arrays import as_array, cast
@@ -74,6 +74,9 @@ def rounded(x: Tracer, digits: int | None) -> Any:
         return x.recorder.real(round, x.value)
     if digits is None:
         return whole(x, np.rint, round)
+    if x.weak and isinstance(x.value, float) and type(digits) is int and 0 <= digits <= 15:
+        real = x.recorder.real(round, x.value, digits)
+        return x.recorder.call(ROUND, lambda *_: real, (x, digits), check=False)
     if x.weak:
         # Python rounds the decimal number, NumPy scales and rounds
         return scalars.call(x.recorder, round, (x, digits), {})

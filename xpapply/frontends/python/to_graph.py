@@ -546,6 +546,8 @@ def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
 def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:
     if np.dtype(dtype).name not in _FLOATS and not _whole(lowering, dtype):
         raise UnsupportedError(f"a cast to {dtype}")
+    if isinstance(x, Value) and x.dtype.kind == "f" and dtype == np.int64:
+        return of_numbers.as_integer(lowering, x)
     found: Value = lowering.operand(x, dtype)
     return found
 

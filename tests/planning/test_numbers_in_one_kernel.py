@@ -1,0 +1,105 @@
+"""Functions of Python's numbers, on all elements at once: what `numpy.vectorize` gives."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply.planning import engines
+
+ENGINES = ["numpy", *(["cpu"] if engines.backend("cpu") is not None else [])]
+SPECIAL = np.array(
+    "0 -0 .5 -.5 1.5 -1.5 2.5 nan inf -inf 1e300 -1e300 4503599627370497 9007199254740992 "
+    "0.49999999999999994 -0.001 0.005 -0.005 1e-320 2.675 1.005".split(),
+    float,
+)
+NUMBERS = st.floats() | st.integers(-4000, 4000).map(lambda k: k / 1000)
+
+
+def compare(f, *operands, engine):
+    """The same numbers, dtype and signs of zeros, computed by this engine."""
+    want = np.vectorize(f)(*operands)
+    with xpapply.options(engine=engine):
+        got = xpapply.vectorize(f)(*operands)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    if got.dtype.kind == "f":
+        ordinary = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(got)[ordinary], np.signbit(want)[ordinary])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("digits", [0, 1, 2, 3, 10, 15])
+def test_round(digits, engine):
+    x = np.concatenate([np.random.default_rng(0).normal(size=500), SPECIAL])
+    compare(lambda v: round(v, digits), x, engine=engine)
+
+
+@given(x=st.lists(NUMBERS, min_size=20, max_size=40), digits=st.integers(0, 15))
+@example(x=[0.285] * 20, digits=2)
+@example(x=[0.25, 0.35, -0.25, 0.5] * 5, digits=1)
+def test_random_numbers_are_rounded(x, digits):
+    for engine in ENGINES:
+        compare(lambda v: round(v, digits), np.array(x), engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "f",
+    [int, round, math.floor, math.ceil, lambda v: int(v * 3) + 1, lambda v: int(v) if v > 0 else 0],
+    ids=lambda f: f.__name__,
+)
+def test_whole_numbers(f, engine):
+    x = np.concatenate([np.random.default_rng(0).normal(size=500) * 9, SPECIAL])
+    compare(f, x[abs(x) < 1e15], engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_what_is_no_whole_number_raises(odd, engine):
+    x = np.ones(500)
+    x[321] = odd
+    with pytest.raises((ValueError, OverflowError)) as raised:
+        np.vectorize(int)(x)
+    with xpapply.options(engine=engine), pytest.raises(raised.type, match=str(raised.value)):
+        xpapply.vectorize(int)(x)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("ufunc", [np.trunc, np.rint])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+def test_ufuncs_that_make_whole(ufunc, dtype, engine):
+    rows = np.concatenate([np.random.default_rng(0).normal(size=500), SPECIAL]).astype(dtype)
+    rows = np.stack([rows, rows / 2, rows + 1], 1)
+
+    def f(v):
+        return ufunc(v) * v.dtype.type(1)
+
+    want = np.apply_along_axis(f, 1, rows)
+    with xpapply.options(engine=engine):
+        got = xpapply.apply_along_axis(f, 1, rows)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_floats_as_integers(engine):
+    """Those that do not fit are NumPy's affair, its warning too."""
+    rows = np.random.default_rng(0).normal(size=(500, 3)) * 99
+
+    def f(v):
+        return v.astype(np.int64).sum()
+
+    want = np.apply_along_axis(f, 1, rows)
+    with xpapply.options(engine=engine):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, rows), want)
+        rows[77, 1] = np.inf
+        with pytest.warns(RuntimeWarning, match="invalid value encountered in cast"):
+            got = xpapply.apply_along_axis(f, 1, rows)
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in cast"):
+        np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, rows))
