@@ -10,6 +10,7 @@ from conftest import library
 from xpapply import vectorized_call
 from xpapply.frontends.python.kernel_of_paths import KernelOfPaths
 from xpapply.planning import python_functions
+from xpapply.planning.one_launch import OneLaunch
 
 FEW = python_functions._FEW
 SIZES = (1, 2, FEW, FEW + 1, 3000)
@@ -52,6 +53,13 @@ def ran(monkeypatch):
     watch(vectorized_call, "of_numbers", "loop")
     watch(vectorized_call, "of_slices", "loop")
     watch(KernelOfPaths, "__call__", "cpu")
+    launch = OneLaunch.__call__
+
+    def launched(self, call, rows):
+        seen.append(call.engine)
+        return launch(self, call, rows)
+
+    monkeypatch.setattr(OneLaunch, "__call__", launched)
     return seen
 
 

@@ -24,6 +24,7 @@ from ..looped_call import LoopedCall, note
 from . import engines, python_functions
 from .fallback import announce
 from .one_kernel import OneKernel
+from .one_launch import OneLaunch
 from .plan import Plan, PlanOfSeveral
 from .ready import Ready
 
@@ -116,7 +117,8 @@ class Several:
 
     def traced(self, slice0: Any, sample: Any) -> Traced:
         """`f` traced on a slice."""
-        return Traced(self.f, self.call.arguments, slice0, sample, engines, None, OneKernel)
+        ways = engines, None, OneKernel, OneLaunch
+        return Traced(self.f, self.call.arguments, slice0, sample, *ways)
 
     def run(self, traced: Traced) -> Any:
         """All slices at once."""
@@ -276,7 +278,7 @@ def _said(what: Several, found: Traced | None, why: str) -> tuple[Traced | None,
             "_plans": plans,
             **seen,
         }
-    kernel = found.kernel_for(what.rows())
+    kernel = found.kernel_for(what.rows()) or found.launch_for(what.rows())
     if found.not_compiled:
         reasons.append(found.not_compiled)
     if kernel is None:

@@ -13,17 +13,19 @@ import numpy as np
 
 from ... import arrays, config, registry, threads
 from ...cache import BoundedDict
-from ...errors import TraceError, UnsupportedError
+from ...errors import InputError, TraceError, UnsupportedError
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
+from .block import Block
 from .executor import SECONDS_PER_CALL
 from .in_blocks import InBlocks
 from .kernel_of_paths import KernelOfPaths
 from .rows import Rows
 from .to_graph import to_graph
 from .tracing import Tracing
+from .tree import Differs
 
 PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
@@ -45,6 +47,9 @@ class Traced:
         The result for `slice0`, and the seconds it took.
     one_kernel : callable, optional
         What makes one kernel of all paths, for NumPy arrays: see `xpapply.planning.one_kernel`.
+    one_launch : callable, optional
+        What runs a graph of slices of several arrays of CuPy or torch: see
+        `xpapply.planning.one_launch`.
 
     Call it as ``traced(rows, f)``: it holds on to no function.
 
@@ -63,6 +68,7 @@ class Traced:
         engines: ModuleType,
         first: Any = None,
         one_kernel: Callable[[Any, int], Any] | None = None,
+        one_launch: Callable[[Graph], Any] | None = None,
     ) -> None:
         several = isinstance(slice0, tuple)
         self.library = arrays.library(slice0[0] if several else slice0)
@@ -104,6 +110,12 @@ class Traced:
         if one_kernel is not None and self.library == "numpy":
             dtype = asked if asked is None or arguments.results else asked[0]
             self._kernel = KernelOfPaths(self.tree, aval, one_kernel, dtype, arguments.results)
+        self._launch = None
+        if one_launch is not None and several and self.library in ("cupy", "torch"):
+            try:
+                self._launch = one_launch(self._graph_of_several(f, arguments, aval))
+            except (InputError, TraceError, UnsupportedError) as error:
+                self.no_graph = str(error)
         self.has_run = self._graph_checked = False
         self._gives_up: tuple[TraceError, int] | None = None
         """What the next run raises, as `explain` said, unless it has more slices than so many."""
@@ -117,6 +129,15 @@ class Traced:
         """The plans that run it, which shall say so."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
+
+    def _graph_of_several(self, f: Any, arguments: Arguments, avals: Any) -> Graph:
+        if self.library == "cupy":
+            return compact(fold(to_graph(self._blocks.path, avals)))
+        if any(x.dtype in ("float16", "bfloat16") for x in avals):
+            raise UnsupportedError("torch computes in 16 bits")
+        frontend: Any = registry.find("frontends", "torch")
+        with self._tracing.scratch.kept():
+            return compact(fold(frontend.lift_several(f, avals, arguments)))
 
     def _leave(self, rows: Rows, f: Any) -> None:
         """What the loop leaves in attributes: what `f` sets for the last slice."""
@@ -151,6 +172,8 @@ class Traced:
             self._blocks.looped = 0
             check, by_calls = partial(self._blocks.check, f), partial(self._blocks, f=f)
             found = rows.placed(self._kernel(call, rows, check, by_calls))
+        elif (launch := self.launch_for(rows)) is not None:
+            found = rows.placed(self._by_launch(launch, rows, f))
         elif self.fused_on(rows):
             found = self._by_graph(rows, f)
         else:
@@ -215,6 +238,28 @@ class Traced:
                 at = (*(end,) * axis, ..., *(end,) * after)
                 self._blocks.check(f, arr[tuple(index)], out[at])
             self._graph_checked = True
+        return out
+
+    def launch_for(self, rows: Rows) -> Any:
+        """What runs slices of several arrays as one function; None: something else does."""
+        return None if self._launch is None else self._launch.call_for(rows)
+
+    def _by_launch(self, call: Any, rows: Rows, f: Any) -> Any:
+        """As one function of slices, checked against real calls on the first and the last once."""
+        assert self._launch is not None
+        found = self._launch(call, rows)
+        out: Any = Block(found) if isinstance(self._blocks.result, tuple) else found[0]
+        if self._graph_checked:
+            return out
+        try:
+            for end in (0, -1):
+                at = (end,) * len(rows.batch)
+                mine = out[at]
+                self._blocks.check(f, rows[at], mine.arrays if isinstance(mine, Block) else mine)
+        except Differs as error:
+            self._launch, self.no_graph = None, str(error)
+            return self._blocks(rows, f)
+        self._graph_checked = True
         return out
 
     def kernel_for(self, rows: Rows) -> Any:

@@ -9,7 +9,7 @@ what touches the slice becomes a node. (torch.fx does not see through shape
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from ...errors import InputError, TraceError, outermost
 from ...ir.builder import Builder
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
+from ...looped_arguments import Arguments
 from . import functions, script
 from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
@@ -114,6 +115,30 @@ def lift_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         raise TraceError(f"it raises {type(error).__name__}: {error}") from error
 
 
+def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
+    """The graph of a Python function of several tensors; it is known to change nothing outside."""
+    if not all(x.dtype.startswith(("float", "bfloat")) for x in avals):
+        raise TraceError(f"slices of dtypes {', '.join(x.dtype for x in avals)}")
+
+    def lifted() -> Graph:
+        recorder = Recorder(Builder(), functions.find)
+        inputs = [(recorder.builder.input(x), parameter_dtype(None, x.dtype)) for x in avals]
+        device = device_of(f)
+        found = arguments.call(
+            script.replayed(f), [Proxy(recorder, x, dtype, device) for x, dtype in inputs]
+        )
+        parts = found if arguments.results else (found,)
+        outs = [recorder.round(*recorder.result(x)) for x in parts]
+        return replace(recorder.builder.graph(*outs), sources=tuple(recorder.sources))
+
+    try:
+        return _same_twice(lifted, f, *arguments.constants())
+    except (InputError, TraceError):
+        raise
+    except Exception as error:
+        raise TraceError(f"it raises {type(error).__name__}: {error}") from error
+
+
 def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
     """Whether torch itself takes a slice as it is."""
     zeros = torch.zeros(aval.shape, dtype=parameter_dtype(f, aval.dtype), device=device_of(f))
@@ -126,10 +151,13 @@ def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
 
 
 def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
+    return _same_twice(lambda: _lift_once(f, aval, args, kwargs, batched=batched), f, args, kwargs)
+
+
+def _same_twice(lift: Callable[[], Graph], f: Any, args: tuple, kwargs: dict) -> Graph:
     """Lift twice: what differs between two runs (random draws, counters) is no graph."""
     with untouched(modules(f, args, kwargs)):
-        once = _lift_once(f, aval, args, kwargs, batched=batched)
-        again = _lift_once(f, aval, args, kwargs, batched=batched)
+        once, again = lift(), lift()
     same = once == again and all(
         np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
         for a, b in zip(once.consts, again.consts, strict=True)
