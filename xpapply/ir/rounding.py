@@ -166,22 +166,23 @@ class Rounding:
         n = self._graph.nodes[i]
         if not self._inexact[i]:
             return True
-        if n.op in ("sum", "approximate", "add"):
-            return self._is_positive(i) and all(self._keeps_sign(a) for a in n.args)
-        if n.op in ("multiply", "divide", "negative", "abs", "sqrt", "cast"):
-            return all(self._keeps_sign(a) for a in n.args)
-        if OPS[n.op].kind is Kind.LAYOUT:
+        row = OPS[n.op]
+        if row.sign:
+            certain = row.sign == "operands" or self._is_positive(i)
+            return certain and all(self._keeps_sign(a) for a in n.args)
+        if row.kind is Kind.LAYOUT:
             return self._keeps_sign(n.args[0]) and len(n.args) == 1
-        return OPS[n.op].kind is Kind.ELEMENTWISE and not any(self._inexact[a] for a in n.args)
+        return row.kind is Kind.ELEMENTWISE and not any(self._inexact[a] for a in n.args)
 
     def _is_positive(self, i: int) -> bool:
         """Whether a node cannot be below zero."""
         n = self._graph.nodes[i]
-        if n.op in ("cast", "approximate", "sum", "add", "divide"):
-            return all(self._is_positive(a) for a in n.args)
+        row = OPS[n.op]
+        if row.positive:
+            return row.positive == "always" or all(self._is_positive(a) for a in n.args)
         if n.op == "scalar":
             return bool(number(n) > 0)
-        return n.op in ("exp", "abs", "sqrt") or (n.op == "multiply" and n.args[0] == n.args[1])
+        return n.op == "multiply" and n.args[0] == n.args[1]  # a square
 
 
 def _is_float(n: Node) -> bool:

@@ -10,7 +10,16 @@ _R, _A, _L = Kind.REDUCTION, Kind.ALONG, Kind.LAYOUT
 
 ROWS = [
     # reductions
-    Op("sum", _R, "sum", c="({0} + {1})", join="add", identity=0.0),
+    Op(
+        "sum",
+        _R,
+        "sum",
+        c="({0} + {1})",
+        join="add",
+        identity=0.0,
+        sign="positive",
+        positive="operands",
+    ),
     Op(
         "prod",
         _R,

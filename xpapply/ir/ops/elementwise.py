@@ -47,7 +47,14 @@ def _series(name: str, doc: str, **columns: Any) -> Op:
 
 ROWS = [
     # arithmetic
-    _sum("add", "a + b", "({0} + {1})", llvm="fadd add"),
+    _sum(
+        "add",
+        "a + b",
+        "({0} + {1})",
+        llvm="fadd add",
+        sign="positive",
+        positive="operands",
+    ),
     _sum("subtract", "a - b", "({0} - {1})", llvm="fsub sub", torch=("sub",)),
     _sum(
         "multiply",
@@ -56,6 +63,7 @@ ROWS = [
         llvm="fmul mul",
         torch=("mul",),
         off=bounds.off_of_product,
+        sign="operands",
     ),
     Op(
         "divide",
@@ -70,6 +78,8 @@ ROWS = [
         complex=True,
         off=bounds.off_of_quotient,
         edges=(0.0,),
+        sign="operands",
+        positive="operands",
     ),
     _short(
         "negative",
@@ -82,6 +92,7 @@ ROWS = [
         shows=(0,),
         silent=True,
         complex=True,
+        sign="operands",
     ),
     _short(
         "abs",
@@ -95,6 +106,8 @@ ROWS = [
         shows=(0,),
         silent=True,
         complex=True,
+        sign="operands",
+        positive="always",
     ),
     _function(
         "sqrt",
@@ -106,6 +119,8 @@ ROWS = [
         instructions=8.0,
         error=bounds.error_of_sqrt,
         domain=(0, 1e6),
+        sign="operands",
+        positive="always",
     ),
     # a < b is false for NaN on either side, so NaN is asked for by its own
     _short(
@@ -136,6 +151,7 @@ ROWS = [
         instructions=6.0,
         off=bounds.off_of_exp,
         error=bounds.error_of_exp,
+        positive="always",
     ),
     _series("expm1", "exp(a) - 1", off=bounds.off_of_exp, error=bounds.error_of_expm1),
     _series(
@@ -288,7 +304,15 @@ ROWS = [
         silent=True,
         off=lambda a, b, c, ea, eb, ec: np.where(a, eb, ec),
     ),
-    _short("cast", "another dtype", "T({0})", result="attr", off=lambda a, e: e),
+    _short(
+        "cast",
+        "another dtype",
+        "T({0})",
+        result="attr",
+        off=lambda a, e: e,
+        sign="operands",
+        positive="operands",
+    ),
     _short(
         "approximate",
         "a, whose last bits may be others than NumPy's",
@@ -300,5 +324,7 @@ ROWS = [
         inexact=True,
         off=lambda a, e: e,
         **LINEAR,
+        sign="positive",
+        positive="operands",
     ),
 ]

@@ -101,6 +101,11 @@ class Op:
         vector instructions that it has.
     sees_zeros : bool
         The sign of a zero changes more than the sign of a zero.
+    sign : str
+        What the sign of the result needs for rounding to leave it, however small the number is:
+        "operands", signs that rounding leaves; "positive", such operands above zero.
+    positive : str
+        When the result is not below zero: "always", or with all "operands" above it.
     off : callable
         A bound of how far the result may be off, of the operands and then of how far each of
         them may be off: also while an expression is being written. Where it is not given none
@@ -142,6 +147,8 @@ class Op:
     edges: tuple[float, ...] = ()
     either_zero: bool = False
     sees_zeros: bool = False
+    sign: str = ""
+    positive: str = ""
     off: Callable[..., Any] | None = None
     error: Callable[[Any, Any, Any, Any], Any] | None = None
     domain: tuple[float, float] = (-50.0, 50.0)
