@@ -12,6 +12,7 @@ import numpy as np
 import numpy.fft  # NumPy loads it late, and `resolve` looks at what is loaded
 import pytest
 
+import xpapply
 from xpapply.batching import Batched, NoRule, resolve
 from xpapply.batching.numpy import ROWS
 from xpapply.batching.numpy_histograms import bincount_rows
@@ -597,3 +598,23 @@ def test_no_rule_where_the_data_decide_on_the_shape_or_are_written_to(source: st
     name, args, kwargs = arguments(source, np.dtype("f8"), 3, 4, 0, True)
     with pytest.raises(NoRule):
         BY_NAME[name].rule(np, resolve(BY_NAME[name].name), args, kwargs)
+
+
+@pytest.mark.parametrize("more", [{}, {"left": -1.0, "right": np.nan}])
+def test_many_places_among_those_of_each_slice(more):
+    """One grid for all profiles, whose heights are their own: also equal ones, beyond the ends."""
+    r = np.random.default_rng(4)
+    heights = np.sort(np.round(r.random((40, 12)), 1), axis=1)
+    heights[3, -1], heights[4, 0] = np.inf, -np.inf
+    values = r.normal(size=(40, 12))
+    values[5, 4] = np.nan
+    for grid in (np.linspace(-0.1, 1.1, 25), r.permutation(np.round(r.random(30), 1))):
+        for places in (grid, np.where(np.arange(grid.size) == 7, np.nan, grid)):
+
+            def f(x, y, places=places):
+                return np.interp(places, x, y, **more)
+
+            at_once = xpapply.vectorize(f, signature="(n),(n)->(m)")
+            want = np.stack([f(*s) for s in zip(heights, values, strict=True)])
+            assert at_once.explain(heights, values).vectorized
+            np.testing.assert_array_equal(at_once(heights, values), want)

@@ -22,6 +22,8 @@ def _rank(xp: Any, rows: Any, keys: Any, right: bool) -> Any:
     if rows.shape[0] == 1:
         return xp.searchsorted(rows[0], keys, side="right" if right else "left")
     n = rows.shape[1]
+    if xp is np and keys.shape[0] == 1 and keys.size > FEW_KEYS and not (keys != keys).any():
+        return _rank_of_shared(rows, keys[0], right)
     shape = np.broadcast_shapes((rows.shape[0], 1), keys.shape)
     low, high = xp.zeros(shape, np.intp), xp.full(shape, n, np.intp)
     for _ in range(n.bit_length()):
@@ -32,6 +34,21 @@ def _rank(xp: Any, rows: Any, keys: Any, right: bool) -> Any:
         low = xp.where(open_ & beyond, middle + 1, low)
         high = xp.where(open_ & ~beyond, middle, high)
     return low
+
+
+def _rank_of_shared(rows: Any, keys: Any, right: bool) -> Any:
+    """The same for keys that all rows share: the values of a row that come before each key.
+
+    The search is the other way round, of all values among the keys, and is no search for rows.
+    """
+    order = np.argsort(keys, kind="stable")
+    places = np.searchsorted(keys[order], rows, side="left" if right else "right")
+    width = keys.size + 1
+    places += width * np.arange(len(rows))[:, None]
+    counts = np.bincount(places.reshape(-1), minlength=width * len(rows)).reshape(-1, width)
+    found = np.empty((len(rows), keys.size), np.intp)
+    found[:, order] = counts[:, :-1].cumsum(axis=1)
+    return found
 
 
 FEW_KEYS = 16
@@ -81,7 +98,7 @@ def interp(
     count = places.shape[1]
     if values.shape[1] != count or count < 2 or np.ndim(left) or np.ndim(right):
         raise Unsupported
-    if isinstance(xp, Batched) and at.shape[1] > FEW_KEYS and ns is np:
+    if isinstance(x, Batched) and isinstance(xp, Batched) and at.shape[1] > FEW_KEYS and ns is np:
         raise Unsupported
     if not _ascending(places):
         raise Unsupported
