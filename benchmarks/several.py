@@ -1,7 +1,8 @@
-"""Functions of two arrays, and of slices with two axes: xpapply beside their loop.
+"""Functions of numbers, of two arrays, and of slices with two axes: xpapply beside their loop.
 
-The loop is what one writes without either: a list comprehension, which `numpy.stack` makes an
-array. It takes less than `numpy.vectorize` with a signature.
+The loop of functions of numbers is `numpy.vectorize`, over a part of the elements, and its time is
+scaled. That of the others is what one writes without either: a list comprehension, which
+`numpy.stack` makes an array. It takes less than `numpy.vectorize` with a signature.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ import xpapply
 
 from . import clocks, devices, runner
 from .pages import digits
-from .several_report import AXES, LOOP, OURS, TWO
+from .scalar_functions import ENTRIES
+from .several_report import AXES, LOOP, NUMBERS, OURS, TWO
 
 QUICK = 1000
-SLICES = {TWO: 20_000, AXES: 5_000}
+SLICES = {NUMBERS: 1_000_000, TWO: 20_000, AXES: 5_000}
+PART = 20
+"""Functions of numbers are looped over one of so many elements."""
 REPEATS = 7
 PATIENCE = 0.7
 LENGTH = 32
@@ -56,7 +60,7 @@ class Function:
     rtol: float = 1e-9
 
 
-FUNCTIONS: list[Function] = []
+FUNCTIONS = [Function(e.name, NUMBERS, e.build, rtol=e.rtol) for e in ENTRIES]
 
 
 def of_two(signature: str = "(n),(n)->()", **settings: Any) -> Callable[[Build], Build]:
@@ -347,13 +351,17 @@ def measure(run: runner.Run) -> None:
 
 def ours(function: Function, f: Callable[..., Any], arrays: list[np.ndarray]) -> clocks.Call:
     """The call of xpapply."""
+    if function.group == NUMBERS:
+        return partial(xpapply.vectorize(f), *arrays)
     if function.group == TWO:
         return partial(xpapply.vectorize(f, signature=function.signature), *arrays)
     return partial(xpapply.apply_along_axis, f, (1, 2), *arrays)
 
 
-def looped(f: Callable[..., Any], arrays: list[np.ndarray]) -> np.ndarray:
+def looped(function: Function, f: Callable[..., Any], arrays: list[np.ndarray]) -> np.ndarray:
     """The loop."""
+    if function.group == NUMBERS:
+        return np.vectorize(f)(*(x[: len(x) // PART] for x in arrays))  # type: ignore[no-any-return]
     return np.stack([f(*slices) for slices in zip(*arrays, strict=True)])
 
 
@@ -364,12 +372,15 @@ def measure_function(function: Function, slices: int) -> dict[str, Any]:
     begin = time.perf_counter()
     got = call()
     first = time.perf_counter() - begin
-    calls = {OURS: call, LOOP: partial(looped, f, arrays)}
+    calls = {OURS: call, LOOP: partial(looped, function, f, arrays)}
     # what is compiled while other calls go on is there once the loop has run
     want = calls[LOOP]()
     times = clocks.in_turns(calls, REPEATS, devices.Cpu().pause, patience=PATIENCE)
     found: dict[str, Any] = {name: statistics.median(t) for name, t in times.items()}
     found |= {"group": function.group, "slices": slices, "first": first}
+    if function.group == NUMBERS:
+        found[LOOP] *= PART
+        got = got[: len(want)]
     close = np.allclose(got, want, function.rtol, function.rtol * np.abs(want).max())
     if (got.shape, got.dtype) != (want.shape, want.dtype) or not close:
         found["wrong"] = f"{got.dtype}{got.shape}, the loop has {want.dtype}{want.shape}"

@@ -10,9 +10,9 @@ from . import pages
 from .pages import digits, milli
 
 OURS, LOOP = "xpapply", "loop"
-TWO, AXES = "two arrays", "slices with two axes"
-WANTED = {TWO: 30.0, AXES: 20.0}
-"""Times as fast as the loop."""
+NUMBERS, TWO, AXES = "numbers", "two arrays", "slices with two axes"
+WANTED = {NUMBERS: 40.0, TWO: 30.0, AXES: 20.0}
+"""Times as fast as the loop, by the geometric mean."""
 
 
 def render(data: dict[str, Any]) -> str:
@@ -20,10 +20,11 @@ def render(data: dict[str, Any]) -> str:
     results = {n: e for n, e in data["functions"].items() if "skipped" not in e}
     parts = [
         "# Several arrays, several axes",
-        f"{len(results)} functions (`benchmarks/several.py`) in one run: of two arrays by "
-        "`xpapply.vectorize` with a signature, of slices with two axes by `apply_along_axis` with "
-        "a tuple. The loop is a list comprehension that `numpy.stack` makes an array, "
-        "float64 all of it.",
+        f"{len(results)} functions (`benchmarks/several.py`, `scalar_functions.py`) in one run: of "
+        "numbers by `xpapply.vectorize`, of two arrays by it with a signature, of slices with two "
+        "axes by `apply_along_axis` with a tuple. The loop of functions of numbers is "
+        "`numpy.vectorize`, over a twentieth of them and scaled; that of the others a list "
+        "comprehension that `numpy.stack` makes an array.",
         pages.machine_table(data),
         "## In short",
     ]
