@@ -23,6 +23,8 @@ OF_NUMPY = {
     "cov": lambda v: np.cov(v, TEMPLATE),
     "trend": lambda v: np.polyfit(101 + TIMES, v, 1)[0],
     "parabola": lambda v: np.polyfit(TIMES - 5.5, v, 2),
+    "largest but NaN": np.nanargmax,
+    "smallest but NaN": np.nanargmin,
     "level": lambda v: np.polyfit(TIMES, v, 0),
 }
 OF_SCIPY = {
@@ -30,6 +32,7 @@ OF_SCIPY = {
     "all but the p-value": lambda v: [*stats.linregress(TIMES, v)][:3],
     "slope on the slice": lambda v: stats.linregress(v, TEMPLATE).slope,
     "zscore": stats.zscore,
+    "ranks": stats.rankdata,
     "detrend": signal.detrend,
     "peaks": lambda v: len(signal.find_peaks(v)[0]),
     "high peaks": lambda v: len(signal.find_peaks(v, height=0.5)[0]),
@@ -37,7 +40,15 @@ OF_SCIPY = {
     "heights": lambda v: signal.find_peaks(v, height=0.1)[1]["peak_heights"].sum(),
 }
 FUNCTIONS = OF_NUMPY | OF_SCIPY
-EXACT = {"zscore", "peaks", "high peaks", "peaks between"}
+EXACT = {
+    "zscore",
+    "ranks",
+    "largest but NaN",
+    "smallest but NaN",
+    "peaks",
+    "high peaks",
+    "peaks between",
+}
 SCALES = {
     "cov": lambda size: np.maximum(size, size * size),
     "corrcoef": lambda size: 1.0,
@@ -122,7 +133,7 @@ def test_flat_and_nearly_flat_slices(name):
         compare(name, x)
 
 
-@pytest.mark.parametrize("name", ["zscore", "peaks", "heights", "trend"])
+@pytest.mark.parametrize("name", ["zscore", "ranks", "peaks", "heights", "trend"])
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 def test_other_dtypes(name, dtype):
     x = (10 * np.random.default_rng(3).normal(size=(100, N))).astype(dtype)

@@ -18,6 +18,8 @@ from .of_places import along, joined, part, vector
 
 _MOST_CONDITION = 32
 """Times its numbers. A fit of a worse condition may be off by more than its bound as a product."""
+_MOST_RANKS = 32
+"""Numbers of a slice that are compared with each other, at most."""
 _SMALL, _LARGE = 1e-280, 1e280
 """Between them a product neither overflows nor vanishes."""
 
@@ -208,6 +210,38 @@ def _zscore(lowering: Any, a: Any, axis: Any = 0, ddof: Any = 0) -> Value:
     return apart / size  # type: ignore[no-any-return]
 
 
+def _rankdata(lowering: Any, a: Any, method: str = "average", axis: Any = None) -> Value:
+    """By how many numbers are smaller: as exact as a sort, for few of them."""
+    along(axis)
+    x = vector(a)
+    n = x.shape[0]
+    if older() or method != "average" or not 1 < n <= _MOST_RANKS or x.dtype.kind not in "iuf":
+        raise UnsupportedError(f"ranks of {n} numbers of {x.dtype} in this version of SciPy")
+    if x.dtype.kind == "f":
+        lowering.mark(x != x)
+    down, right = lowering.shaped(x, (n, 1)), lowering.shaped(x, (1, n))
+    counts = [
+        lowering.op("sum", lowering.builder.cast(found, "int64"), axis=(1,), keepdims=False)
+        for found in (down > right, down >= right)
+    ]
+    return (counts[0] + counts[1] + 1) * 0.5  # type: ignore[no-any-return]
+
+
+def _nanarg(op: str) -> Callable[..., Value]:
+    def lowered(lowering: Any, a: Any, axis: Any = None) -> Value:
+        along(axis)
+        x = vector(a)
+        if x.dtype not in ("float32", "float64"):
+            raise UnsupportedError(f"nan{op} of {x.dtype}")
+        gone = x != x
+        lowering.mark(lowering.op("min", gone, axis=(0,), keepdims=False))  # NumPy raises
+        filled = lowering.builder.where(gone, -np.inf if op == "argmax" else np.inf, x)
+        found: Value = lowering.op(op, filled, axis=(0,), keepdims=False)
+        return found
+
+    return lowered
+
+
 def _peaks(
     lowering: Any, function: Any, x: Any, named: dict[str, Any], names: tuple[str, ...]
 ) -> tuple[Value, ...]:
@@ -238,6 +272,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.cov": _cov,
     "numpy.corrcoef": _corrcoef,
     "numpy.polyfit": _polyfit,
+    "numpy.nanargmax": _nanarg("argmax"),
+    "numpy.nanargmin": _nanarg("argmin"),
+    "scipy.stats.rankdata": _rankdata,
     "scipy.stats.linregress": _linregress,
     "scipy.stats.zscore": _zscore,
     "scipy.signal.detrend": _detrend,
