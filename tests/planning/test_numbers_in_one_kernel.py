@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import xpapply
@@ -19,13 +19,14 @@ SPECIAL = np.array(
 NUMBERS = st.floats() | st.integers(-4000, 4000).map(lambda k: k / 1000)
 
 
-def compare(f, *operands, engine):
+def compare(f, *operands, engine, rtol=0.0):
     """The same numbers, dtype and signs of zeros, computed by this engine."""
-    want = np.vectorize(f)(*operands)
+    with np.errstate(all="ignore"):  # which reads flags that Python's arithmetic leaves behind
+        want = np.vectorize(f)(*operands)
     with xpapply.options(engine=engine):
         got = xpapply.vectorize(f)(*operands)
     assert got.dtype == want.dtype
-    np.testing.assert_array_equal(got, want)
+    np.testing.assert_allclose(got, want, rtol=rtol)
     if got.dtype.kind == "f":
         ordinary = ~np.isnan(want)
         np.testing.assert_array_equal(np.signbit(got)[ordinary], np.signbit(want)[ordinary])
@@ -103,3 +104,88 @@ def test_floats_as_integers(engine):
             got = xpapply.apply_along_axis(f, 1, rows)
     with pytest.warns(RuntimeWarning, match="invalid value encountered in cast"):
         np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, rows))
+
+
+# --- % and // -----------------------------------------------------------------------------------
+
+FLOATS = [
+    *(0.0, 1.0, 0.5, 0.1, 3.0, 7.0, 360.0, 1e300, 1e-310, 1e-250, np.inf, np.nan, 2.0**53),
+    *(2.0**52 - 1, 1 - 2**-53, 1 + 2**-52, 0.3),
+]
+INTEGERS = [0, 1, 5, 100, 2**52 - 1, 2**52, 2**53]
+DIVISIONS = {
+    "%": lambda a, b: a % b,
+    "//": lambda a, b: a // b,
+    "divmod": lambda a, b: sum(divmod(a, b)),
+}
+
+
+def _pairs(numbers):
+    numbers = [s * x for x in numbers for s in (1, -1)]
+    pairs = [(a, b) for a in numbers for b in numbers if b != 0]
+    return [np.array(x) for x in zip(*pairs, strict=True)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("f", DIVISIONS.values(), ids=DIVISIONS)
+def test_divisions_of_floats(f, engine):
+    compare(f, *_pairs(FLOATS), engine=engine)
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 900)) * [[100], [1]]
+    compare(f, a, b, engine=engine)
+    whole = b * rng.choice([3, -7, 1e6], 900)  # quotients beside whole numbers
+    compare(f, whole, b, engine=engine)
+    compare(f, np.nextafter(whole, 0), b, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("f", DIVISIONS.values(), ids=DIVISIONS)
+def test_divisions_of_integers(f, engine):
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-(10**6), 10**6, 900), rng.integers(1, 999, 900)
+    unlike = _pairs(INTEGERS)
+    compare(f, np.r_[a, unlike[0], 2**62], np.r_[b, unlike[1], -3], engine=engine)
+
+
+@given(st.lists(st.tuples(st.floats(), st.floats().filter(bool)), min_size=5, max_size=20))
+@settings(max_examples=20)
+def test_random_divisions(pairs):
+    usual = np.random.default_rng(0).normal(size=(60, 2))
+    a, b = np.concatenate([usual, np.array(pairs)]).T
+    for engine in ENGINES:
+        for f in DIVISIONS.values():
+            compare(f, a, b, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda k: (k >> 2) & 15,
+        lambda k: k // 100 + (k % 100) / 60,
+        lambda k: k % 4 == 0 and (k % 100 != 0 or k % 400 == 0),
+        lambda k: (k / 7 + 180) % 360 - 180,
+        lambda k: k / 7 // -0.25,
+        lambda k: 7 % (k * 2 + 1),
+    ],
+)
+def test_divisions_by_numbers(f, engine):
+    compare(f, np.arange(-1000, 1000), engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_divisions_of_what_is_rounded(engine):
+    compare(lambda k: math.sin(k) % 0.7, np.arange(-1000, 1000), engine=engine, rtol=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("zero", [0, 0.0])
+def test_divisions_by_zero_raise(zero, engine):
+    b = np.full(500, zero) + 1
+    b[321] = 0
+    for f in DIVISIONS.values():
+        with pytest.raises(ZeroDivisionError) as raised:
+            np.vectorize(f)(b + 1, b)
+        with xpapply.options(engine=engine), pytest.raises(ZeroDivisionError) as found:
+            xpapply.vectorize(f)(b + 1, b)
+        assert str(found.value) == str(raised.value)

@@ -55,9 +55,84 @@ def _python(lowering: Any, name: str, a: Any, b: Any, dtype: str) -> Value:
         return found
     if dtype not in ("int64", "float64"):
         raise UnsupportedError(f"{name} of Python numbers")
+    if name in _DIVISIONS or (name in _BITS and dtype == "int64"):
+        if name in _BITS:
+            name, b = _as_division(name, b)
+        divided = _whole_division if dtype == "int64" else _division
+        return divided(lowering, name, a, b)
     given = [lowering.operand(x, dtype) for x in (a, b)]
     found = lowering.builder.ufunc(getattr(np, name), *given)
     return lowering.operand(found, dtype)  # type: ignore[no-any-return]
+
+
+_DIVISIONS, _BITS = ("floor_divide", "remainder"), ("right_shift", "bitwise_and")
+
+
+def _as_division(name: str, b: Any) -> tuple[str, int]:
+    """The bits of an integer, without the last ones or those alone."""
+    if type(b) is int and name == "right_shift" and 0 <= b < 52:
+        return "floor_divide", 1 << b
+    if type(b) is int and name == "bitwise_and" and 0 <= b < 2**52 and b & (b + 1) == 0:
+        return "remainder", b + 1
+    raise UnsupportedError(f"{name} of Python numbers")
+
+
+def _whole_division(lowering: Any, name: str, a: Any, b: Any) -> Value:
+    """``a // b`` or ``a % b`` of integers, in floats: what these do not hold is marked."""
+    a, b = (lowering.operand(x, np.float64) for x in (a, b))
+    floor = lowering.builder.ufunc
+    lowering.mark(~((abs(a) < 2.0**52) & (abs(b) < 2.0**52) & (b != 0.0)))
+    near = floor(np.floor, a / b)
+    rest = a - near * b
+    # rounding may have made a whole number of a quotient that is just below it
+    above = (rest != 0.0) & ((rest < 0.0) != (b < 0.0))
+    where = lowering.builder.where
+    found = (
+        where(above, near - 1.0, near) if name == "floor_divide" else where(above, rest + b, rest)
+    )
+    return as_integer(lowering, found)
+
+
+def _division(lowering: Any, name: str, a: Any, b: Any) -> Value:
+    """``a // b`` or ``a % b`` of floats, as C's ``fmod`` has the rest: exact.
+
+    Quotients beyond 52 bits are marked, and what over- or underflows on the way.
+    """
+    a, b = (lowering.operand(x, np.float64) for x in (a, b))
+    where, size = lowering.builder.where, abs(b)
+    quotient = a / b
+    lowering.mark(
+        ~((abs(quotient) < 2.0**52) & (abs(a) < 2.0**900) & (size < 2.0**900) & (size > 2.0**-900))
+    )
+    times = lowering.builder.ufunc(np.trunc, quotient)
+    product, more = _exact_product(times, b)
+    rest = (a - product) - more
+    # rounding may have made a whole number of a quotient that is just below it
+    beyond = (rest != 0.0) & ((rest < 0.0) != (a < 0.0))
+    rest = where(beyond, where(a < 0.0, rest - size, rest + size), rest)
+    other_sign = (rest != 0.0) & ((rest < 0.0) != (b < 0.0))
+    if name == "remainder":
+        none = where(b < 0.0, -0.0, 0.0)
+        return where(rest == 0.0, none, where(other_sign, rest + b, rest))  # type: ignore[no-any-return]
+    ratio = (a - rest) / b
+    ratio = where(other_sign, ratio - 1.0, ratio)
+    below = lowering.builder.ufunc(np.floor, ratio)
+    below = where(ratio - below > 0.5, below + 1.0, below)
+    none = where(quotient == 0.0, quotient, 0.0)
+    return where(ratio == 0.0, none, below)  # type: ignore[no-any-return]
+
+
+def _exact_product(x: Value, y: Value) -> tuple[Any, Any]:
+    """A product as rounded, and what rounding took: Dekker's, without fused operations."""
+    (x1, x2), (y1, y2) = ((high, z - high) for z in (x, y) for high in [_upper_half(z)])
+    product = x * y
+    return product, ((x1 * y1 - product) + x1 * y2 + x2 * y1) + x2 * y2
+
+
+def _upper_half(x: Value) -> Any:
+    """The upper 26 bits of a number."""
+    large = x * 134217729.0
+    return large - (large - x)
 
 
 def _math(lowering: Any, name: str, *numbers: Any) -> Value:
