@@ -189,3 +189,27 @@ def test_divisions_by_zero_raise(zero, engine):
         with xpapply.options(engine=engine), pytest.raises(ZeroDivisionError) as found:
             xpapply.vectorize(f)(b + 1, b)
         assert str(found.value) == str(raised.value)
+
+
+# --- math ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "f",
+    [math.erf, math.erfc, lambda x: 0.5 * (1 + math.erf(x / math.sqrt(2)))],
+    ids=["erf", "erfc", "normal cdf"],
+)
+def test_error_functions(f, engine):
+    pytest.importorskip("scipy")
+    x = np.concatenate([np.random.default_rng(0).normal(size=500) * 2, SPECIAL])
+    compare(f, x, engine=engine, rtol=1e-13)
+
+
+def test_gcd():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-60, 60, (2, 500))
+    compare(math.gcd, a, b, engine="numpy")
+    compare(lambda k: math.gcd(k, 12, 2**40), a, engine="numpy")
+    a[77] = 2**62
+    compare(lambda k: k // math.gcd(k, 12), a, engine="numpy")

@@ -154,10 +154,9 @@ _OF_TRUTHS = frozenset(
 def _math(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """A function of Python's `math`, which raises where NumPy warns."""
     name, *numbers = args
+    function = getattr(xp, name, None) or in_namespace(xp, f"scipy.special.{name}")
     with np.errstate(all="ignore"):
-        return Batched(
-            getattr(xp, name)(*(x.array if isinstance(x, Batched) else x for x in numbers))
-        )
+        return Batched(function(*(x.array if isinstance(x, Batched) else x for x in numbers)))
 
 
 def _integers(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:

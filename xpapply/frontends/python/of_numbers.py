@@ -137,9 +137,10 @@ def _upper_half(x: Value) -> Any:
 
 def _math(lowering: Any, name: str, *numbers: Any) -> Value:
     """A function of Python's `math`: where it raises, `f` has been asked."""
-    found: Value = lowering.builder.ufunc(
-        getattr(np, name), *(lowering.operand(x, np.float64) for x in numbers)
-    )
+    given = [lowering.operand(x, np.float64) for x in numbers]
+    if not hasattr(np, name):  # SciPy's
+        return lowering.op(name, *given)  # type: ignore[no-any-return]
+    found: Value = lowering.builder.ufunc(getattr(np, name), *given)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -295,8 +296,10 @@ _DOMAINS: dict[str, tuple[str, Callable[..., Any] | None]] = {
     "hypot": ("hypot", None),
     "copysign": ("copysign", None),
     "fmod": ("fmod", None),
+    "erf": ("erf", None),
+    "erfc": ("erfc", None),
 }
-"""The NumPy function, and where Python's does not raise."""
+"""The function of NumPy or SciPy, and where Python's does not raise."""
 
 _TESTS = frozenset(("isnan", "isinf", "isfinite"))
 _WHOLE = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
@@ -317,9 +320,14 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
             )
 
         return test
+    if name == "gcd":
+        return functools.partial(_gcd, recorder, each)
     if name not in _DOMAINS:
         return each
     numpy_name, domain = _DOMAINS[name]
+    module = np if hasattr(np, numpy_name) else _special()
+    if module is None:
+        return each
 
     def function(*args: Any) -> Any:
         if not any(map(_moving, args)):
@@ -334,7 +342,7 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
             must(numbers[1] != 0)
             must(_finite(numbers[0]))
         given = tuple(numbers)
-        recorder.stage.watch.look(np, "entry", numpy_name)
+        recorder.stage.watch.look(module, "entry", numpy_name)
         found = recorder.call(
             syntax.MATH, lambda *a: python(*a), given, batch=((numpy_name, *given), {}), check=False
         )
@@ -352,6 +360,25 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
         return function(args[0]) / function(args[1])
 
     return log
+
+
+def _special() -> Any:
+    """`scipy.special`, if there is SciPy."""
+    try:
+        import scipy.special
+    except ImportError:
+        return None
+    return scipy.special
+
+
+def _gcd(recorder: Recorder, each: Callable[..., Any], *args: Any) -> Any:
+    """``math.gcd``: of two integers by NumPy's."""
+    given = [_plain(x) for x in args]
+    simple = len(args) == 2 and all(type(x) is int and abs(x) <= LARGEST for x in given)
+    if not simple or not any(map(_moving, args)):
+        return each(*args)
+    found = recorder.real(math.gcd, *given)
+    return recorder.call(syntax.PYTHON, lambda *_: found, ("gcd", *args, "int64"), check=False)
 
 
 def _all_finite(numbers: tuple) -> bool:
