@@ -20,7 +20,7 @@ CALLS = [xpapply.apply_along_axis, xpapply.explain]
 @pytest.mark.parametrize(
     ("axis", "says"),
     [
-        ([0], r"axis=\[0\]: one axis.*reshape"),
+        ([0, 1], r"axis=\[0, 1\]: one axis.*a tuple: \(0, 1\)"),
         ("t", "axis='t': one axis, an integer from -3 to 2"),
         (None, r"axis=None: one axis.*f\(arr.ravel\(\)\)"),
         (1.0, "axis=1.0: one axis"),

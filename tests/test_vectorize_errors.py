@@ -131,7 +131,10 @@ OTHERS = {
         "argument 0 of shape (4,) does not have enough dimensions for all core dimensions (m,n)",
     ),
     "loop": (lambda: dot(X, np.ones((7, 4))), "argument 0: (500,), argument 1: (7,)"),
-    "loop of numbers": (lambda: plus(X[:, 0], X[:3, 0]), "argument 0: (500,), argument 1: (3,)"),
+    "loop of numbers": (
+        lambda: plus(X[:, 0], X[:3, 0]),
+        "the arguments do not broadcast together: argument 0: (500,), argument 1: (3,)",
+    ),
 }
 
 
@@ -238,6 +241,13 @@ def test_arrays_where_numbers_are_wanted(way):
     assert "index" not in str(error.__notes__)
 
 
+@pytest.mark.parametrize("f", [mean, lambda x: plus(x, x)])
+def test_engines_that_do_not_exist(f):
+    with xpapply.options(engine="gpu"), pytest.raises(xpapply.UnsupportedError) as info:
+        f(X)
+    says(info.value, "no engine 'gpu': there are loop, ")
+
+
 # --- out and where -------------------------------------------------------------------------------
 
 
@@ -266,6 +276,7 @@ OUT = {
         ValueError,
         "out has shape (4, 1), the result (4,)",
     ),
+    "nothing": (mean, {"where": np.zeros(N, bool)}, ValueError, "where chooses no slice, so that"),
     "where": (mean, {"where": np.ones(7, bool)}, ValueError, "where has shape (7,)"),
     "no booleans": (mean, {"where": np.ones(N)}, TypeError, "where must be booleans"),
 }

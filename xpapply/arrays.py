@@ -153,7 +153,9 @@ def normalize_axis_index(axis: Any, ndim: int) -> int:
     text = f"axis={found}: one axis, an integer from {-ndim} to {ndim - 1}"
     if axis is None:
         text += ". For the whole array as one slice, call f(arr.ravel())"
-    elif isinstance(axis, (tuple, list)):
+    elif isinstance(axis, list):
+        text += f". For slices over several axes, give apply_along_axis a tuple: {tuple(axis)}"
+    elif isinstance(axis, tuple):
         text += ". For slices over several axes, join these to one axis first (arr.reshape)"
     raise TypeError(text)
 

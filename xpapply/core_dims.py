@@ -205,25 +205,28 @@ def resolve(signature: Signature, shapes: Sequence[tuple[int, ...]]) -> Dims:
             if d.size is not None:
                 sizes.known.setdefault(d.name, d.size)
     batches = [s[: len(s) - len(d)] for d, s in zip(signature.inputs, shapes, strict=True)]
-    return Dims(signature, sizes, loop_of(batches, f" of {signature}"))
+    return Dims(signature, sizes, loop_of(batches, signature))
 
 
-def loop_of(loops: Sequence[tuple[int, ...]], of: str = "") -> tuple[int, ...]:
+def loop_of(
+    loops: Sequence[tuple[int, ...]], signature: Signature | None = None
+) -> tuple[int, ...]:
     """The loop dims of each array, broadcast.
 
     Raises
     ------
     ValueError
-        If they do not broadcast; `of` is what the message says that core dims are those of.
+        If they do not broadcast; the message tells of the core dims of `signature`.
     """
     try:
         return np.broadcast_shapes(*loops)
     except ValueError:
         which = ", ".join(f"argument {k}: {b}" for k, b in enumerate(loops))
-        raise ValueError(
-            f"the loop dimensions (all before the core dimensions{of}) do not "
-            f"broadcast together: {which}"
-        ) from None
+        what = "the loop dimensions (all before the core dimensions"
+        what += f"{'' if signature is None else f' of {signature}'})"
+        if signature is not None and not any(signature.inputs):  # a function of numbers
+            what = "the arguments"
+        raise ValueError(f"{what} do not broadcast together: {which}") from None
 
 
 # --- axis, axes, keepdims -----------------------------------------------------------------------

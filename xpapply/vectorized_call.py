@@ -440,6 +440,12 @@ class Call:
 
     def _of_some(self, mask: Any) -> Any:
         """The results for the slices that `where` chooses; the others are not computed."""
+        untold = self._otypes is None and self._dtype is None
+        if untold and math.prod(mask.shape) and not mask.any():
+            raise ValueError(
+                "where chooses no slice, so that no call of f tells the dtype of the results: "
+                "give otypes, or dtype="
+            )
         xp, views = arrays.compat(self._like), self._views()
         nbytes = sum(math.prod(x.shape[mask.ndim :]) * x.dtype.itemsize for x in views)
         most = max(1, _MOST_BYTES // max(1, nbytes))

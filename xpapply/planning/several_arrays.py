@@ -147,6 +147,7 @@ def decide(what: Several) -> tuple[Any, str, bool]:
     now = config.current()
     if now.engine == "loop":
         return None, "the loop was asked for", True
+    engines.check_name(now.engine)
     why = _why_not(what)
     found: Traced | str | None = None
     known, key = cache_of(what.f)[0], None if why else what.key

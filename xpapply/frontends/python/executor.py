@@ -231,7 +231,7 @@ class Executor:
                 self._write(at, values, index, block)
                 return
             if time.perf_counter() > block.until:
-                raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
+                raise TooManyPaths(self.tree.too_many_in_time)
             asked = filled(at.asks, values).array
             asked = asked.reshape(asked.shape[0])
             branches = self._branches(at, asked, index, block)

@@ -364,7 +364,9 @@ class InBlocks:
 
     def _grow(self, f: Any, v: Any, until: float) -> SideExit | None:
         """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
-        if self.tree.count >= MOST_PATHS or self._spent > until:
+        if self._spent > until:
+            raise TooManyPaths(self.tree.too_many_in_time)
+        if self.tree.count >= MOST_PATHS:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
         started = time.thread_time()  # whatever else keeps the machine busy
         with streams.shared(self.library):

@@ -89,7 +89,7 @@ class Traced:
         self.no_graph = ""
         try:
             if several:
-                raise UnsupportedError("it takes slices of several arrays")
+                raise UnsupportedError("its slices are of several arrays or axes")
             if self.library == "torch":
                 with self._tracing.scratch.kept():
                     args = arguments.args[1:]

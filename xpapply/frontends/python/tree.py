@@ -160,6 +160,11 @@ class Tree:
         """Whether values are taken by a mask."""
         self.add(first)
 
+    @property
+    def too_many_in_time(self) -> str:
+        """Why looking for further paths ends before there are too many of them."""
+        return f"its slices go too many ways ({self.count} known) for the time that the loop takes"
+
     def add(self, path: Path) -> None:
         """Take up a path."""
         with self.lock:
