@@ -86,6 +86,24 @@ def test_they_are_kernels(name):
         same(xpapply.vectorize(f)(keys), np.vectorize(f)(keys))
 
 
+@pytest.mark.parametrize("name", ["get", "set", "dict"])
+def test_nan_as_a_key(name):
+    """Which is equal to nothing: such slices were on no path, and their results never written."""
+    whole = {0: 1, 1: 7, 2: 3}
+    f = {
+        "get": lambda k: whole.get(k, -5),
+        "set": lambda k: k in {1.0, float("nan")},
+        "dict": lambda k: k in whole,
+    }[name]
+    keys = rng.integers(0, 4, 2000) * 1.0
+    keys[[5, 70, 1900]] = np.nan
+    want, v = np.vectorize(f)(keys), xpapply.vectorize(f)
+    for _ in range(4):
+        same(v(keys), want)
+    slices = np.repeat(keys[:, None], 3, axis=1)
+    same(xpapply.apply_along_axis(lambda u: f(float(u[0])), 1, slices), want)
+
+
 def test_in_slices():
     x = rng.integers(0, 300, (500, 6))
     for f in (lambda v: LONG[v[0]] + LONG[v[1]], lambda v: SINGLE[v[2] % 30] * v.sum()):

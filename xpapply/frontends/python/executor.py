@@ -253,6 +253,9 @@ class Executor:
         """Where slices go on by their answers, and which of them do, the fewest first."""
         found = []
         for answer, part in self._parts(asked):
+            if answer != answer:  # no path is found by NaN
+                block.leave(part if index is None else index[part])
+                continue
             child, skipped = self._child(at, answer, part, index, block)
             if child is None:
                 continue
@@ -298,7 +301,8 @@ class Executor:
             return [(False, _true(xp, ~asked)), (True, _true(xp, asked))]
         asked = arrays.on_host(asked)
         answers = np.unique(asked)
-        return [(a.item(), np.flatnonzero(asked == a)) for a in answers]
+        gave = (asked == a if a == a else asked != asked for a in answers)  # NaN is not NaN
+        return [(a.item(), np.flatnonzero(g)) for a, g in zip(answers, gave, strict=True)]
 
     def _invoke(self, at: Segment, number: int, call: Call, values: Values) -> Any:
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
