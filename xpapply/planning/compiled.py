@@ -39,8 +39,9 @@ class OfSeveral:
         """The results for all slices."""
         if len(given) != len(self._avals):
             raise TypeError(f"this plan is for {len(self._avals)} arrays: found {len(given)}")
-        xp = arrays.get_array_module(*given)  # raises for arrays of different libraries
+        arrays.get_array_module(*given)  # raises for arrays of different libraries
         like = next((x for x in given if arrays.library(x) not in (None, "numpy")), None)
+        xp = arrays.compat(np.empty(0) if like is None else like)
         operands, loops = [], []
         for k, (x, aval) in enumerate(zip(given, self._avals, strict=True)):
             if arrays.library(x) is None or (like is not None and arrays.library(x) == "numpy"):
