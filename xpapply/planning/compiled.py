@@ -15,6 +15,7 @@ from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.rewrite import expand
 from ..layout import boxes
+from . import engines
 
 _BLOCK_BYTES = 1 << 22
 """Bytes of all values of a block."""
@@ -66,14 +67,8 @@ class OfSeveral:
         if arrays.library(views[0]) in ("jax", "dask"):  # which cannot be written to
             outs = self._block(xp, views, consts, len(loop))
         else:
-            outs = [
-                xp.empty(
-                    (*loop, *x.shape),
-                    dtype=array_api.dtype_of(xp, x.dtype),
-                    device=arrays.device(views[0]),
-                )
-                for x in self._results
-            ]
+            own = engines.backend(str(arrays.library(views[0]))) or array_api.BACKEND
+            outs = [own.empty((*loop, *x.shape), x.dtype, views[0]) for x in self._results]
             for box in boxes((*loop, 1), len(loop), self._rows):
                 at = (*box[: len(loop)], ...)
                 found = self._block(xp, [x[at] for x in views], consts, len(loop))
