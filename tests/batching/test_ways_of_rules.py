@@ -82,13 +82,17 @@ spatial.distance.sqeuclidean(X,Y,w=array) spatial.distance.cityblock(X,Y,w=array
 spatial.distance.chebyshev(X,Y,w=array) spatial.distance.hamming(X,Y,w=array)
 spatial.distance.cosine(X,Y,w=array) spatial.distance.correlation(X,Y,w=array)
 spatial.distance.braycurtis(X,Y,w=array) spatial.distance.canberra(X,Y,w=array)
-spatial.distance.minkowski(X,Y,w=array)
+spatial.distance.minkowski(X,Y,w=array) signal.medfilt2d(tuple,7)
+signal.convolve2d(tuple,3x3d,boundary='symm') signal.correlate2d(tuple,3x3d,boundary='symm')
+signal.convolve2d(3x3d,tuple) signal.convolve2d(tuple,5x2d) signal.correlate2d(tuple,5x2d)
 """
 """Examples of rows that are not called slice by slice in general."""
 
 
 def label(name: str, args: tuple, kw: dict) -> str:
     def short(x: Any) -> str:
+        if isinstance(x, np.ndarray) and x.ndim > 1:
+            return "x".join(map(str, x.shape)) + x.dtype.char
         if isinstance(x, (np.ndarray, list, tuple)):
             return "array" if isinstance(x, np.ndarray) else type(x).__name__
         return x if x in ("X", "Y") else repr(x)
