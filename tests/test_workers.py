@@ -62,14 +62,17 @@ def outcome(call):
     return found, {(w.category, str(w.message), os.path.basename(w.filename)) for w in told}
 
 
-def same(call):
+def same(call, rtol=0):
     (want, said), (got, says) = outcome(lambda: loop(call)), outcome(call)
     assert says == said
     for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (want, got)), strict=True):
         assert type(a) is type(b)
         if isinstance(a, np.ndarray):
             assert a.dtype == b.dtype
-            np.testing.assert_array_equal(b, a)
+            if rtol:
+                np.testing.assert_allclose(b, a, rtol)
+            else:
+                np.testing.assert_array_equal(b, a)
         else:
             assert b == a
     return got
@@ -159,7 +162,8 @@ def with_xpapply(v):
 
 
 def test_functions_that_call_xpapply(shared):
-    same(lambda: xpapply.apply_along_axis(with_xpapply, -1, X))
+    # the processes have engines that this one may have been told to do without
+    same(lambda: xpapply.apply_along_axis(with_xpapply, -1, X), rtol=1e-14)
     assert shared
 
 

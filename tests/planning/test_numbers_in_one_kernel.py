@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.planning import engines
+from xpapply import backends
 
-ENGINES = ["numpy", *(["cpu"] if engines.backend("cpu") is not None else [])]
+ENGINES = ["numpy", *(["cpu"] if backends._llvmlite_is_installed() else [])]
 SPECIAL = np.array(
     "0 -0 .5 -.5 1.5 -1.5 2.5 nan inf -inf 1e300 -1e300 4503599627370497 9007199254740992 "
     "0.49999999999999994 -0.001 0.005 -0.005 1e-320 2.675 1.005".split(),
