@@ -14,7 +14,7 @@ import pytest
 import xpapply
 from xpapply import config
 from xpapply.frontends.python import executor, in_blocks, runner
-from xpapply.planning import python_functions
+from xpapply.planning import python_functions, several_arrays
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -603,3 +603,31 @@ def test_where_into_the_memory_of_an_operand(swap):
     plan = xpapply.compile(f, (6,), "float64")
     with xpapply.options(engine="numpy"):
         np.testing.assert_allclose(plan(ARR), np.apply_along_axis(f, -1, ARR), rtol=1e-14)
+
+
+def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
+    """Calls of `f` are timed anew: the very first one takes many times as long."""
+    timed = []
+
+    def quick(self, rows, f, limit):
+        timed.append(limit)
+        return 1e-9
+
+    monkeypatch.setattr(in_blocks.InBlocks, "timed", quick)
+    monkeypatch.setattr(several_arrays, "_MEASURED", 0.0)
+    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
+
+    def f(x, y):
+        c = complex(x, y)
+        return 1.0 if abs(c * c) > 1 else 0.0
+
+    x = np.linspace(-1, 1, 3000)
+    v = xpapply.vectorize(f)
+    with xpapply.options(fallback="silent"):
+        for _ in range(3):
+            np.testing.assert_array_equal(v(x, x), np.vectorize(f)(x, x))
+        plan = v.explain(x, x)
+    assert len(timed) == 1
+    assert plan.engine == "loop"
+    assert "takes longer than the loop" in plan.reasons[0]

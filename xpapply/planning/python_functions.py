@@ -422,6 +422,10 @@ class Along:
         """What the function's traces are remembered by; None: they are not."""
         return _trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
 
+    def seconds(self, traced: Traced, took: float) -> float:
+        """What one turn of the loop takes, about."""
+        return traced.seconds
+
     def run(self, traced: Any) -> Any:
         """All slices at once."""
         return traced(Rows(self.arr, self.axis), self.f)
@@ -477,7 +481,7 @@ def _tried(traced: Any, what: Any) -> tuple[Exception | None, Any]:
         return error, None
     took = time.perf_counter() - started
     if traced.tree.count == paths and not config.current().engine:
-        slow = took > _SLOWER * what.slices * traced.seconds + _PLANNING
+        slow = took > _PLANNING + _SLOWER * what.slices * what.seconds(traced, took)
         traced.slow = traced.slow + 1 if slow else 0
         if traced.slow > 1:
             why = f"all at once it takes longer than the loop (its slices go {paths} ways)"

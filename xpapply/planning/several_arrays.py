@@ -28,6 +28,10 @@ from .one_launch import OneLaunch
 from .plan import Plan, PlanOfSeveral
 from .ready import Ready
 
+_MEASURED, _SHARE = 5e-3, 0.02
+"""Seconds of a run from which calls of functions of numbers are timed, and which part of it that
+may take."""
+
 
 @dataclass
 class Several:
@@ -119,6 +123,15 @@ class Several:
         """`f` traced on a slice."""
         ways = engines, None, OneKernel, OneLaunch
         return Traced(self.f, self.call.arguments, slice0, sample, *ways)
+
+    def seconds(self, traced: Traced, took: float) -> float:
+        """What one turn of the loop takes, about, where all at once `took` so many seconds.
+
+        The loop of numbers adds hardly anything to calls of `f`, so it matters what these take.
+        """
+        if not self.call.arguments.numbers or traced.library != "numpy" or took < _MEASURED:
+            return traced.seconds
+        return traced.timed(self.rows(), self.f, _SHARE * took)
 
     def run(self, traced: Traced) -> Any:
         """All slices at once."""

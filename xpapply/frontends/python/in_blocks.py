@@ -15,6 +15,7 @@ from ...batching import NoRule, in_namespace
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
 from ...looped_arguments import Arguments
+from ...warning_filters import silent
 from .block import Block
 from .comparison import cast, check_same, host
 from .executor import Executor
@@ -41,6 +42,8 @@ _PATIENCE = 0.1
 """Share of the time of the plain loop that finding further paths may take ..."""
 _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
+_TIMED = 64
+"""Calls that tell how long one takes in a loop."""
 _SOME = 1024
 """Slices that tell whether there are too many paths."""
 
@@ -137,10 +140,32 @@ class InBlocks:
 
     def call(self, f: Any, v: Any) -> Any:
         """Call `f` for a slice."""
+        return self._arguments.call(f, self._given(v))
+
+    def _given(self, v: Any) -> Sequence[Any]:
+        """What `f` gets of a slice."""
         slices = _each(v)
-        if self._arguments.numbers:
-            slices = [x.item() for x in slices]
-        return self._arguments.call(f, slices)
+        return [x.item() for x in slices] if self._arguments.numbers else slices
+
+    def timed(self, rows: Rows, f: Any, limit: float) -> float:
+        """Seconds of a call of `f` in a loop, which takes less than the very first one.
+
+        Calls are made for `limit` seconds, and no more than `_TIMED` of them.
+        """
+        count = math.prod(rows.batch)
+        some = np.linspace(0, count - 1, min(count, _TIMED)).astype(np.intp)
+        places = zip(*np.unravel_index(some, rows.batch), strict=True)
+        slices = [self._given(rows[at]) for at in places]
+        took, done = 0.0, 0
+        with np.errstate(all="ignore"), silent():
+            started = time.perf_counter()
+            try:
+                while done < len(slices) and took < limit:
+                    self._arguments.call(f, slices[done])
+                    took, done = time.perf_counter() - started, done + 1
+            except Exception:  # which its own run will tell
+                return self.seconds
+        return min(self.seconds, took / done)
 
     def _tried(self, f: Any, v: Any) -> Any:
         """A call of `f` that only looks at what it does: it leaves no trace in attributes."""

@@ -117,6 +117,7 @@ class Traced:
             except (InputError, TraceError, UnsupportedError) as error:
                 self.no_graph = str(error)
         self.has_run = self._graph_checked = False
+        self._timed: float | None = None
         self._gives_up: tuple[TraceError, int] | None = None
         """What the next run raises, as `explain` said, unless it has more slices than so many."""
         self.given_up = 0
@@ -150,6 +151,12 @@ class Traced:
     def seconds(self) -> float:
         """What a call of `f` takes."""
         return self._blocks.seconds
+
+    def timed(self, rows: Rows, f: Any, limit: float) -> float:
+        """Seconds of a call of `f` in a loop: measured once, by calls for so many seconds."""
+        if self._timed is None:
+            self._timed = self._blocks.timed(rows, f, limit)
+        return self._timed
 
     @property
     def looped(self) -> int:
