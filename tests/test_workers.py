@@ -414,6 +414,8 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT) if sys.argv[1] == "one" else os.killpg(0, signal.SIGINT)
 
 if __name__ == "__main__":
+    # a shell that starts jobs in the background has them ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(3.0, interrupt)
     timer.start()
     try:

@@ -148,3 +148,11 @@ def test_a_fit_that_is_badly_determined_is_left_to_numpy():
     assert xpapply.explain(steep, 1, x).engine != "cpu"
     with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError, match="a fit of"):
         xpapply.apply_along_axis(steep, 1, x)
+
+
+def test_squares_of_what_is_left_over_warn_as_in_the_loop():
+    x = np.random.default_rng(0).normal(size=(200, N))
+    x[7] = 0
+    x[7, -1] = 1e200
+    with xpapply.options(engine="cpu"):
+        compare("detrend", x)

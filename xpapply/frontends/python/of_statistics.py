@@ -20,6 +20,8 @@ _MOST_CONDITION = 32
 """Times its numbers. A fit of a worse condition may be off by more than its bound as a product."""
 _MOST_RANKS = 32
 """Numbers of a slice that are compared with each other, at most."""
+_SQUARES = 1e150
+"""Below it sums of squares do not overflow."""
 _SMALL, _LARGE = 1e-280, 1e280
 """Between them a product neither overflows nor vanishes."""
 
@@ -174,6 +176,8 @@ def _detrend(
         raise UnsupportedError("a trend of another kind")
     if n < 3:
         raise UnsupportedError("the trend of two numbers")
+    size = lowering.op("max", abs(x), axis=(0,), keepdims=False)
+    lowering.mark(~(size < _SQUARES))  # SciPy squares what is left over, and NumPy warns
     system = np.ones((n, 2))
     system[:, 0] = np.arange(1, n + 1, dtype=np.float64) / n
     coefficients = _fit(lowering, np.linalg.pinv(system), x)
