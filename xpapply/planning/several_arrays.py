@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,11 +80,7 @@ class Several:
         constants = arguments(*known.constants())
         if constants is None:
             return None
-        cores = map(self.dims.sizes.shape, self.dims.signature.inputs)
-        kinds = [
-            (core, _dtype(x), arrays.library(x))
-            for core, x in zip(cores, self.operands, strict=True)
-        ]
+        kinds = [(core, _dtype(x), arrays.library(x)) for core, x in self._with_cores()]
         method = cache_of(self.f)[1]
         promised = bool(self.dims.signature.outputs)
         return (
@@ -101,18 +97,17 @@ class Several:
     @property
     def slices_of(self) -> tuple[ShapeDtype, ...]:
         """Shape and dtype of a slice of each array."""
+        return tuple(ShapeDtype(core, arrays.dtype_name(x)) for core, x in self._with_cores())
+
+    def _with_cores(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """The arrays, each after the core dims of its slices."""
         cores = map(self.dims.sizes.shape, self.dims.signature.inputs)
-        pairs = zip(cores, self.operands, strict=True)
-        return tuple(ShapeDtype(core, arrays.dtype_name(x)) for core, x in pairs)
+        return zip(cores, self.operands, strict=True)
 
     def rows(self) -> RowsOfSeveral:
         """The slices, in the order of the loop."""
-        loop, sizes = self.dims.loop, self.dims.sizes
-        cores = map(sizes.shape, self.dims.signature.inputs)
-        views = [
-            arrays.broadcast_to(x, loop + core)
-            for x, core in zip(self.operands, cores, strict=True)
-        ]
+        loop = self.dims.loop
+        views = [arrays.broadcast_to(x, loop + core) for core, x in self._with_cores()]
         return RowsOfSeveral(views, loop)
 
     def slice_at(self, index: tuple[int, ...]) -> Any:

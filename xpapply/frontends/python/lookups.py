@@ -34,7 +34,7 @@ def in_dict(known: Mapping[Any, Any], k: Tracer, default: Any = _NOTHING) -> Any
     table = _Table.of(known, default)
     if table is None:
         return NotImplemented
-    return table.value(k, lambda: KeyError(_key(k)), default)
+    return table.value(k, lambda: KeyError(k.value), default)
 
 
 def in_list(known: list[Any], k: Tracer) -> Any:
@@ -48,7 +48,7 @@ def in_list(known: list[Any], k: Tracer) -> Any:
 
 def contains(known: Any, k: Tracer) -> Any:
     """``k in known``; `NotImplemented` where no table can say it."""
-    table = _Table.of(dict.fromkeys(set(known), True), _NOTHING)
+    table = _Table.of(dict.fromkeys(known, True), _NOTHING)
     return NotImplemented if table is None else bool(table.known(k))
 
 
@@ -76,7 +76,7 @@ class _Table:
         """The table of a dict, if its keys are whole numbers and its values are of one class."""
         if not known or not all(isinstance(k, int) for k in known):
             return None
-        values = [*dict.values(known)] if isinstance(known, dict) else [*known.values()]
+        values = [*known.values()]
         kinds = {type(v) for v in values}
         if default is not _NOTHING and default is not None:
             kinds.add(type(default))
@@ -127,7 +127,3 @@ class _Table:
 def _constant(k: Tracer, array: np.ndarray) -> Tracer:
     array.flags.writeable = False
     return k.recorder.constant(array)
-
-
-def _key(k: Tracer) -> Any:
-    return k.value
