@@ -14,6 +14,11 @@ from xpapply.layout import MemoryOrder, boxes, columns, grid, merged, run_blocks
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
 
+def test_the_first_box_of_many_comes_at_once():
+    first = (slice(0, 1), slice(0, 1), slice(None))  # lists of all of them would fill the memory
+    assert next(boxes((2, 10**15, 1), 2, 1)) == first
+
+
 @given(shape=SHAPES, data=st.data(), rows=st.integers(1, 400))
 def test_boxes_tile_exactly(shape, data, rows):
     at = data.draw(st.integers(0, len(shape) - 1))

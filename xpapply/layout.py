@@ -10,7 +10,6 @@ and writing both run along memory.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -108,11 +107,21 @@ def grid(shape: Sequence[int], sizes: Sequence[int], axes: Sequence[int]) -> Ite
 
     They are whole along the other axes.
     """
-    for starts in itertools.product(*(range(0, shape[a], sizes[a]) for a in axes)):
+    for starts in _combined([range(0, shape[a], sizes[a]) for a in axes]):
         box = [slice(0, n) for n in shape]
         for a, start in zip(axes, starts, strict=True):
             box[a] = slice(start, min(start + sizes[a], shape[a]))
         yield tuple(box)
+
+
+def _combined(ranges: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    """Every combination, as `itertools.product`, which makes lists of them all before the first."""
+    if not ranges:
+        yield ()
+        return
+    for first in ranges[0]:
+        for rest in _combined(ranges[1:]):
+            yield (first, *rest)
 
 
 def run_blocks(
