@@ -12,6 +12,8 @@ from xpapply.planning import several_arrays
 
 pytest.importorskip("llvmlite")
 
+from xpapply.backends.cpu import slices
+
 
 def correlation(a, b):
     a, b = a - a.mean(), b - b.mean()
@@ -195,3 +197,18 @@ def test_fresh_arrays_wait_no_longer_than_kept_ones(monkeypatch):
         kept.append([rng.random(3000), rng.random(3000)])
         f(*kept[-1])
     assert ran(larger, None, kept[-1], monkeypatch)
+
+
+def test_what_numpy_takes_longer_for_is_compiled_after_a_few_calls(monkeypatch):
+    """Three calls of NumPy on 10 MB, a few of which take longer than compiling."""
+    monkeypatch.setattr(slices, "is_compiled", lambda *_: False)  # nor kept from another process
+    larger_or_minus = xpapply.vectorize(
+        lambda a, b: np.where(a > b, a, -b), signature="(n),(n)->(n)"
+    )
+    given = np.random.default_rng(0).standard_normal((2, 20_000, 32))
+    engines = []
+    for _ in range(12):
+        larger_or_minus(*given)
+        engines.append(larger_or_minus.explain(*given).engine)
+    assert engines[0] == "numpy"
+    assert engines[-1] == "cpu"

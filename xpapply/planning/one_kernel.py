@@ -18,7 +18,7 @@ from ..cache import BoundedDict
 from ..errors import UnsupportedError
 from ..frontends.python.rows import Rows
 from ..ir.branches import Paths, joined
-from ..ir.graph import ShapeDtype
+from ..ir.graph import Node, ShapeDtype
 from ..ir.to_slice_graph import Sliced, sliced
 from ..layout import Dim, MemoryOrder, merged, slowest_first
 from . import engines
@@ -170,6 +170,11 @@ class OneKernel:
         return found, marked
 
     @property
+    def nodes(self) -> tuple[Node, ...]:
+        """What is computed of a slice."""
+        return self._graph.nodes
+
+    @property
     def results(self) -> list[ShapeDtype]:
         """Shapes and dtypes of the results."""
         return [self._graph.nodes[o].aval for o in self._graph.outs[:-1]]
@@ -178,6 +183,11 @@ class OneKernel:
     def short(self) -> Any:
         """The kernel that has all numbers in registers."""
         return self._short
+
+
+def _seconds(calls: int, numbers: int) -> float:
+    """What NumPy's calls take for all slices, about."""
+    return calls * _NUMPY_CALL + numbers * _NUMPY_NUMBER
 
 
 def _lie(rows: Rows) -> tuple[Any, ...]:
@@ -220,10 +230,14 @@ class _Loops(_OnRows):
         self.engine, self.reasons, self.kernels = call.engine, call.reasons, call.kernels
         self.like = _lie(rows)
         self._patient = None if config.current().engine else call.compiled
+        if self._patient is not None:
+            nodes = kernel.nodes
+            numbers = sum(math.prod(n.aval.shape) for n in nodes) * math.prod(rows.batch)
+            self._patient.instead_of(_EAGER * _seconds(len(nodes), numbers))
 
     @property
     def is_worth(self) -> bool:
-        """Whether NumPy's calls would have taken as long as compiling."""
+        """Whether NumPy's calls would have taken a good part of what compiling takes."""
         return self._patient is None or not self._patient.would_wait
 
     def waited(self) -> None:
@@ -271,7 +285,7 @@ class _Short(_OnRows):
         ]
         lowered = self._lowered = kernel.short
         numbers = lowered.instructions * math.prod(rows.batch)
-        self._estimate = len(lowered.graph.nodes) * _NUMPY_CALL + numbers * _NUMPY_NUMBER
+        self._estimate = _seconds(len(lowered.graph.nodes), numbers)
         self._seconds = 0.0 if config.current().engine else lowered.seconds
         self.kernels = lowered.kernels
         self._run: Any = None
