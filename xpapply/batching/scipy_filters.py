@@ -121,16 +121,20 @@ MANY_TAPS = 49
 
 
 @np.errstate(all="ignore")  # as SciPy's loops, which tell of nothing
-def _shifted_sums(x: Any, kernel: Any) -> Any:
-    """The full convolution of images ``(B, H, W)`` with one kernel."""
+def _shifted_sums(x: Any, kernel: Any, turned: bool) -> Any:
+    """The full convolution of images ``(B, H, W)`` with one kernel; `turned`: the correlation.
+
+    In SciPy's order, which begins with the first number of the kernel as it is given.
+    """
+    taps = list(np.ndenumerate(np.flip(kernel) if turned else kernel))
     height, width = x.shape[1:]
     shape = tuple(n + k - 1 for n, k in zip((height, width), kernel.shape, strict=True))
     found = np.zeros((len(x), *shape), np.result_type(x, kernel))
     for part in cache_parts(len(x), 2 * found[0].nbytes):
         images = x[part].astype(found.dtype, copy=False)
         into = found[part]
-        for (i, j), tap in np.ndenumerate(kernel.astype(found.dtype, copy=False)):
-            into[:, i : i + height, j : j + width] += images * tap
+        for (i, j), tap in taps[::-1] if turned else taps:
+            into[:, i : i + height, j : j + width] += images * found.dtype.type(tap)
     return found
 
 
@@ -152,7 +156,7 @@ def convolve2d(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     more = [k - 1 for k in kernel.shape]
     turned = call.__name__ == "correlate2d"
     if {x.dtype.char, kernel.dtype.char} <= {*"fd"} and kernel.size <= MANY_TAPS:
-        found = _shifted_sums(x.array, kernel[::-1, ::-1] if turned else kernel)
+        found = _shifted_sums(x.array, kernel, turned)
     else:
         tall = np.zeros((len(x.array), height + more[0], width), x.dtype)
         tall[:, :height] = x.array

@@ -102,20 +102,29 @@ class Rounding:
             self._known[i] = found
         return self._known[i]
 
-    def _magnitude(self, i: int) -> Any:
-        """A node as if nothing in it cancelled."""
+    def _magnitude(self, i: int, whole: bool = False) -> Any:
+        """A node as if nothing in it cancelled that NumPy may add in another order.
+
+        `whole`: nothing at all, since it is not known which of it NumPy does.
+        """
         n = self._graph.nodes[i]
         found = None
-        own = OPS[n.op].inexact and not self._adds(i)  # of a function, what it is
+        whole = whole or n.op == "approximate"
+        # of NumPy's own numbers, and of a function, what they are
+        own = OPS[n.op].inexact and not self._adds(i)
+        own = own or not (whole or self._inexact[i])
         if not own and all(_is_float(self._graph.nodes[a]) for a in n.args[n.op == "where" :]):
-            found = self._followed(n, self._magnitude)
+            found = self._followed(n, functools.partial(self._magnitude, whole=whole), True)
         return abs(self._made[i]) if found is None else found
 
-    def _followed(self, n: Node, of: Callable[[int], Any]) -> Any:
-        """A bound of a node, of bounds of its operands; None: none is known."""
+    def _followed(self, n: Node, of: Callable[[int], Any], sizes: bool = False) -> Any:
+        """A bound of a node, of bounds of its operands; None: none is known.
+
+        `sizes`: they are how large the operands are, not how far off.
+        """
         op, row, attrs = self._builder.op, OPS[n.op], dict(n.attrs)
         if row.kind is Kind.CONTRACTION:
-            return self._of_products(n, of)
+            return self._of_products(n, of, sizes)
         if not n.args or (row.off is None and row.kind not in (Kind.LAYOUT, Kind.REDUCTION)):
             return None
         zero = self._builder.scalar(0.0, n.aval.dtype)
@@ -135,16 +144,16 @@ class Rounding:
         """A bound for each number of a value."""
         return x if x.shape == like.shape else self._builder.op("where", like == like, x, x)
 
-    def _of_products(self, n: Node, of: Callable[[int], Any]) -> Any:
+    def _of_products(self, n: Node, of: Callable[[int], Any], sizes: bool) -> Any:
         """A sum of products: no more than with the largest factors everywhere."""
-        sizes = [self._largest(abs(self._made[a])) for a in n.args]
-        bounds = [self._largest(of(a)) for a in n.args]
+        largest = [self._largest(abs(self._made[a])) for a in n.args]
         count = float(max(math.prod(self._made[a].shape) for a in n.args))
-        if of == self._magnitude:
-            return functools.reduce(operator.mul, sizes) * count
-        if len(sizes) != 2:
+        if sizes:
+            return functools.reduce(operator.mul, largest) * count
+        if len(largest) != 2:
             return None
-        return OPS["multiply"].off(*sizes, *bounds) * count  # type: ignore[misc]
+        bounds = [self._largest(of(a)) for a in n.args]
+        return OPS["multiply"].off(*largest, *bounds) * count  # type: ignore[misc]
 
     def _largest(self, x: Any) -> Any:
         """The largest of all numbers of a value."""

@@ -313,7 +313,7 @@ def test_what_the_algorithm_decides_is_marked(f, row):
 @pytest.mark.parametrize(
     "f",
     [
-        lambda v: np.sort(v.reshape(2, 3)),
+        lambda v: np.gradient(v.reshape(2, 3))[0],
         lambda v: np.quantile(v, 0.5, method="inverted_cdf"),
         lambda v: np.convolve(v, v),
         lambda v: np.searchsorted(BINS[::-1], v),

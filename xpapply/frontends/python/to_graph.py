@@ -15,7 +15,7 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
-from . import of_filters, of_masks, of_numbers, of_order, of_places, of_statistics
+from . import of_filters, of_lines, of_masks, of_numbers, of_order, of_places, of_statistics
 from .tree import Branch, Call, Path, Ref, references
 
 _FLOATS = ("float16", "float32", "float64")
@@ -268,7 +268,9 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
 
 
 def _default(name: str, x: Any) -> bool:
-    return (x is None) or (name == "keepdims" and x is False) or x is np._NoValue
+    if x is None:
+        return name != "axis"  # which means all of them
+    return (name == "keepdims" and x is False) or x is np._NoValue
 
 
 def _whole(lowering: _Lowering, dtype: Any) -> bool:
@@ -592,5 +594,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 _PARTS: tuple[Any, ...] = (of_masks, of_numbers, of_order, of_places, of_filters, of_statistics)
 _CALLS_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "CALLS", {}).items()}
-_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "FUNCTIONS", {}).items()}
+_OF_SLICES = {
+    k: of_lines.by_lines(k, f) for p in _PARTS for k, f in getattr(p, "FUNCTIONS", {}).items()
+}
 """What kernels of functions of slices have besides."""
