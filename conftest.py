@@ -84,6 +84,21 @@ def without_llvmlite(monkeypatch):
     cache.clear()
 
 
+@pytest.fixture
+def decided(monkeypatch):
+    """How calls of `vectorize` were decided, and for what: a list that grows."""
+    from xpapply.planning import several_arrays
+
+    found, decide = [], several_arrays.decide
+
+    def looked(what):
+        found.append((decide(what), what))
+        return found[-1][0]
+
+    monkeypatch.setattr(several_arrays, "decide", looked)
+    return found
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _libraries_are_no_garbage():
     """What is there before a file's tests stays: the collector need not look at it each time."""

@@ -11,7 +11,7 @@ from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
 from xpapply.ir.to_slice_graph import sliced
 from xpapply.looped_arguments import Arguments, Looped
-from xpapply.planning import engines, several_arrays
+from xpapply.planning import engines
 from xpapply.planning.one_launch import OneLaunch
 
 
@@ -39,20 +39,6 @@ SHAPES = [((7, 30, 40), (30, 40)), ((60, 3), (60, 3)), ((5, 1, 300), (40, 300))]
 def arrays_of(shapes, dtypes=("float32", "float32")):
     rng = np.random.default_rng(0)
     return [rng.random(s).astype(d) + 0.5 for s, d in zip(shapes, dtypes, strict=True)]
-
-
-@pytest.fixture
-def decided(monkeypatch):
-    """What was decided, and for what."""
-    found = []
-    decide = several_arrays.decide
-
-    def looked(what):
-        found.append((decide(what), what))
-        return found[-1][0]
-
-    monkeypatch.setattr(several_arrays, "decide", looked)
-    return found
 
 
 def launched(decided):

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.planning import several_arrays
 
 pytest.importorskip("llvmlite")
 
@@ -150,45 +149,37 @@ KERNELS = [n for n in SLICES if n != "interp"]
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_slices_are_one_kernel(name, monkeypatch):
+def test_slices_are_one_kernel(name, decided):
     f, signature = SLICES[name]
     rng = np.random.default_rng(0)
     sizes = {"n": 6, "m": 3}
     cores = [c.strip("()").split(",") for c in signature.partition("->")[0].split("),(")]
     given = [rng.random((30, 20, *(sizes[d] for d in core if d))) for core in cores]
-    assert ran(f, signature, given, monkeypatch)
+    assert ran(f, signature, given, decided)
 
 
 @pytest.mark.parametrize("name", [n for n in NUMBERS if n != "floor"])
-def test_numbers_are_one_kernel(name, monkeypatch):
+def test_numbers_are_one_kernel(name, decided):
     rng = np.random.default_rng(0)
-    assert ran(NUMBERS[name], None, [rng.random((30, 20)) + 1, rng.random(20)], monkeypatch)
+    assert ran(NUMBERS[name], None, [rng.random((30, 20)) + 1, rng.random(20)], decided)
 
 
-def test_numbers_of_several_dtypes_are_one_kernel(monkeypatch):
+def test_numbers_of_several_dtypes_are_one_kernel(decided):
     given = [np.arange(-300, 300), np.linspace(1, 2, 600)]
-    assert ran(NUMBERS["clamp"], None, given, monkeypatch)
+    assert ran(NUMBERS["clamp"], None, given, decided)
 
 
-def ran(f, signature, given, monkeypatch):
+def ran(f, signature, given, decided):
     """Whether a kernel ran."""
-    found = []
-    decide = several_arrays.decide
-
-    def looked(what):
-        found.append((decide(what), what))
-        return found[-1][0]
-
-    monkeypatch.setattr(several_arrays, "decide", looked)
     with xpapply.options(engine="cpu"):
         for _ in range(2):
             xpapply.vectorize(f, signature=signature)(*given)
-        (traced, _, _), what = found[-1]
+        (traced, _, _), what = decided[-1]
         call = traced.kernel_for(what.rows())
     return call is not None and call.engine == "cpu"
 
 
-def test_fresh_arrays_wait_no_longer_than_kept_ones(monkeypatch):
+def test_fresh_arrays_wait_no_longer_than_kept_ones(decided):
     """Whether compiling pays is asked of how arrays lie, not of where."""
     f = xpapply.vectorize(larger)
     rng = np.random.default_rng(0)
@@ -196,7 +187,7 @@ def test_fresh_arrays_wait_no_longer_than_kept_ones(monkeypatch):
     for _ in range(30):
         kept.append([rng.random(3000), rng.random(3000)])
         f(*kept[-1])
-    assert ran(larger, None, kept[-1], monkeypatch)
+    assert ran(larger, None, kept[-1], decided)
 
 
 def test_what_numpy_takes_longer_for_is_compiled_after_a_few_calls(monkeypatch):
