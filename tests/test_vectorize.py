@@ -378,6 +378,7 @@ def test_on_error(how):
         warnings.simplefilter("always")
         np.testing.assert_array_equal(f(x), [1, -1, 0.25, -1])
     assert len(seen) == (2 if how == "warn" else 0)
+    assert all(w.filename == __file__ for w in seen)  # the line that called it
 
 
 def test_the_note_names_the_slice():

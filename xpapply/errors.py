@@ -46,12 +46,12 @@ class FallbackWarning(UserWarning):
     """`f` runs slice by slice in Python. The message has the reason and the way out."""
 
 
-def warn(message: str) -> None:
-    """A `FallbackWarning` at the line that called xpapply."""
+def warn(message: str, category: type[Warning] | None = None) -> None:
+    """A `FallbackWarning`, or another, at the line that called xpapply."""
     frame, level = sys._getframe(1), 2
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
-    warnings.warn(message, FallbackWarning, stacklevel=level)
+    warnings.warn(message, category or FallbackWarning, stacklevel=level)
 
 
 def add_note(error: BaseException, text: str) -> None:

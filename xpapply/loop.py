@@ -15,6 +15,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,14 @@ def _loop(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
     """The loop of the array's own library, or one like it."""
     if arrays.library(arr) not in (None, "numpy", "cupy"):
         return _apply(f, axis, arr, args, kwargs)
-    if not config.current().plain_loop:
-        with _called(f, (axis,), arr, args, kwargs) as calls:
-            return _its_own(calls, axis, arr, args, kwargs)
-    return _its_own(f, axis, arr, args, kwargs)
+    with _called(f, (axis,), arr, args, kwargs) as calls:
+        return _its_own(calls, axis, arr, args, kwargs)
 
 
 def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
     """What the loop calls for slices along some axes: `f`, or what shares it with processes."""
+    if config.current().plain_loop:
+        return nullcontext(f)
     arguments = Arguments((Looped(0), *args), kwargs)
     if arrays.library(arr) is None:
         arr = np.asanyarray(arr)
@@ -166,20 +167,6 @@ def along(
     in place, so read-only (JAX) and autograd (torch) arrays work as well. `place` notes at which
     slice `f` raised.
     """
-    if not config.current().plain_loop:
-        with _called(f, axes, arr, args, kwargs) as calls:
-            return _along(calls, axes, arr, args, kwargs, place)
-    return _along(f, axes, arr, args, kwargs, place)
-
-
-def _along(
-    f: Callable[..., Any],
-    axes: tuple[int, ...],
-    arr: Any,
-    args: tuple,
-    kwargs: dict,
-    place: Callable[[Exception, tuple[int, ...]], None],
-) -> Any:
     xp = arrays.compat(arr)
     rest = tuple(a for a in range(arr.ndim) if a not in axes)
     batch = tuple(arr.shape[a] for a in rest)
@@ -188,17 +175,19 @@ def _along(
     rows = arrays.permute(arr, (*rest, *axes))
     results: list[Any] = []
     index: tuple[int, ...] = ()
-    try:
-        for index in itertools.product(*map(range, batch)):
-            result = as_array(xp, f(rows[(*index, ...)], *args, **kwargs), arr)
-            if results and result.shape != results[0].shape:
-                here, first = tuple(result.shape), tuple(results[0].shape)
-                raise _other_shape(here, first)
-            # the first result fixes the dtype, as in NumPy
-            results.append(xp.astype(result, results[0].dtype, copy=False) if results else result)
-    except Exception as error:
-        place(error, index)
-        raise
+    with _called(f, axes, arr, args, kwargs) as calls:
+        try:
+            for index in itertools.product(*map(range, batch)):
+                result = as_array(xp, calls(rows[(*index, ...)], *args, **kwargs), arr)
+                if results:
+                    if result.shape != results[0].shape:
+                        raise _other_shape(tuple(result.shape), tuple(results[0].shape))
+                    # the first result fixes the dtype, as in NumPy
+                    result = xp.astype(result, results[0].dtype, copy=False)
+                results.append(result)
+        except Exception as error:
+            place(error, index)
+            raise
     stacked = xp.reshape(xp.stack(results), (*batch, *results[0].shape))
     n, at = len(batch), first_place(axes)
     order = (*range(at), *range(n, stacked.ndim), *range(at, n))

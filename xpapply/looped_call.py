@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import arrays, config, model_advice, workers
 from .core_dims import Dims
-from .errors import InputError, add_note
+from .errors import InputError, add_note, warn
 from .loop import as_array
 from .looped_arguments import Arguments, Looped
 
@@ -72,7 +72,7 @@ class OnError:
             raise error
         if self.how == "warn":
             text = f"f raised {type(error).__name__}: {error} at the index {index}"
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
+            warn(text, RuntimeWarning)
 
 
 _RAISE = OnError()
@@ -116,32 +116,37 @@ def of_numbers(
         found = tuple(arrays.asarray(x, like) for x in (found if several else (found,)))
         return found if several else found[0]
     if config.current().plain_loop or not operands:
-        return _of_numbers(call, call, operands, otypes, cache, on_error, place)
-    operands = [np.asanyarray(x, order="C") for x in operands]  # which are gone through in order
-    shape = np.broadcast_shapes(*(x.shape for x in operands))
+        shared: Any = nullcontext(call)
+    else:
+        operands = [np.asanyarray(x, order="C") for x in operands]  # gone through in order
+        shape = np.broadcast_shapes(*(x.shape for x in operands))
 
-    def slices() -> workers.Slices:
-        return workers.Slices([np.broadcast_to(x, shape) for x in operands], shape)
+        def slices() -> workers.Slices:
+            return workers.Slices([np.broadcast_to(x, shape) for x in operands], shape)
 
-    arguments = replace(call.arguments, numbers=True)
-    extra = otypes is None and not cache and on_error.how == "raise"  # a call tells the dtypes
-    count = math.prod(shape)
-    with workers.called(call, call.f, arguments, operands, slices, count, extra) as calls:
-        return _of_numbers(call, calls, operands, otypes, cache, on_error, place)
+        arguments = replace(call.arguments, numbers=True)
+        extra = otypes is None and not cache and on_error.how == "raise"  # a call tells the dtypes
+        count = math.prod(shape)
+        shared = workers.called(call, call.f, arguments, operands, slices, count, extra)
+    run = _of_numbers if on_error.how == "raise" else _of_numbers_that_may_fail
+    with shared as calls:
+        return run(_Numbers(call, operands, otypes, cache, on_error, place), calls)
 
 
-def _of_numbers(
-    call: LoopedCall,
-    calls: Callable[..., Any],
-    operands: Sequence[Any],
-    otypes: Any,
-    cache: bool,
-    on_error: OnError,
-    place: Place,
-) -> Any:
-    """The same on the host; `calls`: what is called for the slices in the place of `call`."""
-    if on_error.how != "raise":
-        return _of_numbers_that_may_fail(call, calls, operands, otypes, cache, on_error, place)
+class _Numbers(NamedTuple):
+    """The arguments of `of_numbers`, on the host."""
+
+    call: LoopedCall
+    operands: Sequence[Any]
+    otypes: Any
+    cache: bool
+    on_error: OnError
+    place: Place
+
+
+def _of_numbers(given: _Numbers, calls: Callable[..., Any]) -> Any:
+    """NumPy's own loop; `calls`: what is called for the elements in the place of ``f``."""
+    call, operands, otypes, cache, _, place = given
     done, inside = 0, False
 
     def counted(*numbers: Any) -> Any:
@@ -163,16 +168,9 @@ def _of_numbers(
         raise
 
 
-def _of_numbers_that_may_fail(
-    call: LoopedCall,
-    calls: Callable[..., Any],
-    operands: Sequence[Any],
-    otypes: Any,
-    cache: bool,
-    on_error: OnError,
-    place: Place,
-) -> Any:
+def _of_numbers_that_may_fail(given: _Numbers, calls: Callable[..., Any]) -> Any:
     """The same where ``f`` raises for some elements, with something else in their place."""
+    call, operands, otypes, cache, on_error, place = given
     views = np.broadcast_arrays(*operands)
     numbers = [x.astype(object) for x in views]
     shape = views[0].shape
@@ -249,35 +247,25 @@ def of_slices(
         arrays.broadcast_to(x, dims.loop + core, subok=True)
         for x, core in zip(operands, cores, strict=True)
     ]
-    if config.current().plain_loop:
-        return _of_slices(call, views, dims, dtypes, on_error, place)
 
     def slices() -> workers.Slices:
         return workers.Slices(views, dims.loop)
 
-    count = math.prod(dims.loop)
-    with workers.called(call, call.f, call.arguments, views, slices, count) as calls:
-        return _of_slices(calls, views, dims, dtypes, on_error, place)
-
-
-def _of_slices(
-    calls: Callable[..., Any],
-    views: list[Any],
-    dims: Dims,
-    dtypes: Sequence[Any] | None,
-    on_error: OnError,
-    place: Place,
-) -> tuple[Any, ...]:
+    shared: Any = nullcontext(call)
+    if not config.current().plain_loop:
+        count = math.prod(dims.loop)
+        shared = workers.called(call, call.f, call.arguments, views, slices, count)
     found = _Results(dims, dtypes, views, place)
     failed: list[tuple[int, ...]] = []
-    for index in np.ndindex(*dims.loop):
-        try:
-            results = calls(*(_slice(x, index) for x in views))
-        except Exception as error:
-            on_error.report(error, place(index))
-            failed.append(index)
-            continue
-        found.put(index, results)
+    with shared as calls:
+        for index in np.ndindex(*dims.loop):
+            try:
+                results = calls(*(_slice(x, index) for x in views))
+            except Exception as error:
+                on_error.report(error, place(index))
+                failed.append(index)
+                continue
+            found.put(index, results)
     return found.arrays(failed, on_error.fill)
 
 
