@@ -262,3 +262,23 @@ def test_notes_and_errors():
         xpapply.apply_along_axis(np.sum, (1, 2), np.zeros((0, 3, 4)))
     with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError):
         xpapply.apply_along_axis(np.linalg.svd, (1, 2), np.zeros((50, 3, 4)))
+
+
+def test_networks_of_patches_are_found_again(monkeypatch):
+    """A repeated call with such an array asks for nothing but whether the network has changed."""
+    from xpapply.planning import flat_slices
+
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Sequential(torch.nn.Flatten(-2), torch.nn.Linear(12, 3)).eval()
+    arr = np.random.default_rng(0).standard_normal((5, 3, 6, 4)).astype("f")
+    want = {axes: xpapply.apply_along_axis(net, axes, arr) for axes in [(1, 3), (3, 1), (-1, 1)]}
+    np.testing.assert_array_equal(want[-1, 1], want[3, 1])
+    monkeypatch.setattr(flat_slices, "FlatSlices", None)
+    for axes, result in want.items():
+        np.testing.assert_array_equal(xpapply.apply_along_axis(net, axes, arr), result)
+    monkeypatch.undo()
+    with torch.no_grad():
+        net[1].bias.add_(1)
+    np.testing.assert_allclose(
+        xpapply.apply_along_axis(net, (1, 3), arr), want[1, 3] + 1, rtol=1e-5
+    )

@@ -44,7 +44,7 @@ class _Remembered:
     ahead: bool
 
 
-def _key(method: Hashable, axis: int, arr: Any) -> Hashable:
+def _key(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
     now = config.current()
     return (method, axis, now.engine, now.precision, now.threads, *arrays.signature(arr))
@@ -56,10 +56,16 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
     None where there is more to do. This is all that such a call waits for, so it is as short as
     it can be: whether `axis` and `arr` are right is known from finding them in the memory.
     """
-    if type(axis) is not int or arrays.library(arr) is None:
+    if arrays.library(arr) is None:
         return None
+    if type(axis) is int:
+        axis = axis if axis >= 0 else axis + arr.ndim
+    elif type(axis) is not tuple or {*map(type, axis)} != {int}:
+        return None
+    elif min(axis) < 0:
+        axis = tuple([a if a >= 0 else a + arr.ndim for a in axis])
     known, method = cache_of(f)
-    found = known.plans.get(_key(method, axis if axis >= 0 else axis + arr.ndim, arr))
+    found = known.plans.get(_key(method, axis, arr))
     if found is None:
         return None
     if not found.ahead:
@@ -67,6 +73,33 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
     # the device is at work while we look; what it made of old weights is thrown away
     result = found.run(arr)
     return result if found.unchanged() else None
+
+
+def remember(
+    f: Any,
+    axes: tuple[int, ...],
+    arr: Any,
+    flat: tuple[Any, int, Any],
+    through: Callable[[Any, Callable[[Any], Any]], Any],
+) -> Callable[[Any], Any] | None:
+    """What runs `f` along several axes: what runs for `flat`, a function, an axis and an array.
+
+    ``through(arr, run)`` lays the slices of an array flat, and gives what `run` makes of them.
+    None where no plan for `flat` is remembered.
+    """
+    function, axis, rows = flat
+    known, method = cache_of(function)
+    found = known.plans.get(_key(method, axis, rows))
+    if found is None:
+        return None
+    call = found.run
+
+    def run(x: Any) -> Any:
+        return through(x, call)
+
+    known, method = cache_of(f)
+    known.plans[_key(method, axes, arr)] = replace(found, run=run)
+    return run
 
 
 def _ahead(p: Plan, arr: Any) -> bool:

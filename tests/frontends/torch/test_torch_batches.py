@@ -136,12 +136,12 @@ def test_layouts_and_chunks(name, rows):
     arr, axis = layouts()[name]
     plan = xpapply.explain(net, axis, arr)
     assert plan.engine == "torch.batch"
-    plan._call._batches.rows = lambda device: rows
+    plan._call._batches.rows = lambda device, n: rows
     same(plan(arr, axis), loop(net, axis, arr))
     if name not in ("read only", "big endian", "unaligned", "repeated", "backwards"):
         tensor = torch.from_numpy(arr)
         plan = xpapply.explain(net, axis, tensor)
-        plan._call._batches.rows = lambda device: rows
+        plan._call._batches.rows = lambda device, n: rows
         with torch.no_grad():
             same(plan(tensor, axis), loop(net, axis, tensor))
 
@@ -260,6 +260,50 @@ def test_chunks_are_cut_by_bytes():
     assert 0.9 * (1 << 22) / alive <= largest <= (1 << 22) / alive
     assert f"chunks of {largest:,} slices" in str(plan)
     same(got[:3], loop(net, 1, arr[:3]))
+
+
+def test_weights_are_no_memory_of_slices():
+    """A layer's weights are there before: they hide nothing of what few slices take."""
+    net = nn.Sequential(
+        nn.Unflatten(-1, (1, 36)), nn.Conv1d(1, 64, 3), nn.Flatten(-2), nn.Linear(64 * 34, 500)
+    ).eval()
+    arr = np.ones((50, 36), "f")
+    assert xpapply.explain(net, 1, arr)._call._batches.bytes_per_slice >= 64 * 34 * 4
+
+
+@pytest.mark.parametrize("shape", [(50, 36), (5, 10, 36), (36, 5, 10)])
+def test_chunks_of_one_size(shape):
+    """The rest is not much smaller, and dims of the batch are no limits."""
+    net = Net(lambda m, x: m.c(x.unsqueeze(-2)).amax((-1, -2)), c=nn.Conv1d(1, 4, 3))
+    arr = np.random.default_rng(0).standard_normal(shape).astype("f")
+    axis = shape.index(36)
+    plan = xpapply.explain(net, axis, arr)
+    plan._call._batches.rows = lambda device, n: 24
+    _CALLS.clear()
+    got = plan(arr, axis)
+    sizes = {s[0] for s in calls() if len(s) == 2}
+    assert sizes == {17, 16}
+    same(got, loop(net, axis, arr))
+
+
+def test_numpy_arrays_are_run_in_inference_mode():
+
+    def forward(m, x):
+        calls().append(torch.is_inference_mode_enabled())
+        return m.c(x.unsqueeze(-2)).amax((-1, -2))
+
+    with pytest.warns(FutureWarning):
+        conv = nn.utils.weight_norm(nn.Conv1d(1, 4, 3))
+    net = Net(forward, c=conv)
+    arr = np.random.default_rng(0).standard_normal((20, 36)).astype("f")
+    for _ in range(3):
+        same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+    _CALLS.clear()
+    xpapply.apply_along_axis(net, 1, arr)
+    assert calls()[-1] is True
+    result = xpapply.apply_along_axis(net, 1, torch.from_numpy(arr))
+    assert not result.is_inference()
+    result.sum().backward()  # weights are no tensors of inference
 
 
 def test_what_every_call_takes_is_no_matter_of_slices():

@@ -124,7 +124,7 @@ class _Chunks:
     def _call(self, arr: Any, layout: _Layout) -> Any:
         if self.library == "torch":
             return self._run(arr, layout)
-        with self.on_its_device(arr), torch.no_grad():
+        with self.on_its_device(arr), torch.inference_mode():
             y = _array(self._run(arr, layout), self.library)
         if type(arr) is not np.ndarray and isinstance(arr, np.ndarray):
             return arr.__array_wrap__(y, None, False)  # what NumPy's own loop does
@@ -133,6 +133,8 @@ class _Chunks:
     def _run(self, arr: Any, layout: _Layout) -> torch.Tensor:
         n, at = layout.slices, layout.at
         x = arr if layout.inward is None else arrays.permute(arr, layout.inward)
+        if layout.merged is not None:
+            x = x.reshape(layout.merged)
         size = self._size(arr, layout)
         out: torch.Tensor | None = None
         if size >= n:
@@ -141,24 +143,23 @@ class _Chunks:
                 y = y.to(layout.place)
             elif not (y.requires_grad or _may_be_given(y, rows)):
                 y = y.clone(memory_format=torch.contiguous_format)
-            if len(layout.batch) != 1:
-                y = y.reshape(*layout.batch, *y.shape[1:])
             return layout.outward(y)
         recorded: list[torch.Tensor] = []
-        for piece in boxes(x.shape, at, size):
+        batch = (*x.shape[:at], *x.shape[at + 1 :])
+        for piece in boxes(x.shape, at, -(-n // -(-n // size))):  # of one size, if they can be
             _, y = self._results(x[piece], at)
             if y.requires_grad:
                 recorded.append(y)
                 continue
             if out is None:
-                shape = (*layout.batch, *y.shape[1:])
-                out = torch.empty(shape, dtype=y.dtype, device=layout.place)
+                out = torch.empty((*batch, *y.shape[1:]), dtype=y.dtype, device=layout.place)
             part = out[(*piece[:at], *piece[at + 1 :])]
             part.copy_(y.reshape(part.shape))
         if recorded:  # boxes are in C order
             out = torch.cat(recorded)
-            out = out.reshape(*layout.batch, *out.shape[1:])
-        assert out is not None
+        else:
+            assert out is not None
+            out = out.reshape(n, *out.shape[len(batch) :])
         return layout.outward(out)
 
     def _results(self, block: Any, at: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -174,12 +175,12 @@ class _Chunks:
                 return layout.slices  # autograd keeps everything anyway
         if not self._batches.bytes_per_slice:
             self._batches.measure(self.samples(arr, layout.axis))
-        return self._batches.rows(self._device)
+        return self._batches.rows(self._device, layout.slices)
 
     def what(self, arr: Any, axis: int) -> str:
         """What runs, in words."""
         n = math.prod(arr.shape) // max(1, arr.shape[axis])
-        size = self._batches.rows(self._device) if self._batches.bytes_per_slice else n
+        size = self._batches.rows(self._device, n) if self._batches.bytes_per_slice else n
         some = "all slices at once" if size >= n else f"chunks of {size:,} slices"
         batch = self._batches.way == BATCH
         text = f"the module itself on {some}" if batch else f"torch's own operations on {some}"
@@ -199,14 +200,23 @@ class _Layout:
         self.axis, self.at = axis, order.at
         self.inward = None if order.axes == tuple(range(arr.ndim)) else order.axes
         before, after = order.batch(arr.shape)
-        self.batch = (*before, *after)
-        self.slices = math.prod(self.batch)
+        self._batch = (*before, *after)
+        self.slices = math.prod(self._batch)
         self.place = _place(arr)
+        self.merged: tuple[int, ...] | None = None
+        """The shape with the batch dims on either side of the slices as one, where no copy is
+        needed for it: then chunks can be of one size."""
+        x = arr if self.inward is None else arrays.permute(arr, self.inward)
+        if max(len(before), len(after)) > 1 and _is_contiguous(x):
+            ends = [(math.prod(dims),) * bool(dims) for dims in (before, after)]
+            self.merged, self.at = (*ends[0], arr.shape[axis], *ends[1]), len(ends[0])
         self._batch_axes = [a for a in order.axes if a != axis]
         self._outward: dict[int, tuple[int, ...] | None] = {}
 
     def outward(self, out: torch.Tensor) -> torch.Tensor:
-        """Results ``(*batch, *result)`` with their axes in the place of the applied one."""
+        """Results ``(slices, *result)`` with the batch dims in the place of their own."""
+        if len(self._batch) != 1:
+            out = out.reshape(*self._batch, *out.shape[1:])
         ndim = out.ndim
         if ndim not in self._outward:
             where = {a: k for k, a in enumerate(self._batch_axes)}
@@ -216,6 +226,11 @@ class _Layout:
             self._outward[ndim] = None if axes == tuple(range(ndim)) else axes
         axes_ = self._outward[ndim]
         return out if axes_ is None else out.permute(axes_)
+
+
+def _is_contiguous(x: Any) -> bool:
+    """Whether an array lies in the order of its axes, without gaps."""
+    return bool(x.is_contiguous() if isinstance(x, torch.Tensor) else x.flags.c_contiguous)
 
 
 def _shares(x: torch.Tensor, y: torch.Tensor) -> bool:

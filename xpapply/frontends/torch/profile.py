@@ -59,7 +59,7 @@ class Profile(TorchDispatchMode):
     Attributes
     ----------
     peak : int
-        Bytes alive at the worst moment, of all that was made inside.
+        Bytes alive at the worst moment, of all that was made inside. Weights were there before.
     looks : str
         How Python, or the size of a result, came to depend on the numbers; "" if nothing did.
     might_fail : str
@@ -75,6 +75,7 @@ class Profile(TorchDispatchMode):
         self.might_fail = ""
         self.writes = False
         self._given = given.untyped_storage().data_ptr()
+        self._before = {self._given}
         self._alive: dict[int, tuple[Any, int]] = {}
         self._calls = _Calls(self)
 
@@ -102,6 +103,8 @@ class Profile(TorchDispatchMode):
             self.might_fail = self.might_fail or name
         if func._schema.is_mutable:
             self.writes |= self._writes_to_given(func, args, kwargs)
+        addresses = map(_address, tree_leaves((args, kwargs)))
+        self._before |= {a for a in addresses if a not in self._alive}
         found = func(*args, **kwargs)
         self._count(found)
         return found
@@ -122,7 +125,7 @@ class Profile(TorchDispatchMode):
                 continue
             storage = t.untyped_storage()
             address = storage.data_ptr()
-            if address and address != self._given:
+            if address and address not in self._before:
                 known = self._alive.get(address)
                 if known is None or known[0].expired():
                     self._alive[address] = _weakly(storage), storage.nbytes()
