@@ -15,6 +15,7 @@ from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
+from .slice_arguments import signature
 from .vectorized_call import GUFUNC, Call
 
 if TYPE_CHECKING:
@@ -193,11 +194,16 @@ class vectorize(np.vectorize):  # called as a function
         return self.__dict__ | {"_ready": BoundedDict()}  # compiled code stays here
 
     def _layout(self, args: Sequence[Any]) -> Hashable:
-        """How arrays of NumPy lie, and what else decides what runs; None: the long way is gone."""
-        plain = not (self.excluded or self.cache) and type(self.pyfunc) is FunctionType
-        if not plain or any(type(x) is not np.ndarray for x in args):
+        """How arrays lie, and what else decides what runs; None: the long way is gone."""
+        if self.excluded or self.cache or type(self.pyfunc) is not FunctionType:
             return None
-        how = [(x.shape, x.strides, x.dtype, x.flags.aligned) for x in args]
+        how: list[Hashable]
+        if all(type(x) is np.ndarray for x in args):
+            how = [(x.shape, x.strides, x.dtype, x.flags.aligned) for x in args]
+        elif len(found := {arrays.library(x) for x in args}) == 1 and found <= {"cupy", "torch"}:
+            how = [*map(signature, args)]
+        else:
+            return None
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
         return (id(self.pyfunc), otypes, *how)
 

@@ -5,7 +5,7 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Ready:
-    """The kernel that ran on NumPy arrays, for others that lie alike.
+    """The kernel that ran on some arrays, for others that lie alike.
 
     Call it as ``ready(f, arrays)``: it gives the results, or None where something has changed, or
     where NumPy's own calls shall look at some slices. Then the whole way is gone again.
@@ -32,31 +32,37 @@ class Ready:
         What `f` was applied to.
     traced : Traced
         What ran.
-    call : object
-        The kernel, as `xpapply.planning.one_kernel.OneKernel.call_for` gives it.
+    run : callable
+        What runs on slices, as `xpapply.frontends.python.runner.Traced.ran` gives it.
+    any_shapes : bool
+        Whether that takes arrays that have yet to be broadcast.
     """
 
-    def __init__(self, what: Several, traced: Traced, call: Any) -> None:
-        self._traced, self._call = traced, call
+    def __init__(
+        self,
+        what: Several,
+        traced: Traced,
+        run: Callable[[RowsOfSeveral], Sequence[Any] | None],
+        any_shapes: bool,
+    ) -> None:
+        self._traced, self._run = traced, run
         self._known: FunctionCache = cache_of(what.f)[0]
         self._options, self._state = config.current(), np.geterr()
         rows = what.rows()
         self._batch = rows.batch
         self._shapes = [
-            None if call.addresses_only or x.shape == y.shape else y.shape
+            None if any_shapes or x.shape == y.shape else tuple(y.shape)
             for x, y in zip(what.operands, rows.views, strict=True)
         ]
         known = what.call.arguments
         self._several, self._dtypes = bool(known.results), known.dtypes
 
-    def __call__(self, f: Any, given: Sequence[np.ndarray], asks: bool) -> Any:
+    def __call__(self, f: Any, given: Sequence[Any], asks: bool) -> Any:
         """The results for all slices; `asks`: whether a call of `f` tells of their dtypes."""
-        traced, call = self._traced, self._call
+        traced = self._traced
         if config.current() is not self._options or np.geterr() != self._state:
             return None
-        if traced.refused or not traced.still_runs(call):
-            return None
-        if cache_of(f)[0] is not self._known or not traced.unchanged(f):
+        if traced.refused or cache_of(f)[0] is not self._known or not traced.unchanged(f):
             return None
         if asks and not self._as_before(f, given):
             return None
@@ -64,8 +70,8 @@ class Ready:
             x if shape is None else arrays.broadcast_to(x, shape)
             for x, shape in zip(given, self._shapes, strict=True)
         ]
-        found, marked = call.kernel(call, RowsOfSeveral(views, self._batch))
-        if np.count_nonzero(marked):
+        found = self._run(RowsOfSeveral(views, self._batch))
+        if found is None:
             return None
         return tuple(found) if self._several else found[0]
 

@@ -187,9 +187,8 @@ def run(what: Several) -> Any:
     found, why, quick = decide(what)
     if found is not None:
         result = python_functions.at_once(found, what)
-        call = None if found.library != "numpy" else found.kernel_that_ran(what.rows())
-        if call is not None:
-            what.ready = Ready(what, found, call)
+        if (again := found.ran(what.rows())) is not None:
+            what.ready = Ready(what, found, *again)
         return result
     if not quick:
         announce(what.f, what.slices, why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -273,10 +273,28 @@ class Traced:
         """The one kernel that runs on slices like these; None: something else does."""
         return None if self._kernel is None else self._kernel.call_for(rows)
 
-    def kernel_that_ran(self, rows: Rows) -> Any:
-        """The kernel that ran on slices like these, if it marked none."""
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
+        """What ran on slices like these, for further ones, and whether it takes any shapes that
+        broadcast; None: nothing that runs again as it is.
+
+        It gives the results, or None where the whole way has to be gone again.
+        """
         call = None if self._kernel is None else self._kernel.ran
-        return call if call is not None and call.fits(rows) and self.still_runs(call) else None
+        if call is not None and call.fits(rows) and self.still_runs(call):
+            return partial(self._again_by_kernel, call), call.addresses_only
+        call = self.launch_for(rows) if self._graph_checked else None
+        if call is None or self._tracing.scratch:
+            return None
+        return partial(self._again_by_launch, call), False
+
+    def _again_by_kernel(self, call: Any, rows: Rows) -> Sequence[Any] | None:
+        if not self.still_runs(call):
+            return None
+        found, marked = call.kernel(call, rows)
+        return None if np.count_nonzero(marked) else found  # type: ignore[no-any-return]
+
+    def _again_by_launch(self, call: Any, rows: Rows) -> Sequence[Any] | None:
+        return None if self._launch is None else self._launch(call, rows)  # type: ignore[no-any-return]
 
     def still_runs(self, call: Any) -> bool:
         """Whether a kernel that ran is still the one that runs."""
