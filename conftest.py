@@ -295,6 +295,16 @@ def quick_xp(request):
     return present(request.param)
 
 
+GATHERING = [lib for lib in LIBRARIES if lib.engine in ("array_api",)]
+"""Those that run convolutions as graphs; the others refuse them."""
+
+
+@pytest.fixture(params=parameters(GATHERING, without=["jax"]), scope="session")
+def gathering_xp(request):
+    """Every array library with every engine that runs convolutions on its arrays."""
+    return present(request.param)
+
+
 @pytest.fixture(params=parameters(OWN), scope="session")
 def place(request):
     """Every array library."""

@@ -20,6 +20,7 @@ from ..ir.batch import LETTER, batch
 from ..ir.graph import BATCH, Graph, Node, number
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
+from ..ir.shapes import Product, as_product
 from ..ir.slice_graph import Accumulator
 from ..layout import boxes
 from . import Backend, Lowered
@@ -236,6 +237,8 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
         return xp.permute_dims(args[0], attrs["axes"])
     if node.op == "index":
         return args[0][index_key(attrs["key"])]
+    if row.gathers:
+        return gathered(xp, node.op, args[0], attrs)
     shape = tuple(batch_size if n == BATCH else n for n in attrs["shape"])
     return getattr(xp, node.op)(args[0], shape)
 
@@ -289,6 +292,29 @@ def position(xp: ModuleType, name: str, x: Any, axis: int, keepdims: bool) -> An
     return xp.argmax(found + 2 * nan, axis=axis, keepdims=keepdims)
 
 
+def gathered(xp: ModuleType, op: str, x: Any, attrs: dict[str, Any]) -> Any:
+    """More numbers along axes, windows along one, or those at some places of it."""
+    if op == "pad":
+        for axis, pair in enumerate(attrs["widths"]):
+            if not any(pair):
+                continue
+            sides = [(*x.shape[:axis], n, *x.shape[axis + 1 :]) for n in pair]
+            number = arrays.asarray(float(attrs["number"]), x, x.dtype)
+            before, after = (xp.broadcast_to(number, shape) for shape in sides)
+            x = xp.concat([before, x, after], axis=axis)
+        return x
+    axis = attrs["axis"]
+    if op == "take":
+        places = arrays.asarray(np.array(attrs["places"], np.int64), x)
+        return xp.take(x, places, axis=axis)
+    size, step, dilation = attrs["size"], attrs["step"], attrs["dilation"]
+    count = (x.shape[axis] - dilation * (size - 1) - 1) // step + 1
+    before = (slice(None),) * axis
+    starts = (dilation * k for k in range(size))
+    pieces = [x[(*before, slice(s, s + step * (count - 1) + 1, step), ...)] for s in starts]
+    return xp.stack(pieces, axis=axis + 1)
+
+
 def index_key(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """An index attribute as Python writes it."""
     return (*(slice(*k) if isinstance(k, tuple) else k for k in key), ...)
@@ -300,8 +326,11 @@ def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
     inputs = sources.split(",")
     if subscripts == f"nm,m{LETTER}->n{LETTER}":
         return xp.matmul(*operands)
+    product = as_product(subscripts) if len(inputs) == 2 else None
+    if product is not None and product.inner and xp.isdtype(operands[0].dtype, "real floating"):
+        return _by_matrices(xp, inputs, result, product, operands)
     letters = result + "".join(sorted(set(sources) - set(result) - {","}))
-    product = None
+    total = None
     for names, x in zip(inputs, operands, strict=True):
         if len(set(names)) < len(names):
             raise UnsupportedError(f"einsum {subscripts!r} takes a diagonal")
@@ -310,9 +339,30 @@ def einsum(xp: ModuleType, subscripts: str, *operands: Any) -> Any:
         aligned = xp.reshape(
             xp.permute_dims(x, tuple(order)), tuple(sizes.get(k, 1) for k in letters)
         )
-        product = aligned if product is None else product * aligned
+        total = aligned if total is None else total * aligned
     summed = tuple(range(len(result), len(letters)))
-    return xp.sum(product, axis=summed, dtype=operands[0].dtype) if summed else product
+    return xp.sum(total, axis=summed, dtype=operands[0].dtype) if summed else total
+
+
+def _by_matrices(
+    xp: ModuleType, inputs: Sequence[str], result: str, product: Product, operands: Sequence[Any]
+) -> Any:
+    """einsum as a stack of products of matrices."""
+    sizes: dict[str, int] = {}
+    for names, x in zip(inputs, operands, strict=True):
+        sizes |= dict(zip(names, x.shape, strict=True))
+    stack, rows, inner, columns = product
+
+    def matrices(names: str, x: Any, *parts: str) -> Any:
+        order = tuple(names.index(k) for k in "".join(parts))
+        lengths = (math.prod(sizes[k] for k in part) for part in parts)
+        return xp.reshape(xp.permute_dims(x, order), tuple(lengths))
+
+    left = matrices(inputs[0], operands[0], stack, rows, inner)
+    found = xp.matmul(left, matrices(inputs[1], operands[1], stack, inner, columns))
+    order = stack + rows + columns
+    found = xp.reshape(found, tuple(sizes[k] for k in order))
+    return xp.permute_dims(found, tuple(order.index(k) for k in result))
 
 
 # --- slices of any length ---------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..errors import TraceError
 from .graph import Graph, Node, ShapeDtype, scalar_type
 from .numpy_ufuncs import op_or_definition
 from .ops import OPS, Kind, Op
-from .shapes import broadcast, einsum_lengths, indexed_shape
+from .shapes import broadcast, einsum_lengths, gathered_shape, indexed_shape
 
 _MAGNITUDES = {"complex64": "float32", "complex128": "float64"}
 
@@ -72,6 +72,8 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         return ShapeDtype((*first.shape[:axis], n, *first.shape[axis + 1 :]), first.dtype)
     if op == "index":
         return ShapeDtype(indexed_shape(first.shape, attrs["key"]), first.dtype)
+    if row.gathers:
+        return ShapeDtype(gathered_shape(op, first.shape, attrs), first.dtype)
     raise AssertionError(f"no shape rule for {op}")
 
 

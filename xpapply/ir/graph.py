@@ -184,9 +184,17 @@ class Graph:
 
     def why_not_fused(self) -> str | None:
         """What keeps the graph from the kernels and programs for networks, or None."""
-        found = (n.op for n in self.nodes if n.op in OPS and OPS[n.op].kind is Kind.ALONG)
-        op = next(found, None)
-        return None if op is None else f"{op} works along an axis: only the reference has it"
+        for n in self.nodes:
+            if n.op in OPS and OPS[n.op].kind is Kind.ALONG:
+                return f"{n.op} works along an axis: only the reference has it"
+        if self.gathers:
+            return "it has no convolutions, pools or padding"
+        return None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether numbers are brought together from here and there, as for convolutions."""
+        return any(n.op in OPS and OPS[n.op].gathers for n in self.nodes)
 
     def flops(self) -> int:
         """Floating-point operations for one slice (a multiply-add counts as two)."""

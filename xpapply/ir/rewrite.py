@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -64,6 +65,28 @@ def expand(graph: Graph, keep: Collection[str] = ()) -> Graph:
     return prune(graph)
 
 
+class _Affine(NamedTuple):
+    """A product of weights with a value, and what is added: ``einsum(w, x) + b``."""
+
+    w: np.ndarray
+    x: Value
+    subscripts: str
+    b: np.ndarray
+    """With an axis for each of the result's: of length 1 where the weights have none."""
+
+
+def _as_weights(c: np.ndarray, w: np.ndarray, subscripts: str) -> np.ndarray:
+    """Factors of the results of a product, for its weights."""
+    letters, of_w = subscripts.split("->")[1], subscripts.partition(",")[0]
+    there = [k for k in letters if k in of_w]
+    if c.ndim:
+        c = c.transpose(
+            [letters.index(k) for k in of_w if k in there]
+            + [a for a, k in enumerate(letters) if k not in there]
+        ).reshape([c.shape[letters.index(k)] if k in there else 1 for k in of_w])
+    return c
+
+
 def fold(graph: Graph) -> Graph:
     """Fold constant factors and offsets into the affine layer before them (BatchNorm).
 
@@ -74,44 +97,50 @@ def fold(graph: Graph) -> Graph:
     for node in graph.nodes:
         for a in node.args:
             uses[a] += 1
-    affine: dict[int, tuple[np.ndarray, Value, np.ndarray]] = {}
+    affine: dict[int, _Affine] = {}
 
-    def constant(value: Value, width: int) -> np.ndarray | None:
+    def constant(value: Value, offsets: np.ndarray) -> np.ndarray | None:
+        """A constant with one number, or one for each of the offsets, in their shape."""
         node = value.builder.nodes[value.index]
-        if node.op == "const" and node.aval.shape in ((), (1,), (width,)):
-            return value.builder.consts[node.attr("k")]
         if node.op == "scalar":
             return np.asarray(number(node), node.aval.dtype)
-        return None
+        if node.op != "const":
+            return None
+        c = value.builder.consts[node.attr("k")]
+        lengths = zip(reversed(c.shape), reversed(offsets.shape), strict=False)
+        if c.ndim > offsets.ndim or any(n not in (1, m) for n, m in lengths):
+            return None
+        return c.reshape((1,) * (offsets.ndim - c.ndim) + c.shape)
 
     def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
         result = _copy(builder, i, node, args)
-        if node.op == "einsum" and node.attr("subscripts") == MATVEC:
+        if node.op == "einsum":
             weights = builder.nodes[args[0].index]
-            if weights.op == "const":
-                w = builder.consts[weights.attr("k")]
-                affine[result.index] = (w, args[1], np.zeros(w.shape[0], w.dtype))
+            if weights.op == "const" and builder.nodes[args[1].index].op != "const":
+                w, subscripts = builder.consts[weights.attr("k")], node.attr("subscripts")
+                of_w, letters = subscripts.partition(",")[0], subscripts.split("->")[1]
+                shape = [w.shape[of_w.index(k)] if k in of_w else 1 for k in letters]
+                affine[result.index] = _Affine(w, args[1], subscripts, np.zeros(shape, w.dtype))
         elif node.op in ("multiply", "add"):
             for j in (0, 1):
                 form = affine.get(args[j].index)
                 if form is None or result.shape != args[j].shape:
                     continue
-                c = constant(args[1 - j], form[0].shape[0])
+                c = constant(args[1 - j], form.b)
                 if c is None:
                     continue
-                w, x, b = form
+                w, x, subscripts, b = form
                 if node.op == "multiply":
                     if uses[node.args[j]] > 1:
                         continue
-                    w, b = w * c.reshape(-1, 1), b * c
+                    w, b = w * _as_weights(c, w, subscripts), b * c
                 else:
                     b = b + c
-                result = builder.op("einsum", builder.const(w), x, subscripts=MATVEC)
-                form = (w, x, b)
-                affine[result.index] = (w, x, np.zeros_like(b))
+                result = builder.op("einsum", builder.const(w), x, subscripts=subscripts)
+                affine[result.index] = _Affine(w, x, subscripts, np.zeros_like(b))
                 if b.any() or np.isnan(b).any():
-                    result = result + builder.const(np.broadcast_to(b, (w.shape[0],)))
-                    affine[result.index] = form
+                    result = result + builder.const(b)
+                    affine[result.index] = _Affine(w, x, subscripts, b)
                 break
         return result
 
@@ -213,6 +242,8 @@ def _without_leading(
         return args, {"key": attrs["key"][1:]}
     if node.op == "broadcast_to":
         return args, {"shape": attrs["shape"][1:]}
+    if node.op == "pad" and attrs["widths"][:1] == ((0, 0),):
+        return args, attrs | {"widths": attrs["widths"][1:]}
     return None
 
 

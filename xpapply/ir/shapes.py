@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+from ..cache import remembered
 from ..errors import TraceError
 
 
@@ -48,3 +49,53 @@ def indexed_shape(shape: tuple[int, ...], key: Sequence[Any]) -> tuple[int, ...]
             result.append(len(range(*slice(*k).indices(shape[axis]))))
         axis += 1
     return tuple(result) + shape[axis:]
+
+
+def gathered_shape(op: str, shape: tuple[int, ...], attrs: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of what is padded, cut into windows or taken; axes count from the front."""
+    if op == "pad":
+        widths = attrs["widths"]
+        more = (before + after for before, after in widths)
+        sizes = tuple(n + k for n, k in zip(shape, more, strict=False))
+        return sizes + shape[len(widths) :]
+    axis = attrs["axis"]
+    n = shape[axis]
+    if op == "take":
+        places = attrs["places"]
+        if places and not 0 <= min(places) <= max(places) < n:
+            raise TraceError(f"places {min(places)} ... {max(places)} of an axis of length {n}")
+        return (*shape[:axis], len(places), *shape[axis + 1 :])
+    size, step = attrs["size"], attrs["step"]
+    reach = attrs["dilation"] * (size - 1) + 1
+    if min(size, step, attrs["dilation"]) < 1 or n < reach:
+        raise TraceError(f"windows of {reach} places along an axis of length {n}")
+    return (*shape[:axis], (n - reach) // step + 1, size, *shape[axis + 1 :])
+
+
+class Product(NamedTuple):
+    """The letters of an einsum of two operands that is a product of matrices.
+
+    Each letter of the result is that of a matrix, a row or a column; others are summed over.
+    """
+
+    stack: str
+    rows: str
+    inner: str
+    columns: str
+
+
+@remembered(256)
+def as_product(subscripts: str) -> Product | None:
+    """An einsum of two operands as products of matrices, or None where it is none."""
+    sources, _, result = subscripts.partition("->")
+    left, _, right = sources.partition(",")
+    if "," in right or any(len(set(s)) < len(s) for s in (left, right)):
+        return None
+    both = [k for k in left if k in right]
+    stack = "".join(k for k in result if k in both)
+    inner = "".join(k for k in both if k not in result)
+    rows = "".join(k for k in result if k in left and k not in right)
+    columns = "".join(k for k in result if k in right and k not in left)
+    if len(stack + inner + rows) < len(left) or len(stack + inner + columns) < len(right):
+        return None  # a letter of one operand alone is summed over
+    return Product(stack, rows, inner, columns)

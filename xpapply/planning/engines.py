@@ -359,6 +359,11 @@ def in_float32(engine: Engine, half: str) -> str:
     return f"{engine.name} ({what}): in float32, which is slower here than {half}"
 
 
+def by_windows(engine: Engine) -> str:
+    """Why an engine does not run what the network's own library has convolutions for."""
+    return f"{engine.name} ({'; '.join(engine.kernels)}): slower than the network's own operations"
+
+
 def limits(name: str, arr: Any) -> tuple[float, float] | None:
     """Bytes and operations per second of the device, where the backend knows them."""
     found = backend(name)

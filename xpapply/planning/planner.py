@@ -203,17 +203,22 @@ def _plan_network(
         engine = engines.choose(lifted.bound, arr, axis, reasons)
     if engine is not None and engine.slower_than_half and not forced:
         half = _half_dtype(frontend, f, arr, args, kwargs)
+    slower = ""
+    if engine is not None and half:
+        slower = engines.in_float32(engine, half)
+    elif engine is not None and graph is not None and graph.gathers and not forced:
+        slower = engines.by_windows(engine)
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
-    if may and (engine is None or half):
-        trusted = graph is not None and not half
+    if may and (engine is None or slower):
+        trusted = graph is not None and not slower and not graph.gathers
         try:
             found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted)
         except TraceError as error:
             if f"no graph: {error}" not in reasons:
                 reasons.append(str(error))
         else:
-            if engine is not None:
-                reasons.append(engines.in_float32(engine, half))
+            if slower:
+                reasons.append(slower)
             p = Plan(
                 engine=found.engine,
                 kernels=found.kernels,

@@ -13,6 +13,7 @@ import numpy as np
 from ...batching import Batched, BatchingRule, NoRule, find, syntax
 from ...batching.instances import writeable
 from ...batching.names import CUPY, root_of
+from ...errors import TraceError
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from .. import find as frontend_of
@@ -197,6 +198,8 @@ class LibraryCalls:
     def network(self, x: Any, shape: tuple[int, ...], dtype: Any) -> BatchingRule:
         """The rule that runs the graph of a network on all slices at once."""
         graph = frontend_of(x).lift(x, ShapeDtype(shape, np.dtype(dtype).name), (), {})
+        if graph.gathers:
+            raise TraceError(f"{name_of(x)} has convolutions, which its own library runs faster")
         run, name = self._runs(compact(fold(graph))), name_of(x)
 
         def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:

@@ -29,7 +29,7 @@ from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
 from .flattened import flattened as flattened
 from .guards import Watch
-from .model import check, device_of, modules, parameter_dtype, parts, tensors_of
+from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
 from .model import slice_function as slice_function
 from .outputs import described as described
 from .proxy import Proxy, Recorder
@@ -108,7 +108,7 @@ def lift_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     if not aval.dtype.startswith(("float", "bfloat")):
         raise TraceError(f"slices of dtype {aval.dtype}")
     try:
-        return _lift_surely(f, aval, args, kwargs, batched=False)
+        return _without_windows(_lift_surely(f, aval, args, kwargs, batched=False))
     except (InputError, TraceError):
         raise
     except Exception as error:
@@ -132,11 +132,18 @@ def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> G
         return replace(recorder.builder.graph(*outs), sources=tuple(recorder.sources))
 
     try:
-        return _same_twice(lifted, f, *arguments.constants())
+        return _without_windows(_same_twice(lifted, f, *arguments.constants()))
     except (InputError, TraceError):
         raise
     except Exception as error:
         raise TraceError(f"it raises {type(error).__name__}: {error}") from error
+
+
+def _without_windows(graph: Graph) -> Graph:
+    """A graph of a function of tensors, which torch itself runs faster if it has convolutions."""
+    if graph.gathers:
+        raise TraceError("torch's own convolutions, pools and padding are faster")
+    return graph
 
 
 def _takes_a_slice(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> bool:
@@ -169,7 +176,7 @@ def _same_twice(lift: Callable[[], Graph], f: Any, args: tuple, kwargs: dict) ->
 
 @outermost
 def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: bool) -> Graph:
-    recorder = Recorder(Builder(), functions.find)
+    recorder = Recorder(Builder(), functions.find, layers(f))
     x = recorder.builder.input(aval)
     dtype = parameter_dtype(f, aval.dtype)
     x = recorder.cast(x, dtype)

@@ -17,6 +17,7 @@ from ...ir.ops import OPS, Kind
 from ...ir.rewrite import MATVEC
 from .proxy import Proxy, Recorder, refuse
 from .shape_functions import SHAPE_RULES, axes_of, axis_of, chunk, device_among, joined, like
+from .windows import WINDOW_RULES
 
 
 def _meta(x: Any) -> Any:
@@ -388,55 +389,59 @@ def _size(r: Recorder, input: Proxy, dim: int | None = None) -> Any:
     return input.shape if dim is None else input.shape[dim]
 
 
-_RULES: dict[str, Callable[..., Any]] = SHAPE_RULES | {
-    "linear": _linear,
-    "matmul": _matmul,
-    "mm": _matmul,
-    "mv": _matmul,
-    "dot": _matmul,
-    "rmatmul": lambda r, a, b: _matmul(r, a, b),
-    "addmm": _addmm,
-    "batch_norm": _batch_norm,
-    "layer_norm": _layer_norm,
-    "dropout": _dropout,
-    "alpha_dropout": _dropout,
-    "feature_dropout": _dropout,
-    "feature_alpha_dropout": _dropout,
-    "dropout1d": _dropout,
-    "prelu": _prelu,
-    "softmin": lambda r, input, dim=None, _stacklevel=3, dtype=None: _along("softmax")(
-        r, _rows()["negative"](r, input), dim, dtype=dtype
-    ),
-    "amax": _amax("max"),
-    "amin": _amax("min"),
-    "var": _var,
-    "std": _std,
-    "pow": _pow,
-    "clamp": _clamp,
-    "clip": _clamp,
-    "clamp_min": lambda r, input, min: _clamp(r, input, min),
-    "clamp_max": lambda r, input, max: _clamp(r, input, None, max),
-    # one truth value; the row of that name is torch.eq
-    "equal": lambda r, input, other: refuse("torch.equal")(input),
-    "glu": _glu,
-    "to": _to,
-    "type_as": _to,
-    "float": _to_dtype(torch.float32),
-    "double": _to_dtype(torch.float64),
-    "long": _to_dtype(torch.int64),
-    "half": _to_dtype(torch.float16),
-    "bfloat16": _to_dtype(torch.bfloat16),
-    "contiguous": _same,
-    "detach": _same,
-    "cpu": _same,
-    "cuda": _same,
-    "requires_grad": _same,
-    "clone": _clone,
-    "size": _size,
-    "dim": lambda r, input: input.ndim,
-    "numel": lambda r, input: input.shape.numel(),
-    "is_floating_point": lambda r, input: input.dtype.is_floating_point,
-}
+_RULES: dict[str, Callable[..., Any]] = (
+    SHAPE_RULES
+    | WINDOW_RULES
+    | {
+        "linear": _linear,
+        "matmul": _matmul,
+        "mm": _matmul,
+        "mv": _matmul,
+        "dot": _matmul,
+        "rmatmul": lambda r, a, b: _matmul(r, a, b),
+        "addmm": _addmm,
+        "batch_norm": _batch_norm,
+        "layer_norm": _layer_norm,
+        "dropout": _dropout,
+        "alpha_dropout": _dropout,
+        "feature_dropout": _dropout,
+        "feature_alpha_dropout": _dropout,
+        "dropout1d": _dropout,
+        "prelu": _prelu,
+        "softmin": lambda r, input, dim=None, _stacklevel=3, dtype=None: _along("softmax")(
+            r, _rows()["negative"](r, input), dim, dtype=dtype
+        ),
+        "amax": _amax("max"),
+        "amin": _amax("min"),
+        "var": _var,
+        "std": _std,
+        "pow": _pow,
+        "clamp": _clamp,
+        "clip": _clamp,
+        "clamp_min": lambda r, input, min: _clamp(r, input, min),
+        "clamp_max": lambda r, input, max: _clamp(r, input, None, max),
+        # one truth value; the row of that name is torch.eq
+        "equal": lambda r, input, other: refuse("torch.equal")(input),
+        "glu": _glu,
+        "to": _to,
+        "type_as": _to,
+        "float": _to_dtype(torch.float32),
+        "double": _to_dtype(torch.float64),
+        "long": _to_dtype(torch.int64),
+        "half": _to_dtype(torch.float16),
+        "bfloat16": _to_dtype(torch.bfloat16),
+        "contiguous": _same,
+        "detach": _same,
+        "cpu": _same,
+        "cuda": _same,
+        "requires_grad": _same,
+        "clone": _clone,
+        "size": _size,
+        "dim": lambda r, input: input.ndim,
+        "numel": lambda r, input: input.shape.numel(),
+        "is_floating_point": lambda r, input: input.dtype.is_floating_point,
+    }
+)
 
 
 def find(name: str) -> Callable[..., Any] | None:

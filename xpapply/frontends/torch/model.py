@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,23 @@ def modules(f: Any, args: tuple = (), kwargs: dict | None = None) -> list[nn.Mod
     """All modules in `f` and its arguments, submodules included."""
     roots = [p for p in (*parts(f), *args, *(kwargs or {}).values()) if isinstance(p, nn.Module)]
     return list(dict.fromkeys(m for root in roots for m in root.modules()))
+
+
+class Layer(NamedTuple):
+    """A module of a network, as errors call it."""
+
+    name: str
+    module: nn.Module
+
+    def __str__(self) -> str:
+        return f"layer {self.name!r}, {self.module}," if self.name else f"{self.module}"
+
+
+def layers(f: Any) -> dict[int, Layer]:
+    """The modules that have weights, by the ids of these."""
+    root = owner(f)
+    named = root.named_modules() if isinstance(root, nn.Module) else ()
+    return {id(t): Layer(name, m) for name, m in named for t in tensors_of(m)}
 
 
 def tensors_of(m: nn.Module) -> list[torch.Tensor]:

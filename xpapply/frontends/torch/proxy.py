@@ -8,7 +8,7 @@ torch hands every function that is called on an object with
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,16 @@ Find = Callable[[str], Callable[..., Any] | None]
 class Recorder:
     """Turns tensors into constants and proxies into values, and keeps the graph."""
 
-    def __init__(self, builder: Builder, find: Find) -> None:
-        self.builder, self.find = builder, find
+    def __init__(
+        self, builder: Builder, find: Find, layers: Mapping[int, Any] | None = None
+    ) -> None:
+        self.builder, self.find, self._layers = builder, find, layers or {}
         self._arrays: dict[tuple[int, torch.dtype], np.ndarray] = {}
         self.sources: list[torch.Tensor] = []
+
+    def layer(self, weight: Any, otherwise: str) -> Any:
+        """What the layer that has a weight is called in errors: its ``str``."""
+        return self._layers.get(id(weight), otherwise)
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         """`x` in the dtype that graphs compute `dtype` in."""

@@ -120,4 +120,18 @@ ROWS = [
     Op("broadcast_to", _L, "repeat along axes of length 1"),
     Op("concat", _L, "join along an axis"),
     Op("index", _L, "integers, slices and new axes"),
+    Op(
+        "pad",
+        _L,
+        "more numbers along axes: `widths` before and after, of one `number`",
+        gathers=True,
+    ),
+    Op(
+        "windows",
+        _L,
+        "an axis as windows of `size` numbers, `dilation` apart, which start `step` apart:"
+        " an axis of windows, and one of what is in them",
+        gathers=True,
+    ),
+    Op("take", _L, "the numbers at `places` along an axis", gathers=True),
 ]

@@ -79,6 +79,8 @@ class Op:
         A power of two that multiplies the operand multiplies the result.
     shows : tuple of int
         The operands whose infinities and NaN are seen in the result, which then is one, too.
+    gathers : bool
+        Its result has numbers from here and there: libraries have it, compiled kernels not.
     silent : bool
         NumPy never warns of it.
     compares : bool
@@ -137,6 +139,7 @@ class Op:
     keeps_finite: bool = False
     homogeneous: bool = False
     shows: tuple[int, ...] = ()
+    gathers: bool = False
     silent: bool = False
     compares: bool = False
     complex: bool = False

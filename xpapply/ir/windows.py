@@ -1,0 +1,185 @@
+"""Convolutions, pooling, padding and interpolation, written with a few ops of layout and einsum.
+
+Each function takes a value with the axes ``(..., channels, *places)``, the places behind all
+others, and returns another. Which of a network's layers means what is the frontends' business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..errors import InputError
+from .builder import Builder, Value
+from .ops import F
+
+_PLACES, _TAPS, _OTHERS = "pqr", "klm", "abdefhij"
+"""einsum letters: places of the result, of a filter, axes before the channels."""
+
+
+def padded(x: Value, axis: int, before: int, after: int, number: float = 0.0) -> Value:
+    """`x` with numbers before and after it along an axis; fewer than none are cut off."""
+    if before < 0 or after < 0:
+        key = (*((None, None, None),) * axis, (max(0, -before), x.shape[axis] + min(0, after), 1))
+        x = F.index(x, key=key)
+        before, after = max(0, before), max(0, after)
+    if not (before or after):
+        return x
+    widths = tuple((before, after) if a == axis else (0, 0) for a in range(len(x.shape)))
+    return F.pad(x, widths=widths, number=repr(float(number)))
+
+
+def padded_axes(x: Value, first: int, widths: Sequence[tuple[int, int]], number: float) -> Value:
+    """The same along axis `first` and those behind it, at once where nothing is cut off."""
+    if any(n < 0 for pair in widths for n in pair):
+        for k, (before, after) in enumerate(widths):
+            x = padded(x, first + k, before, after, number)
+        return x
+    if not any(n for pair in widths for n in pair):
+        return x
+    every = [(0, 0)] * len(x.shape)
+    every[first : first + len(widths)] = widths
+    return F.pad(x, widths=tuple(every), number=repr(float(number)))
+
+
+def extended(x: Value, axis: int, before: int, after: int, mode: str) -> Value:
+    """`x` continued along an axis by its own numbers: "reflect", "replicate" or "circular"."""
+    n = x.shape[axis]
+    places = np.arange(-before, n + after)
+    if mode == "replicate":
+        places = np.clip(places, 0, n - 1)
+    elif mode == "circular":
+        places %= n
+    else:
+        places = (n - 1) - np.abs((n - 1) - np.abs(places))
+    return taken(x, axis, places)
+
+
+def taken(x: Value, axis: int, places: Sequence[int] | np.ndarray) -> Value:
+    """The numbers at some places along an axis."""
+    return F.take(x, axis=axis, places=tuple(map(int, places)))
+
+
+def strided(x: Value, axis: int, size: int, step: int = 1, dilation: int = 1) -> Value:
+    """Windows along an axis: an axis of windows, and behind it that of a window's numbers."""
+    return F.windows(x, axis=axis, size=size, step=step, dilation=dilation)
+
+
+def convolution(
+    x: Value,
+    w: Value,
+    channels: int,
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    groups: int = 1,
+) -> Value:
+    """Sums of products with the filters at every place: windows and one einsum.
+
+    Parameters
+    ----------
+    x : Value, shape (..., C, *places)
+        Padded already.
+    w : Value
+        Filters ``(N, C, *taps)``; of groups ``(G, N / G, C / G, *taps)``.
+    channels : int
+        The axis of channels of `x`.
+    stride, dilation : sequence of int
+        One for each axis of places.
+    groups : int
+        G.
+    """
+    shape = x.shape
+    some = groups > 1
+    if some:
+        apart = (*shape[:channels], groups, shape[channels] // groups, *shape[channels + 1 :])
+        x = F.reshape(x, shape=apart)
+    n = len(stride)
+    first = channels + some + 1
+    for k in reversed(range(n)):
+        x = strided(x, first + k, w.shape[k - n], stride[k], dilation[k])
+    lead, group = _OTHERS[:channels], "g" * some
+    pairs = "".join(p + t for p, t in zip(_PLACES[:n], _TAPS, strict=False))
+    y = F.einsum(
+        w,
+        x,
+        subscripts=f"{group}nc{_TAPS[:n]},{lead}{group}c{pairs}->{lead}{group}n{_PLACES[:n]}",
+    )
+    if some:
+        y = F.reshape(
+            y, shape=(*y.shape[:channels], groups * y.shape[channels + 1], *y.shape[channels + 2 :])
+        )
+    return y
+
+
+def spread(x: Value, axis: int, step: int) -> Value:
+    """`x` with ``step - 1`` zeros between neighbours along an axis."""
+    n = x.shape[axis]
+    if step == 1 or n < 2:
+        return x
+    x = F.index(x, key=(*((None, None, None),) * (axis + 1), None))
+    x = padded(x, axis + 1, 0, step - 1)
+    x = F.reshape(x, shape=(*x.shape[:axis], n * step, *x.shape[axis + 2 :]))
+    return padded(x, axis, 0, 1 - step)
+
+
+def pooled(
+    op: str,
+    x: Value,
+    first: int,
+    size: Sequence[int],
+    step: Sequence[int],
+    widths: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+) -> Value:
+    """ "max" or "sum" of the windows along axis `first` and those behind it, one by one."""
+    x = padded_axes(x, first, widths, -math.inf if op == "max" else 0.0)
+    reduce: Callable[..., Value] = getattr(F, op)
+    for k in range(len(size)):
+        axis = first + k
+        if size[k] == 1 == step[k]:
+            continue
+        x = reduce(
+            strided(x, axis, size[k], step[k], dilation[k]), axis=(axis + 1,), keepdims=False
+        )
+    return x
+
+
+def adaptive(op: str, x: Value, first: int, sizes: Sequence[int]) -> Value:
+    """ "max" or "mean" of as many windows as wanted, which share the places evenly."""
+    reduce: Callable[..., Value] = getattr(F, op)
+    for k, m in enumerate(sizes):
+        axis, n = first + k, x.shape[first + k]
+        if m == n:
+            continue
+        starts = [i * n // m for i in range(m)]
+        ends = [-(-(i + 1) * n // m) for i in range(m)]
+        if n % m == 0:
+            x = reduce(strided(x, axis, n // m, n // m), axis=(axis + 1,), keepdims=False)
+            continue
+        before = ((None, None, None),) * axis
+        pieces = [
+            reduce(F.index(x, key=(*before, (s, e, 1))), axis=(axis,), keepdims=True)
+            for s, e in zip(starts, ends, strict=True)
+        ]
+        x = F.concat(*pieces, axis=axis)
+    return x
+
+
+def interpolated(x: Value, axis: int, places: np.ndarray, builder: Builder) -> Value:
+    """The numbers at places between others along an axis: linear, constant beyond the ends."""
+    n = x.shape[axis]
+    low = np.clip(np.floor(places).astype(int), 0, n - 1)
+    part = np.clip(places - low, 0.0, 1.0).reshape((-1, *(1,) * (len(x.shape) - axis - 1)))
+    a, b = taken(x, axis, low), taken(x, axis, np.minimum(low + 1, n - 1))
+    dtype = x.aval.dtype
+    return a * builder.const((1 - part).astype(dtype)) + b * builder.const(part.astype(dtype))
+
+
+def count_of_windows(what: object, n: int, size: int, step: int = 1, dilation: int = 1) -> int:
+    """How many windows there are; `InputError` if there is none."""
+    reach = dilation * (size - 1) + 1
+    if n < reach:
+        raise InputError(f"{what} has windows of {reach} places, its input has {n} (padding too)")
+    return (n - reach) // step + 1
