@@ -213,3 +213,107 @@ def test_gcd():
     compare(lambda k: math.gcd(k, 12, 2**40), a, engine="numpy")
     a[77] = 2**62
     compare(lambda k: k // math.gcd(k, 12), a, engine="numpy")
+
+
+# --- powers -------------------------------------------------------------------------------------
+
+
+def compare_or_raise(f, *operands, engine, rtol=0.0):
+    """The same results, or the same exception; where this engine cannot, another one may."""
+    with np.errstate(all="ignore"):
+        want = outcome(np.vectorize(f), *operands)
+    with xpapply.options(engine=engine):
+        got = outcome(xpapply.vectorize(f), *operands)
+    if isinstance(got, xpapply.UnsupportedError):
+        with xpapply.options(fallback="silent"):
+            got = outcome(xpapply.vectorize(f), *operands)
+    if isinstance(want, Exception):
+        assert (type(got), str(got)) == (type(want), str(want))
+        return
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=rtol)
+
+
+def outcome(call, *operands):
+    """What a call returns, or raises."""
+    try:
+        return call(*operands)
+    except Exception as error:
+        return error
+
+
+POWERS = {
+    "x ** y": lambda x, y: x**y,
+    "2.718 ** x": lambda x, y: 2.718**x,
+    "abs(x) ** y": lambda x, y: abs(x) ** y,
+    "x ** 0": lambda x, y: x**0,
+    "x ** 1": lambda x, y: x**1,
+    "x ** 2": lambda x, y: x**2 + y**2.0,
+    "x ** 3": lambda x, y: (x - y) ** 3,
+    "x ** 7": lambda x, y: x**7,
+    "x ** -2": lambda x, y: (x + y) ** -2,
+    "x ** 0.5": lambda x, y: x**0.5,
+    "x ** 1.7": lambda x, y: abs(x) ** 1.7,
+    "x ** -1.7": lambda x, y: x**-1.7 if x > 0 else y,
+    "sin(x) ** 2": lambda x, y: math.sin(x) ** 2 if abs(x) < 9 else 0.0,
+    "a branch": lambda x, y: x**2 if y > 0 else 2.0**y if y > -9 else x,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("f", POWERS.values(), ids=POWERS)
+def test_powers(f, engine):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 900)) * 3
+    compare_or_raise(f, x, y, engine=engine, rtol=1e-14)
+    compare_or_raise(f, abs(x), y, engine=engine, rtol=1e-14)
+    compare_or_raise(f, x, rng.integers(-3, 5, 900), engine=engine, rtol=1e-14)
+    compare_or_raise(
+        f, abs(x), rng.choice([0.5, 2.0, -1.0, 0.0, 3.0], 900), engine=engine, rtol=1e-14
+    )
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=4))
+def test_random_powers(pairs):
+    usual = np.random.default_rng(0).uniform(0.1, 3, size=(60, 2))
+    x, y = np.concatenate([usual, np.array(pairs)]).T
+    for engine in ENGINES:
+        for f in POWERS.values():
+            compare_or_raise(f, x, y, engine=engine, rtol=1e-14)
+
+
+WHOLE_POWERS = {
+    "k ** 0": lambda j, k: k**0,
+    "k ** 2": lambda j, k: k**2 - j**2,
+    "k ** 5": lambda j, k: k**5,
+    "k ** -1": lambda j, k: k**-1,
+    "2 ** k": lambda j, k: 2**k,
+    "j ** k": lambda j, k: j**k,
+    "(j > 0) ** k": lambda j, k: (j > 0) ** k,
+    "1.5 ** k": lambda j, k: 1.5**k,
+    "a shift": lambda j, k: j << k,
+}
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-(2**60), 2**60) | st.integers(-9, 9), st.integers(-4, 70)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_random_powers_of_integers(pairs):
+    rng = np.random.default_rng(0)
+    usual = np.stack([rng.integers(1, 9, 60), rng.integers(0, 9, 60)], 1)
+    j, k = np.concatenate([usual, np.array(pairs)]).T
+    for engine in ENGINES:
+        for f in WHOLE_POWERS.values():
+            compare_or_raise(f, j, k, engine=engine, rtol=1e-14)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_power_that_decides(engine):
+    x = np.r_[np.random.default_rng(0).uniform(0, 3, 900), 2.0**0.5, 2.0, 4.0]
+    compare(lambda v: 1 if math.exp(v) ** 2.5 > 9 else 0, x, engine=engine)
+    compare(lambda v: 1 if 2.0**v >= 4 else 0, x, engine=engine)
+    compare(lambda v: v**0.5 // 1, x**2, engine=engine)

@@ -141,6 +141,12 @@ def _cast(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(x.array.astype(dtype))
 
 
+def _number(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A number as Python's, which nobody writes into: the same memory where that has the dtype."""
+    x, dtype = args
+    return x if x.array.dtype == dtype else Batched(x.array.astype(dtype))
+
+
 def _same(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return args[0]
 
@@ -337,6 +343,7 @@ SET = _rows("write", _set)
 SET_MASKED = _rows("write by a mask", _set_masked)
 STACK = _rows("stack", _stack, fresh=True)
 CAST = _rows("cast", _cast, fresh=True)
+NUMBER = _rows("Python number", _number)
 SAME = _rows("copy", _same)
 PYTHON = _rows("Python arithmetic", _python, fresh=True)
 MATMUL = _rows("matmul", _matmul, fresh=True)

@@ -121,7 +121,7 @@ class _Table:
             return x
         value = self._kind(x.value)
         batch: Any = ((x, np.dtype(self._kind)), {})
-        return x.recorder.call(syntax.CAST, lambda _: value, (x,), batch=batch, check=False)
+        return x.recorder.call(syntax.NUMBER, lambda _: value, (x,), batch=batch, check=False)
 
 
 def _constant(k: Tracer, array: np.ndarray) -> Tracer:

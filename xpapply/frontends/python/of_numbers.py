@@ -60,6 +60,10 @@ def _python(lowering: Any, name: str, a: Any, b: Any, dtype: str) -> Value:
             name, b = _as_division(name, b)
         divided = _whole_division if dtype == "int64" else _division
         return divided(lowering, name, a, b)
+    if name == "power" and type(b) in (int, float) and b in (0, 1, 2, 3, 4):
+        if b < 2:
+            return lowering.operand(a if b else 1, dtype)  # type: ignore[no-any-return]
+        return lowering.builder.ufunc(np.power, lowering.operand(a, dtype), int(b))
     given = [lowering.operand(x, dtype) for x in (a, b)]
     found = lowering.builder.ufunc(getattr(np, name), *given)
     return lowering.operand(found, dtype)  # type: ignore[no-any-return]

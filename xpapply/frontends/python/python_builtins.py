@@ -43,7 +43,7 @@ def plain(x: Tracer, kind: type) -> Any:
         if np.asarray(x.value).dtype.name == "int64":
             must(x >= -int(LARGEST))
     return x.recorder.call(
-        syntax.CAST, lambda _: value, (x,), batch=((x, np.dtype(kind)), {}), check=False
+        syntax.NUMBER, lambda _: value, (x,), batch=((x, np.dtype(kind)), {}), check=False
     )
 
 

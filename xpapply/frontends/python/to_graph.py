@@ -200,8 +200,11 @@ def _converted(lowering: _Lowering, x: Value, dtype: np.dtype[Any]) -> Value:
     return lowering.op("cast", x, dtype=dtype.name)
 
 
-_NEVER_TELL = frozenset(("index", "copy"))
-"""Calls that neither warn nor raise, once they went well for a slice of that shape."""
+_NEVER_TELL = frozenset(
+    ("index", "copy", "math", "Python number", "Python arithmetic", "Python round")
+)
+"""Calls that neither warn nor raise, once they went well for a slice of that shape; of Python's
+numbers for the slices that get there."""
 
 
 def _tells(step: Call) -> bool:
@@ -562,6 +565,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "index": _index,
     "stack": _stacked,
     "cast": _cast,
+    "Python number": _cast,
     "copy": _same,
     "matmul": _matmul,
 }

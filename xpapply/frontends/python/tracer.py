@@ -512,9 +512,8 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
         must(b != 0)
     if name == "power":
-        if isinstance(b, Tracer) or not isinstance(result, float) or real_b < 0:
+        if not _has_power(a, b, integers):
             return recorder.operations.scalars.call(recorder, python, (a, b), {})
-        must(a >= 0) if real_b != int(real_b) else None
     if name in ("left_shift", "right_shift") and isinstance(b, Tracer):
         must(b >= 0)
         must(b < 32)
@@ -542,6 +541,19 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     if name == "power":
         must(abs(found) < math.inf)
     return found
+
+
+def _has_power(a: Any, b: Any, integers: bool) -> bool:
+    """Whether ``a ** b`` is a call of NumPy's; slices for which Python raises are left to ``f``."""
+    if integers:
+        if b < 0:
+            must(a != 0)
+        return True
+    if not isinstance(b, Tracer) and math.isfinite(b) and (b == int(b) or b > 0):
+        if b < 0:
+            must(a != 0)
+        return bool(b == int(b) or a >= 0)
+    return bool(a > 0)
 
 
 def must(condition: Any) -> None:

@@ -35,6 +35,13 @@ def off_of_quotient(a: Any, b: Any, ea: Any, eb: Any) -> Any:
     return (ea + abs(a / b) * eb) * 2 / abs(b)
 
 
+def off_of_power(a: Any, b: Any, ea: Any, eb: Any) -> Any:
+    """Of ``a ** b``: of an exponential of ``b * log(a)``."""
+    # of bases that are not twice as large as they may be off nothing is known
+    e = 3 * abs(b) * ea / abs(a) + abs(np.log(abs(a))) * eb
+    return abs(a**b) * np.where((e < 1) & (abs(a) > 2 * ea), 2 * e, math.inf)
+
+
 def error_of_exp(x: Any, e: Any, v: Any, near: Any) -> Any:
     """Of an exponential."""
     return np.where(e < 1, v * np.expm1(np.minimum(e, 1)), np.exp(x + e))

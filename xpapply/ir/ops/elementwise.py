@@ -223,6 +223,7 @@ ROWS = [
         llvm="pow",
         complex=True,
         inexact=True,
+        off=bounds.off_of_power,
         domain=(0.01, 10),
     ),
     _series(
