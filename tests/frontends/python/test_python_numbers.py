@@ -9,6 +9,8 @@ import statistics
 import numpy as np
 import pytest
 from calls_of import check
+from hypothesis import given
+from hypothesis import strategies as st
 
 import xpapply
 
@@ -182,3 +184,91 @@ def test_a_text_of_anything_stays_in_the_loop():
     check(lambda v: hash(v[0]) % 7, A, vectorized=False)
     digits = (A * 9).astype(int)
     check(lambda v: int("".join(map(str, [*v, *v]))) % 7, digits, vectorized=False)
+
+
+# --- complex numbers ----------------------------------------------------------------------------
+
+COMPLEX = {
+    "sums": lambda z, w: (z + w) - 2 * (w - 1.5) + (1 - z) - 2j,
+    "products": lambda z, w: z * w * 1.5 - 3 * z + (1j * w) * (2 - 1j),
+    "quotients": lambda z, w: z / w + 2 / (w + 3) - z / (1 - 2j),
+    "powers": lambda z, w: z**2 + w**3 - (z * w) ** 5.0,
+    "other powers": lambda z, w: z**-1 + w**0.5 + 2**z + z**w,
+    "modulus": lambda z, w: abs(z) + abs(w - 1) + abs(-z) + abs(+w),
+    "parts": lambda z, w: z.real * w.imag - (z * w).imag + z.conjugate().imag + (w + 1j).real,
+    "equal": lambda z, w: z == w or z * 1 != z or w == 1.0,
+    "decisions": lambda z, w: z * w if abs(z) > abs(w) else (z - w if z.real > 0 else 0j),
+    "truth": lambda z, w: z.real if z - w else 7.0,
+    "made": lambda z, w: complex(z.real, w.imag) * complex(imag=z.imag, real=2) + complex(w),
+    "functions": lambda z, w: cmath.exp(z / (1 + abs(z))) * cmath.sqrt(w) - cmath.phase(z * w),
+    "in a list": lambda z, w: sum([z, w, 1]),
+}
+PARTS = st.floats() | st.integers(-3, 3).map(float)
+
+
+def alike(f, *operands):
+    """What the loop gives to the last bit, or raises; NaN is NaN whatever its sign."""
+
+    def outcome(call):
+        try:
+            with np.errstate(all="ignore"):
+                return call(f)(*operands)
+        except Exception as error:
+            return error
+
+    want = outcome(np.vectorize)
+    with xpapply.options(fallback="silent"):
+        got = outcome(xpapply.vectorize)
+    if isinstance(want, Exception):
+        assert (type(got), str(got)) == (type(want), str(want))
+        return
+    assert got.dtype == want.dtype
+    for a, b in ((got.real, want.real), (got.imag, want.imag)):
+        if got.dtype.kind != "b":
+            a, b = (np.where(np.isnan(x), np.nan, x).view(np.int64) for x in (a * 1.0, b * 1.0))
+        np.testing.assert_array_equal(a, b)
+
+
+@given(st.lists(st.tuples(PARTS, PARTS, PARTS, PARTS), min_size=1, max_size=5))
+def test_random_complex_numbers(odd):
+    usual = np.random.default_rng(0).normal(size=(40, 4)).round(1)
+    a, b, c, d = np.concatenate([usual, np.array(odd)]).T
+    z, w = a.astype(complex), c.astype(complex)
+    z.imag, w.imag = b, d
+    for f in COMPLEX.values():
+        alike(f, z, w)
+        alike(lambda p, q, f=f: f(complex(p, q), complex(q, 1)), a, b)
+
+
+@pytest.mark.parametrize("f", COMPLEX.values(), ids=COMPLEX)
+def test_complex_numbers(f):
+    rng = np.random.default_rng(0)
+    a, b, c, d = rng.normal(size=(4, 400)).round(1)
+    alike(f, a + 1j * b, c + 1j * d)
+    alike(lambda p, q: f(complex(p), complex(q, p)), a, b)
+    alike(lambda p, q: f(complex(p, q), 0.5), a, b)
+
+
+def escape_time(x, y):
+    c = z = complex(x, y)
+    for k in range(20):
+        if abs(z) > 2:
+            return k
+        z = z * z + c
+    return 20
+
+
+def test_loops_over_complex_numbers_run_at_once():
+    x, y = np.random.default_rng(0).uniform(-2, 1, (2, 5000))
+    with xpapply.options(fallback="raise"):
+        got = xpapply.vectorize(escape_time)(x, y)
+    np.testing.assert_array_equal(got, np.vectorize(escape_time)(x, y))
+    assert xpapply.vectorize(escape_time).explain(x, y).vectorized
+
+
+@pytest.mark.parametrize("large", [1e200, 1.7e308])
+def test_a_modulus_that_overflows_raises(large):
+    z = np.full(300, 1 + 1j)
+    z[77] = complex(large, large)
+    alike(abs, z)
+    alike(lambda v: abs(v * v) + v.real, z)

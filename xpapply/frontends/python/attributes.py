@@ -70,6 +70,8 @@ def _python_attribute(x: Tracer, name: str) -> Any:
     if name == "is_integer" and number:
         # inf is equal to its floor
         return lambda: bool(np.logical_and(x == _whole(x), x - x == 0))
+    if not number:
+        return x.recorder.operations.complex_numbers.attribute(x, name)
     return scalars.attribute(x, name)
 
 

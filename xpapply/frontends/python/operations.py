@@ -6,7 +6,7 @@ way, `tracer.py` imports none of them: it asks the recorder, which is given this
 
 from __future__ import annotations
 
-from . import estimators, native, scalars, tensors, torch_objects
+from . import complex_numbers, estimators, native, scalars, tensors, torch_objects
 from .arrays import as_array
 from .attributes import attribute
 from .functions import function_call
@@ -20,6 +20,7 @@ __all__ = [
     "Different",
     "as_array",
     "attribute",
+    "complex_numbers",
     "estimators",
     "function_call",
     "getitem",

@@ -33,6 +33,8 @@ def plain(x: Tracer, kind: type) -> Any:
     value = x.recorder.real(kind, x.value)
     if x.ref is None:
         return value
+    if type(x.value) is kind:
+        return x
     if np.ndim(x.value):
         raise x.recorder.refuse(f"{kind.__name__}() of an array")
     if kind is int and np.asarray(x.value).dtype.name in ("int64", "uint64"):
@@ -217,10 +219,13 @@ def _number_of(kind: type) -> Callable[..., Any]:
             x = args[0]
             if kind is int:
                 return to_int(x) if x.ref is not None else int(x.value)
-            return plain(x, kind)
+            if kind is not complex or isinstance(x.value, complex):
+                return plain(x, kind)
         if kind is complex and any(map(_moving, (*args, *kwargs.values()))):
-            numbers = [_scalar(x) for x in (*args, *kwargs.values()) if isinstance(x, Tracer)]
-            return scalars.call(numbers[0].recorder, complex, args, kwargs)
+            for x in (*args, *kwargs.values()):
+                if isinstance(x, Tracer):
+                    _scalar(x)
+            return recorder.operations.complex_numbers.of_numbers(recorder, args, kwargs)
         return kind(*args, **kwargs)
 
     return convert

@@ -352,7 +352,7 @@ class Tracer(Traced):
             if isinstance(self.value, bool):
                 return self.recorder.operations.plain(self, int)._unary(ufunc, python)
             if isinstance(self.value, complex):
-                return self.recorder.operations.scalars.call(self.recorder, python, (self,), {})
+                return self.recorder.operations.complex_numbers.unary(python, self)
             if isinstance(self.value, int) and ufunc is not np.positive:
                 must(self > -(2**63))  # which has no positive counterpart in 64 bits
             return self.recorder.call(ufunc_row(ufunc), python, (self,), check=False)
@@ -506,7 +506,7 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
     name = ufunc.__name__
     real_a, real_b = values(a), values(b)
     if isinstance(real_a, complex) or isinstance(real_b, complex):
-        return recorder.operations.scalars.call(recorder, python, (a, b), {})
+        return recorder.operations.complex_numbers.arithmetic(recorder, python, a, b)
     result = recorder.real(python, real_a, real_b)
     integers = not isinstance(real_a, float) and not isinstance(real_b, float)
     if name in ("divide", "floor_divide", "remainder") and isinstance(b, Tracer):
