@@ -34,6 +34,8 @@ _SHARED = 48 << 10
 """Bytes of shared memory of a block, at most."""
 _LONGEST = 1024
 """Threads of a block, at most."""
+_FEWEST, _MOST_LANES = 8, 256
+"""Lanes of longer slices in registers, where there are many of them: read once, not in pieces."""
 _SHORT = 64
 """Slices up to this length have kernels of their own, without tests for their end."""
 
@@ -130,8 +132,14 @@ def _along(frame: Sharing, task: _Task) -> tuple[Sharing, int]:
         return _in_registers(replace(frame, lanes=lanes, slices=threads // lanes), task), 1
     few = task.count * 32 < task.threads // 8
     if length <= 32 * task.most and not (few and length > 256):
-        return _in_registers(replace(frame, lanes=32, slices=_THREADS // 32), task), 1
+        # the fewer lanes, the less they have to tell each other
+        lanes = 32 if few else max(_FEWEST, _power(-(-length // task.most)))
+        return _in_registers(replace(frame, lanes=lanes, slices=_THREADS // lanes), task), 1
     fills = task.count * min(_LONGEST, length // 8) >= task.threads // 4
+    lanes = max(32, _power(-(-length // min(_AT_A_TIME, task.most))))
+    if task.reduces and not task.maps and lanes <= _MOST_LANES and fills:
+        slices = max(1, _THREADS // lanes)
+        return _in_registers(replace(frame, lanes=lanes, slices=slices), task), 1
     if (
         task.maps
         and task.reduces
