@@ -53,6 +53,28 @@ EXACT = {
     "correlated in full": lambda p: signal.correlate2d(p, TAPS[:, :2].astype(p.dtype)),
     "where all is there": lambda p: signal.correlate2d(p, TAPS.astype(p.dtype), mode="valid"),
 }
+EXACT |= {
+    "padded": lambda p: np.pad(p, 1),
+    "padded with a number": lambda p: np.pad(p, ((0, 2), (1, 0)), constant_values=2.5),
+    **{
+        f"padded by {mode}": lambda p, mode=mode: np.pad(p, 2, mode)
+        for mode in ("edge", "reflect", "symmetric", "wrap")
+    },
+}
+WEIGHTS = np.linspace(0.5, 2, 30).reshape(5, 6)
+NEAR = {
+    "average": lambda p: np.average(p, weights=WEIGHTS),
+    "average of columns": lambda p: np.average(p, axis=0, weights=np.abs(p[::-1]) + 0.5),
+    "plain average": lambda p: np.average(p, axis=1),
+    "covariance": np.cov,
+    "covariance of columns": lambda p: np.cov(p, rowvar=False, ddof=0),
+    "correlation": np.corrcoef,
+    "determinant": lambda p: np.linalg.det(p[:, :5]),
+    "inverse": lambda p: np.linalg.inv(p[:4, :4] + 4 * np.eye(4, dtype=p.dtype)),
+    "solution": lambda p: np.linalg.solve(p[:3, :3], p[1, :3]),
+    "solutions": lambda p: np.linalg.solve(p[:2, :2], p[3:, 2:]),
+}
+"""Functions of which rounding is another than NumPy's."""
 NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 1e30, 1e-30, 1e300, np.inf, -np.inf, np.nan]
 
 
@@ -133,17 +155,103 @@ def test_ordinary_patches(f, dtype):
     compare(f, np.moveaxis(np.moveaxis(x, 0, 2).copy(), 2, 0))
 
 
+@pytest.mark.usefixtures("outs")
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("f", NEAR.values(), ids=NEAR)
+def test_other_rounding(f, dtype):
+    x = patches(dtype)
+    assert xpapply.explain(f, (1, 2), x).kernels[0][:10] == "one kernel"
+    compare(f, x, 1e5 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("f", NEAR.values(), ids=NEAR)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_special_numbers_of_other_rounding(f, data):
+    x = special(data, "float64")
+    want, warned = outcome(looped, f, x)
+    for _ in range(3):
+        got, warns = outcome(at_once, f, x)
+        if isinstance(want, str):
+            assert got == want
+            continue
+        several = zip(got, want, strict=True)
+        for a, b in several:
+            size = np.abs(b[np.isfinite(b)]).max(initial=0)
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11 * size)
+        assert warns == warned
+
+
+def test_weights_that_sum_to_zero_raise():
+    x = patches("float64")
+    x[40, 1] = 0
+    with pytest.raises(ZeroDivisionError, match="Weights sum to zero"):
+        at_once(lambda p: np.average(p[0], weights=p[1] ** 2), x)
+
+
+def hilbert(n):
+    return 1 / (np.arange(n)[:, None] + np.arange(n) + 1)
+
+
+SINGULAR = {
+    "zeros": np.zeros((4, 4)),
+    "of a lower rank": np.arange(16.0).reshape(4, 4),
+    "nearly": np.eye(4) * [1, 1, 1, 1e-12],
+    "badly determined": hilbert(4),
+    "large": np.full((4, 4), 1e300) + np.eye(4) * 1e290,
+    "with NaN": np.diag([1.0, np.nan, 1, 1]),
+    "with infinity": np.diag([1.0, np.inf, 1, 1]),
+    "one row of zeros": np.eye(4) * [1, 1, 1, 0],
+    "swapped": np.eye(4)[[1, 0, 3, 2]] * 2.5,
+}
+
+
+@pytest.mark.parametrize("matrix", SINGULAR.values(), ids=SINGULAR)
+@pytest.mark.parametrize("f", [np.linalg.det, np.linalg.inv], ids=["det", "inv"])
+def test_matrices_of_which_rounding_decides_are_left_to_numpy(f, matrix):
+    x = np.random.default_rng(0).normal(size=(100, 4, 4)) + 4 * np.eye(4)
+    x[70] = matrix
+    with np.errstate(all="ignore"):
+        try:
+            want = np.stack([f(p) for p in x])
+        except np.linalg.LinAlgError as error:
+            with pytest.raises(np.linalg.LinAlgError, match=str(error)):
+                at_once(f, x)
+            return
+        got = at_once(f, x)
+    np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-14 * np.abs(want[:70]).max())
+    np.testing.assert_allclose(got[70], want[70], rtol=1e-13)
+
+
+def test_what_a_determinant_decides_is_numpys():
+    """Whether it is zero: rounding leaves others of these."""
+    x = np.random.default_rng(1).integers(-2, 3, (2000, 3, 3)).astype(float)
+    for f in (
+        lambda p: np.linalg.det(p) == 0,
+        lambda p: np.linalg.det(p) > 6,
+        lambda p: 1.0 if abs(np.linalg.det(p)) < 1e-12 else 2.0,
+    ):
+        compare(f, x)
+
+
 @pytest.mark.parametrize("f", EXACT.values(), ids=EXACT)
 @settings(max_examples=10)
 @given(data=st.data())
 def test_special_numbers(f, data):
-    x = patches(data.draw(st.sampled_from(["float64", "float32"])), 60)
+    compare(f, special(data, data.draw(st.sampled_from(["float64", "float32"]))))
+
+
+def special(data, dtype):
+    """Patches of which some have odd numbers, or the same ones."""
+    x = patches(dtype, 60)
     for _ in range(data.draw(st.integers(1, 5))):
         k = data.draw(st.integers(1, 59))
         some = st.lists(st.sampled_from(NUMBERS), min_size=4, max_size=4)
         with np.errstate(over="ignore"):
             x[k, data.draw(st.integers(0, 4)), 1:5] = data.draw(some)
-    compare(f, x)
+        if data.draw(st.booleans()):
+            x[k] = x[k, 2]
+    return x
 
 
 @given(data=st.data())

@@ -46,6 +46,7 @@ def both(a, b):
     return a + b, a > b
 
 
+GRID = np.array([-7.0, -2.5, -1.0, 0.0, 0.25, 3.0, 6.0, np.inf])
 SLICES = {
     "correlation": (correlation, "(n),(n)->()"),
     "slope": (slope, "(n),(n)->()"),
@@ -57,6 +58,15 @@ SLICES = {
     "outer": (lambda a, b: np.outer(a, b), "(n),(m)->(n,m)"),
     "matrix times vector": (lambda a, v: a @ v, "(m,n),(n)->(m)"),
     "line": (lambda x, y: (slope(x, y), y - slope(x, y) * x), "(n),(n)->(),(n)"),
+    "average": (lambda a, w: np.average(a, weights=w * w + 1), "(n),(n)->()"),
+    "interp on own grids": (lambda x, v: np.interp(GRID, np.sort(x), v), "(n),(n)->(k)"),
+    "interp on any grid": (lambda x, v: np.interp(GRID, x, v, left=-1.0), "(n),(n)->(k)"),
+    "interp at own places": (lambda x, v, at: np.interp(at, x, v), "(n),(n),(m)->(m)"),
+    "full correlation": (lambda a, b: np.correlate(a, b, "full"), "(n),(m)->(k)"),
+    "same correlation": (lambda a, b: np.correlate(a, b, "same"), "(n),(m)->(k)"),
+    "correlation of what is there": (np.correlate, "(n),(m)->(k)"),
+    "convolution": (np.convolve, "(n),(m)->(k)"),
+    "same convolution": (lambda a, b: np.convolve(a, b, "same"), "(n),(m)->(k)"),
     "interp": (lambda x, v: np.interp(1.5, np.cumsum(np.abs(x) + 1), v), "(n),(n)->()"),
 }
 NUMBERS = {
@@ -145,7 +155,7 @@ def test_numbers(name, data, seed):
                 assert engine
 
 
-KERNELS = [n for n in SLICES if n != "interp"]
+KERNELS = [n for n in SLICES if n != "interp on any grid"]  # which is not sorted, mostly
 
 
 @pytest.mark.parametrize("name", KERNELS)

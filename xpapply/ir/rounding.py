@@ -36,6 +36,7 @@ class Rounding:
         self._builder, self._graph = builder, graph
         self._made: Sequence[Any] = made
         self._known: dict[int, Any] = {}
+        self._sizes: dict[int, Any] = {}
         self._inexact: list[bool] = []
         for n in graph.nodes:
             found = self._begins(n) or any(self._inexact[a] for a in n.args)
@@ -45,7 +46,7 @@ class Rounding:
     def _begins(self, n: Node) -> bool:
         """Whether a node has not NumPy's bits, of operands that have."""
         if n.op != "sum":
-            return OPS[n.op].inexact
+            return OPS[n.op].inexact > 0
         return len(self._graph.nodes[n.args[0]].aval.shape) > 1 or not adds_as_numpy()
 
     def usual(self) -> Iterator[Any]:
@@ -90,8 +91,10 @@ class Rounding:
         if not self._inexact[i]:
             return self._builder.scalar(0.0, n.aval.dtype if _is_float(n) else "float64")
         if i not in self._known:
+            times = max(1.0, float(OPS[n.op].inexact))
             size = self._magnitude(i) if self._adds(i) else abs(self._made[i])
-            found = size * (_ROUNDING * float(np.finfo(n.aval.dtype).eps))
+            size = self._spread(self._largest(size), self._made[i]) if times > 1 else size
+            found = size * (times * _ROUNDING * float(np.finfo(n.aval.dtype).eps))
             if any(self._inexact[a] for a in n.args):
                 more = self._followed(n, self._bound)
                 if more is None:
@@ -146,7 +149,7 @@ class Rounding:
 
     def _of_products(self, n: Node, of: Callable[[int], Any], sizes: bool) -> Any:
         """A sum of products: no more than with the largest factors everywhere."""
-        largest = [self._largest(abs(self._made[a])) for a in n.args]
+        largest = [self._largest_of(a) for a in n.args]
         count = float(max(math.prod(self._made[a].shape) for a in n.args))
         if sizes:
             return functools.reduce(operator.mul, largest) * count
@@ -154,6 +157,16 @@ class Rounding:
             return None
         bounds = [self._largest(of(a)) for a in n.args]
         return OPS["multiply"].off(*largest, *bounds) * count  # type: ignore[misc]
+
+    def _largest_of(self, i: int) -> Any:
+        """The largest size of all numbers that a node is taken from."""
+        n = self._graph.nodes[i]
+        while OPS[n.op].kind is Kind.LAYOUT and len(n.args) == 1:
+            (i,) = n.args
+            n = self._graph.nodes[i]
+        if i not in self._sizes:
+            self._sizes[i] = self._largest(abs(self._made[i]))
+        return self._sizes[i]
 
     def _largest(self, x: Any) -> Any:
         """The largest of all numbers of a value."""

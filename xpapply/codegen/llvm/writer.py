@@ -71,7 +71,7 @@ class Writer:
         given = [Register(self, f"%{n}", t) for n, t in parameters]
         body(*given)
         shown = [f"{t} {'noalias ' if n in noalias else ''}%{n}" for n, t in parameters]
-        head = f"define void @{name}({', '.join(shown)}) nounwind {{"
+        head = f'define void @{name}({", ".join(shown)}) nounwind "stackrealign" {{'
         body_ = [*self._entry, *self._lines, "  ret void"]
         body_ += ["leave:", "  ret void"] if self._leaves else []
         self._functions.append("\n".join([head, "entry:", *body_, "}"]))

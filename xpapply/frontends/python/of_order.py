@@ -14,13 +14,13 @@ import numpy as np
 
 from ...errors import UnsupportedError
 from ...ir.builder import Value
-from .of_places import along, joined, number, part, picked, taken, vector
+from .of_places import along, joined, number, part, taken, vector
 
 _BEGIN = float(np.mean(np.array([-0.0])))
 """What NumPy begins a mean with: 0.0 makes 0.0 of -0.0."""
 _FEW = 32
 """Up to so many sorted numbers, as many comparisons find a place sooner than a search."""
-_MOST = 1 << 13
+MOST = 1 << 13
 """Comparisons for a slice, at most."""
 
 
@@ -42,7 +42,8 @@ def _any(lowering: Any, x: Value) -> Value:
     return found
 
 
-def _is_nan(x: Value) -> Any:
+def is_nan(x: Value) -> Any:
+    """Where it is NaN."""
     return x != x
 
 
@@ -97,7 +98,7 @@ def _nan_if_last(lowering: Any, low: Value, found: Value) -> Value:
     if low.dtype.kind != "f":
         return found
     last = number(lowering, low, low.shape[0] - 1)
-    kept: Value = lowering.builder.where(_is_nan(last), lowering.operand(last, found.dtype), found)
+    kept: Value = lowering.builder.where(is_nan(last), lowering.operand(last, found.dtype), found)
     return kept
 
 
@@ -264,7 +265,7 @@ def _running(op: str, of_nan: float | None = None) -> Callable[..., Value]:
         if more:
             raise UnsupportedError(f"{op} with {', '.join(more)}")
         if of_nan is not None and x.dtype.kind == "f":
-            x = lowering.builder.where(_is_nan(x), of_nan, x)
+            x = lowering.builder.where(is_nan(x), of_nan, x)
         if dtype is None and x.dtype.kind in "biu" and x.dtype.itemsize < 8:
             dtype = np.uint64 if x.dtype.kind == "u" else np.int64
         found: Value = lowering.op(op, lowering.operand(x, dtype or x.dtype), axis=0)
@@ -294,14 +295,14 @@ def accumulated(lowering: Any, name: str, array: Any, axis: Any = 0) -> Value:
 # --- searches and counts --------------------------------------------------------------------
 
 
-def _search(lowering: Any, table: Any, x: Value, right: bool) -> Value:
+def search(lowering: Any, table: Any, x: Value, right: bool) -> Value:
     """How many of the sorted numbers `table` are below `x`, or not above it, NaN last."""
     flat = lowering.shaped(x, (1, int(np.prod(x.shape))))
     n, m = table.shape[0], flat.shape[1]
     compare = np.greater if right else np.greater_equal
     if n > _FEW and not isinstance(table, Value):
         return _halving(lowering, table, x, compare)
-    if n * m > _MOST:
+    if n * m > MOST:
         raise UnsupportedError(f"a search for {m} numbers among {n}")
     column = lowering.shaped(table, (n, 1)) if isinstance(table, Value) else table.reshape(n, 1)
     below = ~lowering.builder.ufunc(compare, column, flat)
@@ -342,17 +343,18 @@ def _searchsorted(lowering: Any, a: Any, v: Any, side: str = "left", sorter: Any
         if n > 1:  # NumPy's search depends on where it begins then
             lowering.mark(~(part(lowering, a, 0, n - 1) <= part(lowering, a, 1, n)))
         elif dtype.kind == "f":
-            lowering.mark(_is_nan(a))
+            lowering.mark(is_nan(a))
     else:
-        a = _ascending(a).astype(dtype)
+        a = ascending(a).astype(dtype)
     if not isinstance(v, Value):
         v = lowering.operand(v if v.ndim else v[()], dtype)
         if not a.shape[0]:
             raise UnsupportedError("a search among no numbers")
-    return _search(lowering, a, lowering.operand(v, dtype), side == "right")
+    return search(lowering, a, lowering.operand(v, dtype), side == "right")
 
 
-def _ascending(a: np.ndarray) -> np.ndarray:
+def ascending(a: np.ndarray) -> np.ndarray:
+    """The same numbers, which are sorted; others are refused."""
     if not len(a) or not bool((a[1:] >= a[:-1]).all()) or bool((a != a).any()):
         raise UnsupportedError("a search among numbers that are not sorted")
     return a
@@ -372,7 +374,7 @@ def bincount(lowering: Any, x: Any, weights: Any, length: int) -> Value:
     if not isinstance(x, Value):
         x = lowering.operand(np.asarray(x), np.asarray(x).dtype)
     x = vector(x)
-    if length * x.shape[0] > _MOST or x.dtype.kind not in "iu":
+    if length * x.shape[0] > MOST or x.dtype.kind not in "iu":
         raise UnsupportedError(f"{length} counts of {x.shape[0]} numbers")
     if weights is not None:
         # to 0.0, where NumPy begins, it is the same which zero is added: -0.0 is left out
@@ -414,7 +416,7 @@ def _distinct(lowering: Any, x: Value, equal_nan: bool) -> Value:
     before, after = part(lowering, low, 0, n - 1), part(lowering, low, 1, n)
     new = before != after
     if equal_nan and low.dtype.kind == "f":
-        new = new & ~(_is_nan(before) & _is_nan(after))
+        new = new & ~(is_nan(before) & is_nan(after))
     return _counted(lowering, new) + np.int64(1)  # type: ignore[no-any-return]
 
 
@@ -438,7 +440,7 @@ def _histogram(
         edges = np.asarray(bins)
         if edges.dtype.kind not in "iuf" or {edges.dtype.kind, x.dtype.kind} == {"i", "u"}:
             raise UnsupportedError(f"bins of {edges.dtype}")
-        _ascending(edges)
+        ascending(edges)
         dtype = np.promote_types(edges.dtype, x.dtype)
         values, edges_of = lowering.operand(x, dtype), edges.astype(dtype)
         outside = lowering.builder.ufunc(np.greater, values, edges_of[-1])
@@ -448,7 +450,7 @@ def _histogram(
 
 def _between_edges(lowering: Any, values: Value, edges: list[Any], outside: Value) -> Value:
     """How many values are between each edge and the next; `outside`: those above the last."""
-    if len(edges) * values.shape[0] > _MOST:
+    if len(edges) * values.shape[0] > MOST:
         raise UnsupportedError(f"{len(edges)} bins of {values.shape[0]} numbers")
     reached = [
         _counted(lowering, lowering.builder.ufunc(np.greater_equal, values, e)) for e in edges
@@ -475,86 +477,6 @@ def _histogram_of_range(lowering: Any, x: Value, bins: int) -> Any:
     return _between_edges(lowering, x, edges[:-1], outside), wide
 
 
-def _interp(
-    lowering: Any, x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Value:
-    """Straight lines between points at constant places."""
-    if period is not None or isinstance(xp, Value) or any(map(np.ndim, (left, right))):
-        raise UnsupportedError("an interpolation of this kind")
-    if any(isinstance(e, Value) for e in (left, right)):
-        raise UnsupportedError("an interpolation of this kind")
-    places = _ascending(np.asarray(xp, np.float64))
-    if isinstance(x, Value) == isinstance(fp, Value):
-        raise UnsupportedError("an interpolation of this kind")
-    if isinstance(fp, Value):
-        return _values_between(lowering, np.asarray(x), places, vector(fp), left, right)
-    return _between_constants(lowering, x, places, np.asarray(fp), left, right)
-
-
-def _values_between(
-    lowering: Any, x: np.ndarray, xp: np.ndarray, fp: Value, left: Any, right: Any
-) -> Value:
-    """At constant places, of values that depend on the slice."""
-    if x.dtype.kind not in "iuf" or fp.dtype.kind not in "iuf" or fp.shape != xp.shape:
-        raise UnsupportedError("an interpolation of this kind")
-    at, values, n = x.astype(np.float64).reshape(-1), lowering.operand(fp, np.float64), len(xp)
-    j = np.searchsorted(xp, at, "right") - 1
-    inside = (j >= 0) & (j < n - 1) & (at <= xp[-1]) & (at == at)
-    below = np.where(inside, j, 0)
-    above = np.minimum(below + 1, n - 1)
-    exact = np.where(inside, xp[below] == at, True)
-    if n > 1:
-        y0, y1 = (picked(lowering, [values], k) for k in (below, above))
-        width = np.where(exact, 1.0, xp[above] - xp[below])
-        slope = (y1 - y0) / width
-        found: Any = slope * np.where(exact, 0.0, at - xp[below]) + y0
-        # NumPy looks further where that is NaN
-        lowering.mark(_is_nan(found))
-    first = number(lowering, values, 0) if left is None else float(left)
-    last = number(lowering, values, n - 1) if right is None else float(right)
-    sources = [values, np.full(len(at), np.nan), _one(first), _one(last)]
-    start = np.cumsum([0, n, len(at), 1, 1])
-    moved = np.where(exact & inside, below, 0)
-    moved = np.where(j == n - 1, n - 1, moved)
-    moved = np.where(at > xp[-1], start[3], moved)
-    moved = np.where(j < 0, start[2], moved)
-    moved = np.where(at != at, start[1] + np.arange(len(at)), moved)
-    if inside.any() and not (exact | ~inside).all():
-        sources.append(found)
-        moved = np.where(inside & ~exact, start[4] + np.arange(len(at)), moved)
-    return picked(lowering, sources, moved.reshape(x.shape), np.float64)
-
-
-def _one(x: Any) -> Any:
-    return x if isinstance(x, Value) else np.array([x])
-
-
-def _between_constants(
-    lowering: Any, x: Value, xp: np.ndarray, fp: np.ndarray, left: Any, right: Any
-) -> Value:
-    """At places that depend on the slice, of constant values."""
-    if fp.dtype.kind not in "biuf" or fp.shape != xp.shape or len(xp) < 2:
-        raise UnsupportedError("an interpolation of this kind")
-    x, fp, n = lowering.operand(x, np.float64), fp.astype(np.float64), len(xp)
-    if not (np.isfinite(fp).all() and np.isfinite(xp).all()) or (np.diff(xp) == 0).any():
-        raise UnsupportedError("an interpolation between points that are not finite")
-    flat = lowering.shaped(x, (int(np.prod(x.shape)),))
-    place = _search(lowering, xp, flat, True) - 1
-    j = lowering.builder.ufunc(
-        np.minimum, lowering.builder.ufunc(np.maximum, place, np.int64(0)), np.int64(n - 2)
-    )
-    with np.errstate(all="ignore"):
-        slopes = np.diff(fp) / np.diff(xp)
-    y0, x0, slope = (taken(lowering, t, j) for t in (fp[:-1], xp[:-1], slopes))
-    where = lowering.builder.where
-    found = where(flat == x0, y0, slope * (flat - x0) + y0)
-    found = where(flat >= xp[-1], fp[-1], found)
-    found = where(flat > xp[-1], fp[-1] if right is None else float(right), found)
-    found = where(flat < xp[0], fp[0] if left is None else float(left), found)
-    found = where(_is_nan(flat), flat, found)
-    return lowering.shaped(found, x.shape)  # type: ignore[no-any-return]
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.sort": _sort,
     "numpy.argsort": _argsort,
@@ -573,7 +495,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.searchsorted": _searchsorted,
     "numpy.digitize": _digitize,
     "numpy.histogram": _histogram,
-    "numpy.interp": _interp,
 }
 """By their names."""
 CALLS: dict[str, Callable[..., Any]] = {"bincount": bincount, "count of unique": _distinct}

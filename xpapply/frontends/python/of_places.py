@@ -95,6 +95,27 @@ def moved(name: str, *data: str) -> Callable[..., Any]:
     return lowered
 
 
+_MODES_OF_PAD = ("edge", "reflect", "symmetric", "wrap")
+"""Those that only move numbers."""
+
+
+def _pad(
+    lowering: Any, array: Any, pad_width: Any, mode: Any = "constant", constant_values: Any = 0
+) -> Value:
+    if not isinstance(array, Value) or isinstance(constant_values, Value):
+        raise UnsupportedError("padding of a constant")
+    places = places_of(array)
+    sources: list[Any] = [array]
+    if mode == "constant" and np.ndim(constant_values) == 0:
+        sources.append(np.asarray(constant_values).astype(array.dtype).reshape(1))
+        places = np.pad(places, pad_width, constant_values=places.size)
+    elif mode in _MODES_OF_PAD:
+        places = np.pad(places, pad_width, mode)
+    else:
+        raise UnsupportedError(f"padding of mode {mode!r}")
+    return picked(lowering, sources, places, array.dtype)
+
+
 def written(lowering: Any, x: Any, key: tuple, item: Any, ndim: int) -> Value:
     """``x[key] = item``, as a new value."""
     if not isinstance(x, Value):
@@ -210,7 +231,7 @@ def vector(x: Any) -> Value:
     return x
 
 
-def part(lowering: Any, x: Value, start: int, stop: int, step: int = 1) -> Value:
+def part(lowering: Any, x: Value, start: int, stop: int | None, step: int = 1) -> Value:
     """``x[start:stop:step]``, of a value of one axis."""
     found: Value = lowering.op("index", x, key=((start, stop, step),))
     return found
@@ -339,14 +360,39 @@ def _correlation(lowering: Any, x: Value, taps: np.ndarray, mode: str, turned: b
     return result
 
 
+def _correlation_of_two(lowering: Any, x: Value, taps: Value, mode: str) -> Value:
+    """The same of two values of the slice: a sum of products for each place."""
+    dtype = np.result_type(x.dtype, taps.dtype)
+    m, k = x.shape[0], taps.shape[0]
+    if mode not in ("full", "same", "valid") or dtype.name not in ("float32", "float64"):
+        raise UnsupportedError(f"a convolution of mode {mode!r}, {dtype}")
+    x, taps = lowering.operand(x, dtype), lowering.operand(taps, dtype)
+    start, length = windows_of(mode, m, k, False)
+    if length > _MOST_PIECES // 4:
+        raise UnsupportedError(f"{length} sums of products")
+    found = []
+    for first in range(start - (k - 1), start - (k - 1) + length):
+        low, high = max(0, -first), min(k, m - first)
+        pair = part(lowering, x, first + low, first + high), part(lowering, taps, low, high)
+        found.append(lowering.op("einsum", *pair, subscripts="m,m->"))
+    return joined(lowering, *found)
+
+
 def _convolve(lowering: Any, a: Any, v: Any, mode: str = "full") -> Value:
-    if isinstance(a, Value) == isinstance(v, Value):
-        raise UnsupportedError("a convolution of the slice with itself")
+    if isinstance(a, Value) and isinstance(v, Value):
+        a, v = (a, v) if vector(a).shape[0] >= vector(v).shape[0] else (v, a)
+        taps = part(lowering, v, v.shape[0] - 1, None, -1)
+        return _correlation_of_two(lowering, a, taps, mode)
     x, taps = (a, v) if isinstance(a, Value) else (v, a)
     return _correlation(lowering, vector(x), np.atleast_1d(taps)[::-1], mode, False)
 
 
 def _correlate(lowering: Any, a: Any, v: Any, mode: str = "valid") -> Value:
+    if isinstance(a, Value) and isinstance(v, Value):
+        if vector(a).shape[0] >= vector(v).shape[0]:
+            return _correlation_of_two(lowering, a, v, mode)
+        found = _correlation_of_two(lowering, v, a, mode)
+        return part(lowering, found, found.shape[0] - 1, None, -1)
     if not isinstance(a, Value) or isinstance(v, Value):
         raise UnsupportedError("a correlation of this kind")
     return _correlation(lowering, vector(a), np.atleast_1d(v), mode, False)
@@ -377,6 +423,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.moveaxis": moved("moveaxis", "a"),
     "numpy.swapaxes": moved("swapaxes", "a"),
     "numpy.broadcast_to": moved("broadcast_to", "array"),
+    "numpy.pad": _pad,
     "numpy.outer": _outer,
     "numpy.kron": _kron,
     "numpy.take": _take,

@@ -76,17 +76,54 @@ def _moments(lowering: Any, a: _Sample, b: _Sample, count: int) -> tuple[Any, An
     return tuple(_moment(lowering, *two) * factor for two in ((a, a), (a, b), (b, b)))  # type: ignore[return-value]
 
 
-def _cov(lowering: Any, m: Any, y: Any = None, rowvar: bool = True) -> Value:
-    if y is None:
-        raise UnsupportedError("the covariance of one variable")
+def _cov(
+    lowering: Any, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None
+) -> Value:
+    ddof = int(not bias) if ddof is None else int(ddof)
+    if y is None or _ndim(m) > 1:
+        return _cov_of_rows(lowering, m, y, rowvar, ddof)
     a, b = _samples(lowering, m, y)
-    aa, ab, bb = _moments(lowering, a, b, a.count - 1)
+    if a.count <= ddof:
+        raise UnsupportedError("a covariance that is not determined")
+    aa, ab, bb = _moments(lowering, a, b, a.count - ddof)
     return _as_matrix(lowering, aa, ab, ab, bb)
 
 
-def _corrcoef(lowering: Any, x: Any, y: Any = None, rowvar: bool = True) -> Value:
-    if y is None:
+def _ndim(x: Any) -> int:
+    return len(x.shape) if isinstance(x, Value) else np.ndim(x)
+
+
+def _cov_of_rows(lowering: Any, m: Any, y: Any, rowvar: bool, ddof: int) -> Value:
+    """Of all pairs of rows."""
+    if not isinstance(m, Value) or y is not None or m.dtype.kind not in "biuf":
+        raise UnsupportedError("the covariance of such variables")
+    x = lowering.operand(m, np.float64)
+    if len(x.shape) == 2 and not rowvar:
+        x = lowering.op("permute_dims", x, axes=(1, 0))
+    rows, n = (1, *x.shape)[-2:]
+    x = lowering.shaped(x, (rows, n))
+    if n <= ddof:
+        raise UnsupportedError("a covariance that is not determined")
+    apart = x - lowering.op("mean", x, axis=(1,), keepdims=True)
+    total = lowering.op("einsum", apart, apart, subscripts="km,nm->kn")
+    found = total * float(np.true_divide(1, n - ddof))
+    return lowering.shaped(found, ()) if rows == 1 else found  # type: ignore[no-any-return]
+
+
+def _corrcoef_of_rows(lowering: Any, x: Any, y: Any, rowvar: bool) -> Value:
+    found = _cov_of_rows(lowering, x, y, rowvar, 1)
+    if not found.shape:
         raise UnsupportedError("the correlation of one variable")
+    n, builder = found.shape[0], lowering.builder
+    flat = lowering.shaped(found, (n * n,))
+    sizes = builder.ufunc(np.sqrt, part(lowering, flat, 0, n * n, n + 1))
+    found = found / lowering.shaped(sizes, (n, 1)) / lowering.shaped(sizes, (1, n))
+    return builder.ufunc(np.minimum, builder.ufunc(np.maximum, found, -1.0), 1.0)  # type: ignore[no-any-return]
+
+
+def _corrcoef(lowering: Any, x: Any, y: Any = None, rowvar: bool = True) -> Value:
+    if y is None or _ndim(x) > 1:
+        return _corrcoef_of_rows(lowering, x, y, rowvar)
     a, b = _samples(lowering, x, y)
     aa, ab, bb = _moments(lowering, a, b, a.count - 1)
     ufunc = lowering.builder.ufunc

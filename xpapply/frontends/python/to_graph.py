@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,21 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
-from . import of_filters, of_lines, of_masks, of_numbers, of_order, of_places, of_statistics
+from . import (
+    of_filters,
+    of_interpolation,
+    of_lines,
+    of_masks,
+    of_matrices,
+    of_numbers,
+    of_order,
+    of_places,
+    of_reductions,
+    of_statistics,
+)
+from .of_reductions import FLOATS, of_integers
 from .tree import Branch, Call, Path, Ref, references
 
-_FLOATS = ("float16", "float32", "float64")
 _INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 
 
@@ -28,11 +38,11 @@ class _Builder(NumPyBuilder):
     def __init__(self, of_slices: bool) -> None:
         super().__init__()
         self._of_slices = of_slices
-        self._numbers = (*_FLOATS, *_INTEGERS) if of_slices else _FLOATS
+        self._numbers = (*FLOATS, *_INTEGERS) if of_slices else FLOATS
 
     def scalar(self, number: Any, dtype: str) -> Any:
         found = super().scalar(number, dtype)
-        if self._of_slices and dtype in _FLOATS and np.isfinite(float(number)):
+        if self._of_slices and dtype in FLOATS and np.isfinite(float(number)):
             if abs(float(number)) > float(np.finfo(dtype).max):
                 raise UnsupportedError(f"NumPy warns of {number} as {dtype}")
         return found
@@ -45,7 +55,7 @@ class _Builder(NumPyBuilder):
     def node(self, name: str, *operands: Value, **attrs: Any) -> Value:
         if OPS[name].kind is Kind.ELEMENTWISE and name != "cast":
             allowed = ("bool",) if name.startswith("logical") else self._numbers
-            if name in ("where", "equal", "not_equal") and self._numbers is not _FLOATS:
+            if name in ("where", "equal", "not_equal") and self._numbers is not FLOATS:
                 allowed = (*allowed, "bool")
             for v in operands[1:] if name == "where" else operands:
                 if v.aval.dtype not in allowed:
@@ -66,7 +76,7 @@ class _Builder(NumPyBuilder):
                 if exponent == 2:
                     return power
                 power = self.cast(super().node("multiply", power, (x, power)[exponent - 3]), dtype)
-                return power if dtype not in _FLOATS else self.approximate(power)
+                return power if dtype not in FLOATS else self.approximate(power)
         found: Value = super().ufunc(ufunc, *operands)
         return found
 
@@ -276,11 +286,6 @@ def _default(name: str, x: Any) -> bool:
     return (name == "keepdims" and x is False) or x is np._NoValue
 
 
-def _whole(lowering: _Lowering, dtype: Any) -> bool:
-    """Whether it has such integers or booleans."""
-    return lowering.of_slices and np.dtype(dtype).kind in "biu"
-
-
 def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Value:
     if kwargs:
         raise UnsupportedError(f"{ufunc.__name__} with {', '.join(kwargs)}")
@@ -288,135 +293,6 @@ def _ufunc(lowering: _Lowering, ufunc: Any, *operands: Any, **kwargs: Any) -> Va
 
 
 # --- functions ------------------------------------------------------------------------------
-
-
-def _axes(x: Value, axis: Any) -> tuple[int, ...]:
-    if axis is None:
-        return tuple(range(len(x.shape)))
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    return tuple(sorted(int(a) % len(x.shape) for a in axes))
-
-
-def _floats(lowering: _Lowering, x: Any) -> Value:
-    """An operand of a mean: integers become float64, as in NumPy."""
-    if not isinstance(x, Value):
-        raise UnsupportedError("a reduction of a constant")
-    return x if x.dtype in _FLOATS else lowering.operand(x, np.float64)
-
-
-def _reduction(op: str) -> Callable[..., Value]:
-    def lowered(
-        lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None
-    ) -> Value:
-        if dtype is not None and op != "sum":
-            raise UnsupportedError(f"{op} as {dtype}")
-        if dtype is not None and isinstance(a, Value):
-            x = _as(lowering, a, dtype)
-            total: Value = lowering.op("sum", x, axis=_axes(x, axis), keepdims=bool(keepdims))
-            return lowering.builder.approximate(total) if x is not a and _buffered(x) else total
-        if lowering.of_slices and isinstance(a, Value) and a.dtype.kind in "biu":
-            if op in ("sum", "prod"):  # as NumPy: in 64 bits, which wrap in any order
-                a = lowering.builder.cast(a, "uint64" if a.dtype.kind == "u" else "int64")
-        elif not isinstance(a, Value) or a.dtype not in _FLOATS:
-            raise UnsupportedError(f"{op} of integers")
-        elif lowering.of_slices and op == "prod":
-            raise UnsupportedError("a product: it overflows in one order of its factors alone")
-        return lowering.op(op, a, axis=_axes(a, axis), keepdims=bool(keepdims))
-
-    return lowered
-
-
-def _position(op: str) -> Callable[..., Value]:
-    def lowered(lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False) -> Value:
-        if not isinstance(a, Value) or not (a.dtype in _FLOATS or _whole(lowering, a.dtype)):
-            raise UnsupportedError(f"{op} of integers")
-        if axis is None or not a.shape:
-            flat = lowering.shaped(a, (int(np.prod(a.shape)),))
-            found = lowering.op(op, flat, axis=(0,), keepdims=False)
-            return lowering.shaped(found, (1,) * len(a.shape)) if keepdims else found
-        return lowering.op(op, a, axis=_axes(a, int(axis)), keepdims=bool(keepdims))
-
-    return lowered
-
-
-_BUFFER = 8192
-"""Elements that NumPy casts at once: the sum of more is one of sums."""
-
-
-def _as(lowering: _Lowering, x: Value, dtype: Any) -> Value:
-    """What is summed in another dtype."""
-    if np.dtype(dtype).name not in _FLOATS[1:]:
-        raise UnsupportedError(f"a sum of {x.dtype} as {np.dtype(dtype)}")
-    found: Value = lowering.operand(x, dtype)
-    return found
-
-
-def _mean(
-    lowering: _Lowering, a: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None
-) -> Value:
-    x = _floats(lowering, a) if dtype is None else _as(lowering, a, dtype)
-    attrs: dict[str, Any] = {"axis": _axes(x, axis), "keepdims": bool(keepdims)}
-    if lowering.of_slices and x.dtype == np.float16:
-        total = lowering.op("sum", lowering.operand(x, np.float32), **attrs)
-        found = lowering.operand(total, np.float64) / _count(x, attrs["axis"])
-        found = lowering.operand(found, np.float16)
-        return lowering.builder.approximate(found) if keepdims or _buffered(x) else found
-    found = lowering.op("mean", x, **attrs)
-    exact = (x is a or not _buffered(x)) and _divides(x, _count(x, attrs["axis"]))
-    return found if exact else lowering.builder.approximate(found)
-
-
-def _count(x: Value, axes: Sequence[int]) -> int:
-    """How many numbers there are along some axes."""
-    return math.prod(x.shape[k] for k in axes)
-
-
-def _buffered(x: Value) -> bool:
-    """Whether what is cast is summed in parts, since NumPy casts so many elements at once."""
-    return math.prod(x.shape) > 8192
-
-
-def _divides(x: Value, count: float) -> bool:
-    """Whether a quotient by a number is rounded once: NumPy divides as float64 in any case."""
-    return float(x.dtype.type(count)) == count
-
-
-def _var(
-    lowering: _Lowering, a: Any, axis: Any = None, ddof: float = 0, keepdims: bool = False
-) -> Value:
-    x = _floats(lowering, a)
-    count = _count(x, _axes(x, axis))
-    if lowering.of_slices and (ddof >= count or x.dtype == np.float16):
-        raise UnsupportedError(f"a variance of {count} numbers of {x.dtype} with ddof={ddof}")
-    found: Value = lowering.op(
-        "var", x, axis=_axes(x, axis), correction=float(ddof), keepdims=bool(keepdims)
-    )
-    exact = x is a or not _buffered(x)
-    exact = exact and _divides(x, count) and _divides(x, count - float(ddof))
-    return found if exact else lowering.builder.approximate(found)
-
-
-def _std(lowering: _Lowering, **given: Any) -> Value:
-    return lowering.op("sqrt", _var(lowering, **given))
-
-
-def _ptp(lowering: _Lowering, a: Any, axis: Any = None) -> Value:
-    low = _reduction("min")(lowering, a, axis)
-    return lowering.op("subtract", _reduction("max")(lowering, a, axis), low)
-
-
-def _norm(lowering: _Lowering, x: Any, axis: Any = None, ord: Any = None) -> Value:
-    if not isinstance(x, Value) or (len(x.shape) != 1 and not isinstance(axis, (int, np.integer))):
-        raise UnsupportedError("this norm")
-    x, axes = _floats(lowering, x), _axes(x, axis)
-    if ord in (None, 2):
-        square = lowering.op("multiply", x, x)
-        total = lowering.op("sum", square, axis=axes, keepdims=False)  # BLAS has its own order
-        return lowering.op("sqrt", lowering.builder.approximate(total))
-    if ord not in (np.inf, -np.inf):
-        raise UnsupportedError("this norm")
-    size = lowering.op("abs", x)
-    return lowering.op("max" if ord > 0 else "min", size, axis=axes, keepdims=False)
 
 
 def _where(lowering: _Lowering, condition: Any, x: Any, y: Any) -> Value:
@@ -447,7 +323,7 @@ def _ndim(x: Any) -> int:
 def _matmul(lowering: _Lowering, a: Any, b: Any) -> Value:
     a_dim, b_dim = _ndim(a), _ndim(b)
     dtype = np.result_type(weak(a), weak(b))
-    if dtype.name not in _FLOATS or not 1 <= a_dim <= 2 or not 1 <= b_dim <= 2:
+    if dtype.name not in FLOATS or not 1 <= a_dim <= 2 or not 1 <= b_dim <= 2:
         raise UnsupportedError(f"a product of {a_dim}- and {b_dim}-dimensional {dtype}")
     if not isinstance(b, Value) and b_dim == 2 and a_dim == 1:
         return lowering.op(
@@ -488,7 +364,7 @@ def _transpose(lowering: _Lowering, a: Any, axes: Any = None) -> Value:
 def _joined(stack: bool) -> Callable[..., Value]:
     def lowered(lowering: _Lowering, arrays: Any, axis: int = 0) -> Value:
         dtype = np.result_type(*map(weak, arrays))
-        if dtype.name not in _FLOATS and not _whole(lowering, dtype):
+        if dtype.name not in FLOATS and not of_integers(lowering, dtype):
             raise UnsupportedError(f"arrays of {dtype} are joined")
         parts = [lowering.operand(x, dtype) for x in arrays]
         ndim = len(parts[0].shape) + stack
@@ -531,7 +407,7 @@ def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
 
 
 def _stacked(lowering: _Lowering, tree: Any, shape: tuple[int, ...], dtype: Any) -> Value:
-    if np.dtype(dtype).name not in _FLOATS and not _whole(lowering, dtype):
+    if np.dtype(dtype).name not in FLOATS and not of_integers(lowering, dtype):
         raise UnsupportedError(f"a list of {dtype}")
     leaves = list(_flattened(lowering, tree, dtype))
     flat = leaves[0] if len(leaves) == 1 else lowering.op("concat", *leaves, axis=0)
@@ -549,7 +425,7 @@ def _flattened(lowering: _Lowering, tree: Any, dtype: Any) -> Iterator[Value]:
 
 
 def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:
-    if np.dtype(dtype).name not in _FLOATS and not _whole(lowering, dtype):
+    if np.dtype(dtype).name not in FLOATS and not of_integers(lowering, dtype):
         raise UnsupportedError(f"a cast to {dtype}")
     if isinstance(x, Value) and x.dtype.kind == "f" and dtype == np.int64:
         return of_numbers.as_integer(lowering, x)
@@ -571,17 +447,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 }
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "numpy.sum": _reduction("sum"),
-    "numpy.prod": _reduction("prod"),
-    "numpy.max": _reduction("max"),
-    "numpy.min": _reduction("min"),
-    "numpy.argmax": _position("argmax"),
-    "numpy.argmin": _position("argmin"),
-    "numpy.mean": _mean,
-    "numpy.var": _var,
-    "numpy.std": _std,
-    "numpy.ptp": _ptp,
-    "numpy.linalg.norm": _norm,
+    **of_reductions.FUNCTIONS,
     "numpy.where": _where,
     "numpy.clip": _clip,
     "numpy.dot": _dot,
@@ -596,7 +462,16 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.stack": _joined(True),
 }
 
-_PARTS: tuple[Any, ...] = (of_masks, of_numbers, of_order, of_places, of_filters, of_statistics)
+_PARTS: tuple[Any, ...] = (
+    of_masks,
+    of_matrices,
+    of_numbers,
+    of_order,
+    of_interpolation,
+    of_places,
+    of_filters,
+    of_statistics,
+)
 _CALLS_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "CALLS", {}).items()}
 _OF_SLICES = {
     k: of_lines.by_lines(k, f) for p in _PARTS for k, f in getattr(p, "FUNCTIONS", {}).items()

@@ -315,6 +315,16 @@ ROWS = [
         positive="operands",
     ),
     _short(
+        "solved",
+        "a, of a system of equations whose condition is good",
+        "{0}",
+        llvm="same same same",
+        api="positive",
+        shows=(0,),
+        silent=True,
+        inexact=1e4,
+    ),
+    _short(
         "approximate",
         "a, whose last bits may be others than NumPy's",
         "{0}",

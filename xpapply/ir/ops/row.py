@@ -92,8 +92,9 @@ class Op:
     activation : str
         Its name in ``torch.nn`` (or in torch, as a function), if `xpapply.testing` is to
         draw networks with it.
-    inexact : bool
-        Its last bits may be others than NumPy's, of floats.
+    inexact : float
+        Its last bits may be others than NumPy's, of floats: how many times the usual few bits it
+        may be off. Above 1 that is of the largest number of a value.
     jumps : bool
         The smallest change of an operand may change the result by much.
     edges : tuple of float
@@ -145,7 +146,7 @@ class Op:
     complex: bool = False
     in_special: bool = False
     activation: str = ""
-    inexact: bool = False
+    inexact: float = 0
     jumps: bool = False
     edges: tuple[float, ...] = ()
     either_zero: bool = False
