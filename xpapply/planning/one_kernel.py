@@ -7,7 +7,6 @@ of, and those are left to NumPy's own calls.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -258,66 +257,61 @@ class _Short(_OnRows):
     ----------
     kernel : OneKernel
         Whose it is: a later one has other constants.
-    calls : int
-        How often NumPy's own calls ran instead, until compiling had paid.
     """
 
     engine, reasons = "cpu", ()
     addresses_only = True
 
     def __init__(self, kernel: OneKernel, rows: Rows) -> None:
-        self.kernel, self.calls, self.like = kernel, 0, _lie(rows)
+        self.kernel, self.like = kernel, _lie(rows)
         given, batch = _in_line(rows), len(rows.batch)
         steps = zip(*(x.strides for x in given), strict=True)
         axes = slowest_first(range(batch + 1), list(steps))
-        order = self._order = MemoryOrder(axes, axes.index(batch))
+        order = MemoryOrder(axes, axes.index(batch))
         before, behind = order.batch((*rows.batch, 1))
-        self._outs = [
+        outs = self._outs = [
             ((*before, *shape, *behind), dtype, order.result_axes(len(shape)))
             for shape, dtype in (*kernel.results, ShapeDtype((), "bool"))
         ]
         # what lies like the arrays, and is never read
-        self._shadows = [
+        shadows = [
             np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, x.strides).transpose(
                 order.axes
             )
             for x in given
         ]
-        lowered = self._lowered = kernel.short
+        lowered = kernel.short
         numbers = lowered.instructions * math.prod(rows.batch)
-        self._estimate = _seconds(len(lowered.graph.nodes), numbers)
-        self._seconds = 0.0 if config.current().engine else lowered.seconds
+        self._cost = _EAGER * _seconds(len(lowered.graph.nodes), numbers)
+        seconds = 0.0 if config.current().engine else lowered.seconds
+        self._patience = lowered.patience(seconds, shadows, order.at, lambda: _empty(outs))
         self.kernels = lowered.kernels
         self._run: Any = None
-        self._begun: Callable[[], Any] | None = None
 
     @property
     def is_worth(self) -> bool:
         """Whether NumPy's calls would have taken a good part of what compiling takes."""
-        return _EAGER * (self.calls + 1) * self._estimate >= self._seconds
+        return not self._patience.would_wait(self._cost)
 
     def waited(self) -> None:
-        """NumPy's calls ran instead; after a quarter of them another thread compiles."""
-        self.calls += 1
-        if self._begun is None and 4 * _EAGER * self.calls * self._estimate >= self._seconds:
-            self._begun = self._lowered.begun(self._shadows, self._order.at, self._empty())
+        """NumPy's calls ran instead."""
+        self._patience.waits(self._cost)
 
     def make(self) -> None:
         """Compile it, if that has not been done."""
         if self._run is None:
-            lowered, at = self._lowered, self._order.at
-            begun = self._begun or (lambda: lowered.on(self._shadows, at, self._empty()))
-            self._run, self._begun = begun(), None
-
-    def _empty(self) -> list[np.ndarray]:
-        return [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
+            self._run = self._patience.made()
 
     def __call__(self, consts: list[np.ndarray], rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
         self.make()
-        outs = self._empty()
+        outs = _empty(self._outs)
         self._run((*rows.views, *consts), outs)  # whose addresses alone count
         *found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked
+
+
+def _empty(outs: list[tuple[Any, ...]]) -> list[np.ndarray]:
+    return [np.empty(shape, dtype) for shape, dtype, _ in outs]
 
 
 def _in_line(rows: Rows) -> list[np.ndarray]:

@@ -187,8 +187,12 @@ class Unrolled(Lowered):
         """The kernel for arrays that lie like these, compiled."""
         return OnArrays(self.graph, xs, at, outs)
 
-    def begun(
-        self, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]
-    ) -> Callable[[], OnArrays]:
-        """The same, while another thread compiles it."""
-        return compiler.begun(lambda: self.on(xs, at, outs))
+    def patience(
+        self,
+        seconds: float,
+        xs: Sequence[np.ndarray],
+        at: int,
+        outs: Callable[[], Sequence[np.ndarray]],
+    ) -> compiler.Patience[OnArrays]:
+        """The same, once what is slower has taken so many seconds."""
+        return compiler.Patience(seconds, lambda: self.on(xs, at, outs()))
