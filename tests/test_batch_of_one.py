@@ -453,3 +453,41 @@ def test_nothing_is_said_where_all_goes_well():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check(Model().predict)
+
+
+# --- vectorize --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("made", "method", "core"), ESTIMATORS)
+def test_methods_under_vectorize(sklearn, made, method, core):
+    f = getattr(made(), method)
+    rows = np.moveaxis(ARR, 1, -1)
+    want = np.apply_along_axis(one_row(f), -1, rows)
+    vectorized = xpapply.vectorize(f, signature="(n)->(k)" if core else "(n)->()")
+    some = np.arange(30) % 3 == 0
+    for options in ({}, {"engine": "loop"}, {"fallback": "raise"}):
+        with xpapply.options(**options):
+            np.testing.assert_allclose(vectorized(rows), want, rtol=1e-10, atol=1e-13)
+            got = vectorized(rows, where=some, fill=0)
+            np.testing.assert_allclose(got[:, some], want[:, some], rtol=1e-10, atol=1e-13)
+    assert vectorized(ARR, axes=[1, -1] if core else [1, ()]).shape == want.shape
+    np.testing.assert_array_equal(vectorized(rows[0, 0]), want[0, 0])
+
+
+@pytest.mark.parametrize("how", ["fill", "warn"])
+def test_on_error_is_for_slices_not_for_their_dims(how):
+    model = Model()
+    vectorized = xpapply.vectorize(model.predict, signature="(n)->(k)", on_error=how)
+    np.testing.assert_allclose(vectorized(ROWS), np.tanh(ROWS @ model.weights), rtol=1e-10)
+
+
+def test_explain_of_vectorize_says_so():
+    p = xpapply.vectorize(Model().predict, signature="(n)->(k)").explain(ROWS)
+    assert p.vectorized
+    assert p.kernels[-1] == SAYS
+    np.testing.assert_allclose(p(ROWS).shape, (len(ROWS), 3))
+
+
+def test_of_several_arrays_no_batches_are_made():
+    with pytest.raises(ValueError, match="min_ndim"):
+        xpapply.vectorize(Model().predict, signature="(n),()->(k)")(ROWS[:10], 0)

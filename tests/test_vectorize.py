@@ -571,6 +571,16 @@ def test_notes_with_where_name_the_loop_index(how):
             made(x, where=x > 1)
 
 
+def test_keywords_of_a_function_that_takes_any():
+    """They are the call's where the signature has no argument left for them."""
+    f = xpapply.vectorize(lambda v, **more: v.sum() * more.get("w", 1), signature="(n)->()")
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(f(x, axis=0), x.sum(0))
+    np.testing.assert_array_equal(f(x, where=[True, False], fill=0), [3, 0])
+    g = xpapply.vectorize(lambda v, **more: v.sum() * more["where"], signature="(n),()->()")
+    np.testing.assert_array_equal(g(x, where=[1.0, 2.0]), [3, 24])
+
+
 def test_a_dtype_for_two_results():
     a, b = xpapply.vectorize(lambda a: (a, a * 2))(np.arange(50.0), dtype="f4")
     assert (a.dtype, b.dtype) == ("float32", "float32")

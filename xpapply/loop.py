@@ -34,7 +34,7 @@ def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
         return _loop(f, axis, arr, args, kwargs)
     except Exception as error:
         if _was_first(error, axis, arr):
-            batched = samples.wanted(f, error, axis, arr, args, kwargs)
+            batched = samples.wanted(f, error, lambda: samples.ends(axis, arr), args, kwargs)
         if batched is None:
             raise
     return _loop(batched, axis, arr, args, kwargs)

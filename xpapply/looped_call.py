@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, config, model_advice, workers
-from .core_dims import Dims
+from . import arrays, config, model_advice, samples, workers
+from .core_dims import Dims, Signature
 from .errors import InputError, add_note, warn
 from .loop import as_array
 from .looped_arguments import Arguments, Looped
@@ -31,6 +31,19 @@ class LoopedCall:
     def __call__(self, *slices: Any) -> Any:
         """Call it for one slice of each array."""
         return self.arguments.call(self.f, slices)
+
+    def for_batches(
+        self, said: BaseException | str, signature: Signature, ends: samples.Ends
+    ) -> LoopedCall | None:
+        """The same with ``f`` for batches of one slice, if it asked for them in what it raised.
+
+        That is for vectors of one array, the first argument. `ends`: as of `samples.wanted`.
+        """
+        args, known = self.arguments.args, self.arguments
+        if [*map(len, signature.inputs)] != [1] or args[:1] != (Looped(0),):
+            return None
+        f = samples.wanted_for(self.f, said, ends, args[1:], known.kwargs)
+        return None if f is None else replace(self, f=f)
 
 
 def looped_call(
@@ -251,21 +264,32 @@ def of_slices(
     def slices() -> workers.Slices:
         return workers.Slices(views, dims.loop)
 
+    def ends() -> tuple[Any, Any]:
+        last = tuple(n - 1 for n in dims.loop)
+        return _slice(views[0], (0,) * len(last)), _slice(views[0], last)
+
     shared: Any = nullcontext(call)
     if not config.current().plain_loop:
         count = math.prod(dims.loop)
         shared = workers.called(call, call.f, call.arguments, views, slices, count)
     found = _Results(dims, dtypes, views, place)
     failed: list[tuple[int, ...]] = []
+    batched: LoopedCall | None = None
     with shared as calls:
         for index in np.ndindex(*dims.loop):
             try:
                 results = calls(*(_slice(x, index) for x in views))
             except Exception as error:
+                if not any(index):
+                    batched = call.for_batches(error, dims.signature, ends)
+                if batched is not None:
+                    break
                 on_error.report(error, place(index))
                 failed.append(index)
                 continue
             found.put(index, results)
+    if batched is not None:
+        return of_slices(batched, operands, dims, dtypes, on_error, place)
     return found.arrays(failed, on_error.fill)
 
 
@@ -440,8 +464,10 @@ def filler(fill: Any, dtype: Any) -> Any:
     return fill
 
 
-def not_parameters(f: Callable[..., Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of some names that are no parameters of ``f``."""
+def not_parameters(
+    f: Callable[..., Any], names: tuple[str, ...], any_name: bool = True
+) -> tuple[str, ...]:
+    """Those of some names that are no parameters of ``f``; `any_name`: ``**kwargs`` has all."""
     if isinstance(f, np.ufunc):  # they are not for single slices
         return names
     try:
@@ -449,7 +475,7 @@ def not_parameters(f: Callable[..., Any], names: tuple[str, ...]) -> tuple[str, 
         parameters = inspect.signature(getattr(f, "forward", f)).parameters.values()
     except (TypeError, ValueError):
         return names
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+    if any_name and any(p.kind is p.VAR_KEYWORD for p in parameters):
         return ()
     own = {p.name for p in parameters}
     return tuple(n for n in names if n not in own)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -34,17 +35,21 @@ _CLOSE = 1e-3
 """Relative difference of a sample's results, alone and in a batch, that rounding may make."""
 
 
+Ends = Callable[[], tuple[Any, Any]]
+
+
 def wanted(
-    f: Any, error: BaseException, axis: int, arr: Any, args: tuple, kwargs: dict
+    f: Any, error: BaseException, ends: Ends, args: tuple, kwargs: dict
 ) -> BatchOfOne | None:
     """`f` for batches of one, if that is what it said when it raised `error` for a slice.
 
     Only methods and callable objects are tried with a batch, never plain functions, and only if
-    what they give for a sample is the same whichever sample is beside it.
+    what they give for a sample is the same whichever sample is beside it. `ends` gives the first
+    slice and the last one.
     """
     if not asks_for_rows(f, str(error)):
         return None
-    first, last = _ends(axis, arr)
+    first, last = ends()
     known, method = cache_of(f)
     key = (method, len(first), arrays.dtype_name(first))
     if key in known.batched:
@@ -63,15 +68,17 @@ def wanted(
 
 
 def wanted_for(
-    f: Any, why: str, axis: int, arr: Any, args: tuple, kwargs: dict
+    f: Any, said: BaseException | str, ends: Ends, args: tuple, kwargs: dict
 ) -> BatchOfOne | None:
-    """The same after `f` was traced, which `why` says that it failed; `f` is called again."""
-    if not asks_for_rows(f, why):
+    """The same where a trace failed, as `said` says; then `f` is called again."""
+    if isinstance(said, BaseException):
+        return wanted(f, said, ends, args, kwargs)
+    if not asks_for_rows(f, said):
         return None
     try:
-        f(_ends(axis, arr)[0], *args, **kwargs)
+        f(ends()[0], *args, **kwargs)
     except Exception as error:
-        return wanted(f, error, axis, arr, args, kwargs)
+        return wanted(f, error, ends, args, kwargs)
     return None
 
 
@@ -94,7 +101,7 @@ def takes_samples(f: Any) -> bool:
     return of_python and type(f) is not BatchOfOne
 
 
-def _ends(axis: int, arr: Any) -> tuple[Any, Any]:
+def ends(axis: int, arr: Any) -> tuple[Any, Any]:
     """The first and the last slice."""
     x = arr if arrays.library(arr) is not None else np.asanyarray(arr)
     axis %= x.ndim

@@ -174,7 +174,7 @@ class vectorize(np.vectorize):  # called as a function
         kwargs, how = dict(kwargs), {}
         if kwargs:
             named = tuple(k for k in GUFUNC if k in kwargs)
-            how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named)}
+            how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
         if self._core is not None and self.otypes is not None:
             wanted = len(self._core.outputs)
             if len(self.otypes) != wanted:
@@ -189,6 +189,11 @@ class vectorize(np.vectorize):  # called as a function
         on_error = OnError(self._on_error, self._fill)
         made = Call(call, self._core, operands, self.otypes, self.cache, on_error, **how)
         return made, None if "out" in how else leaves
+
+    def _takes(self, args: tuple) -> bool:
+        """Whether `pyfunc` may have more arguments that are looped over than these."""
+        looped = len(args) - sum(type(k) is int and k < len(args) for k in self.excluded)
+        return self._core is None or looped < len(self._core.inputs)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_ready": BoundedDict()}  # compiled code stays here

@@ -16,6 +16,7 @@ from xpapply.ir.graph import VECTOR, ShapeDtype
 from xpapply.ir.numpy_sums import adds_as_numpy, pairwise
 from xpapply.ir.slice_graph import SliceBuilder
 from xpapply.planning import python_functions
+from xpapply.planning.applied import Along
 
 pytest.importorskip("llvmlite")
 
@@ -190,7 +191,7 @@ def test_sums_decide_as_numpys_do(name, dtype, n):
     want = np.apply_along_axis(f, 1, x)
     for _ in range(3):
         same_bits(run(f, 1, x), want)
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
         call = traced.kernel_for(Rows(x, 1))
     assert call.kernel(call, Rows(x, 1))[1].mean() < 0.05
@@ -225,7 +226,7 @@ def test_what_is_inexact_decides_nothing(name, n):
     want = np.apply_along_axis(f, 1, x)
     for _ in range(3):
         np.testing.assert_allclose(run(f, 1, x), want, rtol=1e-13 if name == "logarithm" else 0)
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
         call = traced.kernel_for(Rows(x, 1))
     assert call is not None

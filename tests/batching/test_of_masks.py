@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply.planning import python_functions
+from xpapply.planning.applied import Along
 
 AT = np.arange(9)
 UNEVEN = np.array([-3.0, -1, 0, 0.5, 2, 2, 5, 7, 7.5])  # two of them equal
@@ -171,7 +172,7 @@ def test_one_path_for_all_numbers_of_values(f):
     x[rng.random(x.shape) < 0.2] = np.nan
     x[np.isfinite(x).sum(1) < 4] = 2
     xpapply.apply_along_axis(f, 1, x)
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     assert traced.tree.count <= 3, traced.kernels
     assert not traced.looped
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
+from xpapply.planning.applied import Along
 
 pytest.importorskip("llvmlite")
 
@@ -120,7 +121,7 @@ def test_kernels_run(f):
     x[::5] *= 0.1
     xpapply.apply_along_axis(f, 1, x)
     xpapply.apply_along_axis(f, 1, x)
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     call = traced.kernel_for(Rows(x, 1))
     assert call is not None, traced.no_kernel
     assert call.engine == "cpu"
@@ -278,7 +279,7 @@ def test_many_paths(f):
         x[::50] = rng.integers(0, 32, (60, 1)) / 31  # on the limits
         x[7::100, 1] = np.nan
         compare(f, 1, x)
-    assert 16 < python_functions.decide(f, 1, x, (), {}).traced.tree.count <= 64
+    assert 16 < python_functions.decide(Along(f, 1, x, (), {})).traced.tree.count <= 64
 
 
 def test_elements_that_only_some_paths_use():
@@ -291,4 +292,4 @@ def test_elements_that_only_some_paths_use():
     x = np.random.default_rng(7).random((500, 3))
     for _ in range(3):
         compare(f, 1, x)
-    assert python_functions.decide(f, 1, x, (), {}).traced.kernel_for(Rows(x, 1)) is not None
+    assert python_functions.decide(Along(f, 1, x, (), {})).traced.kernel_for(Rows(x, 1)) is not None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
+from xpapply.planning.applied import Along
 
 pytest.importorskip("llvmlite")
 
@@ -149,7 +150,7 @@ def test_integers(f, dtype, plan_always):
                 got = xpapply.apply_along_axis(f, 1, x)
             assert got.dtype == want.dtype
             np.testing.assert_allclose(got, want, rtol=1e-12)
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
         call = None if traced is None else traced.kernel_for(Rows(x, 1))
         if call is not None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply.frontends.python.rows import Rows
 from xpapply.planning import python_functions
+from xpapply.planning.applied import Along
 
 pytest.importorskip("llvmlite")
 
@@ -158,7 +159,7 @@ def test_kernels_run(name):
     for _ in range(3):
         xpapply.apply_along_axis(f, 1, x)
     assert xpapply.explain(f, 1, x).engine == "cpu"
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     call = traced.kernel_for(Rows(x, 1))
     assert call is not None, traced.no_kernel
     _, marked = call.kernel(call, Rows(x, 1))

@@ -284,7 +284,7 @@ class _Short(_OnRows):
         numbers = lowered.instructions * math.prod(rows.batch)
         self._cost = _EAGER * _seconds(len(lowered.graph.nodes), numbers)
         seconds = 0.0 if config.current().engine else lowered.seconds
-        self._patience = lowered.patience(seconds, shadows, order.at, lambda: _empty(outs))
+        self._patience = lowered.patience(seconds, shadows, order.at, lambda: _arrays(outs))
         self.kernels = lowered.kernels
         self._run: Any = None
 
@@ -302,15 +302,18 @@ class _Short(_OnRows):
         if self._run is None:
             self._run = self._patience.made()
 
+    def _empty(self) -> list[np.ndarray]:
+        return _arrays(self._outs)
+
     def __call__(self, consts: list[np.ndarray], rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
         self.make()
-        outs = _empty(self._outs)
+        outs = self._empty()
         self._run((*rows.views, *consts), outs)  # whose addresses alone count
         *found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked
 
 
-def _empty(outs: list[tuple[Any, ...]]) -> list[np.ndarray]:
+def _arrays(outs: list[tuple[Any, ...]]) -> list[np.ndarray]:
     return [np.empty(shape, dtype) for shape, dtype, _ in outs]
 
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, error_state, frontends, loop, workers
+from .. import arrays, config, frontends, loop, workers
+from ..batch_of_one import BatchOfOne
 from ..cache import arguments, cache_of
 from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
 from ..errors import TraceError, UnsupportedError, add_note
-from ..frontends.python.in_blocks import Raises
 from ..frontends.python.rows import RowsOfSeveral, results_at
 from ..frontends.python.runner import Traced
-from ..frontends.python.tracing import why_impure
 from ..ir.graph import ShapeDtype
 from ..looped_arguments import Arguments, Looped
 from ..looped_call import LoopedCall, note
@@ -26,6 +25,7 @@ from .fallback import announce
 from .one_kernel import OneKernel
 from .one_launch import OneLaunch
 from .plan import Plan, PlanOfSeveral
+from .python_functions import Decision
 from .ready import Ready
 
 _MEASURED, _SHARE = 5e-3, 0.02
@@ -49,7 +49,7 @@ class Several:
         The plain loop.
     place : callable
         Notes at which slice `f` raised.
-    why_not : str
+    why_loop : str
         Why nothing but the loop runs, where that is known.
     ready : Ready or None
         What ran, if that can run again without a further look.
@@ -60,7 +60,7 @@ class Several:
     dims: Dims
     by_loop: Callable[[], Any]
     place: Callable[[Exception, tuple[int, ...]], None] = note
-    why_not: str = ""
+    why_loop: str = ""
     ready: Ready | None = None
 
     @property
@@ -114,10 +114,28 @@ class Several:
         """One of them, as traces take it."""
         return self.rows()[index]
 
-    def traced(self, slice0: Any, sample: Any) -> Traced:
+    def first(self) -> Any:
+        """What `f` returns for the first of them."""
+        return self.call(*self.slice_at((0,) * len(self.dims.loop)))
+
+    def traced(self, slice0: Any, sample: Any, first: Any = None) -> Traced:
         """`f` traced on a slice."""
-        ways = engines, None, OneKernel, OneLaunch
-        return Traced(self.f, self.call.arguments, slice0, sample, *ways)
+        ways = engines, first, OneKernel, OneLaunch
+        found = Traced(self.f, self.call.arguments, slice0, sample, *ways)
+        why = _why_other_results(found, self)
+        if why:
+            raise TraceError(why)
+        return found
+
+    def for_batches(self, said: BaseException | str) -> Several | None:
+        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        batched = self.call.for_batches(said, self.dims.signature, self._ends)
+        return None if batched is None else replace(self, call=batched)
+
+    def _ends(self) -> tuple[Any, Any]:
+        """The first and the last slice of the only array."""
+        rows, loop = self.rows(), self.dims.loop
+        return rows[(0,) * len(loop)][0], rows[tuple(n - 1 for n in loop)][0]
 
     def seconds(self, traced: Traced, took: float) -> float:
         """What one turn of the loop takes, about, where all at once `took` so many seconds.
@@ -127,6 +145,10 @@ class Several:
         if not self.call.arguments.numbers or traced.library != "numpy" or took < _MEASURED:
             return traced.seconds
         return traced.timed(self.rows(), self.f, _SHARE * took)
+
+    def why_not(self) -> str | None:
+        """Why no plan can be made for such arrays."""
+        return _why_not(self)
 
     def run(self, traced: Traced) -> Any:
         """All slices at once."""
@@ -147,58 +169,43 @@ def _dtype(x: Any) -> str:
     return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
 
 
-def decide(what: Several) -> tuple[Any, str, bool]:
+def decide(what: Several) -> Decision:
     """How `f` runs: what runs it on all slices at once, or why the loop does.
 
-    The last value says whether that is because the loop takes less time: nobody need hear of it.
+    Raises
+    ------
+    UnsupportedError
+        If an engine is asked for that cannot run it.
     """
-    now = config.current()
-    if now.engine == "loop":
-        return None, "the loop was asked for", True
-    engines.check_name(now.engine)
-    why = _why_not(what)
-    found: Traced | str | None = None
-    known, key = cache_of(what.f)[0], None if why else what.key
-    if why is None:
-        found = None if key is None else known.traced.get(key)
-        if isinstance(found, Traced) and not found.unchanged(what.f):
-            found = None
-        if found is None:
-            found = _trace(what)
-            if key is not None:
-                known.traced[key] = found
-        why = found if isinstance(found, str) else found.refused or None
-    if why is not None:
-        if now.engine:
-            raise UnsupportedError(
-                f"engine {now.engine!r} cannot run {frontends.name_of(what.f)}: {why}"
-            )
-        return None, why, False
-    assert isinstance(found, Traced)
-    if not now.engine and found.library == "numpy":
-        few = what.slices <= python_functions._FEW
-        if few or what.slices * found.seconds < found.overhead:
-            return None, f"{what.slices:,} slices take less time in the loop", True
-    return found, "", False
+    engine = config.current().engine
+    if engine == "loop":
+        return Decision(what, why="the loop was asked for", quick=True)
+    engines.check_name(engine)
+    found = python_functions.decide(what)
+    if engine and found.why is not None:
+        name = frontends.name_of(what.f)
+        raise UnsupportedError(f"engine {engine!r} cannot run {name}: {found.why}")
+    return found
 
 
 def run(what: Several) -> Any:
     """The results for all slices: one array, or a tuple of them."""
-    found, why, quick = decide(what)
-    if found is not None:
-        result = python_functions.at_once(found, what)
-        if (again := found.ran(what.rows())) is not None:
-            what.ready = Ready(what, found, *again)
+    found = decide(what)
+    traced = found.traced
+    if traced is not None and found.why is None:
+        result = python_functions.at_once(traced, found.what)
+        if (again := traced.ran(what.rows())) is not None:
+            what.ready = Ready(what, traced, *again)
         return result
-    if not quick:
-        announce(what.f, what.slices, why)
+    if not found.quick:
+        announce(what.f, what.slices, found.why or "")
     return what.loop()
 
 
 def _why_not(what: Several) -> str | None:
     """Why no plan can be made for such arrays."""
-    if what.why_not:
-        return what.why_not
+    if what.why_loop:
+        return what.why_loop
     if not what.operands:
         return "nothing is looped over"
     for x in what.operands:
@@ -218,32 +225,7 @@ def _why_not(what: Several) -> str | None:
         return f"results of dtypes {', '.join(map(str, dtypes))}"
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
         return "the slices are empty"
-    return error_state.why_per_slice()
-
-
-def _trace(what: Several) -> Traced | str:
-    """How `f` runs on all slices at once, or why it does not."""
-    why = why_impure(what.f)
-    if why:
-        return why
-    shape = what.dims.loop
-    first = (0,) * len(shape)
-    places = [first, tuple(n // 2 for n in shape), tuple(n - 1 for n in shape)]
-    slice0 = what.slice_at(first)
-    for k, at in enumerate(places):
-        sample = slice0 if at == first else what.slice_at(at)
-        try:
-            found = what.traced(slice0, sample)
-        except Raises as error:
-            if k == len(places) - 1:
-                return str(error)
-        except TraceError as error:
-            return str(error)
-        except Exception as error:
-            return f"it raises {type(error).__name__}: {error}"
-        else:
-            return _why_other_results(found, what) or found
-    raise AssertionError
+    return None
 
 
 def _why_other_results(found: Traced, what: Several) -> str | None:
@@ -263,8 +245,10 @@ def _why_other_results(found: Traced, what: Several) -> str | None:
 # --- plans --------------------------------------------------------------------------------------
 
 
-def _said(what: Several, found: Traced | None, why: str) -> tuple[Traced | None, dict[str, Any]]:
-    """What runs, and what every plan says of it; `found` and `why` as from `decide`."""
+def _said(decision: Decision) -> tuple[Traced | None, dict[str, Any]]:
+    """What runs, and what every plan says of it."""
+    what, why = decision.what, decision.why or ""
+    found = None if why else decision.traced
     like = next((x for x in what.operands if arrays.library(x) != "numpy"), np.empty(0))
     library = str(arrays.library(like))
     seen = {"library": library, "device": str(arrays.device(like))}
@@ -286,6 +270,7 @@ def _said(what: Several, found: Traced | None, why: str) -> tuple[Traced | None,
             "_plans": plans,
             **seen,
         }
+    says = (what.f.says,) if type(what.f) is BatchOfOne else ()
     kernel = found.kernel_for(what.rows()) or found.launch_for(what.rows())
     if found.not_compiled:
         reasons.append(found.not_compiled)
@@ -295,7 +280,7 @@ def _said(what: Several, found: Traced | None, why: str) -> tuple[Traced | None,
         reasons += kernel.reasons
     return found, {
         "engine": library if kernel is None else kernel.engine,
-        "kernels": found.kernels if kernel is None else kernel.kernels,
+        "kernels": (*(found if kernel is None else kernel).kernels, *says),
         "reasons": tuple(reasons),
         "_plans": plans,
         **seen,
@@ -328,10 +313,10 @@ def plan(
     said: dict[str, Any]
     if compiled is not None:
         said = {"engine": "numba", "kernels": (compiled,), "library": "numpy"}
-    elif what.why_not:  # the loop runs then, whatever engine is asked for
-        _, said = _said(what, None, what.why_not)
+    elif what.why_loop:  # the loop runs then, whatever engine is asked for
+        _, said = _said(Decision(what, why=what.why_loop))
     else:
-        found, said = _said(what, *decide(what)[:2])
+        found, said = _said(decide(what))
     results: tuple[ShapeDtype, ...] | None = None
     out_shapes, dtypes = None, what.call.arguments.dtypes
     if found is not None:
@@ -413,9 +398,9 @@ class AlongAxes:
     def plan(self, name: str) -> Plan:
         """What would run; `name`: what the function is called."""
         if self._compiled is None:
-            found, said = _said(self._what, *decide(self._what)[:2])
+            found, said = _said(decide(self._what))
         else:
-            found, said = _said(self._what, None, "")
+            found, said = _said(Decision(self._what))
             said |= {"engine": "numba", "kernels": self._compiled[1:], "reasons": ()}
         given = self._more
         return Plan(

@@ -14,6 +14,7 @@ from xpapply.frontends.python.to_graph import to_graph
 from xpapply.frontends.python.tree import Call
 from xpapply.ir.graph import ShapeDtype
 from xpapply.planning import python_functions
+from xpapply.planning.applied import Along
 
 TAPS = np.array([0.25, 0.5, -0.25])
 BINS = np.array([-1.0, 0.0, 0.5, 2.0])
@@ -136,7 +137,7 @@ NUMBERS = [0.0, -0.0, 1.0, -1.0, 0.5, 0.1, -0.3, 1.7, 2.25, 1e30, -1e-30, np.inf
 
 def graphs_of(f, x):
     """What the paths of `f` on the rows of `x` are, and the answers that lead along them."""
-    traced = python_functions.decide(f, 1, x, (), {}).traced
+    traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     aval = ShapeDtype((x.shape[1],), x.dtype.name)
     found = []
     for path in traced.tree.paths():

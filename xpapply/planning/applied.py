@@ -1,0 +1,193 @@
+"""What Python functions are applied to: the slices of an array along an axis, or of several."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import arrays, loop, samples
+from ..cache import arguments, cache_of
+from ..frontends.python.rows import Rows
+from ..frontends.python.runner import Traced
+from ..looped_arguments import Arguments, Looped
+from . import engines
+from .fallback import why_awkward
+from .one_kernel import OneKernel
+
+
+class Applied(Protocol):
+    """What a function is applied to: the slices of one array (`Along`), or of several."""
+
+    @property
+    def f(self) -> Any:
+        """The function."""
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+
+    def why_not(self) -> str | None:
+        """Why no plan can be made for such arrays."""
+
+    def rows(self) -> Rows:
+        """The slices, in the order of the loop."""
+
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them, as traces take it."""
+
+    def first(self) -> Any:
+        """What `f` returns for the first of them."""
+
+    def traced(self, slice0: Any, sample: Any, first: Any) -> Traced:
+        """`f` traced on a slice; `first`: the result for the first one and its seconds, if known.
+
+        Raises `TraceError` with the reason why it cannot be.
+        """
+
+    def for_batches(self, said: BaseException | str) -> Applied | None:
+        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+
+    def seconds(self, traced: Traced, took: float) -> float:
+        """What one turn of the loop takes, about, where all at once `took` so many seconds."""
+
+    def run(self, traced: Traced) -> Any:
+        """All slices at once."""
+
+    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
+        """The plain loop; `first`: the result for the first slice, if that is known."""
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+
+
+@dataclass(slots=True)
+class Along:
+    """What `apply_along_axis` applies a function to."""
+
+    f: Any
+    axis: int
+    arr: Any
+    args: tuple
+    kwargs: dict
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return slices(self.axis, self.arr)
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+        return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
+
+    def why_not(self) -> str | None:
+        """Why no plan can be made for such an array."""
+        return _why_not(self.arr)
+
+    def rows(self) -> Rows:
+        """The slices, in the order of the loop."""
+        return Rows(plain(self.arr), self.axis)
+
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them."""
+        return plain(self.arr)[(*index[: self.axis], slice(None), *index[self.axis :])]
+
+    def first(self) -> Any:
+        """What `f` returns for the first of them."""
+        x, axis = self.arr, self.axis
+        rows = x.transpose(*range(axis), *range(axis + 1, x.ndim), axis)
+        return self.f(rows[(0,) * (x.ndim - 1)], *self.args, **self.kwargs)
+
+    def traced(self, slice0: Any, sample: Any, first: Any) -> Traced:
+        """`f` traced on a slice."""
+        arguments = Arguments((Looped(0), *self.args), self.kwargs)
+        return Traced(self.f, arguments, slice0, sample, engines, first, OneKernel)
+
+    def for_batches(self, said: BaseException | str) -> Along | None:
+        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        batched = samples.wanted_for(self.f, said, self._ends, self.args, self.kwargs)
+        return None if batched is None else replace(self, f=batched)
+
+    def _ends(self) -> tuple[Any, Any]:
+        return samples.ends(self.axis, self.arr)
+
+    def seconds(self, traced: Traced, took: float) -> float:
+        """What one turn of the loop takes, about."""
+        return traced.seconds
+
+    def run(self, traced: Any) -> Any:
+        """All slices at once."""
+        return traced(self.rows(), self.f)
+
+    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
+        """The plain loop; `first`: the result for the first slice, if that is known."""
+        f = self.f if first is None else _Continued(self.f, first[0])
+        return loop.apply(f, self.axis, self.arr, self.args, self.kwargs)
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+        loop.note(error, index, self.axis)
+
+
+def slices(axis: int, arr: Any) -> int:
+    """How many slices there are along an axis."""
+    return math.prod(arr.shape) // max(1, arr.shape[axis])
+
+
+def _why_not(arr: Any) -> str | None:
+    """Why no plan can be made for such an array."""
+    if type(arr) is np.memmap:
+        return None if arr.ndim > 1 and arr.size else "the slices are empty"
+    library = arrays.library(arr)
+    if library == "torch" and arr.requires_grad and sys.modules["torch"].is_grad_enabled():
+        return "autograd records this call; under torch.no_grad() it runs at once"
+    if library in ("numpy", "cupy"):
+        if arr.dtype.kind not in "biufc":
+            return f"slices of dtype {arr.dtype}"
+    if 0 in arr.shape or arr.ndim < 2:
+        return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
+    return why_awkward(arr)
+
+
+def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
+    """What traces are remembered by; None: they are not."""
+    given = arguments(args, kwargs)
+    if given is None:
+        return None
+    foreign = not getattr(arr.dtype, "isnative", True)
+    dtype = arr.dtype.str if foreign else arrays.dtype_name(arr)
+    return (method, arr.shape[axis], dtype, arrays.library(arr), given)
+
+
+def plain(x: Any) -> Any:
+    """The numbers of a memory-mapped array; anything else as it is."""
+    return x.view(np.ndarray) if type(x) is np.memmap else x
+
+
+class _Continued:
+    """`f`, whose first call has been made already.
+
+    Attributes
+    ----------
+    continues : callable
+        The function.
+    """
+
+    def __init__(self, f: Any, first: Any) -> None:
+        self.continues, self._first, self._pending = f, first, True
+
+    def __call__(self, v: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._pending:
+            self._pending, first = False, self._first
+            self._first = None
+            return first
+        return self.continues(v, *args, **kwargs)
