@@ -52,6 +52,9 @@ class Library(Protocol):
     def concat(self, xs: Sequence[Any], axis: int, out: Any) -> Any: ...
     def transpose(self, x: Any, axes: tuple[int, ...]) -> Any: ...
     def broadcast_to(self, x: Any, shape: tuple[int, ...]) -> Any: ...
+    def pad(self, x: Any, widths: Sequence[tuple[int, int]], number: float, out: Any) -> Any: ...
+    def take(self, x: Any, places: tuple[int, ...], axis: int, out: Any) -> Any: ...
+    def windows(self, x: Any, axis: int, size: int, step: int, dilation: int) -> Any: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,12 @@ class Program:
             return Step(i, n.args, lambda x, y, out: lib.einsum(attrs["subscripts"], x, y, out))
         if n.op == "concat":
             return Step(i, n.args, lambda *xs, out: lib.concat(xs, attrs["axis"], out))
+        if n.op == "pad":
+            widths, fill = attrs["widths"], float(attrs["number"])
+            return Step(i, n.args, lambda x, out: lib.pad(x, widths, fill, out))
+        if n.op == "take":
+            places, along = attrs["places"], attrs["axis"]
+            return Step(i, n.args, lambda x, out: lib.take(x, places, along, out))
         if n.op == "broadcast_to" and self._batched[i] and not self._batched[n.args[0]]:
             # a constant, once per slice: the input tells how many there are
             shape = attrs["shape"][:-1]
@@ -217,12 +226,12 @@ class Program:
             if self._batched[i]:
                 continue
             args: list[Any] = [values[a] for a in n.args]
-            kind, attrs = OPS[n.op].kind, dict(n.attrs)
+            attrs = dict(n.attrs)
             if n.op == "const":
                 values[i] = lib.const(consts[attrs["k"]])
             elif n.op == "scalar":
                 values[i] = lib.scalar(number(n), n.aval.dtype)
-            elif kind is Kind.LAYOUT and n.op != "concat":
+            elif _is_view(n.op):
                 values[i] = layout(lib, n.op, args[0], attrs, batched=False)
             else:
                 values[i] = self._step(i).call(*args, out=None)
@@ -334,12 +343,50 @@ def plan_buffers(
     return buffers, kinds
 
 
+def padded(x: Any, widths: Sequence[tuple[int, int]], number: float, out: Any) -> Any:
+    """`x` in the middle of `out`, which has more numbers along the first axes."""
+    inner: list[slice] = []
+    for a, (before, after) in enumerate(widths):
+        if before:
+            out[(*inner, slice(0, before))] = number
+        if after:
+            out[(*inner, slice(out.shape[a] - after, None))] = number
+        inner.append(slice(before, out.shape[a] - after))
+    out[tuple(inner)] = x
+    return out
+
+
+def padded_shape(shape: Sequence[int], widths: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The shape of what is padded along the first axes."""
+    more = [before + after for before, after in widths] + [0] * (len(shape) - len(widths))
+    return tuple(n + k for n, k in zip(shape, more, strict=True))
+
+
+def windows_of(
+    shape: Sequence[int],
+    strides: Sequence[int],
+    axis: int,
+    size: int,
+    step: int,
+    dilation: int,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of a view of an axis as windows."""
+    n, s = shape[axis], strides[axis]
+    count = (n - dilation * (size - 1) - 1) // step + 1
+    return (
+        (*shape[:axis], count, size, *shape[axis + 1 :]),
+        (*strides[:axis], s * step, s * dilation, *strides[axis + 1 :]),
+    )
+
+
 def layout(lib: Library, op: str, x: Any, attrs: dict[str, Any], *, batched: bool = True) -> Any:
     """A view of `x`, or a copy where there is no view."""
     if op == "permute_dims":
         return lib.transpose(x, attrs["axes"])
     if op == "index":
         return x[(*(slice(*k) if isinstance(k, tuple) else k for k in attrs["key"]), ...)]
+    if op == "windows":
+        return lib.windows(x, **attrs)
     shape = attrs["shape"]
     if op == "broadcast_to":
         return lib.broadcast_to(x, tuple(x.shape[-1] if n == BATCH else n for n in shape))
@@ -352,7 +399,7 @@ def layout(lib: Library, op: str, x: Any, attrs: dict[str, Any], *, batched: boo
 
 
 def _is_view(op: str) -> bool:
-    return OPS[op].kind is Kind.LAYOUT and op != "concat"
+    return OPS[op].kind is Kind.LAYOUT and op not in ("concat", "pad", "take")
 
 
 def _bytes(graph: Graph, i: int) -> int:

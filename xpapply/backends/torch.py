@@ -24,7 +24,7 @@ from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
 from ..layout import boxes, columns, run_blocks
-from ..program import Program
+from ..program import Program, padded, padded_shape, windows_of
 from ..repeated import Repeated
 from . import Backend, Borrower, Lowered, compiled
 
@@ -120,6 +120,16 @@ class TorchCalls:
 
     def broadcast_to(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
         return x.expand(shape)
+
+    def pad(self, x: torch.Tensor, widths: Any, number: float, out: Any) -> torch.Tensor:
+        out = x.new_empty(padded_shape(x.shape, widths)) if out is None else out
+        return padded(x, widths, number, out)  # type: ignore[no-any-return]
+
+    def take(self, x: torch.Tensor, places: tuple[int, ...], axis: int, out: Any) -> torch.Tensor:
+        return x.index_select(axis, torch.tensor(places, device=x.device))
+
+    def windows(self, x: torch.Tensor, *how: int, **names: int) -> torch.Tensor:
+        return x.as_strided(*windows_of(x.shape, x.stride(), *how, **names))
 
 
 class Torch(Backend):

@@ -182,12 +182,15 @@ class Graph:
             lines.append(f"%{i}: {n.aval} = {' '.join((n.op, *args, *attrs))}")
         return "\n".join([*lines, "return " + ", ".join(f"%{o}" for o in self.outs)])
 
-    def why_not_fused(self) -> str | None:
-        """What keeps the graph from the kernels and programs for networks, or None."""
+    def why_not_fused(self, *, gathers: bool = False) -> str | None:
+        """What keeps the graph from the kernels and programs for networks, or None.
+
+        `gathers`: convolutions do not.
+        """
         for n in self.nodes:
             if n.op in OPS and OPS[n.op].kind is Kind.ALONG:
                 return f"{n.op} works along an axis: only the reference has it"
-        if self.gathers:
+        if self.gathers and not gathers:
             return "it has no convolutions, pools or padding"
         return None
 
@@ -195,6 +198,11 @@ class Graph:
     def gathers(self) -> bool:
         """Whether numbers are brought together from here and there, as for convolutions."""
         return any(n.op in OPS and OPS[n.op].gathers for n in self.nodes)
+
+    @property
+    def gathered_bytes(self) -> int:
+        """The most that windows of one slice are, once they are brought together."""
+        return max((n.aval.nbytes for n in self.nodes if n.op == "windows"), default=1)
 
     def flops(self) -> int:
         """Floating-point operations for one slice (a multiply-add counts as two)."""

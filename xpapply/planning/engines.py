@@ -361,7 +361,8 @@ def in_float32(engine: Engine, half: str) -> str:
 
 def by_windows(engine: Engine) -> str:
     """Why an engine does not run what the network's own library has convolutions for."""
-    return f"{engine.name} ({'; '.join(engine.kernels)}): slower than the network's own operations"
+    how = f"options(engine={engine.name!r}) takes it"
+    return f"{engine.name} ({'; '.join(engine.kernels)}): the network's own come first; {how}"
 
 
 def limits(name: str, arr: Any) -> tuple[float, float] | None:

@@ -47,7 +47,7 @@ class CuPy(Backend):
             return f"no kernels for {like.dtype} input"
         if any(s % like.itemsize for s in like.strides):
             return "elements do not lie on multiples of their size"
-        return graph.why_not_fused()
+        return graph.why_not_fused(gathers=self.name == BACKEND.name)
 
     def lower(self, graph: Graph) -> CuPyLowered:
         return CuPyLowered(graph)
@@ -179,7 +179,7 @@ class BlocksWay(Way):
 
     @functools.cached_property
     def _chain(self) -> Chain | None:
-        stages = chain.stages(self._graph)
+        stages = None if self._graph.gathers else chain.stages(self._graph)
         return None if stages is None else Chain(stages)
 
     @functools.cached_property
@@ -190,7 +190,7 @@ class BlocksWay(Way):
     def run(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
         runner: Chain | Program = self._chain or self._program
         most = current().block_bytes or _BLOCK_BYTES
-        rows = max(1, min(slices, most // runner.row_bytes))
+        rows = max(1, min(slices, most // max(runner.row_bytes, self._graph.gathered_bytes)))
         scratch: Any = runner.scratch(rows)
 
         def run(block: Any, place: Any) -> Any:
@@ -216,7 +216,7 @@ class CuPyLowered(Lowered):
         self._blocks = BlocksWay(graph)
         plain: list[Way] = [ReductionWay(graph), ElementwiseWay(graph)]
         self._ways: list[Way] = [w for w in plain if w.engine == way]
-        if not way:
+        if not way and not graph.gathers:
             self._ways = [*self._whole_slices(), TensorWay(graph)]
             if not self.by_address:
                 self._ways += plain

@@ -22,7 +22,8 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region
-from ...program import Program
+from ...ir.shapes import as_product
+from ...program import Program, padded, padded_shape, windows_of
 from . import compiler
 from .plain import Network
 from .weights import Weights
@@ -175,7 +176,21 @@ class Calls:
         return cupy.matmul(weights, x, out=out)
 
     def einsum(self, subscripts: str, x: Any, y: Any, out: Any) -> Any:
-        return cupy.einsum(subscripts, x, y)
+        found = as_product(subscripts)
+        if out is None or found is None or not found.inner:
+            return cupy.einsum(subscripts, x, y)
+        # windows are brought together for one product by cuBLAS: their places lie side by side
+        stack, rows, inner, columns = found
+        of_x, of_y = subscripts.partition("->")[0].split(",")
+        letters = subscripts.partition("->")[2]
+        left = x.transpose([of_x.index(k) for k in stack + rows + inner])
+        right = y.transpose([of_y.index(k) for k in stack + inner + columns])
+        place = out.transpose([letters.index(k) for k in stack + rows + columns])
+        a, b, c = len(stack), len(stack) + len(rows), len(stack) + len(inner)
+        depth, n, m = (math.prod(s) for s in (left.shape[:a], left.shape[a:b], left.shape[b:]))
+        product = cupy.matmul(left.reshape(depth, n, m), right.reshape(depth, m, -1))
+        cupy.copyto(place, product.reshape((*right.shape[:a], *left.shape[a:b], *right.shape[c:])))
+        return out
 
     def concat(self, xs: Sequence[Any], axis: int, out: Any) -> Any:
         return cupy.concatenate(xs, axis=axis, out=out)
@@ -185,3 +200,14 @@ class Calls:
 
     def broadcast_to(self, x: Any, shape: tuple[int, ...]) -> Any:
         return cupy.broadcast_to(x, shape)
+
+    def pad(self, x: Any, widths: Any, number: float, out: Any) -> Any:
+        out = cupy.empty(padded_shape(x.shape, widths), x.dtype) if out is None else out
+        return padded(x, widths, number, out)
+
+    def take(self, x: Any, places: tuple[int, ...], axis: int, out: Any) -> Any:
+        return cupy.take(x, cupy.asarray(np.array(places, np.int64)), axis=axis)
+
+    def windows(self, x: Any, *how: int, **names: int) -> Any:
+        shape, strides = windows_of(x.shape, x.strides, *how, **names)
+        return cupy.lib.stride_tricks.as_strided(x, shape, strides)

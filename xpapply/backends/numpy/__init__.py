@@ -15,9 +15,9 @@ from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
 from ...layout import Layout, boxes, columns, run_blocks
-from ...program import Program
+from ...program import Program, padded, padded_shape, windows_of
 from .. import Backend, Borrower, Lowered, compiled
-from . import bincount, kernels
+from . import bincount, kernels, windows
 
 BLOCK_BYTES = 1 << 21
 """One buffer of a block: smaller ones have threads wait for each other more (measured)."""
@@ -25,6 +25,8 @@ _BIAS_NUMBERS = 4096
 _STACK_MACS = 1 << 18
 """Multiply-adds of one product in a stack. OpenBLAS runs products up to this size in the
 calling thread, so that our own threads do not wait for its thread pool."""
+_FEW = 32
+"""Numbers of a slice that are reduced one after the other, each for all slices."""
 _POOL_MACS = 6e7
 """Below this many multiply-adds, waking threads costs more than they save."""
 
@@ -62,6 +64,9 @@ class NumPyCalls:
         reduction = getattr(np, op)
         if OPS[op].finds_position:
             return reduction(x, axis[0], out, keepdims=keepdims)  # type: ignore[no-any-return]
+        if len(axis) == 1 and x.ndim > 2 and 1 < x.shape[axis[0]] <= _FEW and out is not None:
+            windows.reduced(op, x, axis[0], out if keepdims else np.expand_dims(out, axis))
+            return out  # type: ignore[no-any-return]
         if op in ("sum", "prod"):
             return reduction(x, axis=axis, keepdims=keepdims, out=out, dtype=x.dtype)  # type: ignore[no-any-return]
         return reduction(x, axis=axis, keepdims=keepdims, out=out)  # type: ignore[no-any-return]
@@ -105,6 +110,8 @@ class NumPyCalls:
     def einsum(self, subscripts: str, x: Any, y: Any, out: Any) -> np.ndarray:
         if out is None:
             return np.einsum(subscripts, x, y, optimize=True)  # type: ignore[no-any-return]
+        if windows.product(subscripts, x, y, out):
+            return out  # type: ignore[no-any-return]
         return np.einsum(subscripts, x, y, out=out, optimize=True)  # type: ignore[no-any-return]
 
     def concat(self, xs: Sequence[Any], axis: int, out: Any) -> np.ndarray:
@@ -115,6 +122,17 @@ class NumPyCalls:
 
     def broadcast_to(self, x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         return np.broadcast_to(x, shape)
+
+    def pad(self, x: np.ndarray, widths: Any, number: float, out: Any) -> np.ndarray:
+        out = np.empty(padded_shape(x.shape, widths), x.dtype) if out is None else out
+        return padded(x, widths, number, out)  # type: ignore[no-any-return]
+
+    def take(self, x: np.ndarray, places: tuple[int, ...], axis: int, out: Any) -> np.ndarray:
+        return windows.taken(x, places, axis, out)
+
+    def windows(self, x: np.ndarray, *how: int, **names: int) -> np.ndarray:
+        shape, strides = windows_of(x.shape, x.strides, *how, **names)
+        return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
 
 
 def _where(condition: Any, x: Any, y: Any, out: Any = None) -> Any:
@@ -139,7 +157,8 @@ class NumPy(Backend):
     slices_engines = ("cpu",)
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
-        return kernels.missing(n.op for n in expand(graph).nodes) or graph.why_not_fused()
+        lacks = kernels.missing(n.op for n in expand(graph).nodes)
+        return lacks or graph.why_not_fused(gathers=True)
 
     def lower(self, graph: Graph) -> NumPyLowered:
         return NumPyLowered(graph)
@@ -208,8 +227,11 @@ class NumPyLowered(Lowered):
         self.graph = graph
         self._program = Program(batch(expand(graph)), _CALLS)
         self._macs = graph.flops() / 2
+        # an image takes long enough for few of them to be worth the calls
+        self._fewest = 1 if graph.gathers else 1024
+        how = "blocked sliding windows and " if graph.gathers else "einsum as "
         self.kernels: tuple[str, ...] = (
-            "einsum as stacked matmul(out=), in-place bias and activation, threads over blocks",
+            f"{how}stacked matmul(out=), in-place bias and activation, threads over blocks",
         )
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[Any]:
@@ -220,7 +242,7 @@ class NumPyLowered(Lowered):
         """All slices of `x` into `out`; both in memory order."""
         options = config.current()
         slices = math.prod(x.shape) // max(1, x.shape[at])
-        rows = block_rows(self._program.row_bytes, slices, options.block_bytes)
+        rows = block_rows(self._program.row_bytes, slices, options.block_bytes, self._fewest)
 
         def work(blocks: Iterator[tuple[Any, ...]]) -> None:
             scratch = self._program.scratch(min(rows, slices))
@@ -237,7 +259,7 @@ class NumPyLowered(Lowered):
         return out
 
 
-def block_rows(row_bytes: int, slices: int, block_bytes: int) -> int:
+def block_rows(row_bytes: int, slices: int, block_bytes: int, fewest: int = 1024) -> int:
     """Slices per block: buffers that stay in cache, not so few that calls dominate."""
     rows = (block_bytes or BLOCK_BYTES) // row_bytes
-    return max(1, min(slices, rows if block_bytes else max(1024, min(32768, rows))))
+    return max(1, min(slices, rows if block_bytes else max(fewest, min(32768, rows))))
