@@ -20,7 +20,7 @@ _FEW_COLUMNS = 8
 
 def taken(x: np.ndarray, places: Sequence[int], axis: int, out: np.ndarray | None) -> np.ndarray:
     """The numbers at places along an axis."""
-    found = x[(*(slice(None),) * axis, np.array(places, np.intp))]
+    found: np.ndarray = np.take(x, np.array(places, np.intp), axis=axis)
     if out is None:
         return found
     np.copyto(out, found)
