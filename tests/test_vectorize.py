@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.arrays import on_host
 from xpapply.core_dims import Signature
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
@@ -269,6 +270,37 @@ def test_other_libraries(name, library):
         for a, b in zip(want, got, strict=True):
             assert type(b) is type(arrays[0])
             np.testing.assert_allclose(np.asarray(b[(*index, ...)]), np.asarray(a), rtol=1e-9)
+
+
+def gain(x, y):
+    if x < 0:
+        return -1.0
+    return math.sqrt(x) / (1 + y)
+
+
+@pytest.mark.parametrize(
+    "library", ["torch", "array_api_strict", pytest.param("cupy", marks=pytest.mark.gpu)]
+)
+def test_numbers_of_other_libraries_are_computed_at_once(library, decided):
+    xp = pytest.importorskip(library)
+    f = xpapply.vectorize(gain)
+    for seed in range(3):
+        given = np.random.default_rng(seed).standard_normal((2, 500))
+        want = np.vectorize(gain)(*given)
+        x, y = (xp.asarray(v) for v in given)
+        got = f(x, y)
+        assert type(got) is type(x)
+        np.testing.assert_allclose(on_host(got), want, rtol=1e-15)
+        chosen = f(x, y, where=x > 0, fill=7.0)
+        np.testing.assert_allclose(on_host(chosen), np.where(given[0] > 0, want, 7.0), rtol=1e-15)
+    assert decided
+    assert all(found is not None for (found, *_), _ in decided)
+    plan = f.explain(x, y)
+    assert plan.vectorized
+    assert (plan.library, plan.kernels[-1]) == (library, "on a copy on the host")
+    assert f.explain(x, y, where=x > 0).kernels[-1] == "on a copy on the host"
+    with pytest.raises(ValueError, match="math domain error"):
+        xpapply.vectorize(lambda v: math.sqrt(v))(x)
 
 
 @given(

@@ -116,18 +116,14 @@ def of_numbers(
 ) -> Any:
     """The loop of `numpy.vectorize` without a signature: ``f`` gets Python's numbers.
 
+    Parameters
+    ----------
+    operands : sequence of numpy.ndarray
+
     Returns
     -------
-    array or tuple of arrays
-        Of the library of `operands`.
+    numpy.ndarray or tuple of them
     """
-    like = next((x for x in operands if arrays.library(x) != "numpy"), None)
-    if like is not None:
-        host = [*map(arrays.on_host, operands)]
-        found = of_numbers(call, host, otypes, cache, on_error, place)
-        several = isinstance(found, tuple)
-        found = tuple(arrays.asarray(x, like) for x in (found if several else (found,)))
-        return found if several else found[0]
     if config.current().plain_loop or not operands:
         shared: Any = nullcontext(call)
     else:

@@ -159,7 +159,7 @@ class Call:
 
     def results(self) -> Any:
         """What the call returns."""
-        if self._mask is not None and self._keeps and not self._mask.any():
+        if self._mask is not None and self._keeps and not arrays.compat(self._like).any(self._mask):
             return self._out if len(self._out or ()) > 1 else (self._out or (None,))[0]
         if self._mask is None:
             found = self._looped(self._operands, self._dims, _same)
@@ -212,15 +212,22 @@ class Call:
         shapes = [tuple(x.shape) for x in self._operands]
         along = self._along(self._operands, self._dims) if self._mask is None else None
         if (mask := self._mask) is None:
-            what = self._applied(self._operands, self._dims, _same)
+            operands, dims, place = self._operands, self._dims, _same
         else:
-            chosen = [x[mask] for x in self._views()]
-            what = self._applied(chosen, self._dims_of(chosen), partial(_nth, mask))
+            operands = [x[mask] for x in self._views()]
+            dims, place = self._dims_of(operands), partial(_nth, mask)
+        if elsewhere := self._numbers and self._like is not None:
+            operands = [*map(arrays.on_host, operands)]
+        what = self._applied(operands, dims, place)
         compiled = self._compiler(*what)
         words = None if compiled is None else compiled[2]
         found = plan(Several(*what), shapes, self._out_shape, call, words)
         if along is not None:
             found.engine, found.kernels, found.reasons = along.engine, along.kernels, along.reasons
+        if elsewhere:
+            found.library = str(arrays.library(self._like))
+            found.device = str(arrays.device(self._like))
+            found.kernels = (*found.kernels, "on a copy on the host")
         if self._network is not None:
             found.name = frontends.name_of(self._network)
         return found
@@ -236,6 +243,8 @@ class Call:
             if self._mask is not None:
                 raise ValueError("where= is for arguments that are looped over: there are none")
             return self._call() if self._numbers else self._by_loop(operands, dims, place)
+        if self._numbers and any(arrays.library(x) != "numpy" for x in operands):
+            return self._on_the_host(operands, dims, place)
         along = self._along(operands, dims)
         if along is not None:
             if not along.vectorized:
@@ -249,6 +258,13 @@ class Call:
             return found if given[0].arguments.results else found[0]
         found, self.ready = _at_once(*given)
         return found
+
+    def _on_the_host(self, operands: list[Any], dims: Dims, place: Place) -> Any:
+        """The results of a function of Python's numbers, which are made of NumPy's arrays."""
+        found = self._looped([*map(arrays.on_host, operands)], dims, place)
+        self.ready = None  # which takes NumPy's arrays
+        parts = tuple(arrays.asarray(x, self._like) for x in as_tuple(found))
+        return parts if isinstance(found, tuple) else parts[0]
 
     def _applied(self, operands: list[Any], dims: Dims, place: Place) -> tuple[Any, ...]:
         """What `f` is applied to, as `Several` takes it; its last value says why none but the
@@ -440,18 +456,18 @@ class Call:
 
     def _of_some(self, mask: Any) -> Any:
         """The results for the slices that `where` chooses; the others are not computed."""
+        xp, views = arrays.compat(self._like), self._views()
         untold = self._otypes is None and self._dtype is None
-        if untold and math.prod(mask.shape) and not mask.any():
+        if untold and math.prod(mask.shape) and not xp.any(mask):
             raise ValueError(
                 "where chooses no slice, so that no call of f tells the dtype of the results: "
                 "give otypes, or dtype="
             )
-        xp, views = arrays.compat(self._like), self._views()
-        nbytes = sum(math.prod(x.shape[mask.ndim :]) * x.dtype.itemsize for x in views)
-        most = max(1, _MOST_BYTES // max(1, nbytes))
         # where all of a block fail, nothing tells what their results would be
         in_blocks = mask.ndim and self._on_error.how == "raise"
         if in_blocks and all(type(x) in (np.ndarray, np.memmap) for x in views):
+            nbytes = sum(math.prod(x.shape[mask.ndim :]) * x.itemsize for x in views)
+            most = max(1, _MOST_BYTES // max(1, nbytes))
             if np.count_nonzero(mask) > most:
                 return self._block_by_block(views, np.flatnonzero(mask), most)
         found = self._of_chosen([x[mask] for x in views], partial(_nth, mask))
@@ -503,9 +519,7 @@ class Call:
 
 def _nth(mask: Any, index: tuple[int, ...]) -> tuple[int, ...]:
     """Where one of the slices is that a mask chooses."""
-    if not mask.ndim:
-        return ()
-    return _at(np.nonzero(np.asarray(arrays.on_host(mask))), index)
+    return _at(np.nonzero(np.asarray(arrays.on_host(mask))), index) if mask.ndim else ()
 
 
 def _at(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ...]:
