@@ -40,20 +40,27 @@ def pool(threads: int) -> ThreadPoolExecutor:
         return found
 
 
-def in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
+def in_threads(
+    work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int, short: bool = False
+) -> None:
     """Run `work` in `count` threads, which draw from the same pieces.
 
     They have the caller's context: the options, NumPy's error state. What already runs in such
     a thread stays in it, as the other threads may all be waiting for it.
+
+    `short`: a piece takes a few milliseconds at most. Then the caller is one of the threads, as
+    others may wake when all is done already. It hears Ctrl-C between two pieces.
     """
     if not config.current().progress or progress.is_shown():
-        return _in_threads(work, pieces, count)
+        return _in_threads(work, pieces, count, short)
     blocks = [*pieces]
     with progress.shown(len(blocks), "blocks") as bar:
-        _in_threads(work, iter(blocks) if bar is None else bar.through(blocks), count)
+        _in_threads(work, iter(blocks) if bar is None else bar.through(blocks), count, short)
 
 
-def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int) -> None:
+def _in_threads(
+    work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], count: int, short: bool
+) -> None:
     if count == 1 or _stop.get() is not None:
         return work(pieces)
     shared, stop = _Shared(pieces), threading.Event()
@@ -75,8 +82,12 @@ def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], co
         shared.stop()
 
     try:
-        for context in contexts:
+        for context in contexts[short:]:
             futures.append(pool(count).submit(context.run, run))
+        if short:
+            here = _called(contexts[0].run, run)
+            # who has not begun would find nothing left
+            futures = [here, *(future for future in futures if not future.cancel())]
         error = _error(wait(futures, return_when=FIRST_EXCEPTION).done)
         if isinstance(error, Stopped):  # the one that stopped this thread has not told yet
             error = _error(wait(futures).done)
@@ -87,6 +98,17 @@ def _in_threads(work: Callable[[Iterator[Any]], None], pieces: Iterator[Any], co
         if isinstance(error, Exception):  # who interrupts does not wait
             wait(futures)
         raise
+
+
+def _called(f: Callable[..., None], *args: Any) -> Future[None]:
+    """What a thread would make of a call, made here and now. An interrupt is raised at once."""
+    found: Future[None] = Future()
+    try:
+        f(*args)
+        found.set_result(None)
+    except Exception as error:
+        found.set_exception(error)
+    return found
 
 
 def _error(done: Iterable[Future[Any]]) -> BaseException | None:

@@ -19,6 +19,8 @@ from .slice_forms import Slices, Way, itemsize, parts, way
 
 _POOL_WORK = 1 << 21
 """Elements times instructions below which waking threads costs more than they save."""
+_SHORT_WORK = 1 << 31
+"""The same of what is done in well below a second: the caller then works as well."""
 
 _compiled: Dict = kept(Dict())
 """What was compiled, by graph, form and target."""
@@ -104,7 +106,8 @@ class Launch:
             for start, stop in ranges:
                 self._run(given, start, stop)
 
-        threads.in_threads(work, (r for r in itertools.pairwise(ends) if r[0] < r[1]), count)
+        ranges = (r for r in itertools.pairwise(ends) if r[0] < r[1])
+        threads.in_threads(work, ranges, count, self._cost * tiles < _SHORT_WORK)
 
     def _run(self, given: Sequence[int], start: int, stop: int) -> None:
         try:

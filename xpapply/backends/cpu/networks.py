@@ -272,7 +272,7 @@ class NetworkLowered(Lowered):
                     stop = min(start + size, tiles)
                     run(first(here, weights, there, tile, start, stop) + rest)
 
-            threads.in_threads(work, iter(range(0, tiles, size)), count)
+            threads.in_threads(work, iter(range(0, tiles, size)), count, short=True)
 
         return call if macs < _POOL_MACS else threaded
 
