@@ -99,9 +99,11 @@ class Reduction:
         return self._writer.select(state[1].eq(_NOWHERE), 0, state[1])
 
     def _better(self, x: Register, best: Register) -> Register:
-        w = self._writer
-        found = self._compare("greater" if self._op == "argmax" else "less", x, best)
-        return found | (w.is_nan(x) & ~w.is_nan(best)) if self._floats else found
+        w, is_max = self._writer, self._op == "argmax"
+        if not self._floats:
+            return self._compare("greater" if is_max else "less", x, best)
+        # better or NaN, where the best one is a number: two instructions
+        return w.compare("ugt" if is_max else "ult", "", x, best) & ~w.is_nan(best)
 
     def _compare(self, op: str, x: Register, y: Register) -> Register:
         if self._dtype == "bool":
