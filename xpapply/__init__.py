@@ -22,11 +22,14 @@ __all__ = [
     "UnsupportedError",
     "XpapplyError",
     "apply_along_axis",
+    "avg_pool",
     "compile",
+    "conv",
     "elementwise",
     "explain",
     "get_array_module",
     "lift",
+    "max_pool",
     "options",
     "reduction",
     "special",
@@ -36,6 +39,7 @@ __all__ = [
 _FILES = {
     "apply": ("apply_along_axis", "compile", "explain", "lift"),
     "config": ("options",),
+    "convolution": ("avg_pool", "conv", "max_pool"),
     "custom": ("elementwise", "reduction"),
     "errors": ("FallbackWarning", "InputError", "TraceError", "UnsupportedError", "XpapplyError"),
     "mlp": ("MLP",),
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from .apply import apply_along_axis, compile, explain, lift
     from .arrays import get_array_module
     from .config import options
+    from .convolution import avg_pool, conv, max_pool
     from .custom import elementwise, reduction
     from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
     from .mlp import MLP

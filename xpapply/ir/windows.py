@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -124,26 +125,91 @@ def spread(x: Value, axis: int, step: int) -> Value:
     return padded(x, axis, 0, 1 - step)
 
 
-def pooled(
+def each(x: Any, n: int) -> tuple[int, ...]:
+    """One number for each of `n` axes."""
+    found = (x,) * n if isinstance(x, int) else tuple(x)
+    return found * n if len(found) == 1 else found
+
+
+def _pooled(
     op: str,
+    what: object,
     x: Value,
     first: int,
-    size: Sequence[int],
-    step: Sequence[int],
-    widths: Sequence[tuple[int, int]],
-    dilation: Sequence[int],
+    size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil: bool,
+    n: int,
 ) -> Value:
     """ "max" or "sum" of the windows along axis `first` and those behind it, one by one."""
+    sizes, apart, pads = each(size, n), each(dilation, n), each(padding, n)
+    steps = sizes if stride is None else each(stride, n)
+    widths = []
+    for k in range(n):
+        if pads[k] > sizes[k] // 2:
+            raise InputError(f"{what}: padding {pads[k]} is more than half of its window")
+        places, reach = x.shape[first + k] + 2 * pads[k], apart[k] * (sizes[k] - 1) + 1
+        count = count_of_windows(what, places, sizes[k], steps[k], apart[k])
+        after = pads[k]
+        # one more window, which begins inside
+        if ceil and (places - reach) % steps[k] and count * steps[k] < places - pads[k]:
+            after += count * steps[k] + reach - places
+        widths.append((pads[k], after))
     x = padded_axes(x, first, widths, -math.inf if op == "max" else 0.0)
     reduce: Callable[..., Value] = getattr(F, op)
-    for k in range(len(size)):
-        axis = first + k
-        if size[k] == 1 == step[k]:
-            continue
-        x = reduce(
-            strided(x, axis, size[k], step[k], dilation[k]), axis=(axis + 1,), keepdims=False
-        )
+    for k in range(n):
+        if not sizes[k] == 1 == steps[k]:
+            cut = strided(x, first + k, sizes[k], steps[k], apart[k])
+            x = reduce(cut, axis=(first + k + 1,), keepdims=False)
     return x
+
+
+def max_pool(
+    what: object,
+    x: Value,
+    first: int,
+    size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil: bool,
+    n: int,
+) -> Value:
+    """The largest in windows along axis `first` and those behind it; `what` is said in errors."""
+    return _pooled("max", what, x, first, size, stride, padding, dilation, ceil, n)
+
+
+def avg_pool(
+    what: object,
+    x: Value,
+    first: int,
+    size: Any,
+    stride: Any,
+    padding: Any,
+    ceil: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+    n: int,
+) -> Value:
+    """Means of windows along axis `first` and those behind it; `what` is said in errors."""
+    y = _pooled("sum", what, x, first, size, stride, padding, 1, ceil, n)
+    if divisor is not None:
+        return y / divisor
+    sizes, pads = each(size, n), each(padding, n)
+    steps = sizes if stride is None else each(stride, n)
+    counts = np.ones((1,) * n)
+    for k in range(n):
+        places = x.shape[first + k]
+        # what counts: the array, and perhaps its padding, but not what `ceil` adds
+        low, high = (-pads[k], places + pads[k]) if count_include_pad else (0, places)
+        starts = np.arange(y.shape[first + k]) * steps[k] - pads[k]
+        inside = np.minimum(starts + sizes[k], high) - np.maximum(starts, low)
+        counts = counts * inside.reshape(-1, *(1,) * (n - 1 - k))
+    if (counts == counts.flat[0]).all():
+        return y / float(counts.flat[0])
+    return y / y.builder.const(counts.astype(y.aval.dtype))
 
 
 def adaptive(op: str, x: Value, first: int, sizes: Sequence[int]) -> Value:

@@ -17,12 +17,6 @@ from .proxy import Proxy, Recorder
 from .shape_functions import like, view
 
 
-def _each(x: Any, n: int) -> tuple[int, ...]:
-    """One number for each of `n` axes."""
-    found = (x,) * n if isinstance(x, int) else tuple(x)
-    return found * n if len(found) == 1 else found
-
-
 def _derived(r: Recorder, tensor: torch.Tensor, source: torch.Tensor) -> Value:
     """A constant that is made of a tensor, whose changes matter."""
     r.sources.append(source)
@@ -70,7 +64,11 @@ def _convolution(n: int) -> Callable[..., Proxy]:
         _weights(r, what, input, weight, bias)
         at = _channels(r, what, input, n)
         _fits(what, input, at, weight.shape[1] * groups)
-        taps, steps, apart = tuple(weight.shape[2:]), _each(stride, n), _each(dilation, n)
+        taps, steps, apart = (
+            tuple(weight.shape[2:]),
+            windows.each(stride, n),
+            windows.each(dilation, n),
+        )
         reach = [d * (k - 1) for k, d in zip(taps, apart, strict=True)]
         if isinstance(padding, str):
             same = padding == "same"
@@ -78,7 +76,7 @@ def _convolution(n: int) -> Callable[..., Proxy]:
                 raise InputError(f'{what}: padding="same" needs a stride of 1')
             widths = [(k // 2, k - k // 2) if same else (0, 0) for k in reach]
         else:
-            widths = [(p, p) for p in _each(padding, n)]
+            widths = [(p, p) for p in windows.each(padding, n)]
         x = windows.padded_axes(input.value, at + 1, widths, 0.0)
         for k, m in enumerate(taps):
             windows.count_of_windows(what, x.shape[at + 1 + k], m, steps[k], apart[k])
@@ -114,8 +112,8 @@ def _transposed(n: int) -> Callable[..., Proxy]:
         _weights(r, what, input, weight, bias)
         at = _channels(r, what, input, n)
         _fits(what, input, at, weight.shape[0])
-        steps, apart = _each(stride, n), _each(dilation, n)
-        cut, more = _each(padding, n), _each(output_padding, n)
+        steps, apart = windows.each(stride, n), windows.each(dilation, n)
+        cut, more = windows.each(padding, n), windows.each(output_padding, n)
         x = input.value
         widths = []
         for k in range(n):
@@ -130,34 +128,6 @@ def _transposed(n: int) -> Callable[..., Proxy]:
         return _with_bias(r, input, y, bias, n)
 
     return rule
-
-
-def _windows_of_pool(
-    what: Any,
-    input: Proxy,
-    at: int,
-    size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil: bool,
-    n: int,
-) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[int, int]], tuple[int, ...]]:
-    """Sizes, steps, widths of padding and dilations of the windows of a pool."""
-    sizes, apart, pads = _each(size, n), _each(dilation, n), _each(padding, n)
-    steps = sizes if stride is None or stride == [] or stride == () else _each(stride, n)
-    widths = []
-    for k in range(n):
-        if pads[k] > sizes[k] // 2:
-            raise InputError(f"{what}: padding {pads[k]} is more than half of its window")
-        places, reach = input.shape[at + k] + 2 * pads[k], apart[k] * (sizes[k] - 1) + 1
-        count = windows.count_of_windows(what, places, sizes[k], steps[k], apart[k])
-        after = pads[k]
-        # one more window, which begins inside
-        if ceil and (places - reach) % steps[k] and count * steps[k] < places - pads[k]:
-            after += count * steps[k] + reach - places
-        widths.append((pads[k], after))
-    return sizes, steps, widths, apart
 
 
 def _max_pool(n: int) -> Callable[..., Proxy]:
@@ -175,10 +145,9 @@ def _max_pool(n: int) -> Callable[..., Proxy]:
             _with_indices(r, input)
         what = f"a maximum pool in {n}-D"
         at = _channels(r, what, input, n) + 1
-        sizes, steps, widths, apart = _windows_of_pool(
-            what, input, at, kernel_size, stride, padding, dilation, ceil_mode, n
+        y = windows.max_pool(
+            what, input.value, at, kernel_size, stride or None, padding, dilation, ceil_mode, n
         )
-        y = windows.pooled("max", input.value, at, sizes, steps, widths, apart)
         return like(r, y, input.dtype, input.device)
 
     return rule
@@ -197,25 +166,18 @@ def _avg_pool(n: int) -> Callable[..., Proxy]:
     ) -> Proxy:
         what = f"an average pool in {n}-D"
         at = _channels(r, what, input, n) + 1
-        sizes, steps, widths, apart = _windows_of_pool(
-            what, input, at, kernel_size, stride, padding, 1, ceil_mode, n
+        y = windows.avg_pool(
+            what,
+            input.value,
+            at,
+            kernel_size,
+            stride or None,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+            n,
         )
-        y = windows.pooled("sum", input.value, at, sizes, steps, widths, apart)
-        if divisor_override is not None:
-            return like(r, y / divisor_override, input.dtype, input.device)
-        pads = _each(padding, n)
-        counts = np.ones((1,) * n)
-        for k in range(n):
-            places = input.shape[at + k]
-            # what counts: the array, and perhaps its padding, but not what ceil_mode adds
-            low, high = (-pads[k], places + pads[k]) if count_include_pad else (0, places)
-            starts = np.arange(y.shape[at + k]) * steps[k] - pads[k]
-            inside = np.minimum(starts + sizes[k], high) - np.maximum(starts, low)
-            counts = counts * inside.reshape(-1, *(1,) * (n - 1 - k))
-        if (counts == counts.flat[0]).all():
-            y = y / float(counts.flat[0])
-        else:
-            y = y / r.builder.const(counts.astype(y.aval.dtype))
         return like(r, y, input.dtype, input.device)
 
     return rule
@@ -227,7 +189,7 @@ def _adaptive(op: str, n: int) -> Callable[..., Proxy]:
             _with_indices(r, input)
         what = f"an adaptive pool in {n}-D"
         at = _channels(r, what, input, n) + 1
-        wanted = _each(output_size, n) if output_size is not None else (None,) * n
+        wanted = windows.each(output_size, n) if output_size is not None else (None,) * n
         sizes = [input.shape[at + k] if m is None else m for k, m in enumerate(wanted)]
         if 0 in sizes or 0 in input.shape:
             raise TraceError(f"{what} of no numbers")
@@ -351,7 +313,7 @@ def _interpolate(
     old = tuple(input.shape[2:])
     scales: tuple[float | None, ...] = (None,) * n
     if size is not None:
-        sizes = _each(size, n)
+        sizes = windows.each(size, n)
     else:
         factors = (scale_factor,) * n if isinstance(scale_factor, (int, float)) else scale_factor
         sizes = tuple(math.floor(m * f) for m, f in zip(old, factors, strict=True))
