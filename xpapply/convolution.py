@@ -321,9 +321,11 @@ def _graph(how: tuple[Any, ...], order: str, aval: ShapeDtype, dtype: str) -> Gr
         x = windows.convolution(x, consts[0], 0, steps, apart, groups)
         x = x + consts[1] if len(consts) > 1 else x
     elif name == "max_pool":
-        x = windows.max_pool(name, x, 1, *given, n=n)
+        sizes, steps, pads, apart, ceil = given
+        x = windows.max_pool(name, x, 1, sizes, steps, pads, apart, ceil, n)
     else:
-        x = windows.avg_pool(name, x, 1, *given, divisor=None, n=n)
+        sizes, steps, pads, ceil, count = given
+        x = windows.avg_pool(name, x, 1, sizes, steps, pads, ceil, count, None, n)
     if order != letters:
         x = builder.op("permute_dims", x, axes=tuple(letters.index(k) for k in order))
     return builder.graph(x if inside == dtype else builder.op("cast", x, dtype=dtype))
