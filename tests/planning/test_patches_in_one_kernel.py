@@ -16,6 +16,7 @@ ndimage = pytest.importorskip("scipy.ndimage")
 signal = pytest.importorskip("scipy.signal")
 
 TAPS = np.array([[0.5, -1.0, 0.25], [2.0, 0.0, -0.125], [1.0, 3.0, 0.75]])
+CROSS = ndimage.generate_binary_structure(2, 1)
 MODES = ("reflect", "constant", "nearest", "mirror", "wrap")
 
 EXACT = {
@@ -56,6 +57,16 @@ EXACT = {
 EXACT |= {
     "padded": lambda p: np.pad(p, 1),
     "padded with a number": lambda p: np.pad(p, ((0, 2), (1, 0)), constant_values=2.5),
+    "median filter": lambda p: ndimage.median_filter(p, 3),
+    "median filter of an even size": lambda p: ndimage.median_filter(p, (2, 3), mode="nearest"),
+    "median of a cross": lambda p: ndimage.median_filter(p, footprint=CROSS, mode="wrap"),
+    "median of what is around": lambda p: ndimage.median_filter(p, 3, mode="constant"),
+    "medfilt2d": lambda p: signal.medfilt2d(p, (3, 1)),
+    "second largest": lambda p: ndimage.rank_filter(p, -2, size=(3, 2)),
+    "percentile filter": lambda p: ndimage.percentile_filter(p, 30, size=(2, 4), cval=1.5),
+    "smallest around": lambda p: ndimage.minimum_filter(p, 3, mode="constant", cval=-0.0),
+    "largest around": lambda p: ndimage.maximum_filter(p, footprint=CROSS),
+    "largest of columns": lambda p: ndimage.maximum_filter1d(p, 4, axis=0, mode="mirror"),
     **{
         f"padded by {mode}": lambda p, mode=mode: np.pad(p, 2, mode)
         for mode in ("edge", "reflect", "symmetric", "wrap")
@@ -255,6 +266,15 @@ def special(data, dtype):
 
 
 @given(data=st.data())
+def test_ranks_in_windows_of_any_size(data):
+    window = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    rank = data.draw(st.integers(0, window[0] * window[1] - 1))
+    x = np.random.default_rng(rank).integers(-3, 4, (40, 4, 5)) + 0.5
+    f = lambda p: ndimage.rank_filter(p, rank, size=window)  # noqa: E731
+    compare(f, x)
+
+
+@given(data=st.data())
 def test_modes_of_filters(data):
     shape = data.draw(st.integers(3, 6)), data.draw(st.integers(3, 6))
     mode, cval = data.draw(st.sampled_from(MODES)), data.draw(st.sampled_from([0.0, 2.5]))
@@ -267,6 +287,8 @@ def test_modes_of_filters(data):
                 lambda p: ndimage.gaussian_filter(p, 0.4, **how),
                 lambda p: ndimage.correlate1d(p, taps, axis=0, **how),
                 lambda p: ndimage.correlate(p, TAPS[:2, :2], **how),
+                lambda p: ndimage.median_filter(p, (2, 3), **how),
+                lambda p: ndimage.minimum_filter(p, (3, 2), **how),
             ]
         )
     )

@@ -24,13 +24,15 @@ _AT_ONCE = 4
 """Products that SciPy's convolution in two dims adds at once."""
 
 
-def _extended(lowering: Any, x: Value, before: int, after: int, mode: str, cval: Any) -> Value:
-    """`x` in float64, with numbers on both sides of its first axis."""
-    n, values = x.shape[0], lowering.operand(x, np.float64)
+def extended(
+    lowering: Any, x: Value, before: int, after: int, mode: str, cval: Any, dtype: Any = np.float64
+) -> Value:
+    """`x` in a dtype, with numbers on both sides of its first axis."""
+    n, values = x.shape[0], lowering.operand(x, dtype)
     places, beside = places_of(x), ((before, after), *((0, 0) for _ in x.shape[1:]))
     if mode in ("constant", "grid-constant"):
         places = np.pad(places, beside, constant_values=places.size)
-        return picked(lowering, [values, np.array([float(cval)])], places)
+        return picked(lowering, [values, np.array([float(cval)], dtype)], places)
     if mode not in _MODES or (mode == "mirror" and n < 2):
         raise UnsupportedError(f"a filter of mode {mode!r}")
     how: Any = _MODES[mode]
@@ -74,13 +76,13 @@ def _filtered(
     before = len(taps) // 2
 
     def filtered(lines: Value) -> Value:
-        wide = _extended(lowering, lines, before, len(taps) - 1 - before, mode, cval)
+        wide = extended(lowering, lines, before, len(taps) - 1 - before, mode, cval)
         return lowering.operand(_correlated(lowering, wide, taps), x.dtype)  # type: ignore[no-any-return]
 
-    return _with_first(lowering, x, axis, filtered)
+    return with_first(lowering, x, axis, filtered)
 
 
-def _with_first(lowering: Any, x: Value, axis: int, function: Callable[[Value], Value]) -> Value:
+def with_first(lowering: Any, x: Value, axis: int, function: Callable[[Value], Value]) -> Value:
     """A function of the first axis, of another one."""
     if axis == 0:
         return function(x)
@@ -90,13 +92,15 @@ def _with_first(lowering: Any, x: Value, axis: int, function: Callable[[Value], 
     return lowering.op("permute_dims", found, axes=back)  # type: ignore[no-any-return]
 
 
-def _array(x: Any) -> Value:
+def array_of(x: Any) -> Value:
+    """A value with axes."""
     if not isinstance(x, Value) or not x.shape or 0 in x.shape:
         raise UnsupportedError("a filter of no array")
     return x
 
 
-def _axis(x: Value, axis: Any) -> int:
+def axis_of(x: Value, axis: Any) -> int:
+    """Which one is meant."""
     return operator.index(axis) % len(x.shape)
 
 
@@ -132,9 +136,9 @@ def _gaussian1d(
     radius: Any = None,
     order: int = 0,
 ) -> Value:
-    x = _array(input)
+    x = array_of(input)
     taps = _gaussian_taps(sigma, order, truncate, radius)
-    return _filtered(lowering, x, taps, mode, cval, _axis(x, axis))
+    return _filtered(lowering, x, taps, mode, cval, axis_of(x, axis))
 
 
 def _taps1d(convolves: bool) -> Callable[..., Value]:
@@ -149,11 +153,11 @@ def _taps1d(convolves: bool) -> Callable[..., Value]:
     ) -> Value:
         if isinstance(weights, Value) or np.ndim(weights) != 1 or origin:
             raise UnsupportedError("a filter of this kind")
-        x, taps = _array(input), np.asarray(weights, np.float64)
+        x, taps = array_of(input), np.asarray(weights, np.float64)
         if convolves and len(taps) % 2 == 0:
             raise UnsupportedError("a convolution with an even number of taps")
         taps = taps[::-1] if convolves else taps
-        return _filtered(lowering, x, taps, mode, cval, _axis(x, axis))
+        return _filtered(lowering, x, taps, mode, cval, axis_of(x, axis))
 
     return lowered
 
@@ -205,7 +209,7 @@ def _gaussian(
     truncate: Any = 4.0,
     radius: Any = None,
 ) -> Value:
-    x = _array(input)
+    x = array_of(input)
     several = zip(*(_each(x, y) for y in (sigma, order, mode, radius)), strict=True)
     for axis, (width, k, how, size) in enumerate(several):
         if width > 1e-15:
@@ -220,8 +224,8 @@ def _derivative(smooth: Sequence[float]) -> Callable[..., Value]:
     def lowered(
         lowering: Any, input: Any, axis: Any = -1, mode: Any = "reflect", cval: Any = 0.0
     ) -> Value:
-        x = _array(input)
-        along, modes = _axis(x, axis), _each(x, mode)
+        x = array_of(input)
+        along, modes = axis_of(x, axis), _each(x, mode)
         found = _filtered(lowering, x, np.array([-1.0, 0, 1]), modes[along], cval, along)
         for k in range(len(x.shape)):
             if k != along:
@@ -232,7 +236,7 @@ def _derivative(smooth: Sequence[float]) -> Callable[..., Value]:
 
 
 def _laplace(lowering: Any, input: Any, mode: Any = "reflect", cval: Any = 0.0) -> Value:
-    x, taps, total = _array(input), np.array([1.0, -2, 1]), None
+    x, taps, total = array_of(input), np.array([1.0, -2, 1]), None
     for k, how in enumerate(_each(x, mode)):
         found = _filtered(lowering, x, taps, how, cval, k)
         total = found if total is None else total + found
@@ -262,7 +266,7 @@ def _sum_of_gaussians(
     of: Callable[[Any], Any],
 ) -> Value:
     """A sum of derivatives along each axis."""
-    x = _array(input)
+    x = array_of(input)
     if not isinstance(mode, str):
         raise UnsupportedError("a filter of several modes")
     total = None
@@ -273,15 +277,22 @@ def _sum_of_gaussians(
     return total  # type: ignore[return-value]
 
 
+def widened(
+    lowering: Any, x: Value, shape: Sequence[int], mode: Any, cval: Any, dtype: Any = np.float64
+) -> Value:
+    """`x` with what is around it, as far as a window of that shape reaches."""
+    fits = len(shape) == len(x.shape) and all(n <= m for n, m in zip(shape, x.shape, strict=True))
+    if not isinstance(mode, str) or not fits:
+        raise UnsupportedError("a filter of this kind")
+    for k, n in enumerate(shape):
+        how = {"before": n // 2, "after": n - 1 - n // 2, "mode": mode, "cval": cval}
+        x = with_first(lowering, x, k, partial(extended, lowering, dtype=dtype, **how))
+    return x
+
+
 def _shifted(lowering: Any, x: Value, shape: Sequence[int], mode: Any, cval: Any) -> list[Value]:
     """What is below each place of a window that slides over `x`, in C order."""
-    if not isinstance(mode, str) or any(n > m for n, m in zip(shape, x.shape, strict=True)):
-        raise UnsupportedError("a filter of this kind")
-    wide = x
-    for k, size in enumerate(shape):
-        sides = size // 2, size - 1 - size // 2
-        extended = partial(_extended, before=sides[0], after=sides[1], mode=mode, cval=cval)
-        wide = _with_first(lowering, wide, k, partial(extended, lowering))
+    wide = widened(lowering, x, shape, mode, cval)
     keys = np.ndindex(*shape)
     return [
         lowering.op(
@@ -311,7 +322,7 @@ def _weights(convolves: bool) -> Callable[..., Value]:
         cval: Any = 0.0,
         origin: int = 0,
     ) -> Value:
-        x = _array(input)
+        x = array_of(input)
         if isinstance(weights, Value) or origin or x.dtype not in ("float32", "float64"):
             raise UnsupportedError("a filter of this kind")
         taps = np.asarray(weights)
@@ -333,7 +344,7 @@ def _convolved2d(turned: bool) -> Callable[..., Value]:
     """scipy.signal's, of zeros around the slice: in the order of its C code."""
 
     def lowered(lowering: Any, in1: Any, in2: Any, mode: str = "full") -> Value:
-        x = _array(in1)
+        x = array_of(in1)
         if isinstance(in2, Value) or x.dtype not in ("float32", "float64"):
             raise UnsupportedError("a convolution of this kind")
         taps = np.asarray(in2)

@@ -23,6 +23,7 @@ from . import (
     of_numbers,
     of_order,
     of_places,
+    of_ranks,
     of_reductions,
     of_statistics,
 )
@@ -470,6 +471,7 @@ _PARTS: tuple[Any, ...] = (
     of_interpolation,
     of_places,
     of_filters,
+    of_ranks,
     of_statistics,
 )
 _CALLS_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "CALLS", {}).items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ....ir.graph import Node, ShapeDtype
 from ....ir.ops import OPS
+from ....ir.sorting import pairs
 from .elements import Array, Element, Stored
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def instructions(n: Node, operands: Sequence[ShapeDtype], gathers: bool = False)
     if OPS[n.op].join:
         return size
     each = 3 if n.op == "sort" else 10 if n.attr("stable") else 6
-    return size // max(1, length) * (each * sum(1 for _ in _pairs(length)) + 6 * length)
+    return size // max(1, length) * (each * sum(1 for _ in pairs(length)) + 6 * length)
 
 
 def _rows(values: Array, axis: int) -> Array:
@@ -55,26 +56,6 @@ def _along(n: Node, rows: Sequence[Row]) -> Array:
 
 
 # --- sorting --------------------------------------------------------------------------------
-
-
-def _pairs(n: int) -> Iterator[tuple[int, int]]:
-    """Which numbers are compared, one pair after the other, to sort `n` of them.
-
-    Batcher's odd-even merging, for any number: Knuth, The Art of Computer Programming, volume 3,
-    algorithm 5.2.2 M.
-    """
-    top = 1 << max(0, (n - 1).bit_length() - 1)
-    p = top if n > 1 else 0
-    while p:
-        q, r, d = top, 0, p
-        while True:
-            for i in range(n - d):
-                if i & p == r:
-                    yield i, i + d
-            if q == p:
-                break
-            d, q, r = q - p, q // 2, p
-        p //= 2
 
 
 def sort(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str]) -> Array:
@@ -122,7 +103,7 @@ def _but(values: Values, mask: Element, number: float, x: Element) -> Element:
 def _exchanged(row: Sequence[Any], exchange: Callable[..., tuple[Any, Any]]) -> list[Any]:
     """A row sorted by exchanges of pairs."""
     found = list(row)
-    for i, j in _pairs(len(found)):
+    for i, j in pairs(len(found)):
         found[i], found[j] = exchange(found[i], found[j])
     return found
 
