@@ -14,6 +14,7 @@ from xpapply.planning import one_kernel
 pytest.importorskip("llvmlite")
 ndimage = pytest.importorskip("scipy.ndimage")
 signal = pytest.importorskip("scipy.signal")
+fft = pytest.importorskip("scipy.fft")
 
 TAPS = np.array([[0.5, -1.0, 0.25], [2.0, 0.0, -0.125], [1.0, 3.0, 0.75]])
 CROSS = ndimage.generate_binary_structure(2, 1)
@@ -80,6 +81,10 @@ NEAR = {
     "covariance": np.cov,
     "covariance of columns": lambda p: np.cov(p, rowvar=False, ddof=0),
     "correlation": np.corrcoef,
+    "cosines": lambda p: fft.dctn(p, norm="ortho")[:3, :2],
+    "cosines of columns": lambda p: fft.dct(p, 3, axis=0),
+    "sines": lambda p: fft.dstn(p, type=1),
+    "of cosines": lambda p: fft.idctn(p, axes=1, orthogonalize=True),
     "determinant": lambda p: np.linalg.det(p[:, :5]),
     "inverse": lambda p: np.linalg.inv(p[:4, :4] + 4 * np.eye(4, dtype=p.dtype)),
     "solution": lambda p: np.linalg.solve(p[:3, :3], p[1, :3]),

@@ -26,6 +26,7 @@ from . import (
     of_ranks,
     of_reductions,
     of_statistics,
+    of_transforms,
 )
 from .of_reductions import FLOATS, of_integers
 from .tree import Branch, Call, Path, Ref, references
@@ -473,6 +474,7 @@ _PARTS: tuple[Any, ...] = (
     of_filters,
     of_ranks,
     of_statistics,
+    of_transforms,
 )
 _CALLS_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "CALLS", {}).items()}
 _OF_SLICES = {
