@@ -71,3 +71,55 @@ def test_results_that_the_signature_does_not_promise():
         xpapply.vectorize(MLP, signature="(n)->(n)")(X)
     with pytest.raises(xpapply.InputError, match="3"):
         xpapply.vectorize(MLP, signature="(n)->(m)")(X[..., :2])
+
+
+RESULTS = {
+    "tuple": lambda y: (y, y.sum(-1)),
+    "list": lambda y: [y, y.sum(-1)],
+    "dict": lambda y: {"each": y, "sum": y.sum(-1)},
+    "equal shapes": lambda y: (y, -y),
+}
+
+
+@pytest.mark.parametrize("how", RESULTS)
+@pytest.mark.parametrize("lib", ["numpy", "torch"])
+def test_several_results(torch, how, lib):
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            return RESULTS[how](self.linear(x))
+
+    net = Net().eval()
+    x = X if lib == "numpy" else torch.from_numpy(X)
+    signature = "(n)->(m),(m)" if how == "equal shapes" else "(n)->(m),()"
+    made = xpapply.vectorize(net, signature=signature)
+    with torch.no_grad(), pytest.warns(xpapply.FallbackWarning, match="one result"):
+        got = made(x)
+    with torch.no_grad():
+        want = net(torch.from_numpy(X))
+        assert "one result" in made.explain(x).reasons[0]
+        few = made(x[0, 0])
+    for found, loop in ((got, (40, 5)), (few, ())):
+        assert isinstance(found, dict if how == "dict" else tuple)
+        parts, wanted = found, want
+        if how == "dict":
+            assert list(found) == ["each", "sum"]
+            parts, wanted = found.values(), want.values()
+        for y, z in zip(parts, wanted, strict=True):
+            assert type(y) is type(x)
+            assert tuple(y.shape)[: len(loop)] == loop
+            z = z if loop else z[0, 0]
+            np.testing.assert_allclose(np.asarray(y), z.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_equal_results_become_one_where_one_is_promised(torch):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return x, -x
+
+    made = xpapply.vectorize(Net().eval(), signature="(n)->(k,n)")
+    with xpapply.options(engine="loop"):
+        np.testing.assert_array_equal(made(X), np.stack([X, -X], -2))

@@ -66,7 +66,11 @@ class Call:
         network = frontends.is_network(call.f) and not frontends.is_compiled(call.f)
         if signature is not None and network:
             self._network = call.f
-            call = replace(call, f=frontends.find(call.f).slice_function(call.f))
+            frontend: Any = frontends.find(call.f)
+            of_slice = frontend.slice_function
+            if len(signature.outputs) > 1:
+                of_slice = getattr(frontend, "several_of_slice", of_slice)
+            call = replace(call, f=of_slice(call.f))
         self._call = call
         self._operands = [np.asanyarray(x) if arrays.library(x) is None else x for x in operands]
         arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
@@ -530,7 +534,7 @@ def _same(index: tuple[int, ...]) -> tuple[int, ...]:
     return index
 
 
-_NO_NETWORK = "networks run at once on slices of one array with one core dimension"
+_NO_NETWORK = "networks run at once on slices of one array with one core dimension, to one result"
 
 
 def _announce(*given: Any) -> None:

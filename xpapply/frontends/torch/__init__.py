@@ -30,6 +30,7 @@ from .chunks import vectorized as vectorized
 from .flattened import flattened as flattened
 from .guards import Watch
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
+from .model import several_of_slice as several_of_slice
 from .model import slice_function as slice_function
 from .outputs import described as described
 from .proxy import Proxy, Recorder

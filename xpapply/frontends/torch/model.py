@@ -145,6 +145,15 @@ def with_batch_of_one(f: Any) -> Callable[..., Any]:
 
 def slice_function(f: Any) -> Callable[..., Any]:
     """`f` for one slice of any library: NumPy slices become tensors and results arrays."""
+    return _of_slice(f, one_array, list)
+
+
+def several_of_slice(f: Any) -> Callable[..., Any]:
+    """The same for several results: what forward returns, a list of them as a tuple."""
+    return _of_slice(f, lambda x, any_object: tuple(x) if type(x) is list else x, tuple)
+
+
+def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[..., Any]:
     check_mode(f)
     inner = with_batch_of_one(f)
     device = device_of(f)
@@ -154,7 +163,7 @@ def slice_function(f: Any) -> Callable[..., Any]:
         library = arrays.library(v)
         if library == "torch":
             dtype = parameter_dtype(f, str(v.dtype).partition(".")[2])
-            return one_array(inner(v.to(dtype), *args, **kwargs), any_object=False)
+            return checked(inner(v.to(dtype), *args, **kwargs), any_object=False)
         if library == "cupy":
             import cupy
 
@@ -162,7 +171,9 @@ def slice_function(f: Any) -> Callable[..., Any]:
             tensor = torch.utils.dlpack.from_dlpack(v).to(device, dtype)
             with torch.no_grad():
                 result = inner(tensor, *args, **kwargs)
-            return cupy.from_dlpack(numpy_dtype(result).to(f"cuda:{v.device.id}").detach())
+            place = f"cuda:{v.device.id}"
+            lent = lambda t: cupy.from_dlpack(numpy_dtype(t).to(place).detach())  # noqa: E731
+            return _mapped(lent, checked(result, any_object=False), sequence)
         if library != "numpy":
             raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
         v = np.asarray(v)
@@ -175,16 +186,26 @@ def slice_function(f: Any) -> Callable[..., Any]:
             native = native.astype(np.float64)  # torch cannot compute with these, or has them not
         with torch.no_grad():
             result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
-        return _to_numpy(one_array(result, any_object=True))
+        return _mapped(_to_numpy, checked(result, any_object=True), sequence)
 
     return call
 
 
-def _to_numpy(x: Any) -> Any:
-    """What forward returned, for NumPy's loop: tensors as arrays, all else as it is."""
+def _mapped(function: Callable[[Any], Any], x: Any, sequence: type) -> Any:
+    """What forward returned with a function of each tensor, all else as it is."""
+    if isinstance(x, torch.Tensor):
+        return function(x)
+    if isinstance(x, dict):
+        return {k: _mapped(function, y, sequence) for k, y in x.items()}
     if isinstance(x, (tuple, list)):
-        return [_to_numpy(y) for y in x]
-    return numpy_dtype(x).detach().cpu().numpy() if isinstance(x, torch.Tensor) else x
+        parts = [_mapped(function, y, sequence) for y in x]
+        named = sequence is tuple and hasattr(x, "_make")
+        return x._make(parts) if named else sequence(parts)  # type: ignore[union-attr]
+    return x
+
+
+def _to_numpy(t: torch.Tensor) -> Any:
+    return numpy_dtype(t).detach().cpu().numpy()
 
 
 def numpy_dtype(t: torch.Tensor) -> torch.Tensor:
