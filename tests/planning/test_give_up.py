@@ -92,6 +92,21 @@ def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
     assert counted.calls == (slices if engine == "loop" else 0)
 
 
+def test_explain_says_what_a_refused_call_found():
+    """With fallback="raise" nothing runs, and explain knows no less of it."""
+    f = lambda v: "".join(map(str, v))  # noqa: E731
+    arr = np.random.default_rng(0).integers(0, 10, (20_000, 8))
+    for _ in range(2):
+        with (
+            xpapply.options(fallback="raise"),
+            pytest.raises(xpapply.UnsupportedError, match="ways"),
+        ):
+            xpapply.apply_along_axis(f, -1, arr)
+        plan = xpapply.explain(f, -1, arr)
+        assert (plan.engine, plan.vectorized) == ("loop", False)
+        assert "too many ways" in str(plan)
+
+
 def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
     f = fresh()
     xpapply.explain(f, -1, ARR)

@@ -355,6 +355,8 @@ def at_once(traced: Any, what: Applied) -> Any:
     own = isinstance(error, TraceError)
     why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
     if own and config.current().fallback == "raise":
+        if isinstance(error, TooManyPaths):
+            traced.given_up, traced.why = traced.given_up + 1, why
         announce(what.f, what.slices, why)
     # what f raises itself says nothing against its plan, so that is kept then
     result = what.loop(getattr(error, "first", None))
