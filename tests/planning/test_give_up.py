@@ -107,6 +107,20 @@ def test_explain_says_what_a_refused_call_found():
         assert "too many ways" in str(plan)
 
 
+def test_explain_says_loop_while_slices_go_new_ways(monkeypatch):
+    """A call gave up, and the few slices that `explain` tries go ways that it did not find."""
+    f = lambda v: "".join(map(str, v))  # noqa: E731
+    arr = np.random.default_rng(0).integers(0, 10, (3000, 8))
+    with monkeypatch.context() as few, xpapply.options(fallback="silent"):
+        few.setattr(in_blocks, "MOST_PATHS", 5)
+        xpapply.apply_along_axis(f, -1, arr)
+    monkeypatch.setattr(in_blocks, "_SOME", 20)
+    for _ in range(2):
+        plan = xpapply.explain(f, -1, arr)
+        assert (plan.engine, plan.vectorized) == ("loop", False)
+        assert "too many ways" in str(plan)
+
+
 def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
     f = fresh()
     xpapply.explain(f, -1, ARR)

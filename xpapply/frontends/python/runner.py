@@ -25,7 +25,7 @@ from .kernel_of_paths import KernelOfPaths
 from .rows import Rows
 from .to_graph import to_graph
 from .tracing import Tracing
-from .tree import Differs
+from .tree import Differs, TooManyPaths
 
 PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
@@ -194,7 +194,12 @@ class Traced:
         """Why a call would give up, as far as some of the slices tell; "" if it would not."""
         if not self.tree.branches and not self.tree.catches:
             return ""
+        if self.given_up and self._gives_up is not None:
+            return str(self._gives_up[0])  # as was said, until the next run
+        known = self.tree.count
         error = self._blocks.gives_up(rows, f)
+        if error is None and self.given_up and self.tree.count > known:
+            error = TooManyPaths(self.why)  # so few slices still go ways that none of all went
         self._gives_up = None if error is None else (error, math.prod(rows.batch))
         return str(error or "")
 
