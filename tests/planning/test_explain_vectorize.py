@@ -52,14 +52,13 @@ def ran(monkeypatch):
 
     watch(vectorized_call, "of_numbers", "loop")
     watch(vectorized_call, "of_slices", "loop")
-    watch(KernelOfPaths, "__call__", "cpu")
-    launch = OneLaunch.__call__
+    for owner in (KernelOfPaths, OneLaunch):
 
-    def launched(self, call, rows):
-        seen.append(call.engine)
-        return launch(self, call, rows)
+        def launched(self, call, *more, launch=owner.__call__):
+            seen.append(call.engine)
+            return launch(self, call, *more)
 
-    monkeypatch.setattr(OneLaunch, "__call__", launched)
+        monkeypatch.setattr(owner, "__call__", launched)
     return seen
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import backends
 
-ENGINES = ["numpy", *(["cpu"] if backends._llvmlite_is_installed() else [])]
+ENGINES = ["numpy", "cpu" if backends._llvmlite_is_installed() else ""]
+"""Without a compiler the second are NumPy's passes over blocks, from the second call on."""
 SPECIAL = np.array(
     "0 -0 .5 -.5 1.5 -1.5 2.5 nan inf -inf 1e300 -1e300 4503599627370497 9007199254740992 "
     "0.49999999999999994 -0.001 0.005 -0.005 1e-320 2.675 1.005".split(),
@@ -24,7 +25,8 @@ def compare(f, *operands, engine, rtol=0.0):
     with np.errstate(all="ignore"):  # which reads flags that Python's arithmetic leaves behind
         want = np.vectorize(f)(*operands)
     with xpapply.options(engine=engine):
-        got = xpapply.vectorize(f)(*operands)
+        for _ in range(1 if engine else 3):
+            got = xpapply.vectorize(f)(*operands)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=rtol)
     if got.dtype.kind == "f":
@@ -223,7 +225,8 @@ def compare_or_raise(f, *operands, engine, rtol=0.0):
     with np.errstate(all="ignore"):
         want = outcome(np.vectorize(f), *operands)
     with xpapply.options(engine=engine):
-        got = outcome(xpapply.vectorize(f), *operands)
+        for _ in range(1 if engine else 3):
+            got = outcome(xpapply.vectorize(f), *operands)
     if isinstance(got, xpapply.UnsupportedError):
         with xpapply.options(fallback="silent"):
             got = outcome(xpapply.vectorize(f), *operands)
@@ -317,3 +320,47 @@ def test_a_power_that_decides(engine):
     compare(lambda v: 1 if math.exp(v) ** 2.5 > 9 else 0, x, engine=engine)
     compare(lambda v: 1 if 2.0**v >= 4 else 0, x, engine=engine)
     compare(lambda v: v**0.5 // 1, x**2, engine=engine)
+
+
+# --- decisions ----------------------------------------------------------------------------------
+
+DECISIONS = {
+    "hat": lambda x, y: max(0.0, 1 - abs(x)) + min(y, 0.5),
+    "steps": lambda x, y: 1 if x > y else -1 if x < -y else 0,
+    "constants": lambda x, y: 2.5 if x * y > 0 else -0.0,
+    "the number itself": lambda x, y: x if 0 < x < y else -9999.0,
+    "products": lambda x, y: 0.5 * x * x if abs(x) <= y else y * (abs(x) - 0.5 * y),
+    "guards": lambda x, y: math.sqrt(x) / y if x >= 0 and y else x - y,
+    "whole numbers": lambda x, y: int(x) if abs(x) < 100 else 7,
+    "truths": lambda x, y: (x > 0) == (y > 0) if abs(x) > 0.5 else x < y,
+    "an exponential": lambda x, y: 1 / (1 + math.exp(-x)) if y > 0 else math.exp(x) + 1,
+    "what two share": lambda x, y: (x + y) * 2 if x + y > 0 else (x + y) * 3 if y > 0 else x + y,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("f", DECISIONS.values(), ids=DECISIONS)
+def test_decisions(f, engine):
+    x, y = np.random.default_rng(0).normal(size=(2, 4000)).round(2)
+    compare_or_raise(f, x, y, engine=engine, rtol=1e-14)
+    compare_or_raise(f, np.r_[x, SPECIAL], np.r_[y, SPECIAL[::-1]], engine=engine, rtol=1e-14)
+    compare_or_raise(f, x.astype("f4")[::3], y.reshape(-1, 1)[:7], engine=engine, rtol=1e-14)
+    compare_or_raise(f, (x * 9).astype(int), y, engine=engine, rtol=1e-14)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=6))
+def test_random_numbers_decide(pairs):
+    usual = np.random.default_rng(0).normal(size=(60, 2)).round(1)
+    x, y = np.concatenate([usual, np.array(pairs)]).T
+    for engine in ENGINES:
+        for f in DECISIONS.values():
+            compare_or_raise(f, x, y, engine=engine, rtol=1e-14)
+
+
+@pytest.mark.skipif(backends._llvmlite_is_installed(), reason="one kernel is compiled")
+def test_all_paths_run_in_passes_without_a_compiler():
+    x, y = np.random.default_rng(0).normal(size=(2, 4000))
+    f = xpapply.vectorize(DECISIONS["products"])
+    for _ in range(3):
+        f(x, y)
+    assert f.explain(x, y).kernels[0].startswith("fused")

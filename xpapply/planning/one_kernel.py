@@ -17,8 +17,9 @@ from ..cache import BoundedDict
 from ..errors import UnsupportedError
 from ..frontends.python.rows import Rows
 from ..ir.branches import Paths, joined
-from ..ir.graph import Node, ShapeDtype
-from ..ir.to_slice_graph import Sliced, sliced
+from ..ir.graph import Graph, Node, ShapeDtype
+from ..ir.ops import OPS
+from ..ir.to_slice_graph import Sliced, of_numbers, sliced
 from ..layout import Dim, MemoryOrder, merged, slowest_first
 from . import engines
 
@@ -28,6 +29,17 @@ _NUMPY_NUMBER = 1e-9
 """... and more of them for each number."""
 _EAGER = 4
 """How much longer compiling may take than NumPy's calls before it: another thread does it."""
+
+
+def _passes(n: Node) -> float:
+    """How much longer than an addition NumPy takes for a node."""
+    if n.op.startswith("logical"):
+        return 0.2
+    if n.aval.dtype == "bool":
+        return 0.6
+    return {"input": 0.0, "scalar": 0.0, "where": 3.5, "cast": 2.0, "divide": 2.0}.get(
+        n.op, OPS[n.op].instructions
+    )
 
 
 class OneKernel:
@@ -56,7 +68,8 @@ class OneKernel:
         self._why_not_short = (
             "no CPU" if compiled is None else compiled.several_why_not(self._graph)
         )
-        if self._sliced is None and self._why_not_short is not None:
+        self._of_numbers = None if self._why_not_short is None else of_numbers(self._graph)
+        if not (self._sliced or self._of_numbers) and self._why_not_short is not None:
             raise UnsupportedError(self._why_not_short)
         self._known = BoundedDict()
         self._short: Any = None
@@ -103,9 +116,11 @@ class OneKernel:
 
     def _made(self, rows: Rows) -> Any:
         compiled = engines.backend("cpu")
-        if compiled is None:
-            return None
         if not all(x.flags.aligned and x.dtype.isnative for x in rows.views):
+            return None
+        if self._of_numbers is not None:
+            return self._in_passes(self._of_numbers, rows)
+        if compiled is None:
             return None
         if self._sliced is not None:  # as fast, and compiled once for slices of all lengths
             return self._in_loops(compiled, self._sliced, rows)
@@ -120,6 +135,23 @@ class OneKernel:
             return _Short(self, rows)
         except UnsupportedError:  # of how these lie
             return None
+
+    # --- single numbers, without a compiler -----------------------------------------------------
+
+    def _in_passes(self, graph: Graph, rows: Rows) -> Any:
+        if config.current().engine == "cpu":
+            return None
+        given = list(rows.views)
+        with config.options(engine="numpy"):
+            call = Call("f", graph, True, given, [True] * len(given), rows.batch, (), False, None)
+        return _Loops(self, call, rows)
+
+    @property
+    def passes(self) -> float:
+        """Passes of NumPy over the numbers of all slices, about; 0: it is compiled."""
+        if self._of_numbers is None:
+            return 0.0
+        return sum(map(_passes, self._of_numbers.nodes))
 
     # --- slices of any length -----------------------------------------------------------------
 
@@ -160,6 +192,9 @@ class OneKernel:
         """The results of all slices, and which slices NumPy may have warned of."""
         if isinstance(call, _Short):
             return call(self._consts, rows)
+        if self._of_numbers is not None:
+            *found, marked = call.call(rows.views)
+            return found, marked
         assert self._sliced is not None
         *found, marked = call.call(self._operands(self._sliced, rows))
         graph, several = self._sliced.graph, zip(found, self.results, strict=True)

@@ -30,6 +30,27 @@ _MOST_WASTED = 3
 """... and so many runs of a kernel may be for nothing."""
 
 
+_OF_A_CALL = 1.5
+"""Passes of a call that makes an array, for each of one that writes into a buffer ..."""
+_PARTING = 12.0
+"""... and those that slices take to part at a decision."""
+_PASSES: dict[Any, float] = {
+    "math": 20.0,
+    ("divide", "float64"): 2.0,
+    ("power", "float64"): 15.0,
+    ("remainder", "int64"): 13.0,
+    ("floor_divide", "int64"): 3.0,
+    ("remainder", "float64"): 45.0,
+    ("floor_divide", "float64"): 45.0,
+}
+"""What some calls take of the time of an addition."""
+
+
+def _what(call: Call) -> Any:
+    """What `_PASSES` names a call by."""
+    return (call.args[0], call.args[-1]) if call.row.name == "Python arithmetic" else call.row.name
+
+
 class KernelOfPaths:
     """One kernel of all paths that are known, made anew when many slices go other ways.
 
@@ -101,6 +122,9 @@ class KernelOfPaths:
             self._checked = False
             try:
                 self.made = self._make(self._as_graphs(), max(1, self._results))
+                if self.made.passes > self._passes_of_calls():
+                    self._drop("NumPy's calls for each path make fewer passes")
+                    self._many_left = True  # further paths may make them more
             except (UnsupportedError, OverflowError) as error:
                 self.why_not = str(error)
         return None if self.made is None else self.made.call_for(rows)
@@ -127,6 +151,13 @@ class KernelOfPaths:
             else:
                 found.append((answers, compact(to_graph(path, self._aval, True, self._dtype))))
         return found
+
+    def _passes_of_calls(self) -> float:
+        """Passes over all numbers that the calls make, path by path, about."""
+        ends = [p for p in self._tree.paths() if not isinstance(p.result, SideExit)]
+        steps = [s for p in ends for s in p.steps if isinstance(s, Call)]
+        each = sum(_PASSES.get(_what(s), 1.0) for s in steps) / max(1, len(ends))
+        return _OF_A_CALL * each + _PARTING * (len(ends) - 1)
 
     def __call__(
         self,
