@@ -158,7 +158,7 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
     flatten, why = getattr(frontends.find(f), "flattened", None), ""
     if flatten is not None and 0 not in arr.shape:
         try:
-            flat = flatten(f, tuple(arr.shape[a] for a in axes))
+            flat = flatten(f, tuple(arr.shape[a] for a in axes), arrays.dtype_name(arr))
         except TraceError as error:
             why = str(error)
         else:

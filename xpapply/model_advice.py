@@ -66,11 +66,46 @@ def note(error: BaseException) -> None:
             add_note(error, f"torch takes tensors, the slice is an array: {what}")
         elif "must be Tensor, not" in text:
             add_note(error, f"torch takes tensors, the slice is an array: pass {line}")
+    elif layer := _layer(frames):
+        add_note(error, layer)
     if isinstance(error, ValueError) and "got 1D array instead" in text:
         for name in (frame.f_code.co_name for frame in frames if _package(frame) == "sklearn"):
             if name in _OF_SAMPLES:  # others wrap it
                 add_note(error, f"a slice is one sample: write model.{name}(v.reshape(1, -1))[0]")
                 return
+
+
+def layers_before(error: BaseException) -> int:
+    """How many layers of a network come before the one that raised."""
+    calls = _calls(list(_frames(error)))
+    if not calls:
+        return 0
+    root, last = calls[0].f_locals["self"], calls[-1].f_locals["self"]
+    return next((k for k, m in enumerate(root.modules()) if m is last), 0)
+
+
+def _layer(frames: list[FrameType]) -> str:
+    """The layer of a torch network that raised, and what it got; "" where none did."""
+    calls = _calls(frames)
+    if not calls:
+        return ""
+    root, last = calls[0].f_locals["self"], calls[-1].f_locals["self"]
+    name = next((name for name, m in root.named_modules() if m is last), "")
+    given = [tuple(x.shape) for x in calls[-1].f_locals.get("args", ()) if hasattr(x, "shape")]
+    what = f"layer {name!r}, " if name else ""
+    shown = str(last).partition("\n")[0].removesuffix("(")
+    return f"in {what}{shown}, which got {', '.join(map(str, given)) or 'no tensor'}"
+
+
+def _calls(frames: list[FrameType]) -> list[FrameType]:
+    """The calls of torch's modules among them, the network's first."""
+    return [
+        frame
+        for frame in frames
+        if frame.f_code.co_name == "_call_impl"
+        and _package(frame) == "torch"
+        and hasattr(frame.f_locals.get("self"), "named_modules")
+    ]
 
 
 def _frames(error: BaseException) -> list[FrameType]:

@@ -26,8 +26,10 @@ and may have more:
 ``half_dtype(f, arr, args, kwargs) -> str``
     the dtype of 16 bits that the library of `f` itself would compute in for `arr`, where `arr`
     is; "" if it would not, or not there;
-``flattened(f, shape) -> FlatFunction``
+``flattened(f, shape, dtype) -> FlatFunction``
     `f` for slices of a shape that lie flat, ``(K,)``; raises `TraceError`;
+``fitted(f, shape, dtype) -> callable``
+    `f`, or a function of slices ``(M,)`` that gives `f` what it takes in their place;
 ``looped(f, arguments, views, loop, signature, note) -> tuple of arrays``
     the same as `vectorized` for slices of several arrays, of a module with ``COMPILED = True``:
     one of functions that compute anything, but are compiled already.

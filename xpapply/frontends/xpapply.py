@@ -76,7 +76,7 @@ def vectorized(
     return AllAtOnce("slicewise", kernels, run, one, call.reasons)
 
 
-def flattened(f: Any, shape: tuple[int, ...]) -> FlatFunction:
+def flattened(f: Any, shape: tuple[int, ...], dtype: str) -> FlatFunction:
     """`elementwise` does not ask for a shape, and `reduction` combines all elements."""
     if not hasattr(f, "along"):
         raise TraceError(f"{type(f).__name__} takes slices with one axis")

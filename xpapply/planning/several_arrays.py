@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, frontends, loop, workers
+from .. import arrays, config, frontends, loop, model_advice, workers
 from ..batch_of_one import BatchOfOne
 from ..cache import arguments, cache_of
 from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
@@ -375,6 +375,7 @@ class AlongAxes:
         inner = iter(index)
         parts = [":" if a in self._axes else str(next(inner)) for a in range(self._arr.ndim)]
         add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
+        model_advice.note(error)
 
     def _loop(self) -> Any:
         self._looped = True

@@ -27,11 +27,12 @@ from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
+from .flattened import fitted as fitted
 from .flattened import flattened as flattened
 from .guards import Watch
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
-from .model import several_of_slice as several_of_slice
-from .model import slice_function as slice_function
+from .one_slice import several_of_slice as several_of_slice
+from .one_slice import slice_function as slice_function
 from .outputs import described as described
 from .proxy import Proxy, Recorder
 from .results import Structure as Structure

@@ -7,17 +7,16 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from ... import arrays, threads
-from ...errors import InputError, TraceError, UnsupportedError
+from ... import model_advice
+from ...errors import InputError, TraceError
 from .. import owner
 from . import script
-from .outputs import not_one_array, one_array
+from .outputs import not_one_array
 from .snapshot import HARMLESS_HOOKS
 
 
@@ -64,7 +63,10 @@ def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
     """The dtype that the model computes and returns in: that of its parameters.
 
     A model without parameters keeps a floating-point input's dtype; others become torch's default.
+    One that looks up embeddings of its slices gets integers.
     """
+    if getattr(f, "takes_integers", False):
+        return torch.int64
     for m in modules(f):
         for t in tensors_of(m):
             if t.is_floating_point():
@@ -117,7 +119,7 @@ def device_of(f: Any) -> torch.device:
     return torch.device("cpu")
 
 
-_SHAPE_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, torch.jit.Error)
+SHAPE_ERRORS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError, torch.jit.Error)
 """What a forward raises for a shape that it does not take: exported ones assert theirs."""
 
 
@@ -127,7 +129,7 @@ def with_batch_of_one(f: Any) -> Callable[..., Any]:
     def call(v: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         try:
             return f(v, *args, **kwargs)
-        except _SHAPE_ERRORS as first:
+        except SHAPE_ERRORS as first:
             try:
                 result = f(v[None], *args, **kwargs)
                 several = isinstance(result, (tuple, list))
@@ -137,75 +139,12 @@ def with_batch_of_one(f: Any) -> Callable[..., Any]:
                 return [r[0] for r in result] if several else result[0]
             except InputError:
                 raise
-            except _SHAPE_ERRORS:
-                raise first from None
+            except SHAPE_ERRORS as second:
+                # the one that came further tells more of what does not fit
+                further = model_advice.layers_before(second) > model_advice.layers_before(first)
+                raise (second if further else first) from None
 
     return call
-
-
-def slice_function(f: Any) -> Callable[..., Any]:
-    """`f` for one slice of any library: NumPy slices become tensors and results arrays."""
-    return _of_slice(f, one_array, list)
-
-
-def several_of_slice(f: Any) -> Callable[..., Any]:
-    """The same for several results: what forward returns, a list of them as a tuple."""
-    return _of_slice(f, lambda x, any_object: tuple(x) if type(x) is list else x, tuple)
-
-
-def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[..., Any]:
-    check_mode(f)
-    inner = with_batch_of_one(f)
-    device = device_of(f)
-
-    @threads.forkable
-    def call(v: Any, *args: Any, **kwargs: Any) -> Any:
-        library = arrays.library(v)
-        if library == "torch":
-            dtype = parameter_dtype(f, str(v.dtype).partition(".")[2])
-            return checked(inner(v.to(dtype), *args, **kwargs), any_object=False)
-        if library == "cupy":
-            import cupy
-
-            dtype = parameter_dtype(f, v.dtype.name)
-            tensor = torch.utils.dlpack.from_dlpack(v).to(device, dtype)
-            with torch.no_grad():
-                result = inner(tensor, *args, **kwargs)
-            place = f"cuda:{v.device.id}"
-            lent = lambda t: cupy.from_dlpack(numpy_dtype(t).to(place).detach())  # noqa: E731
-            return _mapped(lent, checked(result, any_object=False), sequence)
-        if library != "numpy":
-            raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
-        v = np.asarray(v)
-        if v.dtype.kind not in "fiub":
-            raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
-        dtype = parameter_dtype(f, v.dtype.name)
-        native = np.array(v, dtype=v.dtype.newbyteorder("="))
-        small = native.dtype.itemsize == 1
-        if (native.dtype.kind == "u" and not small) or native.dtype.itemsize > 8:
-            native = native.astype(np.float64)  # torch cannot compute with these, or has them not
-        with torch.no_grad():
-            result = inner(torch.from_numpy(native).to(device, dtype), *args, **kwargs)
-        return _mapped(_to_numpy, checked(result, any_object=True), sequence)
-
-    return call
-
-
-def _mapped(function: Callable[[Any], Any], x: Any, sequence: type) -> Any:
-    """What forward returned with a function of each tensor, all else as it is."""
-    if isinstance(x, torch.Tensor):
-        return function(x)
-    if isinstance(x, dict):
-        return {k: _mapped(function, y, sequence) for k, y in x.items()}
-    if isinstance(x, (tuple, list)):
-        parts = [_mapped(function, y, sequence) for y in x]
-        named = sequence is tuple and hasattr(x, "_make")
-        return x._make(parts) if named else sequence(parts)  # type: ignore[union-attr]
-    return x
-
-
-def _to_numpy(t: torch.Tensor) -> Any:
-    return numpy_dtype(t).detach().cpu().numpy()
 
 
 def numpy_dtype(t: torch.Tensor) -> torch.Tensor:
