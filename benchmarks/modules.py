@@ -1,0 +1,302 @@
+"""Convolutional, recurrent and attending networks on stacks of images, volumes and series.
+
+xpapply beside torch's own forward of a batch, by hand: of the whole stack, and in chunks of each
+size, of which the best counts. On a CPU both begin and end with NumPy arrays; on a GPU xpapply gets
+CuPy arrays and CUDA tensors, and torch tensors that are there already. Needs torch; CuPy on a GPU.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import xpapply
+
+from . import clocks, runner
+from .modules_report import FEW, OURS, OURS_TENSOR, TORCH
+from .pages import digits
+
+REPEATS = 7
+FEW_SECONDS = 0.02
+"""Few images are called for so long in each repeat."""
+
+
+class Lambda(nn.Module):
+    """A function as a layer."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
+class Block(nn.Module):
+    """The basic block of ResNet, 16 channels to 16."""
+
+    def __init__(self, channels: int = 16) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm1(self.conv1(x)))
+        return F.relu(x + self.norm2(self.conv2(y)))
+
+
+class UNet(nn.Module):
+    """Of depth 2, from one channel to two of the same size."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+
+        def two(a: int, b: int) -> nn.Module:
+            layers = [nn.Conv2d(a, b, 3, padding=1), nn.ReLU()]
+            return nn.Sequential(*layers, nn.Conv2d(b, b, 3, padding=1), nn.ReLU())
+
+        self.down1, self.down2 = two(1, width), two(width, 2 * width)
+        self.middle = two(2 * width, 4 * width)
+        self.up2, self.out2 = (
+            nn.ConvTranspose2d(4 * width, 2 * width, 2, 2),
+            two(4 * width, 2 * width),
+        )
+        self.up1, self.out1 = nn.ConvTranspose2d(2 * width, width, 2, 2), two(2 * width, width)
+        self.last = nn.Conv2d(width, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a = self.down1(x)
+        b = self.down2(F.max_pool2d(a, 2))
+        y = self.middle(F.max_pool2d(b, 2))
+        y = self.out2(torch.cat([self.up2(y), b], 1))
+        return self.last(self.out1(torch.cat([self.up1(y), a], 1)))
+
+
+class ViT(nn.Module):
+    """A block of a vision transformer: 16 patches of 7 x 7, 64 features, 4 heads."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(1, width, 7, 7)
+        self.token = nn.Parameter(torch.randn(1, 1, width))
+        self.places = nn.Parameter(torch.randn(1, 17, width) / 10)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.places
+        y = self.norm1(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        x = x + self.mlp(self.norm2(x))
+        return self.head(x[:, 0])
+
+
+class Steps(nn.Module):
+    """A GRU of two layers; what it says after the last step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru, self.out = nn.GRU(8, 32, 2, batch_first=True), nn.Linear(32, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.gru(x)[0][:, -1])
+
+
+def classic() -> nn.Module:
+    first = [nn.Conv2d(1, 10, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(10, 20, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(500, 10))
+
+
+def spectra() -> nn.Module:
+    layers = [nn.Conv1d(1, 20, 24), nn.Tanh(), nn.MaxPool1d(5), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(780, 100), nn.Tanh(), nn.Linear(100, 16))
+
+
+def series() -> nn.Module:
+    layers = [nn.Conv1d(1, 16, 7, padding=3), nn.ReLU(), nn.MaxPool1d(2)]
+    layers += [nn.Conv1d(16, 32, 5, padding=2), nn.ReLU(), nn.MaxPool1d(2)]
+    layers += [nn.Conv1d(32, 32, 3, padding=1), nn.ReLU(), Lambda(lambda x: x.mean(-1))]
+    return nn.Sequential(*layers, nn.Linear(32, 4))
+
+
+def patches() -> nn.Module:
+    layers = [nn.Conv3d(1, 8, 3), nn.ReLU(), nn.Conv3d(8, 16, 3), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(16, 1))
+
+
+def lenet() -> nn.Module:
+    layers = [nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2)]
+    layers += [nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten()]
+    layers += [nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(84, 10))
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network, and the slices that it is applied to.
+
+    Attributes
+    ----------
+    make : callable
+        The network, for batches.
+    shape : tuple of int
+        Of a slice as the network takes it.
+    slices : tuple of int
+        On a CPU, and on a GPU.
+    """
+
+    name: str
+    make: Callable[[], nn.Module]
+    shape: tuple[int, ...]
+    slices: tuple[int, int]
+
+
+NETWORKS = (
+    Network("the classic", classic, (1, 28, 28), (4096, 65_536)),
+    Network("spectra", spectra, (1, 220), (4096, 262_144)),
+    Network("time series", series, (1, 64), (16_384, 262_144)),
+    Network("patches", patches, (1, 5, 5, 5), (16_384, 262_144)),
+    Network("LeNet", lenet, (1, 28, 28), (4096, 65_536)),
+    Network("ResNet block", Block, (16, 28, 28), (1024, 16_384)),
+    Network("U-Net of depth 2", UNet, (1, 28, 28), (1024, 16_384)),
+    Network("ViT block", ViT, (1, 28, 28), (4096, 65_536)),
+    Network("GRU, 50 steps", Steps, (50, 8), (4096, 65_536)),
+)
+
+
+def start(run: runner.Run) -> dict[str, Any]:
+    torch.set_num_threads(runner.cores())
+    repeats = run.args.repeats or (2 if run.quick else REPEATS)
+    return {"settings": {"repeats": repeats, "torch threads": runner.cores()}, "networks": {}}
+
+
+def measure(run: runner.Run) -> None:
+    for network in run.chosen(NETWORKS):
+        run.part(f"networks/{network.name}", partial(of_network, run, network), line)
+
+
+def line(found: dict[str, Any]) -> str:
+    ratios = ", ".join(digits(c[TORCH] / c[OURS]) for c in found["counts"].values())
+    wrong = f" WRONG: {found['wrong']}" if "wrong" in found else ""
+    return f"{ratios} of torch's rate{wrong}"
+
+
+def of_network(run: runner.Run, network: Network) -> dict[str, Any]:
+    """Times of one network, for few slices and for many."""
+    on_gpu = torch.cuda.is_available() and run.args.device == "gpu"
+    device = "cuda" if on_gpu else "cpu"
+    torch.manual_seed(0)
+    net = network.make().eval().requires_grad_(False).to(device)
+    many = run.args.slices or (256 if run.quick else network.slices[on_gpu])
+    repeats = run.data["settings"]["repeats"]
+    found: dict[str, Any] = {"shape": network.shape, "slices": many, "counts": {}}
+    for count in (*FEW, many):
+        host = np.random.default_rng(0).standard_normal((count, *network.shape), np.float32)
+        tensor = torch.from_numpy(host).to(device)
+        ways = ours(net, host, tensor, on_gpu)
+        want = by_hand(net, host, tensor, on_gpu, count)()
+        chunk = best_chunk(net, host, tensor, on_gpu, count, few=count in FEW)
+        ways[TORCH] = by_hand(net, host, tensor, on_gpu, chunk)
+        for name in {OURS, OURS_TENSOR} & ways.keys():
+            far = float(np.abs(numpy(ways[name]()) - numpy(want)).max())
+            if not far < 2e-3:
+                found["wrong"] = f"{name}, {count} slices: {far:.1e}"
+        entry = found["counts"][str(count)] = turns(ways, repeats, run.on, few=count in FEW)
+        entry["chunk"] = chunk
+    axes = tuple(range(1, 1 + len(network.shape)))
+    plan = xpapply.explain(net, axes, host)
+    found["how"] = f"{plan.engine}: {'; '.join(plan.kernels)}"
+    return found
+
+
+def numpy(y: Any) -> np.ndarray:
+    y = y.get() if hasattr(y, "get") else y
+    return y.cpu().numpy() if isinstance(y, torch.Tensor) else y
+
+
+def ours(net: nn.Module, host: np.ndarray, tensor: torch.Tensor, on_gpu: bool) -> dict[str, Any]:
+    """xpapply on arrays of each library."""
+    axes = tuple(range(1, host.ndim))
+    if not on_gpu:
+        return {OURS: partial(xpapply.apply_along_axis, net, axes, host)}
+    found = {}
+    with contextlib.suppress(ImportError):
+        import cupy
+
+        found[OURS] = partial(xpapply.apply_along_axis, net, axes, cupy.asarray(host))
+    call = partial(xpapply.apply_along_axis, net, axes, tensor)
+    found[OURS_TENSOR] = torch.no_grad()(call)
+    return found
+
+
+def by_hand(
+    net: nn.Module, host: np.ndarray, tensor: torch.Tensor, on_gpu: bool, size: int
+) -> Callable[[], Any]:
+    """torch's own forward, in chunks of a size."""
+
+    @torch.inference_mode()
+    def call() -> Any:
+        x = tensor if on_gpu else torch.from_numpy(host)
+        n = len(x)
+        y = net(x) if size >= n else torch.cat([net(x[k : k + size]) for k in range(0, n, size)])
+        return y if on_gpu else y.numpy()
+
+    return call
+
+
+def best_chunk(
+    net: nn.Module, host: np.ndarray, tensor: torch.Tensor, on_gpu: bool, n: int, few: bool
+) -> int:
+    """The size of a chunk by which torch takes the least time."""
+    if few:
+        return n
+    sizes = [n >> k for k in range(9) if n >> k >= 32]
+    times = {}
+    for size in sizes:
+        call = by_hand(net, host, tensor, on_gpu, size)
+        times[size] = min(timed(call, 1) for _ in range(3))
+    return min(times, key=times.__getitem__)
+
+
+def turns(ways: dict[str, Any], repeats: int, on: Any, few: bool) -> dict[str, Any]:
+    """Seconds of a call, the median of repeats in which all have their turn."""
+    counts = {}
+    for name, call in ways.items():
+        timed(call, 1)
+        once = timed(call, 1)
+        counts[name] = max(1, min(1000, int(FEW_SECONDS / once))) if few else 1
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(3 * repeats if few else repeats):
+        for name, call in ways.items():
+            if hasattr(on, "pause"):
+                on.pause()
+            times[name].append(timed(call, counts[name]))
+    return {name: clocks.summary(found)["median"] for name, found in times.items()}
+
+
+def timed(call: Callable[[], Any], count: int) -> float:
+    """Seconds of a call: the host's, until the device is done with all of them."""
+    sync = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    sync()
+    begin = time.perf_counter()
+    for _ in range(count):
+        call()
+    sync()
+    return (time.perf_counter() - begin) / count
