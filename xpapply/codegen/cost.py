@@ -145,7 +145,7 @@ def library(graph: Graph, slices: int, device: Device) -> float:
     rate = device.multiprocessors * device.clock * 128 * 0.7
     moved = sum(4 * (2 * n + k) for n, k in _shapes(graph)) * slices
     calls = 2 * len(_shapes(graph))
-    if not calls:  # passes over memory, about one per node
+    if not calls or graph.gathers:  # passes over memory, about one per node
         nodes = [n for n in graph.nodes if OPS[n.op].kind is not Kind.LEAF]
         calls = len(nodes)
         moved = 2 * slices * sum(n.aval.nbytes for n in nodes)
@@ -176,6 +176,8 @@ def _shapes(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _products(graph: Graph) -> int:
+    if graph.gathers:  # convolutions, too
+        return graph.flops() // 2
     return sum(n * k for n, k in _shapes(graph))
 
 
