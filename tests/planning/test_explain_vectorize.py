@@ -73,7 +73,8 @@ def said_and_ran(ran, f, given, **how):
         p = f.explain(*given, **how)
         ran.clear()
         found = f(*given, **how)
-    own = "numpy" if isinstance(given[0], np.ndarray) else type(given[0]).__module__.split(".")[0]
+    on_host = f.signature is None or isinstance(given[0], np.ndarray)  # numbers are copied there
+    own = "numpy" if on_host else type(given[0]).__module__.split(".")[0]
     if p.results is not None:
         several = isinstance(found, tuple)
         shapes = tuple(tuple(y.shape) for y in (found if several else (found,)))
