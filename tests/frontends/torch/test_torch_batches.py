@@ -546,3 +546,21 @@ def test_modules_inside_functions_are_freed():
     del f
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.parametrize("kind", ["linear", "cnn"])
+def test_autocast(kind):
+    """torch's own operations run in the precision that it asks for; outside of it as before."""
+    net = nn.Sequential(nn.Linear(36, 5), nn.ReLU()).eval() if kind == "linear" else images()
+    arr = np.random.default_rng(0).standard_normal((50, 36)).astype("f")
+    outside = loop(net, 1, arr)
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+            assert "torch.autocast is on" in str(xpapply.explain(net, 1, arr))
+            got = xpapply.apply_along_axis(net, 1, arr)
+            tensor = xpapply.apply_along_axis(net, 1, torch.from_numpy(arr))
+            want = net(torch.from_numpy(arr))
+        assert tensor.dtype == want.dtype == torch.bfloat16
+        np.testing.assert_allclose(got, want.float().numpy(), atol=0.05)
+        assert abs(got - outside).max() > 1e-4
+        same(xpapply.apply_along_axis(net, 1, arr), outside)

@@ -71,8 +71,18 @@ def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[]
     tensors |= {id(t): t for t in others if isinstance(t, torch.Tensor)}
     held = [x for x in (*args, *kwargs.values()) if not isinstance(x, torch.Tensor)]
     plain = [m for m in everything if m not in scripted]
-    unchanged = Watch(f, plain, list(tensors.values()), held)
-    return script.watched(unchanged, scripted) if scripted else unchanged
+    unchanged: Any = Watch(f, plain, list(tensors.values()), held)
+    unchanged = script.watched(unchanged, scripted) if scripted else unchanged
+    autocast = _autocast()
+    return lambda: _autocast() == autocast and unchanged()
+
+
+def _autocast() -> tuple[Any, ...]:
+    """The dtypes that `torch.autocast` has operations compute in, where it is on."""
+    on = torch.is_autocast_enabled
+    if not (on("cpu") or on("cuda")):
+        return ()
+    return tuple((d, torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if on(d))
 
 
 @threads.forkable
@@ -84,6 +94,8 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
     """
     check(f, args, kwargs)
+    if _autocast():
+        raise TraceError("torch.autocast is on, so torch's own operations choose their precision")
     _check_classes(f, args, kwargs)
     if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
         raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")
