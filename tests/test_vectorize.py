@@ -613,6 +613,22 @@ def test_keywords_of_a_function_that_takes_any():
     np.testing.assert_array_equal(g(x, where=[1.0, 2.0]), [3, 24])
 
 
+@pytest.mark.parametrize(("signature", "what"), [(None, "element"), ("(n)->()", "slice")])
+def test_where_every_call_failed_nothing_tells_the_dtype(signature, what):
+    def f(x):
+        raise KeyError("gone")
+
+    made = xpapply.vectorize(f, signature=signature, on_error="fill")
+    with pytest.raises(ValueError, match=f"f raised for every {what}: give otypes"):
+        made(np.ones((3, 2)))
+    told = xpapply.vectorize(f, "d", signature=signature, on_error="fill")(np.ones((3, 2)))
+    assert told.shape == ((3, 2) if signature is None else (3,))
+    assert np.isnan(told).all()
+    if signature is not None:
+        with pytest.raises(ValueError, match="every slice: no call of it tells the size of k"):
+            xpapply.vectorize(f, "d", signature="(n)->(k)", on_error="fill")(np.ones((3, 2)))
+
+
 def test_a_dtype_for_two_results():
     a, b = xpapply.vectorize(lambda a: (a, a * 2))(np.arange(50.0), dtype="f4")
     assert (a.dtype, b.dtype) == ("float32", "float32")

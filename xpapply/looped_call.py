@@ -389,6 +389,8 @@ class _Results:
 
     def _empty(self, k: int) -> Any:
         """The result where ``f`` was never called, or never returned."""
+        if self._dtypes is None and math.prod(self._dims.loop):
+            raise ValueError("f raised for every slice: give otypes, which no call of it tells")
         if self._dtypes is None:
             raise ValueError(
                 "cannot call `vectorize` on size 0 inputs unless `otypes` is set: no call of f "
@@ -396,6 +398,10 @@ class _Results:
             )
         core = self._dims.signature.outputs[k]
         unknown = self._dims.sizes.unknown(core)
+        if unknown and math.prod(self._dims.loop):
+            raise ValueError(
+                f"f raised for every slice: no call of it tells the size of {', '.join(unknown)}"
+            )
         if unknown:
             raise ValueError(
                 "cannot call `vectorize` with a signature including new output dimensions on "
