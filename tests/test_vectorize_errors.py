@@ -408,3 +408,10 @@ def test_no_warning_beside_an_error():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match="out has shape"):
             mean(X, out=np.zeros(3))
+
+
+@pytest.mark.parametrize("dtype", ["f8", "c8", "i4"])
+def test_fill_that_is_no_number(dtype):
+    made = xpapply.vectorize(lambda a: a, otypes=[dtype])
+    with pytest.raises(xpapply.InputError, match="fill='x' is nothing that results"):
+        made(np.arange(4), where=[True, False, True, True], fill="x")

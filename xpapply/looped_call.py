@@ -389,7 +389,7 @@ class _Results:
 
     def _empty(self, k: int) -> Any:
         """The result where ``f`` was never called, or never returned."""
-        if self._dtypes is None and math.prod(self._dims.loop):
+        if self._dtypes is None and 0 not in self._dims.loop:
             raise ValueError("f raised for every slice: give otypes, which no call of it tells")
         if self._dtypes is None:
             raise ValueError(
@@ -398,7 +398,7 @@ class _Results:
             )
         core = self._dims.signature.outputs[k]
         unknown = self._dims.sizes.unknown(core)
-        if unknown and math.prod(self._dims.loop):
+        if unknown and 0 not in self._dims.loop:
             raise ValueError(
                 f"f raised for every slice: no call of it tells the size of {', '.join(unknown)}"
             )
@@ -458,10 +458,15 @@ def filler(fill: Any, dtype: Any) -> Any:
             "for instance fill=0"
         )
     if isinstance(dtype, np.dtype):
-        with np.errstate(all="ignore"):
-            held = np.asarray(fill).astype(dtype)
-        same = held == np.asarray(fill) if dtype.kind not in "fc" else np.isreal(fill)
-        if not np.all(same) and not (dtype.kind == "c"):
+        held: Any = None
+        same: Any = False
+        try:
+            with np.errstate(all="ignore"):
+                held = np.asarray(fill).astype(dtype)
+            same = held == np.asarray(fill) if dtype.kind not in "fc" else np.isreal(fill)
+        except (TypeError, ValueError):  # no number
+            held = None
+        if not np.all(same) and (held is None or dtype.kind != "c"):
             raise InputError(f"fill={fill!r} is nothing that results of dtype {name} can hold")
     return fill
 
