@@ -497,6 +497,24 @@ def test_modules_inside_functions_that_are_no_graph(name):
     same(got, want)
 
 
+def test_modules_inside_functions_that_name_a_device():
+    """As scripts have it: everything goes to the device that there is, and back."""
+
+    def f(v):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        net = CONV.to(device)
+        with torch.no_grad():
+            return net(torch.from_numpy(v).view(1, 1, 6, 6).to(device)).cpu().numpy()[0]
+
+    arr = np.random.default_rng(12).standard_normal((2000, 36)).astype("f")
+    try:
+        f(arr[0])
+        assert "torch network in batches" in str(xpapply.explain(f, 1, arr))
+        same(xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr))
+    finally:
+        CONV.cpu()
+
+
 def test_modules_inside_functions_of_tensors():
     arr = torch.randn(60, 36)
     f = lambda v: CONV(v.reshape(1, 1, 6, 6))[0] * 2  # noqa: E731

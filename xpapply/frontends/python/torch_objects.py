@@ -248,7 +248,7 @@ def function(stage: Stage, x: Any, name: str) -> Any:
     torch = torch_module()
     if not isinstance(x, type):
         return _TorchFunction(stage, x, name)
-    if x.__name__ in _CONTEXTS or x is torch.Tensor:
+    if x.__name__ in _CONTEXTS or x in (torch.Tensor, torch.device):
         return x
     dtype = _OLD.get(x.__name__)
     if dtype is not None and x.__module__ == "torch":
