@@ -263,6 +263,10 @@ class InBlocks:
             return None
         return None
 
+    def tries_all(self, rows: Rows) -> bool:
+        """Whether those are all of them."""
+        return math.prod(rows.batch) <= _SOME
+
     def _run(
         self,
         walk: Executor,

@@ -198,7 +198,8 @@ class Traced:
             return str(self._gives_up[0])  # as was said, until the next run
         known = self.tree.count
         error = self._blocks.gives_up(rows, f)
-        if error is None and self.given_up and self.tree.count > known:
+        grew = self.tree.count > known and not self._blocks.tries_all(rows)
+        if error is None and self.given_up and grew:
             error = TooManyPaths(self.why)  # so few slices still go ways that none of all went
         self._gives_up = None if error is None else (error, math.prod(rows.batch))
         return str(error or "")
