@@ -37,7 +37,7 @@ def conv(
     ----------
     x : array
         A NumPy, CuPy or torch array, or one of the array API standard, with the axes of `layout`.
-    w : array_like, shape (N, C / groups, *taps)
+    w : array_like, shape (N, C / groups, taps...)
         Filters, of any lengths along each axis, in this order whatever the layout is.
     bias : array_like, shape (N,), optional
         Added to each channel of the result.

@@ -226,3 +226,22 @@ def test_bincount_in_one_pass(cupy):
     np.testing.assert_array_equal(got.get(), want)
     assert isinstance(f, types.FunctionType)
     assert "bincount" in xpapply.explain(f, 1, x).kernels[0]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("q", [0.0, 0.3, 1.0, [1.0, 0.5], [0.0, 1.0]])
+@pytest.mark.parametrize("method", ["linear", "midpoint"])
+def test_quantiles_beside_slices_without_numbers(n, q, method):
+    """The largest number of a slice lies beside the smallest of the next one."""
+    cupy = pytest.importorskip("cupy")
+    host = np.arange(6.0 * n).reshape(6, n)
+    host[1], host[3], host[5, -1] = np.nan, -np.inf, np.inf
+    arr = cupy.asarray(host)
+    for f in (
+        lambda v: cupy.quantile(v, q, method=method),
+        lambda v: cupy.percentile(v, 100 * np.asarray(q), method=method),
+    ):
+        with xpapply.options(fallback="raise"):
+            got = xpapply.apply_along_axis(f, 1, arr)
+        want = cupy.stack([f(row) for row in arr])
+        cupy.testing.assert_allclose(got, want, rtol=1e-14)
