@@ -37,6 +37,7 @@ class Rounding:
         self._made: Sequence[Any] = made
         self._known: dict[int, Any] = {}
         self._sizes: dict[int, Any] = {}
+        self._magnitudes: dict[tuple[int, bool], Any] = {}
         self._inexact: list[bool] = []
         for n in graph.nodes:
             found = self._begins(n) or any(self._inexact[a] for a in n.args)
@@ -111,14 +112,18 @@ class Rounding:
         `whole`: nothing at all, since it is not known which of it NumPy does.
         """
         n = self._graph.nodes[i]
-        found = None
         whole = whole or n.op == "approximate"
+        if (i, whole) in self._magnitudes:  # the ways to it are many
+            return self._magnitudes[i, whole]
+        found = None
         # of NumPy's own numbers, and of a function, what they are
         own = OPS[n.op].inexact and not self._adds(i)
         own = own or not (whole or self._inexact[i])
         if not own and all(_is_float(self._graph.nodes[a]) for a in n.args[n.op == "where" :]):
             found = self._followed(n, functools.partial(self._magnitude, whole=whole), True)
-        return abs(self._made[i]) if found is None else found
+        found = abs(self._made[i]) if found is None else found
+        self._magnitudes[i, whole] = found
+        return found
 
     def _followed(self, n: Node, of: Callable[[int], Any], sizes: bool = False) -> Any:
         """A bound of a node, of bounds of its operands; None: none is known.
