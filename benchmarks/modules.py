@@ -221,7 +221,8 @@ def of_network(run: runner.Run, network: Network) -> dict[str, Any]:
         entry = found["counts"][str(count)] = turns(ways, repeats, run.on, few=count in FEW)
         entry["chunk"] = chunk
     axes = tuple(range(1, 1 + len(network.shape)))
-    plan = xpapply.explain(net, axes, host)
+    arr = run.on.array(tensor) if OURS in ways else tensor
+    plan = xpapply.explain(net, axes, arr)
     found["how"] = f"{plan.engine}: {'; '.join(plan.kernels)}"
     return found
 

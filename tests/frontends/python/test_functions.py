@@ -264,6 +264,12 @@ def test_the_dtype_of_what_an_exception_gives():
     singular[0] = 1
     for arr in (regular, singular, regular):
         assert_at_once(f, 1, arr)
+    pytest.importorskip("llvmlite")
+    with xpapply.options(engine="cpu"):
+        for arr in (regular, singular, regular):
+            got, want = xpapply.apply_along_axis(f, 1, arr), np.apply_along_axis(f, 1, arr)
+            assert got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-9)
 
 
 def test_too_many_paths_end_in_the_loop():

@@ -190,7 +190,9 @@ class KernelOfPaths:
         if count == 0:
             return out
         self._many_left = count > _MANY_LEFT * marked.size
-        if count > _MANY_MARKED * marked.size or (self._tree.branches and marked.flat[0]):
+        # what the first slice gives says what the results are: another path's, or what f catches
+        parts = self._tree.branches or self._tree.catches
+        if count > _MANY_MARKED * marked.size or (parts and marked.flat[0]):
             self._wasted += self._paths == self._tree.count
             if self._wasted > _MOST_WASTED and not config.current().engine:
                 self._drop("NumPy may warn of many of its slices")

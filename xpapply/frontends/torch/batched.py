@@ -32,7 +32,7 @@ _THREAD_BYTES, _CPU_BYTES = 1 << 22, 1 << 26
 """Bytes that a chunk of slices may have alive at its worst moment: for each thread of torch, what
 stays in the caches beside it, and altogether. (Of 11 networks those of the tutorials, U-Net,
 ResNet, ViT and GRU among them, each was within a tenth of its best chunk.)"""
-_GPU_BYTES = 1 << 30
+_GPU_BYTES = 1 << 32
 _SHARE = 8
 """The same on a GPU, and the part of its memory that it may take."""
 _MUCH = 1 << 28
