@@ -203,11 +203,16 @@ COMPLEX = {
     "functions": lambda z, w: cmath.exp(z / (1 + abs(z))) * cmath.sqrt(w) - cmath.phase(z * w),
     "in a list": lambda z, w: sum([z, w, 1]),
 }
+ROUNDED = {"modulus": 2e-15}
+"""hypot, of which a kernel has a form of its own."""
 PARTS = st.floats() | st.integers(-3, 3).map(float)
 
 
-def alike(f, *operands):
-    """What the loop gives to the last bit, or raises; NaN is NaN whatever its sign."""
+def alike(f, *operands, rtol=0.0):
+    """What the loop gives to the last bit, or raises; NaN is NaN whatever its sign.
+
+    `rtol`: of what kernels, and the passes of a graph, compute in their own way.
+    """
 
     def outcome(call):
         try:
@@ -224,6 +229,9 @@ def alike(f, *operands):
         return
     assert got.dtype == want.dtype
     for a, b in ((got.real, want.real), (got.imag, want.imag)):
+        if rtol:
+            np.testing.assert_allclose(a, b, rtol)
+            continue
         if got.dtype.kind != "b":
             a, b = (np.where(np.isnan(x), np.nan, x).view(np.int64) for x in (a * 1.0, b * 1.0))
         np.testing.assert_array_equal(a, b)
@@ -235,18 +243,20 @@ def test_random_complex_numbers(odd):
     a, b, c, d = np.concatenate([usual, np.array(odd)]).T
     z, w = a.astype(complex), c.astype(complex)
     z.imag, w.imag = b, d
-    for f in COMPLEX.values():
-        alike(f, z, w)
-        alike(lambda p, q, f=f: f(complex(p, q), complex(q, 1)), a, b)
+    for name, f in COMPLEX.items():
+        rtol = ROUNDED.get(name, 0.0)
+        alike(f, z, w, rtol=rtol)
+        alike(lambda p, q, f=f: f(complex(p, q), complex(q, 1)), a, b, rtol=rtol)
 
 
-@pytest.mark.parametrize("f", COMPLEX.values(), ids=COMPLEX)
-def test_complex_numbers(f):
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_numbers(name):
+    f, rtol = COMPLEX[name], ROUNDED.get(name, 0.0)
     rng = np.random.default_rng(0)
     a, b, c, d = rng.normal(size=(4, 400)).round(1)
-    alike(f, a + 1j * b, c + 1j * d)
-    alike(lambda p, q: f(complex(p), complex(q, p)), a, b)
-    alike(lambda p, q: f(complex(p, q), 0.5), a, b)
+    alike(f, a + 1j * b, c + 1j * d, rtol=rtol)
+    alike(lambda p, q: f(complex(p), complex(q, p)), a, b, rtol=rtol)
+    alike(lambda p, q: f(complex(p, q), 0.5), a, b, rtol=rtol)
 
 
 def escape_time(x, y):
