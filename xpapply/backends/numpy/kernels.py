@@ -95,14 +95,19 @@ def put(out: np.ndarray, x: Any, condition: Any) -> None:
     if out.size < _FEW or size not in _BITS or x.dtype != out.dtype:
         np.copyto(out, x, where=condition)
         return
-    bits, mask = out.view(_BITS[size]), condition.astype(_BITS[size])
-    np.negative(mask, mask)
-    changes = np.bitwise_xor(bits, x.view(_BITS[size]))
-    changes &= mask
-    bits ^= changes
+    kind = _BITS[size]
+    x, condition = np.broadcast_to(x, out.shape), np.broadcast_to(condition, out.shape)
+    step = max(1, _AT_A_TIME * len(out) // out.size)
+    for start in range(0, len(out), step):  # in pieces: hardly any memory besides
+        part = slice(start, start + step)
+        bits, mask = out[part].view(kind), condition[part].astype(kind)
+        np.negative(mask, mask)
+        changes = np.bitwise_xor(bits, x[part].view(kind))
+        changes &= mask
+        bits ^= changes
 
 
-_FEW = 1024
+_FEW, _AT_A_TIME = 1 << 13, 1 << 14
 _BITS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 """Integers of as many bytes."""
 
