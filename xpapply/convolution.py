@@ -104,13 +104,13 @@ def conv(
     if arrays.library(x) == "torch":
         return _torch_conv(x, filters, bias, steps, widths, apart, groups, layout, flip)
     dtype = _dtype(x, filters)
-    taken = _on_host(filters).astype(dtype)
+    taken = np.asarray(arrays.on_host(filters)).astype(dtype)
     taken = np.flip(taken, tuple(range(2, n + 2))) if flip else taken
     if groups > 1:
         taken = taken.reshape(groups, -1, *taken.shape[1:])
     consts = [np.ascontiguousarray(taken)]
     if bias is not None:
-        offsets = _on_host(bias).astype(dtype)
+        offsets = np.asarray(arrays.on_host(bias)).astype(dtype)
         if offsets.shape != (filters.shape[0],):
             raise InputError(f"conv with {filters.shape[0]} filters, bias of {offsets.shape}")
         consts.append(offsets.reshape(-1, *(1,) * n))
@@ -285,15 +285,6 @@ def _dtype(*given: Any) -> str:
     return found.name if found.kind == "f" else "float64"
 
 
-def _on_host(x: Any) -> np.ndarray:
-    """Weights as NumPy's: they are few."""
-    if arrays.library(x) == "torch":
-        return x.detach().cpu().numpy()  # type: ignore[no-any-return]
-    if arrays.library(x) == "cupy":
-        return x.get()  # type: ignore[no-any-return]
-    return np.asarray(x)
-
-
 # --- arrays -------------------------------------------------------------------------------
 
 
@@ -396,7 +387,7 @@ def _tensor(torch: ModuleType, w: Any, x: Any) -> Any:
         if w.device != x.device:
             raise InputError(f"conv of a tensor on {x.device} with one on {w.device}")
         return w
-    return torch.as_tensor(_on_host(w).copy(), device=x.device)
+    return torch.as_tensor(np.array(arrays.on_host(w)), device=x.device)
 
 
 def _on_tensor(name: str, x: Any, layout: str, *args: Any, torch: ModuleType) -> Any:
