@@ -22,6 +22,7 @@ LEVELS = {
     "slice_function": 5,
     "looped_call": 4,
     "vectorized": 7,
+    "outputs": 5,
     "vectorized_call": 6,
     "bincount": 6,
     "apply": 7,

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config, frontends
-from .bound_call import as_tuple, copied
+from .bound_call import as_tuple
 from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
 from .errors import InputError, TraceError
 from .looped_arguments import Looped
 from .looped_call import LoopedCall, OnError, Place, dtype_of, filler, note, of_numbers, of_slices
+from .outputs import check_array, check_casts, check_count, write_into
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
@@ -138,12 +139,12 @@ class Call:
         outputs = self._dims.signature.outputs
         if self._numbers:  # only f tells how many results it has
             outputs = ((),) * len(self._out)
-        _check_count(self._out, len(outputs))
+        check_count(self._out, len(outputs))
         for k, (target, core) in enumerate(zip(self._out, outputs, strict=True)):
             if target is None:
                 continue
             name = "out" if len(outputs) == 1 else f"out[{k}]"
-            _check_array(target, self._like, name)
+            check_array(target, self._like, name)
             self._check_device(target, name)
             if isinstance(target, np.ndarray) and not target.flags.writeable:
                 raise InputError(f"{name}={arrays.describe(target)} is read-only")
@@ -172,7 +173,7 @@ class Call:
         several = isinstance(found, tuple)
         parts = [self._placed(k, x) for k, x in enumerate(as_tuple(found))]
         if self._out is not None:
-            _check_count(self._out, len(parts))
+            check_count(self._out, len(parts))
             parts = [
                 x if target is None else self._written(k, target, x, several)
                 for k, (target, x) in enumerate(zip(self._out, parts, strict=True))
@@ -189,7 +190,7 @@ class Call:
             if isinstance(x, np.ndarray):
                 x = np.where(mask, x, target) if x.dtype == target.dtype else x
                 if x.dtype != target.dtype:
-                    _check_casts(x, target, "out")
+                    check_casts(x, target, "out")
                     np.copyto(target, x, casting="same_kind", where=mask)
                     return target
             else:
@@ -555,49 +556,3 @@ def _at_once(*given: Any) -> Any:
 
     what = Several(*given)
     return run(what), what.ready
-
-
-def _check_count(out: tuple[Any, ...], results: int) -> None:
-    if len(out) != results:
-        raise ValueError(f"out has {len(out)} arrays, f {results} results")
-
-
-def _check_array(target: Any, like: Any, name: str) -> None:
-    if arrays.library(target) is None:
-        raise TypeError(f"{name} must be an array: found {type(target).__name__}")
-    if like is not None and arrays.library(target) != arrays.library(like):
-        raise TypeError(
-            f"{name} is {arrays.describe(target)}, the arguments are {arrays.library(like)} "
-            "arrays: give an array of theirs"
-        )
-
-
-def _check_casts(y: Any, target: Any, name: str) -> None:
-    """Refuse results of a kind that the array cannot hold."""
-    if isinstance(target, np.ndarray):
-        fits = np.can_cast(y.dtype, target.dtype, "same_kind")
-    elif arrays.library(target) == "torch":
-        import torch
-
-        fits = torch.can_cast(y.dtype, target.dtype)
-    else:
-        fits = True
-    if not fits:
-        raise TypeError(f"{name} of dtype {target.dtype} cannot hold results of dtype {y.dtype}")
-
-
-def write_into(target: Any, y: Any, name: str) -> None:
-    """Write a result to where it was asked for.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it does not fit there.
-    """
-    _check_array(target, None, name)
-    if arrays.library(target) != arrays.library(y):
-        raise TypeError(f"{name} is {arrays.describe(target)}, the result {arrays.describe(y)}")
-    if tuple(target.shape) != tuple(y.shape):
-        raise InputError(f"{name} has shape {tuple(target.shape)}, the result {tuple(y.shape)}")
-    _check_casts(y, target, name)
-    copied(target, y)
