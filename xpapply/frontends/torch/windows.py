@@ -23,7 +23,7 @@ def _derived(r: Recorder, tensor: torch.Tensor, source: torch.Tensor) -> Value:
     return r.value(tensor)
 
 
-def _channels(r: Recorder, what: Any, input: Proxy, n: int) -> int:
+def _channels(what: Any, input: Proxy, n: int) -> int:
     """The axis of channels: the first of a slice, the second of a batch."""
     if input.ndim not in (n + 1, n + 2):
         wants = "(channels, " + ", ".join(("depth", "height", "width")[3 - n :]) + ")"
@@ -34,13 +34,27 @@ def _channels(r: Recorder, what: Any, input: Proxy, n: int) -> int:
     return input.ndim - n - 1
 
 
-def _weights(r: Recorder, what: Any, input: Proxy, weight: Any, bias: Any) -> None:
-    """Refuse filters that depend on the slice, or have another dtype."""
+def _given(
+    r: Recorder, kind: str, input: Proxy, weight: Any, bias: Any, n: int, axis: int, times: int = 1
+) -> tuple[Any, int]:
+    """What the layer is called in errors, and the axis of its input's channels.
+
+    Refuses filters that depend on the slice, or have another dtype, and other channels than
+    filters have along `axis`, so many times.
+    """
+    what = r.layer(weight, f"{kind} in {n}-D")
     for t in (weight, bias):
         if isinstance(t, Proxy):
             raise TraceError(f"{what} with filters that depend on the slice")
     if input.dtype != weight.dtype:
         raise TraceError(f"{what} of {input.dtype} values with {weight.dtype} weights")
+    at, wants = _channels(what, input, n), weight.shape[axis] * times
+    if input.shape[at] != wants:
+        raise InputError(
+            f"{what} takes {wants} channels, its input has {input.shape[at]} "
+            f"(shape {tuple(input.shape)})"
+        )
+    return what, at
 
 
 def _with_bias(r: Recorder, input: Proxy, y: Value, bias: Any, n: int) -> Proxy:
@@ -60,15 +74,9 @@ def _convolution(n: int) -> Callable[..., Proxy]:
         dilation: Any = 1,
         groups: int = 1,
     ) -> Proxy:
-        what = r.layer(weight, f"a convolution in {n}-D")
-        _weights(r, what, input, weight, bias)
-        at = _channels(r, what, input, n)
-        _fits(what, input, at, weight.shape[1] * groups)
-        taps, steps, apart = (
-            tuple(weight.shape[2:]),
-            windows.each(stride, n),
-            windows.each(dilation, n),
-        )
+        what, at = _given(r, "a convolution", input, weight, bias, n, 1, groups)
+        taps = tuple(weight.shape[2:])
+        steps, apart = windows.each(stride, n), windows.each(dilation, n)
         reach = [d * (k - 1) for k, d in zip(taps, apart, strict=True)]
         if isinstance(padding, str):
             same = padding == "same"
@@ -88,14 +96,6 @@ def _convolution(n: int) -> Callable[..., Proxy]:
     return rule
 
 
-def _fits(what: Any, input: Proxy, at: int, wants: int) -> None:
-    if input.shape[at] != wants:
-        raise InputError(
-            f"{what} takes {wants} channels, its input has {input.shape[at]} "
-            f"(shape {tuple(input.shape)})"
-        )
-
-
 def _transposed(n: int) -> Callable[..., Proxy]:
     def rule(
         r: Recorder,
@@ -108,10 +108,7 @@ def _transposed(n: int) -> Callable[..., Proxy]:
         groups: int = 1,
         dilation: Any = 1,
     ) -> Proxy:
-        what = r.layer(weight, f"a transposed convolution in {n}-D")
-        _weights(r, what, input, weight, bias)
-        at = _channels(r, what, input, n)
-        _fits(what, input, at, weight.shape[0])
+        _, at = _given(r, "a transposed convolution", input, weight, bias, n, 0)
         steps, apart = windows.each(stride, n), windows.each(dilation, n)
         cut, more = windows.each(padding, n), windows.each(output_padding, n)
         x = input.value
@@ -144,7 +141,7 @@ def _max_pool(n: int) -> Callable[..., Proxy]:
         if return_indices:
             _with_indices(r, input)
         what = f"a maximum pool in {n}-D"
-        at = _channels(r, what, input, n) + 1
+        at = _channels(what, input, n) + 1
         y = windows.max_pool(
             what, input.value, at, kernel_size, stride or None, padding, dilation, ceil_mode, n
         )
@@ -165,7 +162,7 @@ def _avg_pool(n: int) -> Callable[..., Proxy]:
         divisor_override: int | None = None,
     ) -> Proxy:
         what = f"an average pool in {n}-D"
-        at = _channels(r, what, input, n) + 1
+        at = _channels(what, input, n) + 1
         y = windows.avg_pool(
             what,
             input.value,
@@ -188,7 +185,7 @@ def _adaptive(op: str, n: int) -> Callable[..., Proxy]:
         if return_indices:
             _with_indices(r, input)
         what = f"an adaptive pool in {n}-D"
-        at = _channels(r, what, input, n) + 1
+        at = _channels(what, input, n) + 1
         wanted = windows.each(output_size, n) if output_size is not None else (None,) * n
         sizes = [input.shape[at + k] if m is None else m for k, m in enumerate(wanted)]
         if 0 in sizes or 0 in input.shape:
