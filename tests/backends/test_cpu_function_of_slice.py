@@ -59,3 +59,14 @@ def test_autograd_records_the_call(torch):
     with xpapply.options(engine="", fallback="silent"):
         xpapply.apply_along_axis(lambda v: torch.softmax(v, 0), 1, x).sum().backward()
     assert x.grad is not None
+
+
+def test_bfloat16_weights_on_slices_that_have_another_dtype(torch):
+    """NumPy cannot view the results."""
+    net = torch.nn.Sequential(torch.nn.Linear(2, 1, bias=False), torch.nn.Tanh())
+    net = net.to(torch.bfloat16).eval()
+    for dtype in (torch.float32, torch.bfloat16):
+        x = torch.tensor([0.125, -0.5], dtype=dtype)
+        with torch.no_grad():
+            got = xpapply.apply_along_axis(net, 0, x)
+            torch.testing.assert_close(got, net(x.to(torch.bfloat16)))

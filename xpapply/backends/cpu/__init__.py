@@ -57,7 +57,8 @@ class CPU(Backend):
 
 def _function_of_slices(graph: Graph) -> Sliced | None:
     """`graph` as a function of slices, if there is a kernel of such."""
-    found = None if graph.input.dtype == "bfloat16" else sliced(graph)  # NumPy cannot view it
+    half = "bfloat16" in (graph.input.dtype, graph.result.dtype)  # NumPy cannot view it
+    found = None if half else sliced(graph)
     return None if found is None or slices.why_not(found.graph, ()) is not None else found
 
 
