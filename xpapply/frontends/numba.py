@@ -53,7 +53,14 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
 
 def vectorized(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool = False
+    f: Any,
+    axis: int,
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    *,
+    trusted: bool = False,
+    lifted: bool = False,
 ) -> AllAtOnce:
     """All slices of an array, by a compiled loop.
 

@@ -57,7 +57,14 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
 
 def vectorized(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool = False
+    f: Any,
+    axis: int,
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    *,
+    trusted: bool = False,
+    lifted: bool = False,
 ) -> AllAtOnce:
     """`elementwise` and `reduction`, which take all slices along an axis."""
     if not hasattr(f, "along"):

@@ -214,7 +214,9 @@ def _plan_network(
     if may and (engine is None or slower):
         trusted = graph is not None and not slower and not graph.gathers
         try:
-            found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted)
+            found = frontend.vectorized(
+                f, axis, arr, args, kwargs, trusted=trusted, lifted=graph is not None
+            )
         except TraceError as error:
             if f"no graph: {error}" not in reasons:
                 reasons.append(str(error))

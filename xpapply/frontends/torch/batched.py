@@ -233,6 +233,16 @@ class Batches:
             return self._together(rows)
         return self._first_of_its_size(rows)
 
+    def tried(self, n: int) -> bool:
+        """Whether so many slices run as one batch, which gives one result for each."""
+        once = self._most is None or n <= self._most
+        return self.way == BATCH and n in self._compared and once and not self._several
+
+    def tried_batch(self, rows: torch.Tensor) -> torch.Tensor:
+        """The results of a batch of a size that was `tried`."""
+        found = self.function(rows, *self._args, **self._kwargs)
+        return by_slice(found, rows.shape[0], self._shapes[0])
+
     def _first_of_its_size(self, rows: torch.Tensor) -> Parts:
         """A batch of another size could take another path: some of its slices are run alone."""
         n = len(rows)

@@ -6,7 +6,9 @@ writes to, is copied, a chunk at a time. CuPy's work goes on in its own current 
 
 from __future__ import annotations
 
+import copy
 import math
+import types
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -21,29 +23,44 @@ from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
 from .batched import BATCH, VMAP, Batches
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
+from .repeated import Repeated, may_be_given, shares
 
 VECTORIZED = (BATCH, VMAP)
 """What plans call the ways of `vectorized`."""
 
 _SAMPLES = 4
 """Slices to find the way by."""
-_WORTH_GIVING = 1 << 20
-"""Bytes of a result from which torch's own memory is given away, not copied."""
 
 
 def vectorized(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool
+    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool, lifted: bool = False
 ) -> AllAtOnce:
     """`f` on all slices by torch's own operations: in batches, or by torch.vmap.
 
     Both are differentiable, and are compared with real calls on a few slices first. A function
-    that is `trusted` runs by torch.vmap as it is.
+    that is `trusted` runs by torch.vmap as it is; of one that was `lifted` the tensors show all
+    that it does.
     """
     check(f, args, kwargs)
     if arrays.library(arr) not in ("numpy", "torch", "cupy"):
         raise TraceError(f"not for {type(arr).__name__}")
+    pure = lifted or all(map(_is_torchs_own, modules(f)))
+    if arrays.library(arr) == "cupy" and not (args or kwargs):
+        copied = _copied(f, _place(arr))
+        if copied is not None:
+            try:
+                return _vectorized(copied, axis, arr, args, kwargs, trusted, pure, copied)
+            except TraceError:  # forward is written for one device
+                pass
+    return _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
+
+
+def _vectorized(
+    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, trusted: bool, pure: bool, copied: Any
+) -> AllAtOnce:
+    """The same; `copied`: `f` itself, if it was made for this plan alone."""
     batches = Batches(f, args, kwargs)
-    run = _Chunks(batches, arr, axis)
+    run = _Chunks(batches, arr, axis, pure, copied)
     forced = config.current().engine
     if not trusted or forced == BATCH:
         with run.on_its_device(arr), torch.no_grad():
@@ -67,11 +84,27 @@ def half_dtype(f: Any, arr: Any, args: tuple, kwargs: dict) -> str:
     return str(kinds.pop()).partition(".")[2] if here else ""
 
 
+def _copied(f: Any, device: torch.device) -> Any:
+    """A module on the host, or a method of one, on a device; None for others."""
+    module = getattr(f, "__self__", f)
+    if not isinstance(module, torch.nn.Module):
+        return None
+    tensors = [t for m in module.modules() for t in tensors_of(m)]
+    if not tensors or any(t.device.type != "cpu" for t in tensors):
+        return None
+    try:
+        there = copy.deepcopy(module).to(device)
+    except Exception:  # not every module can be copied
+        return None
+    return there if module is f else types.MethodType(f.__func__, there)
+
+
 class _Chunks:
     """`Batches` for the slices of an array: ``run(arr, axis)``, the axis not negative."""
 
-    def __init__(self, batches: Batches, arr: Any, axis: int) -> None:
-        self._batches = batches
+    def __init__(self, batches: Batches, arr: Any, axis: int, pure: bool, copied: Any) -> None:
+        self._batches, self._pure = batches, pure
+        self._copied = copied  # which nothing else keeps alive
         self.library = str(arrays.library(arr))
         f = batches.function
         tensors = [t for m in modules(f) for t in tensors_of(m)]
@@ -95,7 +128,7 @@ class _Chunks:
         if x.ndim != 2:
             made = made.reshape(-1, x.shape[at])
         made = made.to(self._device, self._dtype)
-        if self._batches.writes and _shares(made, x):
+        if self._batches.writes and shares(made, x):
             return made.clone()
         return made
 
@@ -118,7 +151,42 @@ class _Chunks:
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
         """``call(arr)`` for arrays that lie like this one."""
         layout = _Layout(arr, axis)
-        return lambda x: self._call(x, layout)
+        repeated: Repeated | None = None
+
+        def call(x: Any) -> Any:
+            nonlocal repeated
+            if repeated is not None:
+                found = repeated(x)
+                if found is not None:
+                    return found
+            result = self._call(x, layout)
+            if repeated is None and self._batches.way == BATCH:
+                repeated = self._repeated(x, layout)
+            return result
+
+        return call
+
+    def _repeated(self, arr: Any, layout: _Layout) -> Repeated | None:
+        """What `_call` comes to for such arrays, where one batch takes all slices in place."""
+        batches, n = self._batches, layout.slices
+        plain = type(arr) is np.ndarray or self.library != "numpy"
+        if not plain or batches.writes or self._device != layout.place or not batches.tried(n):
+            return None
+        if self._size(arr, layout) < n or not _is_seen(arr):
+            return None
+        order = layout.rows
+        axes = None if order == tuple(range(arr.ndim)) else order
+        alive = n * batches.bytes_per_slice
+        return Repeated(
+            batches.tried_batch,
+            arr,
+            axes,
+            (n, arr.shape[layout.axis]),
+            self._dtype,
+            layout.outward,
+            alive,
+            self._pure,
+        )
 
     @threads.forkable  # copies of large blocks take torch's threads too
     def _call(self, arr: Any, layout: _Layout) -> Any:
@@ -141,7 +209,7 @@ class _Chunks:
             rows, y = self._results(x, at)
             if self._device != layout.place:
                 y = y.to(layout.place)
-            elif not (y.requires_grad or _may_be_given(y, rows)):
+            elif not (y.requires_grad or may_be_given(y, rows)):
                 y = y.clone(memory_format=torch.contiguous_format)
             return layout.outward(y)
         recorded: list[torch.Tensor] = []
@@ -189,7 +257,8 @@ class _Chunks:
         if self.library == "torch":
             return text
         name = {"cupy": "CuPy", "numpy": "NumPy"}[self.library]
-        return f"{text}, on zero-copy views of the {name} array"
+        text = f"{text}, on zero-copy views of the {name} array"
+        return text if self._copied is None else f"{text}, with a copy of the weights there"
 
 
 class _Layout:
@@ -211,9 +280,11 @@ class _Layout:
             ends = [(math.prod(dims),) * bool(dims) for dims in (before, after)]
             self.merged, self.at = (*ends[0], arr.shape[axis], *ends[1]), len(ends[0])
         self._batch_axes = [a for a in order.axes if a != axis]
+        self.rows = (*self._batch_axes, axis)
+        """The axes of arrays in the order of rows."""
         self._outward: dict[int, tuple[int, ...] | None] = {}
 
-    def outward(self, out: torch.Tensor) -> torch.Tensor:
+    def outward(self, out: Any) -> Any:
         """Results ``(slices, *result)`` with the batch dims in the place of their own."""
         if len(self._batch) != 1:
             out = out.reshape(*self._batch, *out.shape[1:])
@@ -225,24 +296,16 @@ class _Layout:
             axes = (*before, *range(len(where), ndim), *after)
             self._outward[ndim] = None if axes == tuple(range(ndim)) else axes
         axes_ = self._outward[ndim]
-        return out if axes_ is None else out.permute(axes_)
+        return out if axes_ is None else arrays.permute(out, axes_)
+
+
+def _is_torchs_own(m: torch.nn.Module) -> bool:
+    return type(m).__module__.startswith("torch.nn.")
 
 
 def _is_contiguous(x: Any) -> bool:
     """Whether an array lies in the order of its axes, without gaps."""
     return bool(x.is_contiguous() if isinstance(x, torch.Tensor) else x.flags.c_contiguous)
-
-
-def _shares(x: torch.Tensor, y: torch.Tensor) -> bool:
-    return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
-
-
-def _may_be_given(y: torch.Tensor, rows: torch.Tensor) -> bool:
-    """Whether a result has memory of its own, and enough of it to save a copy."""
-    nbytes = y.nbytes
-    if nbytes < _WORTH_GIVING:
-        return False
-    return y.untyped_storage().nbytes() == nbytes and not _shares(y, rows)
 
 
 # --- libraries --------------------------------------------------------------------------
@@ -261,17 +324,32 @@ def _tensor(block: Any) -> torch.Tensor:
     """An array as a tensor, on the same memory wherever torch can see it."""
     if isinstance(block, torch.Tensor):
         return block
-    if (block.dtype.kind == "u" and block.dtype.itemsize > 1) or block.dtype.itemsize > 8:
-        block = block.astype(np.float64)  # torch cannot compute with these, or has them not
+    if _is_foreign(block.dtype):
+        block = block.astype(np.float64)
     if arrays.library(block) == "cupy":
         if any(s < 0 for s in block.strides):
             block = block.copy()
         return torch.as_tensor(block, device=_place(block))
     block = np.asarray(block)
-    seen = block.flags.writeable and block.dtype.isnative and block.flags.aligned
-    if not seen or any(s < 0 or s % block.itemsize for s in block.strides):
+    if not _is_seen(block):
         block = np.array(block, dtype=block.dtype.newbyteorder("="))
     return torch.from_numpy(block)
+
+
+def _is_foreign(dtype: np.dtype) -> bool:
+    """Whether torch cannot compute with a dtype, or has it not."""
+    return (dtype.kind == "u" and dtype.itemsize > 1) or dtype.itemsize > 8
+
+
+def _is_seen(arr: Any) -> bool:
+    """Whether torch can see an array where it is."""
+    if isinstance(arr, torch.Tensor):
+        return True
+    if _is_foreign(arr.dtype) or any(s < 0 or s % arr.itemsize for s in arr.strides):
+        return False
+    if not isinstance(arr, np.ndarray):
+        return True
+    return arr.flags.writeable and arr.dtype.isnative and arr.flags.aligned
 
 
 def _array(y: torch.Tensor, library: str) -> Any:

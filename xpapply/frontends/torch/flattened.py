@@ -97,7 +97,7 @@ def _flat(f: Any, shape: tuple[int, ...], *, integers: bool = False) -> Any:
 def _of_flat(shape: tuple[int, ...], name: str, integers: bool) -> Callable[..., Any]:
     def of_flat(module: nn.Module, v: Any, *args: Any, **kwargs: Any) -> Any:
         # of a batch of slices, too
-        return getattr(module, name)(v.unflatten(-1, shape), *args, **kwargs)
+        return getattr(module, name)(v.reshape(*v.shape[:-1], *shape), *args, **kwargs)
 
     of_flat.takes_integers = integers  # type: ignore[attr-defined]
     return of_flat
