@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
     **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers"), 0),
-    **dict.fromkeys(("ir", "batching", "masked", "cache", "threads"), 1),
+    **dict.fromkeys(("ir", "batching", "masked", "labelled", "cache", "threads"), 1),
     **dict.fromkeys(
         ("error_state", "warning_filters", "model_advice", "batch_of_one", "samples"), 1
     ),
@@ -26,7 +26,7 @@ LEVELS = {
     "vectorized_call": 6,
     "bincount": 6,
     "apply": 7,
-    **dict.fromkeys(("special", "formulas", "custom", "convolution"), 8),
+    **dict.fromkeys(("special", "formulas", "custom", "convolution", "xarray"), 8),
     "": 9,  # xpapply/__init__.py
     **dict.fromkeys(("testing", "__main__"), 10),
 }

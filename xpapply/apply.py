@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config, frontends, loop, model_advice
+from . import arrays, config, frontends, labelled, loop, model_advice
 from .core_dims import Signature, resolve
 from .errors import InputError, TraceError, UnsupportedError, add_note
 from .ir.graph import Graph, ShapeDtype
@@ -44,9 +44,12 @@ def apply_along_axis(
         As a keyword it is ``f``, or ``func1d`` as in NumPy and CuPy.
     axis : int or tuple of int
         The axis that the slices run along. With several, `f` gets slices with as many dims, in
-        this order, and results stand where the first of them was.
+        this order, and results stand where the first of them was. The dims of labelled arrays
+        also go by their names.
     arr : array_like (Ni..., M, Nk...)
-        A NumPy, CuPy or torch array, any array of the array API standard, or nested lists.
+        A NumPy, CuPy or torch array, any array of the array API standard, or nested lists. Also
+        xarray's DataArray and Dataset, and pandas' DataFrame and Series: `f` gets the slices of
+        the array inside, and the result has their labels.
     *args, **kwargs
         Passed on to `f`, as NumPy does.
 
@@ -111,14 +114,18 @@ def apply_along_axis(
             return result
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return apply_along_axis(*_by_name(f, axis, arr, args, kwargs), **kwargs)
-    if python and not config.current().engine:
-        if type(arr) is np.ndarray and type(axis) is int:
-            ndim = arr.ndim
-            if not -ndim <= axis < ndim:
-                arrays.normalize_axis_index(axis, ndim)  # raises
-            return _call_python(f, axis % ndim, arr, args, kwargs)
-        if not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
-            return _unusual(f, axis, arr, args, kwargs)
+    python = python and not config.current().engine
+    if python and type(arr) is np.ndarray and type(axis) is int:
+        ndim = arr.ndim
+        if not -ndim <= axis < ndim:
+            arrays.normalize_axis_index(axis, ndim)  # raises
+        return _call_python(f, axis % ndim, arr, args, kwargs)
+    if (wing := labelled.wing(arr)) is not None:
+        _check_order(f, axis, arr)
+        run = lambda x, a: apply_along_axis(f, a, x, *args, **kwargs)  # noqa: E731
+        return wing.along(run, arr, axis, config.current().output_dims)
+    if python and not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
+        return _unusual(f, axis, arr, args, kwargs)
     if isinstance(axis, tuple):
         along = _along_axes(f, axis, arr, args, kwargs)
         if along is not None:
@@ -210,6 +217,8 @@ def explain(
     """
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
+    if (wing := labelled.wing(arr)) is not None:
+        arr, axis = wing.inside(arr, axis)
     if isinstance(axis, tuple):
         along = _along_axes(f, axis, arr, args, kwargs)
         if along is not None:

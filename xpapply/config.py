@@ -12,7 +12,7 @@ import operator
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
@@ -44,6 +44,8 @@ class Options:
     """Processes that share the slices of a loop; -1 means as many as CPUs may be used."""
     progress: bool = False
     """Whether runs of more than a second show on stderr how far they are."""
+    output_dims: tuple[Hashable, ...] = ()
+    """Names of the dims that results of a slice have, in labelled arrays; () for the usual ones."""
 
     def __post_init__(self) -> None:
         for name, known in (("fallback", FALLBACKS), ("precision", PRECISIONS)):
@@ -60,6 +62,7 @@ class Options:
         if type(self.progress) not in (bool, int) or self.progress not in (0, 1):
             raise InputError(f"progress={self.progress!r}: use True or False")
         object.__setattr__(self, "progress", bool(self.progress))
+        object.__setattr__(self, "output_dims", dim_names(self.output_dims))
 
     @property
     def plain_loop(self) -> bool:
@@ -82,6 +85,15 @@ def cpus() -> int:
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def dim_names(value: Any) -> tuple[Hashable, ...]:
+    """Names of dims as a tuple: given as one, or as text with commas between them."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(","))
+    if not isinstance(value, (tuple, list)) or not all(isinstance(d, Hashable) for d in value):
+        raise InputError(f"output_dims={value!r}: use the name of a dim, or a tuple of names")
+    return tuple(value)
 
 
 def _workers(value: Any) -> int:
@@ -179,6 +191,11 @@ class options:  # called as a function
     progress : bool
         Whether runs that take longer than a second show on stderr how far they are, with tqdm
         where that is installed.
+    output_dims : str or tuple of str
+        Names of the dims that the results of a slice have, where `arr` is a labelled array (of
+        xarray, of pandas): ``"class"``, ``("row", "column")``. Otherwise a result as long as the
+        slice keeps the name and the coordinates of its dim, and other dims are called after it,
+        ``"band_out"``.
 
     Raises
     ------
@@ -195,8 +212,8 @@ class options:  # called as a function
     The options are local to the thread and to the asynchronous task
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
     ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE``, ``XPAPPLY_PRECISION``,
-    ``XPAPPLY_WORKERS`` and ``XPAPPLY_PROGRESS`` (0 or 1) set the defaults of a process; an empty
-    one counts as not set.
+    ``XPAPPLY_WORKERS``, ``XPAPPLY_PROGRESS`` (0 or 1) and ``XPAPPLY_OUTPUT_DIMS`` set the defaults
+    of a process; an empty one counts as not set.
     ``XPAPPLY_CACHE_DIR`` is where kernels for CPUs are kept for other processes; an empty one
     says nowhere.
 

@@ -1,0 +1,57 @@
+"""Arrays with labels: take the array out, run as always, put the labels back.
+
+One file for each library whose containers have names for dims, coordinates or an index: here is
+which one it is. Nothing that computes gets to see a label; `f` gets the slices that it gets of the
+array inside.
+
+Each file has the same functions. ``run`` computes, and takes nothing but arrays.
+
+- ``along(run, x, axis, names)``: ``run(array, axis)``, for `xpapply.apply_along_axis`
+- ``sliced(run, operands, axis, names)``: ``run(arrays, axes)``, for functions of slices that are
+  written once
+- ``looped(run, args, kwargs, signature, names)``: ``run(*arrays, **kwargs)``, for
+  `xpapply.vectorize`
+- ``inside(x, axis)``: the array, and the axis as a number
+
+Masked arrays are arrays whose mask takes part in what is computed: see `xpapply.masked`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+CONTAINERS = {
+    "xarray": ("DataArray", "Dataset", "Variable"),
+    "pandas": ("DataFrame", "Series"),
+}
+"""Their classes, by library. Subclasses count as the library's own."""
+
+
+class Labelled(TypeError):
+    """What takes arrays was given a labelled one."""
+
+
+def wing(x: Any) -> Any:
+    """The file that knows the labels of `x`; None where it has none.
+
+    Looks at the class only: no library is imported for arrays that are not of it.
+    """
+    name = _library(type(x))  # type: ignore[arg-type]
+    return None if name is None else import_module(f"{__name__}.{name}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _library(kind: Any) -> str | None:
+    for cls in kind.__mro__:
+        root = cls.__module__.partition(".")[0]
+        if cls.__name__ in CONTAINERS.get(root, ()):
+            return root
+    return None
+
+
+def given(operands: Sequence[Any]) -> Any:
+    """The file for the first argument that has labels; None where none has."""
+    return next((wing(x) for x in operands if _library(type(x))), None)  # type: ignore[arg-type]
