@@ -1,5 +1,6 @@
 """Calls after the first: of the same kind of array, with other numbers, weights and streams."""
 
+import math
 import threading
 
 import numpy as np
@@ -222,7 +223,7 @@ def test_a_graph_is_made_and_notices_streams_and_precision(name, monkeypatch):
     other = torch.cuda.Stream()
     with torch.cuda.stream(other):
         if name == "cupy":
-            with place.cupy.cuda.ExternalStream(other.cuda_stream):
+            with place.cupy.cuda.Stream.from_external(other):
                 calls(3)
         else:
             calls(3)
@@ -274,3 +275,87 @@ def test_a_module_on_the_host_computes_where_the_array_is():
         p = xpapply.explain(net, axes, cupy.asarray(x))
         assert "a copy of the weights there" in str(p)
         assert next(net.parameters()).device.type == "cpu"
+
+
+COUNT, LOG = 0, []
+
+
+class Counts(nn.Module):
+    def forward(self, x):
+        global COUNT
+        COUNT += 1
+        return x * 2
+
+
+class Prints(nn.Module):
+    def forward(self, x):
+        print(x.shape)
+        return x * 2
+
+
+class Logs(nn.Module):
+    def forward(self, x):
+        LOG.append(x.shape)
+        return x * 2
+
+
+class Keeps(nn.Module):
+    def forward(self, x):
+        self.last = x
+        return x * 2
+
+
+class KeepsElsewhere(nn.Module):
+    def forward(self, x):
+        return self.helper(x)
+
+    def helper(self, x):
+        LOG[0] = x
+        return x
+
+
+class HasAList(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(x)
+        return x
+
+
+class UsesAClosure(nn.Module):
+    def forward(self, x):
+        return (lambda y: np.asarray(y))(x)
+
+
+class Skips(nn.Module):
+    def __init__(self, k=2):
+        super().__init__()
+        self.k, self.lines = k, nn.ModuleList(nn.Linear(4, 4) for _ in range(k))
+
+    def forward(self, x):
+        """A user's class, with all that is usual."""
+        found = [nn.functional.relu(line(x)) for line in self.lines]
+        if len(found) > 1 and x.ndim == 2:
+            x = torch.cat(found, dim=-1) if self.k else x
+        return self.shift(x)
+
+    def shift(self, x):
+        return x + math.pi
+
+
+@pytest.mark.parametrize(
+    "kind", [Counts, Prints, Logs, Keeps, KeepsElsewhere, HasAList, UsesAClosure]
+)
+def test_what_the_tensors_do_not_show(kind):
+    from xpapply.frontends.torch.pure import is_pure
+
+    assert not is_pure(kind())
+
+
+@pytest.mark.parametrize("kind", [Gates, Skips, nn.Flatten, lambda: nn.LSTM(2, 3)])
+def test_what_the_tensors_show(kind):
+    from xpapply.frontends.torch.pure import is_pure
+
+    assert all(map(is_pure, kind().modules()))

@@ -23,6 +23,7 @@ from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
 from .batched import BATCH, VMAP, Batches
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
+from .pure import is_pure
 from .repeated import Repeated, may_be_given, shares
 
 VECTORIZED = (BATCH, VMAP)
@@ -44,7 +45,7 @@ def vectorized(
     check(f, args, kwargs)
     if arrays.library(arr) not in ("numpy", "torch", "cupy"):
         raise TraceError(f"not for {type(arr).__name__}")
-    pure = lifted or all(map(_is_torchs_own, modules(f)))
+    pure = lifted or all(map(is_pure, modules(f)))
     if arrays.library(arr) == "cupy" and not (args or kwargs):
         copied = _copied(f, _place(arr))
         if copied is not None:
@@ -297,10 +298,6 @@ class _Layout:
             self._outward[ndim] = None if axes == tuple(range(ndim)) else axes
         axes_ = self._outward[ndim]
         return out if axes_ is None else arrays.permute(out, axes_)
-
-
-def _is_torchs_own(m: torch.nn.Module) -> bool:
-    return type(m).__module__.startswith("torch.nn.")
 
 
 def _is_contiguous(x: Any) -> bool:

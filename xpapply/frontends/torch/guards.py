@@ -76,7 +76,7 @@ class Watch:
 
 _forward = operator.attrgetter("forward", "__call__", "__getattr__")
 _version = operator.attrgetter("_version", "requires_grad", "shape")
-_STANDARD = frozenset(nn.Module().__dict__)
+STANDARD = frozenset(nn.Module().__dict__)
 
 
 class _Modules:
@@ -118,7 +118,7 @@ class _Module:
     def __init__(self, m: nn.Module) -> None:
         self._ref, self._kind, self._names = weakref.ref(m), weakref.ref(type(m)), tuple(vars(m))
         # attributes of other kinds are among the guards
-        own = [k for k, v in vars(m).items() if k not in _STANDARD and _is_plain(v)]
+        own = [k for k, v in vars(m).items() if k not in STANDARD and is_plain(v)]
         own += {"training"} & vars(m).keys()  # a compiled module asks the one it was made of
         any_two = ("_non_persistent_buffers_set",) * 2  # a getter of one name gives no tuple
         self._get = operator.itemgetter(*own, *any_two)
@@ -167,7 +167,7 @@ def _of_torch_alone(modules: list[nn.Module]) -> list[nn.Module]:
     def alone(m: nn.Module) -> bool:
         return (
             lives_on(type(m))
-            and all(k in _STANDARD or _is_plain(v) for k, v in vars(m).items())
+            and all(k in STANDARD or is_plain(v) for k, v in vars(m).items())
             and not any((m._forward_hooks, m._forward_pre_hooks))
         )
 
@@ -175,10 +175,10 @@ def _of_torch_alone(modules: list[nn.Module]) -> list[nn.Module]:
     return [m for m in modules if all(own.get(c, False) for c in m.modules())]
 
 
-def _is_plain(x: Any) -> bool:
+def is_plain(x: Any) -> bool:
     """Whether an attribute holds nothing, so that comparing its identity is all there is to do."""
     if type(x) is tuple:
-        return all(map(_is_plain, x))
+        return all(map(is_plain, x))
     plain = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
     return isinstance(x, (*plain, torch.Tensor))
 
@@ -194,7 +194,7 @@ def _guards(
         kind: Any = type(m)
         found = [kind.forward if lives_on(kind) else kind]
         for name, value in vars(m).items():
-            if name not in _STANDARD and not _is_plain(value):
+            if name not in STANDARD and not is_plain(value):
                 guards.look(m, "entry", name)
                 found.append(value)
         return found
