@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config
+from . import arrays, config, labelled
 from .backends import array_api
 from .errors import InputError
 from .ir import accumulators
@@ -29,8 +29,11 @@ _extent = Slicewise("bincount", _least_and_largest)
 
 def bincount(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
     """Counts along `axis`, with the bins in the place of its first axis."""
-    x = looked_at("bincount", x, alone=True)
-    weights = None if weights is None else looked_at("bincount", weights, alone=True)
+    try:
+        x = looked_at("bincount", x, alone=True)
+        weights = None if weights is None else looked_at("bincount", weights, alone=True)
+    except labelled.Labelled:
+        return _of_labelled(x, axis, weights, minlength)
     same_place("bincount", [x] if weights is None else [x, weights])
     least = operator.index(minlength)
     if least < 0:
@@ -47,6 +50,14 @@ def bincount(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
     at = min(axes, default=x.ndim)
     order = (*range(at), found.ndim - 1, *range(at, found.ndim - 1))
     return arrays.permute(found, order)
+
+
+def _of_labelled(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
+    def run(given: Any, axes: Any) -> Any:
+        return bincount(given[0], axes, given[1] if len(given) > 1 else None, minlength)
+
+    operands = (x,) if weights is None else (x, weights)
+    return labelled.given(operands).sliced(run, operands, axis, ("bin",))
 
 
 def _is_whole(dtype: str) -> bool:

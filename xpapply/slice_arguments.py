@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays
+from . import arrays, labelled
 from .errors import InputError
 from .planning import engines
 
@@ -26,6 +26,7 @@ def signature(x: Any) -> Any:
     if type(x) in (float, int, bool, complex) or isinstance(x, np.generic):
         return type(x)
     if arrays.library(x) is None:  # nested lists
+        labelled.refuse(x)
         x = np.asarray(x)
         return "list", x.shape, x.dtype
     if arrays.library(x) == "torch":  # views that mean other numbers than lie in memory
@@ -47,6 +48,7 @@ def looked_at(name: str, x: Any, alone: bool) -> Any:
         if type(x) in (bool, int, float, complex):
             return Number(x, None)
     if arrays.library(x) is None or isinstance(x, np.generic):
+        labelled.refuse(x)
         x = np.asarray(x)
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(

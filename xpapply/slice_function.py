@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config
+from . import arrays, config, labelled
 from .bound_call import Call, as_tuple
 from .cache import BoundedDict, Dict, kept
 from .errors import InputError
@@ -52,7 +52,21 @@ class Slicewise:
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
     ) -> Any:
         """Run on all slices: one result, or a tuple of them."""
-        return self.bound(operands, axis, keepdims, out)(operands, out)
+        try:
+            return self.bound(operands, axis, keepdims, out)(operands, out)
+        except TypeError:
+            if labelled.given(operands) is None:
+                raise
+            return self._of_labelled(operands, axis, keepdims, out)
+
+    def _of_labelled(self, operands: Sequence[Any], axis: Any, keepdims: bool, out: Any) -> Any:
+        if out is not None:
+            raise InputError(
+                f"{self.name} of labelled arrays into out=: the result has labels of its own. "
+                "Give the arrays inside, or leave out= away"
+            )
+        run = lambda own, axes: self(own, axes, keepdims)  # noqa: E731
+        return labelled.given(operands).sliced(run, operands, axis)
 
     def bound(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None

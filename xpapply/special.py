@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, formulas
+from . import arrays, formulas, labelled
 from .bincount import bincount as counts_of
 from .errors import InputError
 from .slice_function import Slicewise
@@ -64,6 +64,8 @@ class ArgmaxAndMax(NamedTuple):
 def _is_complex(x: Any) -> bool:
     dtype = getattr(x, "dtype", None)
     if dtype is None:
+        dtype = labelled.dtype(x)
+    if dtype is None:
         return np.iscomplexobj(x)
     kind = getattr(dtype, "kind", None)  # torch's dtypes have none
     return "complex" in str(dtype) if kind is None else kind == "c"
@@ -71,6 +73,8 @@ def _is_complex(x: Any) -> bool:
 
 def _parts(x: Any) -> tuple[Any, Any]:
     """Real and imaginary part: views, where the library has them."""
+    if (wing := labelled.wing(x)) is not None:
+        return wing.sliced(lambda given, _: _parts(given[0]), (x,), ())  # type: ignore[no-any-return]
     if arrays.library(x) is None:
         x = np.asarray(x)
     if arrays.library(x) in ("numpy", "cupy", "torch"):
@@ -81,6 +85,8 @@ def _parts(x: Any) -> tuple[Any, Any]:
 
 def _joined(re: Any, im: Any) -> Any:
     """A complex array of its parts."""
+    if (wing := labelled.wing(re)) is not None:
+        return wing.sliced(lambda given, _: _joined(*given), (re, im), ())
     name, xp = arrays.library(re), arrays.compat(re)
     if name == "torch":
         return xp.complex(re, im)
@@ -118,6 +124,8 @@ def _is_half(dtype: Any) -> bool:
 def _number(value: Any, x: Any) -> Any:
     """A parameter, in no fewer bits than what is computed of `x` has."""
     dtype = getattr(x, "dtype", None)
+    if dtype is None:
+        dtype = labelled.dtype(x)
     return np.float32(value) if dtype is not None and _is_half(dtype) else float(value)
 
 
@@ -129,8 +137,13 @@ def _floating(x: Any) -> Any:
 def _as_exp(x: Any) -> str:
     """The formulas whose results have the dtype of `numpy.exp`, for small integers of NumPy's."""
     dtype: Any = getattr(x, "dtype", None)
+    if dtype is None:
+        dtype = labelled.dtype(x)
     small = getattr(dtype, "kind", "") in ("i", "u") and dtype.itemsize <= 2
-    return "_as_exp" if small and arrays.library(x) in ("numpy", "cupy") else ""
+    if not small:
+        return ""
+    wing = labelled.wing(x)
+    return "_as_exp" if (wing or arrays).library(x) in ("numpy", "cupy") else ""
 
 
 # --- for everybody ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import InputError
+from xpapply import InputError, special
 
 xr = pytest.importorskip("xarray")
 
@@ -195,3 +195,86 @@ def test_arrays_inside_keep_their_library():
     found = xpapply.apply_along_axis(net, "x", field)
     assert type(found.data) is type(field.data)
     assert found.dims == ("y", "x_out")
+
+
+# --- functions of slices -----------------------------------------------------------------------
+
+REDUCTIONS = ["logsumexp", "norm", "mean_var", "argmax_and_max"]
+IN_PLACE = ["softmax", "log_softmax", "standardize", "normalize"]
+
+
+def as_tuple(found):
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.parametrize("dim", ["time", "x", ("x", "time"), -1, None, ["y"]])
+@pytest.mark.parametrize("name", REDUCTIONS + IN_PLACE)
+@pytest.mark.parametrize("dtype", ["f8", "f2", "u1", "c8"])
+def test_functions_of_slices(field, name, dim, dtype):
+    if dtype == "c8" and name == "argmax_and_max":
+        return
+    f, field = getattr(special, name), field.astype(dtype)
+    dims = field.dims if dim is None else [dim] if not isinstance(dim, (tuple, list)) else dim
+    dims = [field.dims[d] if isinstance(d, int) else d for d in dims]
+    found, wanted = f(field, axis=dim), f(field.data, axis=field.get_axis_num(dims))
+    assert type(found) is type(wanted) or not isinstance(wanted, tuple)
+    like = field if name in IN_PLACE else field.sum(dims)
+    for y, z in zip(as_tuple(found), as_tuple(wanted), strict=True):
+        xr.testing.assert_identical(y, like.copy(data=z))
+        assert y.dtype == z.dtype
+
+
+def test_dims_that_are_kept_or_new(field):
+    kept = special.logsumexp(field, axis="x", keepdims=True)
+    assert dict(kept.sizes) == {"time": 4, "y": 5, "x": 1}
+    assert "x" not in kept.coords
+    counts = special.bincount((field**2).astype(int), axis="time")
+    assert counts.dims == ("bin", "y", "x")
+    assert int(counts.sum()) == field.size
+
+
+def test_reductions_of_a_dataset(field):
+    dataset = xr.Dataset(
+        {"a": field, "b": field.drop_vars("latitude")[:, 0], "c": ("y", np.ones(5))}
+    )
+    found = special.mean_var(dataset, axis=("x", "y"))
+    assert type(found) is special.MeanAndVar
+    for part, f in zip(found, (np.mean, np.var), strict=True):
+        wanted = dataset.reduce(f, ("x", "y"))
+        xr.testing.assert_allclose(part, wanted)
+    alone = special.softmax(dataset, axis="x")
+    xr.testing.assert_identical(alone.c, dataset.c)
+    xr.testing.assert_allclose(alone.a.sum("x").variable, xr.ones_like(field[..., 0]).variable)
+    with pytest.raises(InputError, match="a Dataset with complex variables: take one after"):
+        special.logsumexp(dataset.astype("c16"), axis="x")
+
+
+def test_arguments_meet_by_the_names_of_their_dims(field):
+    weights = xr.DataArray(np.arange(1.0, 7.0), {"x": field.x}, ("x",))
+    found = special.logsumexp(field, axis="x", b=weights)
+    np.testing.assert_array_equal(found, special.logsumexp(field.data, axis=2, b=weights.data))
+    by_time = xr.DataArray(np.arange(1.0, 5.0), {"time": field.time}, ("time",))
+    found = special.logsumexp(field, axis="x", b=by_time)
+    wanted = special.logsumexp(field.data, axis=2, b=by_time.data[:, None, None])
+    np.testing.assert_array_equal(found, wanted)
+    xr.testing.assert_allclose(special.squared_diff(field, by_time), (field - by_time) ** 2)
+    with pytest.raises(ValueError, match=r"cannot align objects"):
+        special.logsumexp(field, axis="x", b=weights.assign_coords(x=range(6)))
+    with pytest.raises(InputError, match="an array with more dims beside a DataArray"):
+        special.squared_diff(field, np.ones((2, 4, 5, 6)))
+
+
+def test_functions_of_elements_and_reductions_made_of_expressions(field):
+    square = xpapply.elementwise(lambda x: x * x)
+    xr.testing.assert_allclose(square(field), field * field)
+    energy = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, identity=0)
+    xr.testing.assert_allclose(energy(field, axis="y"), (field * field).sum("y"))
+    with pytest.raises(InputError, match="of labelled arrays into out="):
+        square(field, out=np.zeros(field.shape))
+
+
+def test_dims_of_reductions_that_there_are_not(field):
+    with pytest.raises(InputError, match=r"no dim 'z': DataArray has the dims 'time', 'y', 'x'"):
+        special.softmax(field, axis="z")
+    with pytest.raises(InputError, match=r"no dim 'z': the Dataset has"):
+        special.softmax(field.to_dataset(), axis="z")

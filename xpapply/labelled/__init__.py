@@ -8,10 +8,11 @@ Each file has the same functions. ``run`` computes, and takes nothing but arrays
 
 - ``along(run, x, axis, names)``: ``run(array, axis)``, for `xpapply.apply_along_axis`
 - ``sliced(run, operands, axis, names)``: ``run(arrays, axes)``, for functions of slices that are
-  written once
+  written once, such as those of `xpapply.special`
 - ``looped(run, args, kwargs, signature, names)``: ``run(*arrays, **kwargs)``, for
   `xpapply.vectorize`
 - ``inside(x, axis)``: the array, and the axis as a number
+- ``dtype(x)``, ``library(x)``: those of the array
 
 Masked arrays are arrays whose mask takes part in what is computed: see `xpapply.masked`.
 """
@@ -55,3 +56,15 @@ def _library(kind: Any) -> str | None:
 def given(operands: Sequence[Any]) -> Any:
     """The file for the first argument that has labels; None where none has."""
     return next((wing(x) for x in operands if _library(type(x))), None)  # type: ignore[arg-type]
+
+
+def dtype(x: Any) -> Any:
+    """The dtype of the array inside; None for what has no labels."""
+    found = wing(x)
+    return None if found is None else found.dtype(x)
+
+
+def refuse(x: Any) -> None:
+    """Raise `Labelled` where `x` has labels, for who knows how to put them back."""
+    if _library(type(x)) is not None:  # type: ignore[arg-type]
+        raise Labelled(f"{type(x).__qualname__} where an array was expected")
