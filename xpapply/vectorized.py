@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import FunctionType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays
+from . import arrays, config, labelled
 from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Signature
@@ -50,6 +51,9 @@ class vectorize(np.vectorize):  # called as a function
     fill : number, optional
         What stands where nothing was computed (`where`, `on_error`). NaN by default,
         which only floating-point and complex results can hold.
+    output_dims : str, tuple of str or list of tuples, optional
+        Names of the results' core dims, where arguments are labelled arrays: of the one result,
+        or a tuple for each. Those of the signature otherwise.
 
     Returns
     -------
@@ -107,6 +111,7 @@ class vectorize(np.vectorize):  # called as a function
         *,
         on_error: str = "raise",
         fill: Any = None,
+        output_dims: Any = None,
     ) -> None:
         if on_error not in ("raise", "fill", "warn"):
             raise ValueError(f"on_error={on_error!r}: use 'raise', 'fill' or 'warn'")
@@ -120,6 +125,7 @@ class vectorize(np.vectorize):  # called as a function
         self.signature = signature
         self._core = None if signature is None else Signature.parse(signature)
         self._on_error, self._fill = on_error, fill
+        self._output_dims = _names_of_results(output_dims)
         self._ready = kept(BoundedDict())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -130,6 +136,10 @@ class vectorize(np.vectorize):  # called as a function
         if ready is not None:
             asks = self._core is None and self.otypes is None
             found = ready(self.pyfunc, args, asks)
+            if found is not None:
+                return found
+        if labelled.given((*args, *kwargs.values())) is not None:
+            found = self._of_labelled(self, args, kwargs)
             if found is not None:
                 return found
         call, leaves = self._call(args, kwargs)
@@ -165,16 +175,24 @@ class vectorize(np.vectorize):  # called as a function
         >>> p.vectorized, p.slices, p.out_shape, p.out_dtype
         (True, 1000, (1000,), 'float64')
         """
+        if labelled.given((*args, *kwargs.values())) is not None:
+            found: list[Any] = []
+
+            def look(*args: Any, **kwargs: Any) -> None:
+                found.append(self.explain(*args, **kwargs))
+                raise labelled.Stop
+
+            with suppress(labelled.Stop):
+                self._of_labelled(look, args, kwargs)
+            if found:
+                return found[0]  # type: ignore[no-any-return]
         again = {k: v for k, v in kwargs.items() if k in GUFUNC}
         call, _ = self._call(args, kwargs)
         return call.plan(partial(self, **again))  # type: ignore[no-any-return]
 
     def _call(self, args: tuple, kwargs: dict) -> tuple[Call, Leaves | None]:
         """A call with its keywords understood, and what puts its results together again."""
-        kwargs, how = dict(kwargs), {}
-        if kwargs:
-            named = tuple(k for k in GUFUNC if k in kwargs)
-            how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
+        kwargs, how = self._keywords(args, kwargs)
         if self._core is not None and self.otypes is not None:
             wanted = len(self._core.outputs)
             if len(self.otypes) != wanted:
@@ -189,6 +207,32 @@ class vectorize(np.vectorize):  # called as a function
         on_error = OnError(self._on_error, self._fill)
         made = Call(call, self._core, operands, self.otypes, self.cache, on_error, **how)
         return made, None if "out" in how else leaves
+
+    def _keywords(self, args: tuple, kwargs: dict) -> tuple[dict, dict]:
+        """The keywords that are arguments of `pyfunc`, and those that say how it is looped."""
+        kwargs, how = dict(kwargs), {}
+        if kwargs:
+            named = tuple(k for k in GUFUNC if k in kwargs)
+            how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
+        return kwargs, how
+
+    def _of_labelled(self, call: Any, args: tuple, kwargs: dict) -> Any:
+        """What `call` makes of the arrays inside, with their labels.
+
+        None where no argument that is looped over has labels: others `pyfunc` gets as they are.
+        """
+        kwargs, how = self._keywords(args, kwargs)
+        given, operands = looped_call(self.pyfunc, args, kwargs, self.excluded)
+        wing = labelled.given(operands)
+        if wing is None:
+            return None
+        leaves = Leaves(len(self._core.outputs if self._core else self.otypes or " "))
+
+        def run(*arrays: Any, **how: Any) -> Any:
+            return leaves.of(replace(given, f=partial(call, **how))(*arrays))
+
+        names = self._output_dims or _names_of_results(config.current().output_dims)
+        return leaves.put_back(wing.looped(run, operands, how, self._core, names))
 
     def _takes(self, args: tuple) -> bool:
         """Whether `pyfunc` may have more arguments that are looped over than these."""
@@ -230,3 +274,12 @@ class vectorize(np.vectorize):  # called as a function
         if found is None:
             found = known.leaves[key] = Leaves(count)
         return found
+
+
+def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:
+    """The names of each result's core dims; () where nobody said them."""
+    if not given:
+        return ()
+    if isinstance(given, (tuple, list)) and all(isinstance(d, (tuple, list)) for d in given):
+        return tuple(map(config.dim_names, given))
+    return (config.dim_names(given),)

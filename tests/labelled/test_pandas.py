@@ -133,7 +133,7 @@ def test_labels_that_do_not_agree(table):
     weights = pd.Series(np.ones(4), table.columns)
     found = special.logsumexp(table, axis=1, b=weights)
     np.testing.assert_allclose(found, special.logsumexp(table.to_numpy(), axis=1))
-    with pytest.raises(InputError, match=r"a Series whose labels are not those of the DataFrame"):
+    with pytest.raises(InputError, match=r"a Series whose labels are not those of what it meets"):
         special.logsumexp(table, axis=1, b=weights.iloc[::-1])
     with pytest.raises(InputError, match="has no labels for all its dims"):
         special.squared_diff(table, np.ones((2, 5, 4)))

@@ -9,7 +9,7 @@ Each file has the same functions. ``run`` computes, and takes nothing but arrays
 - ``along(run, x, axis, names)``: ``run(array, axis)``, for `xpapply.apply_along_axis`
 - ``sliced(run, operands, axis, names)``: ``run(arrays, axes)``, for functions of slices that are
   written once, such as those of `xpapply.special`
-- ``looped(run, args, kwargs, signature, names)``: ``run(*arrays, **kwargs)``, for
+- ``looped(run, operands, how, signature, names)``: ``run(*arrays, **how)``, for
   `xpapply.vectorize`
 - ``inside(x, axis)``: the array, and the axis as a number
 - ``dtype(x)``, ``library(x)``: those of the array
@@ -33,6 +33,10 @@ CONTAINERS = {
 
 class Labelled(TypeError):
     """What takes arrays was given a labelled one."""
+
+
+class Stop(Exception):
+    """Ends what would label results, of who only wanted to see the arrays."""
 
 
 def wing(x: Any) -> Any:

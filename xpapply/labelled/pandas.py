@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..core_dims import Places, Signature, places
 from ..errors import InputError
 from .dims import Names, of_results, position
 
@@ -110,11 +111,7 @@ def _widest(operands: Sequence[Any]) -> Any:
     like = max(labelled, key=lambda x: x.ndim)
     for x in labelled:
         for own, wanted in zip(reversed(x.axes), reversed(like.axes), strict=False):
-            if not own.equals(wanted):
-                raise InputError(
-                    f"a {type(x).__name__} whose labels are not those of the {type(like).__name__} "
-                    f"beside it: {_shown(own)} and {_shown(wanted)}. Align them first, a.align(b)"
-                )
+            _check_same(x, own, wanted)
     wider = [x for x in operands if not _is_labelled(x) and np.ndim(x) > like.ndim]
     if wider:
         raise InputError(
@@ -127,6 +124,106 @@ def _widest(operands: Sequence[Any]) -> Any:
 def _shown(labels: pd.Index) -> str:
     first = ", ".join(map(repr, labels[:3].tolist()))
     return f"{first}{' ...' * (len(labels) > 3)} ({len(labels)})"
+
+
+# --- several arrays, one function of slices of each ---------------------------------------------
+
+
+def looped(
+    run: Callable[..., Any],
+    operands: Sequence[Any],
+    how: dict[str, Any],
+    signature: Signature | None,
+    names: Sequence[Names],
+) -> Any:
+    """``run(*arrays, **how)``: core dims are where they are in arrays, or go by their names."""
+    how = {name: x for name, x in how.items() if x is not None}
+    if "out" in how:
+        raise InputError("out= of labelled arrays: the result has labels of its own, leave it away")
+    if _is_labelled(how.get("where")):
+        how["where"] = how["where"].to_numpy()
+    given = [x.to_numpy() if _is_labelled(x) else x for x in operands]
+    if signature is None:
+        like = _widest(operands)
+        found = run(*given, **how)
+        parts = [_labelled(y, like, like.axes) for y in _as_tuple(found)]
+        return tuple(parts) if isinstance(found, tuple) else parts[0]
+    signature.check_count(len(operands))
+    signature = signature.of_arrays([np.ndim(x) for x in operands])
+    first = next(x for x in operands if _is_labelled(x))
+    kept = how.get("keepdims", False)
+    ndims = [np.ndim(x) for x in operands]
+    if "axis" in how:
+        how["axes"] = _axes(signature, max(operands, key=np.ndim), ndims, how.pop("axis"), kept)
+    where = places(signature, ndims, None, how.get("axes"), kept)
+    loop, core = _loop_and_core(operands, signature, where)
+    found = run(*given, **how)
+    parts = []
+    for k, (y, at) in enumerate(zip(_as_tuple(found), where.outputs, strict=True)):
+        if len(loop) + len(at) != y.ndim:
+            raise InputError(
+                f"results of shape {y.shape} have loop dims that no {type(first).__name__} has "
+                "labels for: give arrays only"
+            )
+        own = {a: pd.RangeIndex(y.shape[a]) for a in at}
+        if not kept:
+            said = names[k] if names else (None,) * len(at)
+            for a, d, name in zip(at, signature.outputs[k], said, strict=True):
+                usual = pd.RangeIndex(y.shape[a], name=name)
+                own[a] = usual if name is not None else core.get(d.name, usual)
+        rest = iter(loop)
+        parts.append(
+            _labelled(y, first, [own[a] if a in own else next(rest) for a in range(y.ndim)])
+        )
+    return tuple(parts) if isinstance(found, tuple) else parts[0]
+
+
+def _axes(signature: Signature, like: Any, ndims: list[int], axis: Any, kept: bool) -> list[Any]:
+    """The axes of each argument and result, where one is said: arguments of one dim have but one.
+
+    `like`: the argument with most dims.
+    """
+    if any(len(dims) > 1 for dims in (*signature.inputs, *signature.outputs)):
+        raise TypeError(
+            f"axis= needs core dimensions that are single ones, which {signature} has not: "
+            "give axes=, a list with one tuple per operand"
+        )
+    at = _position(like, axis) if _is_labelled(like) else axis
+    found = [(at if n > 1 else 0,) * len(d) for d, n in zip(signature.inputs, ndims, strict=True)]
+    return found + [(at,) * (1 if kept else len(dims)) for dims in signature.outputs]
+
+
+def _loop_and_core(
+    operands: Sequence[Any], signature: Signature, where: Places
+) -> tuple[list[pd.Index], dict[str, pd.Index]]:
+    """The labels of the loop dims, and of core dims by their names in the signature.
+
+    Raises
+    ------
+    InputError
+        If two arguments have other labels where they meet.
+    """
+    loop: list[pd.Index] = []
+    core: dict[str, pd.Index] = {}
+    for x, axes, dims in zip(operands, where.inputs, signature.inputs, strict=True):
+        if not _is_labelled(x):
+            continue
+        own = [labels for a, labels in enumerate(x.axes) if a not in axes]
+        meet = [*zip(reversed(own), reversed(loop), strict=False)]
+        for a, d in zip(axes, dims, strict=True):
+            meet.append((x.axes[a], core.setdefault(d.name, x.axes[a])))
+        for labels, wanted in meet:
+            _check_same(x, labels, wanted)
+        loop = max(loop, own, key=len)
+    return loop, core
+
+
+def _check_same(x: Any, labels: pd.Index, wanted: pd.Index) -> None:
+    if not labels.equals(wanted):
+        raise InputError(
+            f"a {type(x).__name__} whose labels are not those of what it meets: {_shown(labels)} "
+            f"and {_shown(wanted)}. Align them first, a.align(b)"
+        )
 
 
 def _is_labelled(x: Any) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from .. import arrays
+from ..core_dims import Signature, core_last, shown
 from ..errors import InputError, add_note
 from .dims import Names, of_results, position
 
@@ -167,6 +168,180 @@ def _of(wanted: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
 
 def _as_tuple(found: Any) -> tuple[Any, ...]:
     return found if isinstance(found, tuple) else (found,)
+
+
+# --- several arrays, one function of slices of each ---------------------------------------------
+
+
+def looped(
+    run: Callable[..., Any],
+    operands: Sequence[Any],
+    how: dict[str, Any],
+    signature: Signature | None,
+    names: Sequence[Names],
+) -> Any:
+    """``run(*arrays, **how)``, for arrays with their core dims last.
+
+    Core dims are those that `axis` or `axes` name, else those that have the names that they have
+    in the signature, else the last ones. Loop dims meet by their names.
+    """
+    how = {name: x for name, x in how.items() if x is not None}
+    if "out" in how:
+        raise InputError("out= of labelled arrays: the result has labels of its own, leave it away")
+    if any(isinstance(x, xr.Dataset) for x in operands):
+        return _by_variable(
+            lambda *own: looped(run, own, how, signature, names),
+            operands,
+            _of_datasets(operands, how, signature),
+        )
+    core: list[Names] = [()] * len(operands)
+    results: list[Names] = []
+    lost: set[Hashable] = set()
+    if signature is not None:
+        signature.check_count(len(operands))
+        signature = signature.of_arrays([np.ndim(x) for x in operands])
+        core, operands = _core(operands, signature, how.pop("axis", None), how.pop("axes", None))
+        results, lost = _results(signature, operands, core, names, how.get("keepdims", False))
+    mask = [how.pop("where")] if "where" in how else []
+    found: list[Any] = []
+
+    def compute(*given: Any) -> Any:
+        where = {"where": given[-1]} if mask else {}
+        found.append(run(*given[: len(operands)], **how, **where))
+        return _as_tuple(found[0])[0]
+
+    def labelled(f: Callable[..., Any], k: int) -> Any:
+        new = results[k] if results else ()
+        y = xr.apply_ufunc(
+            f,
+            *operands,
+            *mask,
+            input_core_dims=[*core, *[()] * len(mask)],
+            output_core_dims=[new],
+            exclude_dims=lost,
+            dask="allowed",
+        )
+        like, own = next((x, c) for x, c in zip(operands, core, strict=True) if _is_labelled(x))
+        if new and len(new) == len(own):  # they stand where the core dims of the argument did
+            order = [dict(zip(own, new, strict=True)).get(d, d) for d in like.dims]
+            return y.transpose(*order) if set(order) == set(y.dims) else y
+        return y
+
+    parts = [labelled(compute, 0)]
+    more = enumerate(_as_tuple(found[0])[1:], 1)
+    parts += [labelled(lambda *_, y=y: y, k) for k, y in more]
+    return tuple(parts) if isinstance(found[0], tuple) else parts[0]
+
+
+def _core(
+    operands: Sequence[Any], signature: Signature, axis: Any, axes: Any
+) -> tuple[list[Names], list[Any]]:
+    """The names of the core dims of each argument, and arguments without names with these last."""
+    if axis is not None and any(len(dims) > 1 for dims in signature.inputs):
+        raise TypeError(
+            f"axis= needs a signature with a single core dimension, which {signature} is not: "
+            "give axes=, a list with one tuple per operand"
+        )
+    if axes is not None and len(axes) < len(operands):
+        raise ValueError(f"axes has {len(axes)} entries for {len(operands)} arguments")
+    core: list[Names] = []
+    moved = []
+    for k, (x, dims) in enumerate(zip(operands, signature.inputs, strict=True)):
+        names = x.dims if _is_labelled(x) else ()
+        if np.ndim(x) < len(dims):
+            raise ValueError(
+                f"argument {k} with the dims {names} does not have enough dimensions for all "
+                f"core dimensions {shown(dims)}"
+            )
+        wanted = _wanted(k, dims, axis, axes)
+        if wanted is None:
+            wanted = tuple(d.name for d in dims)
+            if not set(wanted) <= set(names):
+                wanted = tuple(range(-len(dims), 0))
+        if len(wanted) != len(dims):
+            raise ValueError(f"axes entry {k}, {wanted!r}, should name {len(dims)} dims")
+        if _is_labelled(x):
+            given = tuple(position(a, names, type(x).__name__) for a in wanted)
+            core.append(tuple(names[a] for a in _normal(given, x)))
+            moved.append(x)
+        else:
+            numbers = all(hasattr(a, "__index__") for a in wanted)
+            moved.append(core_last(x, _normal(wanted, x)) if numbers and wanted else x)
+            core.append(())
+    return core, moved
+
+
+def _wanted(k: int, dims: Sequence[Any], axis: Any, axes: Any) -> tuple[Any, ...] | None:
+    """What the call says of the core dims of an argument; None: nothing."""
+    if axis is not None:
+        return (axis,) * len(dims)
+    if axes is not None:
+        return axes[k] if isinstance(axes[k], tuple) else (axes[k],)
+    return None
+
+
+def _normal(axes: Sequence[int], x: Any) -> tuple[int, ...]:
+    return tuple(arrays.normalize_axis_index(a, np.ndim(x)) for a in axes)
+
+
+def _results(
+    signature: Signature,
+    operands: Sequence[Any],
+    core: Sequence[Names],
+    names: Sequence[Names],
+    keepdims: bool,
+) -> tuple[list[Names], set[Hashable]]:
+    """The names of the results' core dims, and the core dims whose coordinates are not theirs."""
+    inputs = [
+        (x, own, d) for x, own, d in zip(operands, core, signature.inputs, strict=True) if own
+    ]
+    known: dict[str, Hashable] = {}
+    lengths: dict[Hashable, set[int]] = {}
+    for x, own, dims in inputs:
+        for name, d in zip(own, dims, strict=True):
+            known.setdefault(d.name, name)
+            lengths.setdefault(name, set()).add(x.sizes[name])
+    lost = {name for name, found in lengths.items() if len(found) > 1}
+    if keepdims:
+        own = inputs[0][1] if inputs else ()
+        return [own] * len(signature.outputs), {*lost, *own}
+    if names and [*map(len, names)] != [*map(len, signature.outputs)]:
+        raise InputError(f"output_dims={names} are not as many as in the results of {signature}")
+    stem = "_".join(map(str, inputs[0][1])) if inputs else "result"
+    loop = {d for x in operands if _is_labelled(x) for d in x.dims} - lengths.keys()
+    found = []
+    for k, dims in enumerate(signature.outputs):
+        usual = (known.get(d.name, d.name if d.size is None else f"{stem}_out") for d in dims)
+        new = names[k] if names else tuple(usual)
+        twice = [d for j, d in enumerate(new) if d in loop or d in new[:j]]
+        if twice:
+            raise InputError(
+                f"two dims of the results would be called {twice[0]!r}: say how new ones are "
+                "called, vectorize(..., output_dims=...)"
+            )
+        both = zip(new, dims, strict=True)
+        lost |= {d for d, own in both if d in lengths and known.get(own.name) != d}
+        found.append(new)
+    return found, lost
+
+
+def _of_datasets(
+    operands: Sequence[Any], how: dict[str, Any], signature: Signature | None
+) -> list[Hashable]:
+    """The dims that variables of Datasets among the arguments need to have."""
+    if signature is None:
+        return []
+    signature.check_count(len(operands))
+    wanted: list[Hashable] = []
+    for k, (x, dims) in enumerate(zip(operands, signature.inputs, strict=True)):
+        if not isinstance(x, xr.Dataset):
+            continue
+        said = _wanted(k, dims, how.get("axis"), how.get("axes"))
+        if said is None:
+            said = tuple(d.name for d in dims)
+            said = said if set(said) <= set(x.dims) else ()
+        wanted += [d for d in said if d not in wanted and not hasattr(d, "__index__")]
+    return wanted
 
 
 # --- Datasets -----------------------------------------------------------------------------------
