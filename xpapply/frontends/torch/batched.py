@@ -206,6 +206,10 @@ class Batches:
         most = config.current().block_bytes or _most_bytes(device, n * each)
         return max(1, most // each)
 
+    def most_rows(self) -> int:
+        """Slices of the largest chunk on the host."""
+        return max(1, _CPU_BYTES // max(1, self.bytes_per_slice))
+
     @threads.forkable
     def __call__(self, rows: torch.Tensor) -> Any:
         """The results of slices ``(B, *slice)``; of fewer at a time where memory runs out."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -22,6 +23,7 @@ from ...ir.graph import ShapeDtype
 from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
 from .batched import BATCH, VMAP, Batches
+from .chunk_sizes import ChunkSize
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
 from .pure import is_pure
 from .repeated import Repeated, may_be_given, shares
@@ -106,6 +108,7 @@ class _Chunks:
     def __init__(self, batches: Batches, arr: Any, axis: int, pure: bool, copied: Any) -> None:
         self._batches, self._pure = batches, pure
         self._copied = copied  # which nothing else keeps alive
+        self._sizes: ChunkSize | None = None
         self.library = str(arrays.library(arr))
         f = batches.function
         tensors = [t for m in modules(f) for t in tensors_of(m)]
@@ -215,7 +218,7 @@ class _Chunks:
             return layout.outward(y)
         recorded: list[torch.Tensor] = []
         batch = (*x.shape[:at], *x.shape[at + 1 :])
-        for piece in boxes(x.shape, at, -(-n // -(-n // size))):  # of one size, if they can be
+        for piece in self._pieces(x, at, size):
             _, y = self._results(x[piece], at)
             if y.requires_grad:
                 recorded.append(y)
@@ -230,6 +233,23 @@ class _Chunks:
             assert out is not None
             out = out.reshape(n, *out.shape[len(batch) :])
         return layout.outward(out)
+
+    def _pieces(self, x: Any, at: int, size: int) -> Iterator[tuple[slice, ...]]:
+        """Chunks of `x`, one after the other; on the host of sizes that turn out to be fast."""
+        n = math.prod(x.shape) // x.shape[at]
+        if x.ndim != 2 or self._device.type != "cpu" or config.current().block_bytes:
+            yield from boxes(x.shape, at, -(-n // -(-n // size)))  # of one size, if they can be
+            return
+        if self._sizes is None:
+            self._sizes = ChunkSize(size, self._batches.most_rows())
+        k = 0
+        while k < n:
+            count = self._sizes.next(n - k)
+            rows = slice(k, k + count)
+            begin = time.perf_counter()
+            yield (rows, slice(None)) if at else (slice(None), rows)
+            self._sizes.took(count, time.perf_counter() - begin)
+            k += count
 
     def _results(self, block: Any, at: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The rows of a block, and their results."""
@@ -251,6 +271,8 @@ class _Chunks:
         n = math.prod(arr.shape) // max(1, arr.shape[axis])
         size = self._batches.rows(self._device, n) if self._batches.bytes_per_slice else n
         some = "all slices at once" if size >= n else f"chunks of {size:,} slices"
+        if size < n and self._device.type == "cpu" and not config.current().block_bytes:
+            some += ", or fewer or more if that proves faster"
         batch = self._batches.way == BATCH
         text = f"the module itself on {some}" if batch else f"torch's own operations on {some}"
         if self._device != _place(arr):
