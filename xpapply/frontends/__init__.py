@@ -19,10 +19,10 @@ and may have more:
 
 ``differentiable(f, arr, args, kwargs) -> bool``
     whether the library of `f` records this call for its autograd;
-``vectorized(f, axis, arr, args, kwargs, trusted=..., lifted=...) -> AllAtOnce``
-    the library's own way to run all slices at once; raises `TraceError`. `lifted` says that
-    `f` has a graph, so that it is known to be a pure function, `trusted` that this is the way to
-    run the graph. The module's `VECTORIZED` has the names of its ways, by which they can be forced.
+``vectorized(f, axis, arr, args, kwargs, trusted=..., graph=...) -> AllAtOnce``
+    the library's own way to run all slices at once; raises `TraceError`. With a `graph` `f` is
+    known to be a pure function; `trusted` says that this is the way to run it. The module's
+    `VECTORIZED` has the names of its ways, by which they can be forced.
 ``half_dtype(f, arr, args, kwargs) -> str``
     the dtype of 16 bits that the library of `f` itself would compute in for `arr`, where `arr`
     is; "" if it would not, or not there;
@@ -61,6 +61,8 @@ class AllAtOnce(NamedTuple):
     """Of one slice, if it is known."""
     reasons: tuple[str, ...] = ()
     """Why not faster."""
+    unchanged: Callable[[], bool] | None = None
+    """What `watch` asks, but for what this way does not depend on."""
 
 
 class FlatFunction(NamedTuple):

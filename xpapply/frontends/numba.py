@@ -60,7 +60,7 @@ def vectorized(
     kwargs: dict,
     *,
     trusted: bool = False,
-    lifted: bool = False,
+    graph: Graph | None = None,
 ) -> AllAtOnce:
     """All slices of an array, by a compiled loop.
 

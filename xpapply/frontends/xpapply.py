@@ -64,7 +64,7 @@ def vectorized(
     kwargs: dict,
     *,
     trusted: bool = False,
-    lifted: bool = False,
+    graph: Graph | None = None,
 ) -> AllAtOnce:
     """`elementwise` and `reduction`, which take all slices along an axis."""
     if not hasattr(f, "along"):

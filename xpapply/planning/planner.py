@@ -214,9 +214,7 @@ def _plan_network(
     if may and (engine is None or slower):
         trusted = graph is not None and not slower and not graph.gathers
         try:
-            found = frontend.vectorized(
-                f, axis, arr, args, kwargs, trusted=trusted, lifted=graph is not None
-            )
+            found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted, graph=graph)
         except TraceError as error:
             if f"no graph: {error}" not in reasons:
                 reasons.append(str(error))
@@ -232,7 +230,7 @@ def _plan_network(
                 _call=found.call,
                 **common,
             )
-            return p, lifted.unchanged
+            return p, found.unchanged or lifted.unchanged
     if engine is not None:
         p = Plan(
             engine=engine.name,

@@ -29,7 +29,8 @@ from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
 from .flattened import fitted as fitted
 from .flattened import flattened as flattened
-from .guards import Watch
+from .guards import autocast_dtypes
+from .guards import watch as watch
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
 from .one_slice import several_of_slice as several_of_slice
 from .one_slice import slice_function as slice_function
@@ -56,35 +57,6 @@ def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
             raise TraceError(f"forward of {type(m).__name__} asks {min(asked)}() of its values")
 
 
-def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-    """Notice changes of weights (also in place), structure, mode, hooks and attributes.
-
-    `sources` are the tensors that the graph's constants were made from, wherever
-    they were found: in lists, in globals, in modules that are not registered.
-    """
-    everything = modules(f, args, kwargs)
-    scripted = [m for m in everything if script.is_script(m)]
-    tensors = {id(t): t for m in everything for t in tensors_of(m)}
-    others = [*parts(f), *args, *kwargs.values(), *sources]
-    for m in everything:
-        others += m.__dict__.values()
-    tensors |= {id(t): t for t in others if isinstance(t, torch.Tensor)}
-    held = [x for x in (*args, *kwargs.values()) if not isinstance(x, torch.Tensor)]
-    plain = [m for m in everything if m not in scripted]
-    unchanged: Any = Watch(f, plain, list(tensors.values()), held)
-    unchanged = script.watched(unchanged, scripted) if scripted else unchanged
-    autocast = _autocast()
-    return lambda: _autocast() == autocast and unchanged()
-
-
-def _autocast() -> tuple[Any, ...]:
-    """The dtypes that `torch.autocast` has operations compute in, where it is on."""
-    on = torch.is_autocast_enabled
-    if not (on("cpu") or on("cuda")):
-        return ()
-    return tuple((d, torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if on(d))
-
-
 @threads.forkable
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of ``f(slice, *args, **kwargs)``.
@@ -94,7 +66,7 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
     """
     check(f, args, kwargs)
-    if _autocast():
+    if autocast_dtypes():
         raise TraceError("torch.autocast is on, so torch's own operations choose their precision")
     _check_classes(f, args, kwargs)
     if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):

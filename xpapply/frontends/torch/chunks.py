@@ -19,11 +19,12 @@ import torch
 
 from ... import arrays, config, streams, threads
 from ...errors import TraceError
-from ...ir.graph import ShapeDtype
+from ...ir.graph import Graph, ShapeDtype
 from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
 from .batched import BATCH, VMAP, Batches
 from .chunk_sizes import ChunkSize
+from .guards import watch
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
 from .pure import is_pure
 from .repeated import Repeated, may_be_given, shares
@@ -36,26 +37,35 @@ _SAMPLES = 4
 
 
 def vectorized(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, *, trusted: bool, lifted: bool = False
+    f: Any,
+    axis: int,
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    *,
+    trusted: bool,
+    graph: Graph | None = None,
 ) -> AllAtOnce:
     """`f` on all slices by torch's own operations: in batches, or by torch.vmap.
 
     Both are differentiable, and are compared with real calls on a few slices first. A function
-    that is `trusted` runs by torch.vmap as it is; of one that was `lifted` the tensors show all
+    that is `trusted` runs by torch.vmap as it is; of one that has a `graph` its tensors show all
     that it does.
     """
     check(f, args, kwargs)
     if arrays.library(arr) not in ("numpy", "torch", "cupy"):
         raise TraceError(f"not for {type(arr).__name__}")
-    pure = lifted or all(map(is_pure, modules(f)))
+    pure = graph is not None or all(map(is_pure, modules(f)))
     if arrays.library(arr) == "cupy" and not (args or kwargs):
         copied = _copied(f, _place(arr))
         if copied is not None:
             try:
-                return _vectorized(copied, axis, arr, args, kwargs, trusted, pure, copied)
+                return _vectorized(copied, axis, arr, (), {}, trusted, pure, copied)
             except TraceError:  # forward is written for one device
                 pass
-    return _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
+    found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
+    sources = () if graph is None else graph.sources
+    return found._replace(unchanged=watch(f, args, kwargs, sources, numbers=False))
 
 
 def _vectorized(

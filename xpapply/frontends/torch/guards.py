@@ -13,6 +13,9 @@ from torch import nn
 
 from ...guards import Guards, lives_on, same, snapshot
 from ...reach import reach
+from . import script
+from .model import modules as modules_in
+from .model import parts, tensors_of
 
 _COMPARED_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 13
@@ -21,17 +24,55 @@ _SAMPLED = 64
 """... and so many numbers all over it."""
 
 
+def watch(
+    f: Any, args: tuple, kwargs: dict, sources: tuple = (), *, numbers: bool = True
+) -> Callable[[], bool]:
+    """Notice changes of weights (also in place), structure, mode, hooks and attributes.
+
+    `sources` are the tensors that the graph's constants were made from, wherever
+    they were found: in lists, in globals, in modules that are not registered. Without `numbers`
+    weights are not read: where `f` itself runs, what torch does not count as a change is none.
+    """
+    everything = modules_in(f, args, kwargs)
+    scripted = [m for m in everything if script.is_script(m)]
+    tensors = {id(t): t for m in everything for t in tensors_of(m)}
+    others = [*parts(f), *args, *kwargs.values(), *sources]
+    for m in everything:
+        others += m.__dict__.values()
+    tensors |= {id(t): t for t in others if isinstance(t, torch.Tensor)}
+    held = [x for x in (*args, *kwargs.values()) if not isinstance(x, torch.Tensor)]
+    plain = [m for m in everything if m not in scripted]
+    unchanged: Any = Watch(f, plain, list(tensors.values()), held, numbers)
+    unchanged = script.watched(unchanged, scripted) if scripted else unchanged
+    autocast = autocast_dtypes()
+    return lambda: autocast_dtypes() == autocast and unchanged()
+
+
+def autocast_dtypes() -> tuple[Any, ...]:
+    """The dtypes that `torch.autocast` has operations compute in, where it is on."""
+    on = torch.is_autocast_enabled
+    if not (on("cpu") or on("cuda")):
+        return ()
+    return tuple((d, torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if on(d))
+
+
 class Watch:
     """``unchanged()``: whether modules, tensors and what ``forward`` reaches are as they were.
 
     Tensors are held, so no address can come to name another one; modules are not.
     Tensors on the CPU are compared by their bytes too, large ones by samples:
     ``t.data.mul_(2)`` and writes through a NumPy view do not count as a new version in torch.
+    (Not so without `numbers`.)
     What is not tensor or module, but reached by them, is looked at by `Guards`.
     """
 
     def __init__(
-        self, f: Any, modules: list[nn.Module], tensors: list[torch.Tensor], others: list[Any]
+        self,
+        f: Any,
+        modules: list[nn.Module],
+        tensors: list[torch.Tensor],
+        others: list[Any],
+        numbers: bool = True,
     ) -> None:
         modules, found = list(modules), {id(t): t for t in tensors}
         self._guards = _guards(f, modules, found, others)
@@ -45,6 +86,7 @@ class Watch:
         self._classes: list[Any] = [c for c in kinds if lives_on(c)]
         self._forwards = list(map(_forward, self._classes))
         host = [t.detach() for t in tensors if t.device.type == "cpu" and t.layout == torch.strided]
+        host = host if numbers else []
         small = [t for t in host if t.nbytes <= _COMPARED_BYTES]
         self._bytes = _together([t for t in small if t.is_contiguous()])
         self._readers = [_reader(t) for t in small if not t.is_contiguous()]
