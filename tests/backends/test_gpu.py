@@ -381,16 +381,17 @@ def test_modules_that_are_no_graph_on_the_current_stream(cupy, torch):
 
 
 def test_modules_on_another_device_than_the_array(cupy, torch):
-    """As in the loop: slices go where the module is, and results come back."""
+    """A copy of a module on the host goes where a CuPy array is; slices go where they must."""
     net = no_graph(torch, "cnn").cpu()
     x = np.random.default_rng(10).standard_normal((50, 36)).astype("f")
     plan = xpapply.explain(net, 1, cupy.asarray(x))
-    assert "copied to cpu and back" in str(plan)
+    assert "a copy of the weights there" in str(plan)
     got = xpapply.apply_along_axis(net, 1, cupy.asarray(x))
     assert type(got) is cupy.ndarray
+    assert {p.device.type for p in net.parameters()} == {"cpu"}
     with torch.no_grad():
         want = net(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(got.get(), want, atol=1e-5)
+    np.testing.assert_allclose(got.get(), want, atol=2e-3 * abs(want).max())
     got = xpapply.apply_along_axis(net.cuda(), 1, x)
     assert type(got) is np.ndarray
     np.testing.assert_allclose(got, want, atol=2e-3 * abs(want).max())
