@@ -126,6 +126,7 @@ def test_a_cleared_cache_is_empty(torch):
 FACTS = {
     "arrays": "names of types and dtypes",
     "registry": "where modules are",
+    "labelled": "which libraries types are of",
     "planning.engines": "backends and their names",
     "backends.__init__": "whether llvmlite is installed",
     "backends.torch": "whether CuPy is installed",
