@@ -173,6 +173,26 @@ def test_what_numpy_does_not_lend():
         same(call(net, shape, place, x), want(net, x.copy()))
 
 
+@torch.no_grad()
+def test_memory_that_runs_out_later(monkeypatch):
+    make, shape = NETWORKS["images"]
+    net, place = Place("numpy").net(make), Place("numpy")
+    x = np.random.default_rng(0).standard_normal((8, *shape)).astype("f")
+    for _ in range(CALLS):
+        call(net, shape, place, x)
+    expected, run = want(net, x), torch.conv2d
+
+    def conv2d(x, *args, **kwargs):
+        if len(x) > 3:
+            raise RuntimeError("CUDA out of memory")
+        return run(x, *args, **kwargs)
+
+    monkeypatch.setattr(torch.nn.functional, "conv2d", conv2d)
+    with xpapply.options(fallback="raise"):
+        same(call(net, shape, place, x), expected)
+    same(call(net, shape, place, x), expected)
+
+
 def test_autograd_after_calls_without(place):
     if place.name not in ("torch", "cuda"):
         pytest.skip("autograd is torch's")

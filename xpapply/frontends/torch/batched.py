@@ -221,7 +221,7 @@ class Batches:
             try:
                 return self._run(rows)
             except (RuntimeError, MemoryError) as error:
-                if n == 1 or not _out_of_memory(error):
+                if n == 1 or not out_of_memory(error):
                     raise
             self._most = n // 2
         half = self._most
@@ -399,7 +399,8 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
+    """Whether an error says that there was not enough memory."""
     if isinstance(error, (MemoryError, torch.cuda.OutOfMemoryError)):
         return True
     return "can't allocate memory" in str(error) or "out of memory" in str(error).lower()

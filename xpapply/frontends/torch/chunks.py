@@ -22,7 +22,7 @@ from ...errors import TraceError
 from ...ir.graph import Graph, ShapeDtype
 from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
-from .batched import BATCH, VMAP, Batches
+from .batched import BATCH, VMAP, Batches, out_of_memory
 from .chunk_sizes import ChunkSize
 from .guards import watch
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
@@ -170,7 +170,12 @@ class _Chunks:
         def call(x: Any) -> Any:
             nonlocal repeated
             if repeated is not None:
-                found = repeated(x)
+                try:
+                    found = repeated(x)
+                except (RuntimeError, MemoryError) as error:
+                    if not out_of_memory(error):
+                        raise
+                    found = None  # it runs in halves below
                 if found is not None:
                     return found
             result = self._call(x, layout)
