@@ -17,6 +17,9 @@ _BETTER = 0.97
 class ChunkSize:
     """Doubles the size of chunks while that makes them faster; else halves it while that does.
 
+    Two sizes are compared by turns, chunk after chunk: what else the machine does at a time
+    slows down both.
+
     Parameters
     ----------
     first : int
@@ -26,41 +29,47 @@ class ChunkSize:
     """
 
     def __init__(self, first: int, most: int) -> None:
-        self._first = self._now = first
+        self._first = self._best = first
         self._most = max(first, most)
-        self._best: int | None = None
-        self._seconds: dict[int, float] = {}
-        """Of a slice, by the size of its chunk."""
-        self._runs: list[float] = []
+        self._runs: dict[int, list[float]] = {}
+        """Seconds of a slice, in chunks of the best size and of the other."""
+        self._other = 0
         self._up = True
-        self.found = self._most < 2
+        self._compare(2 * first)
+
+    @property
+    def found(self) -> bool:
+        """Whether there is no other size to compare with."""
+        return not self._other
 
     def next(self, left: int) -> int:
         """The size of the next chunk, where so many slices are left."""
-        if self.found or left < _MANY * self._now:
-            return -(-left // -(-left // self._now))  # of one size, if they can be
-        return self._now
+        best, other = self._best, self._other
+        if not other or left < _MANY * max(best, other):
+            return -(-left // -(-left // best))  # of one size, if they can be
+        return other if len(self._runs[other]) < len(self._runs[best]) else best
 
     def took(self, size: int, seconds: float) -> None:
         """Learn from a chunk."""
-        if self.found or size != self._now:
+        if size not in self._runs or not self._other:
             return
-        self._runs.append(seconds / size)
-        if len(self._runs) == _RUNS:
-            self._judge(min(self._runs[1:]))
-            self._runs = []
+        self._runs[size].append(seconds / size)
+        if len(self._runs[self._other]) == _RUNS:
+            self._judge()
 
-    def _judge(self, seconds: float) -> None:
-        now, best = self._now, self._best
-        self._seconds[now] = seconds
-        if best is None or seconds < _BETTER * self._seconds[best]:
-            self._best = best = now
-            following = now * 2 if self._up else now // 2
+    def _judge(self) -> None:
+        other, best = (min(self._runs[k][1:]) for k in (self._other, self._best))
+        if other < _BETTER * best:
+            self._best = self._other
+            self._compare(self._best * 2 if self._up else self._best // 2)
+        elif self._up and self._best == self._first:
+            self._compare(0)
         else:
-            following = 0
-        if not 1 <= following <= self._most and self._up and best == self._first:
-            self._up, following = False, self._first // 2
-        if 1 <= following <= self._most:
-            self._now = following
-        else:
-            self._now, self.found = best, True
+            self._other = 0
+
+    def _compare(self, other: int) -> None:
+        """With another size; with half the first one where it is too large, or 0."""
+        if not 1 <= other <= self._most and self._up and self._best == self._first:
+            self._up, other = False, self._first // 2
+        self._other = other if 1 <= other <= self._most else 0
+        self._runs = {self._best: [], self._other: []}

@@ -239,7 +239,7 @@ class _Chunks:
                 recorded.append(y)
                 continue
             if out is None:
-                out = torch.empty((*batch, *y.shape[1:]), dtype=y.dtype, device=layout.place)
+                out = _empty((*batch, *y.shape[1:]), y.dtype, layout.place, self.library)
             part = out[(*piece[:at], *piece[at + 1 :])]
             part.copy_(y.reshape(part.shape))
         if recorded:  # boxes are in C order
@@ -288,6 +288,8 @@ class _Chunks:
         some = "all slices at once" if size >= n else f"chunks of {size:,} slices"
         if size < n and self._device.type == "cpu" and not config.current().block_bytes:
             some += ", or fewer or more if that proves faster"
+        if self._batches.channels_last:
+            some += ", channels last in memory"
         batch = self._batches.way == BATCH
         text = f"the module itself on {some}" if batch else f"torch's own operations on {some}"
         if self._device != _place(arr):
@@ -384,6 +386,16 @@ def _is_seen(arr: Any) -> bool:
     if not isinstance(arr, np.ndarray):
         return True
     return arr.flags.writeable and arr.dtype.isnative and arr.flags.aligned
+
+
+def _empty(
+    shape: tuple[int, ...], dtype: torch.dtype, place: torch.device, library: str
+) -> torch.Tensor:
+    """Memory for results; NumPy's is on huge pages, which are there much sooner."""
+    if library != "numpy":
+        return torch.empty(shape, dtype=dtype, device=place)
+    name = str(dtype).partition(".")[2]
+    return torch.from_numpy(np.empty(shape, name))
 
 
 def _array(y: torch.Tensor, library: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...cache import remembered
 from ...errors import TraceError
@@ -99,5 +99,24 @@ def _of_flat(shape: tuple[int, ...], name: str, integers: bool) -> Callable[...,
         # of a batch of slices, too
         return getattr(module, name)(v.reshape(*v.shape[:-1], *shape), *args, **kwargs)
 
+    def with_channels_last(module: nn.Module, v: Any) -> Any:
+        x = v.reshape(*v.shape[:-1], *shape)
+        memory = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
+        # .to() does nothing where there is one channel: that may count as either order
+        x = torch.empty(x.shape, dtype=x.dtype, memory_format=memory).copy_(x)
+        return tree_map_only(torch.Tensor, torch.Tensor.contiguous, getattr(module, name)(x))
+
     of_flat.takes_integers = integers  # type: ignore[attr-defined]
+    if len(shape) in (3, 4):
+        of_flat.with_channels_last = with_channels_last  # type: ignore[attr-defined]
     return of_flat
+
+
+def with_channels_last(f: Any) -> Any:
+    """What `flattened` or `fitted` gave, with images in memory as ``(B, places, channels)``.
+
+    None where slices are no images or volumes with channels, or lie as they are. Results lie
+    in the order of their axes.
+    """
+    found = getattr(getattr(f, "__func__", None), "with_channels_last", None)
+    return None if found is None else types.MethodType(found, f.__self__)

@@ -52,6 +52,10 @@ _TAKE_ANYTHING = frozenset(
 """Operations beside the elementwise ones that take any number, NaN too: none looks up
 something by it, none decomposes a matrix."""
 
+_MAX_POOLS = frozenset(
+    "max_pool2d max_pool2d_with_indices max_pool3d max_pool3d_with_indices".split()
+)
+
 
 class Profile(TorchDispatchMode):
     """Watches what runs inside a ``with`` block on `given`, as torch itself sees it.
@@ -66,6 +70,8 @@ class Profile(TorchDispatchMode):
         An operation that is not known to take NaN, as an index or in a decomposition; or "".
     writes : bool
         The memory of `given` was written to.
+    pools : bool
+        The greatest of places was taken, of several channels each.
     """
 
     def __init__(self, given: torch.Tensor) -> None:
@@ -73,7 +79,7 @@ class Profile(TorchDispatchMode):
         self.peak = 0
         self.looks = ""
         self.might_fail = ""
-        self.writes = False
+        self.writes = self.pools = False
         self._given = given.untyped_storage().data_ptr()
         self._before = {self._given}
         self._alive: dict[int, tuple[Any, int]] = {}
@@ -103,6 +109,9 @@ class Profile(TorchDispatchMode):
             self.might_fail = self.might_fail or name
         if func._schema.is_mutable:
             self.writes |= self._writes_to_given(func, args, kwargs)
+        if name in _MAX_POOLS:
+            x = args[0]  # (B, channels, *places), or without B
+            self.pools |= x.ndim >= 4 and x.shape[1] > 1
         addresses = map(_address, tree_leaves((args, kwargs)))
         self._before |= {a for a in addresses if a not in self._alive}
         found = func(*args, **kwargs)
