@@ -38,6 +38,8 @@ _SHARE = 8
 """The same on a GPU, and the part of its memory that it may take."""
 _MUCH = 1 << 28
 """Bytes on a GPU from which it is asked how many are free."""
+_SOME = 4
+"""Images that are worth another order of memory."""
 _WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
 
 
@@ -102,10 +104,10 @@ class Batches:
             raise InputError("the function that this plan was made for is gone: keep it alive")
         return found
 
-    @property
-    def _of_batches(self) -> Any:
-        """`f` for batches."""
-        return with_channels_last(self.function) if self.channels_last else self.function
+    def _of_batch(self, n: int) -> Any:
+        """`f` for a batch of `n`."""
+        last = self.channels_last and n >= _SOME
+        return with_channels_last(self.function) if last else self.function
 
     # --- deciding -------------------------------------------------------------------------
 
@@ -186,7 +188,8 @@ class Batches:
             return
         self.channels_last = True
         try:
-            compare(self._together(samples.clone()), alone)
+            many = torch.cat([samples] * _SOME)
+            compare(self._together(many), alone * _SOME)
         except Exception:
             self.channels_last = False
 
@@ -269,7 +272,7 @@ class Batches:
 
     def tried_batch(self, rows: torch.Tensor) -> torch.Tensor:
         """The results of a batch of a size that was `tried`."""
-        found = self._of_batches(rows, *self._args, **self._kwargs)
+        found = self._of_batch(rows.shape[0])(rows, *self._args, **self._kwargs)
         return by_slice(found, rows.shape[0], self._shapes[0])
 
     def _first_of_its_size(self, rows: torch.Tensor) -> Parts:
@@ -319,7 +322,7 @@ class Batches:
     def _together(self, rows: torch.Tensor) -> Parts:
         """By one call; what it returns in the shapes that slices give alone."""
         n = rows.shape[0]
-        found = self._of_batches(rows, *self._args, **self._kwargs)
+        found = self._of_batch(n)(rows, *self._args, **self._kwargs)
         if isinstance(found, (tuple, list)) != self._several:
             raise TraceError(f"a batch gives {type(found).__name__}")
         parts = list(found) if self._several else [found]

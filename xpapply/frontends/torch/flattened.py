@@ -104,7 +104,10 @@ def _of_flat(shape: tuple[int, ...], name: str, integers: bool) -> Callable[...,
         memory = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
         # .to() does nothing where there is one channel: that may count as either order
         x = torch.empty(x.shape, dtype=x.dtype, memory_format=memory).copy_(x)
-        return tree_map_only(torch.Tensor, torch.Tensor.contiguous, getattr(module, name)(x))
+        found = getattr(module, name)(x)
+        if isinstance(found, torch.Tensor):
+            return found.contiguous()
+        return tree_map_only(torch.Tensor, torch.Tensor.contiguous, found)
 
     of_flat.takes_integers = integers  # type: ignore[attr-defined]
     if len(shape) in (3, 4):

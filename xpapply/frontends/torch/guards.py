@@ -77,9 +77,11 @@ class Watch:
         modules, found = list(modules), {id(t): t for t in tensors}
         self._guards = _guards(f, modules, found, others)
         tensors = self._tensors = list(found.values())
-        self._versions = list(map(_version, tensors))
+        # where `f` itself runs it sees what its tensors are now
+        self._look = _look if numbers else _look_briefly
+        self._looks = list(map(self._look, tensors))
         self._addresses = list(map(torch.Tensor.data_ptr, tensors))
-        self._strides = list(map(torch.Tensor.stride, tensors))
+        self._strides = list(map(torch.Tensor.stride, tensors)) if numbers else []
         self._modules = _Modules(modules)
         # all of the torch classes, whose forward a user may have replaced
         kinds = {c for m in modules for c in type(m).__mro__ if issubclass(c, nn.Module)}
@@ -98,9 +100,9 @@ class Watch:
         # maps, for this is most of what a repeated call waits for
         tensors = self._tensors
         if (
-            list(map(_version, tensors)) != self._versions
+            list(map(self._look, tensors)) != self._looks
             or list(map(torch.Tensor.data_ptr, tensors)) != self._addresses
-            or list(map(torch.Tensor.stride, tensors)) != self._strides
+            or (self._strides and list(map(torch.Tensor.stride, tensors)) != self._strides)
             or not self._modules.unchanged()
             or list(map(_forward, self._classes)) != self._forwards
             or torch.nn.modules.module._has_any_global_hook()  # type: ignore[no-untyped-call]
@@ -117,7 +119,8 @@ class Watch:
 
 
 _forward = operator.attrgetter("forward", "__call__", "__getattr__")
-_version = operator.attrgetter("_version", "requires_grad", "shape")
+_look = operator.attrgetter("_version", "requires_grad", "shape")
+_look_briefly = operator.attrgetter("requires_grad", "shape")
 STANDARD = frozenset(nn.Module().__dict__)
 
 

@@ -5,6 +5,7 @@ A batch of a few slices takes some tens of microseconds. Finding out how it runs
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +13,16 @@ import numpy as np
 import torch
 
 from ... import arrays, config, streams, threads
+from ...errors import TraceError
 from .captured import Captured, can_capture
 from .model import numpy_dtype
+from .recorded import recorded
 
 _BEFORE = 4
-"""Calls before a CUDA graph is made: that takes as long as hundreds of them."""
+"""Calls before a CUDA graph is made, or a line recorded: that takes as long as many of them."""
 _CAPTURED_BYTES = 1 << 26
-"""Bytes that a CUDA graph may keep; larger batches keep the device at work by themselves."""
+"""Bytes that a CUDA graph may keep; larger batches keep the device at work by themselves, and
+the host too."""
 
 
 class Repeated:
@@ -41,7 +45,8 @@ class Repeated:
     alive : int
         Bytes that a call has alive.
     pure : bool
-        `run` does nothing but what its tensors show, so that a CUDA graph can stand for it.
+        `run` does nothing but what its tensors show, so that a CUDA graph, or a straight line
+        of torch's operations, can stand for it.
     """
 
     def __init__(
@@ -60,12 +65,15 @@ class Repeated:
         self.library = str(arrays.library(arr))
         self._call: Callable[[Any], Any] = getattr(self, f"_{self.library}")
         self._captured: Captured | None = None
+        self._line: Callable[[torch.Tensor], torch.Tensor] | None = None
         self._left = _BEFORE if pure and self._may_be_captured(arr, alive) else -1
 
     def _may_be_captured(self, arr: Any, alive: int) -> bool:
-        if self.library == "numpy" or alive > _CAPTURED_BYTES:
+        if alive > _CAPTURED_BYTES:
             return False
-        return self.library == "cupy" or (arr.device.type == "cuda" and not arr.requires_grad)
+        return self.library in ("numpy", "cupy") or (
+            arr.device.type == "cuda" and not arr.requires_grad
+        )
 
     def __call__(self, arr: Any) -> Any:
         """The results for all slices."""
@@ -79,7 +87,16 @@ class Repeated:
             return None
         with torch.inference_mode():
             x = torch.from_numpy(arr)
-            return self._outward(self._own(self._run(self._as_rows(x)), x)).numpy()
+            y = self._line(x) if self._line is not None else self._on_the_host(x)
+            return self._outward(self._own(y, x)).numpy()
+
+    def _on_the_host(self, x: torch.Tensor) -> torch.Tensor:
+        if self._left > 0:
+            self._left -= 1
+            if self._left == 0:
+                with contextlib.suppress(TraceError):
+                    self._line = recorded(lambda x: self._run(self._as_rows(x)), x)
+        return self._run(self._as_rows(x))
 
     def _torch(self, arr: torch.Tensor) -> Any:
         if self._left >= 0:

@@ -86,11 +86,12 @@ def compare(got: Parts, alone: Sequence[Parts]) -> None:
     for k, parts in enumerate(alone):
         for batch, want in zip(got, parts, strict=True):
             same = len(batch) == len(alone) and batch[k].shape == want.shape
-            if not same or batch.dtype != want.dtype or not _close(batch[k], want):
+            if not same or batch.dtype != want.dtype or not are_close(batch[k], want):
                 raise TraceError("many slices at once and one slice alone give different results")
 
 
-def _close(g: torch.Tensor, w: torch.Tensor) -> bool:
+def are_close(g: torch.Tensor, w: torch.Tensor) -> bool:
+    """Whether rounding explains how two results differ."""
     if not w.is_floating_point():
         return torch.equal(g, w)
     tolerance = torch.finfo(w.dtype).eps ** 0.5
