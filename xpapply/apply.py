@@ -126,6 +126,9 @@ def apply_along_axis(
         return wing.along(run, arr, axis, config.current().output_dims)
     if python and not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
         return _unusual(f, axis, arr, args, kwargs)
+    if arrays.library(arr) == "dask":
+        p = _blockwise(f, axis, arr, args, kwargs)
+        return p(arr, p.axis)
     if isinstance(axis, tuple):
         along = _along_axes(f, axis, arr, args, kwargs)
         if along is not None:
@@ -155,13 +158,9 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
     _check_order(f, axis, arr)
     if arrays.library(arr) is None or isinstance(arr, np.generic):
         arr = np.asanyarray(arr)
-    axes = tuple(_axis_of(arr, a, arr.ndim) for a in axis)
+    axes = _axes_of(axis, arr)
     if len(axes) < 2:
-        if not axes:
-            raise ValueError("axis=() names no axis: give an integer, or a tuple of integers")
         return None
-    if len(set(axes)) < len(axes):
-        raise ValueError(f"axis={axis} names an axis twice")
     flatten, why = getattr(frontends.find(f), "flattened", None), ""
     if flatten is not None and 0 not in arr.shape:
         try:
@@ -174,6 +173,26 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
                 return found
             why = "; ".join(found.network.reasons)
     return AlongAxes(f, axes, arr, args, kwargs, why)
+
+
+def _axes_of(axis: tuple[Any, ...], arr: Any) -> tuple[int, ...]:
+    """Several axes, as numbers from 0."""
+    axes = tuple(_axis_of(arr, a, arr.ndim) for a in axis)
+    if not axes:
+        raise ValueError("axis=() names no axis: give an integer, or a tuple of integers")
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis={axis} names an axis twice")
+    return axes
+
+
+def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Plan:
+    """The plan for an array of dask."""
+    from .planning import blockwise
+
+    _check_order(f, axis, arr)
+    axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
+    along = axes if len(axes) > 1 else axes[0]
+    return blockwise.plan(apply_along_axis, f, along, arr, args, kwargs)
 
 
 def explain(
@@ -219,6 +238,8 @@ def explain(
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
     if (wing := labelled.wing(arr)) is not None:
         arr, axis = wing.inside(arr, axis)
+    if arrays.library(arr) == "dask":
+        return _blockwise(f, axis, arr, args, kwargs)
     if isinstance(axis, tuple):
         along = _along_axes(f, axis, arr, args, kwargs)
         if along is not None:

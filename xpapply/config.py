@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 FALLBACKS = ("warn", "silent", "raise")
 PRECISIONS = ("highest", "high", "medium")
+RECHUNK = ("warn", "silent", "raise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,12 @@ class Options:
     output_dims: tuple[Hashable, ...] = ()
     """Names of the dims that results of a slice have, in labelled arrays; () for the usual ones."""
 
+    rechunk: str = "warn"
+    """What happens when slices of a dask array lie in several chunks: "warn", "silent", "raise"."""
+
     def __post_init__(self) -> None:
-        for name, known in (("fallback", FALLBACKS), ("precision", PRECISIONS)):
+        choices = (("fallback", FALLBACKS), ("precision", PRECISIONS), ("rechunk", RECHUNK))
+        for name, known in choices:
             value = getattr(self, name)
             if not isinstance(value, str) or value not in known:
                 raise InputError(f"{name}={value!r}: use one of {', '.join(known)}")
@@ -196,6 +201,10 @@ class options:  # called as a function
         xarray, of pandas): ``"class"``, ``("row", "column")``. Otherwise a result as long as the
         slice keeps the name and the coordinates of its dim, and other dims are called after it,
         ``"band_out"``.
+    rechunk : {"warn", "silent", "raise"}
+        What to do where the slices of a dask array lie in several chunks, and all of it has to be
+        copied to others: do it and warn what that costs if it is more than a chunk
+        (``dask.array.PerformanceWarning``), say nothing, or raise `InputError`.
 
     Raises
     ------
@@ -212,8 +221,8 @@ class options:  # called as a function
     The options are local to the thread and to the asynchronous task
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
     ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE``, ``XPAPPLY_PRECISION``,
-    ``XPAPPLY_WORKERS``, ``XPAPPLY_PROGRESS`` (0 or 1) and ``XPAPPLY_OUTPUT_DIMS`` set the defaults
-    of a process; an empty one counts as not set.
+    ``XPAPPLY_WORKERS``, ``XPAPPLY_PROGRESS`` (0 or 1), ``XPAPPLY_OUTPUT_DIMS`` and
+    ``XPAPPLY_RECHUNK`` set the defaults of a process; an empty one counts as not set.
     ``XPAPPLY_CACHE_DIR`` is where kernels for CPUs are kept for other processes; an empty one
     says nowhere.
 

@@ -89,16 +89,15 @@ def test_slices_that_are_tried_may_tell_that_the_loop_is_quicker(ran, monkeypatc
     ("lib", "name"),
     [("numpy", name) for name in FUNCTIONS]
     + [("torch", name) for name in FUNCTIONS]
-    + [("dask", name) for name in FUNCTIONS]
     + [("jax", "mean"), ("jax", "unknown")]
     + [pytest.param("cupy", name, marks=pytest.mark.gpu) for name in FUNCTIONS],
 )
 def test_libraries(lib, name, ran):
     made = library(lib)
     f = FUNCTIONS[name]
-    new = {"torch": "from_numpy", "dask": "from_array"}.get(lib, "asarray")
-    if lib in ("dask", "jax"):
-        made = __import__(f"{lib}.{'array' if lib == 'dask' else 'numpy'}", fromlist=["array"])
+    new = {"torch": "from_numpy"}.get(lib, "asarray")
+    if lib == "jax":
+        made = made.numpy
     for size in SIZES:
         arr = getattr(made, new)(np.random.default_rng(0).random((size, 5)))
         for _ in range(2):

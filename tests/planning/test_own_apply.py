@@ -1,11 +1,9 @@
-"""Arrays of libraries that run a function on all slices by themselves: JAX and dask."""
+"""Arrays of a library that runs a function on all slices by itself: JAX."""
 
 import functools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import xpapply
 from conftest import library
@@ -18,11 +16,6 @@ LOG = []
 @pytest.fixture(scope="module")
 def jax():
     return library("jax")
-
-
-@pytest.fixture(scope="module")
-def da():
-    return library("dask.array")
 
 
 def appends(v):
@@ -42,109 +35,17 @@ def branches(v):
     return v.sum() if v[0] > 0 else v.max()
 
 
-def first_int_then_float(v):
-    return 1 if v[0] == FIRST else 2.75
-
-
-def first_float_then_int(v):
-    return 2.75 if v[0] == FIRST else 1
-
-
-FIRST = X[0, 0, 0]
-
-DASK = {
-    "mask": masked,
-    "branch": branches,
-    "median": lambda v: np.median(v),
-    "pair": lambda v: (v.min(), np.sort(v)[3]),
-    "vector": lambda v: np.sort(v),
-    "matrix": lambda v: np.outer(np.sort(v)[:2], v),
-    "none left": lambda v: np.sort(v)[:0],
-    "bool": lambda v: bool(v[0] > 0 and v[1] > 0),
-    "first int": first_int_then_float,
-    "first float": first_float_then_int,
-}
-
-
-@pytest.mark.parametrize("name", DASK)
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("chunks", [(8, 5, 12), (3, 2, 12), (4, 5, 5)])
-def test_dask_gives_what_the_loop_gives(da, name, axis, chunks):
-    x = np.moveaxis(X, -1, axis)
-    if name.startswith("first") and axis != -1:
-        x = x.copy()
-    d = da.from_array(np.ascontiguousarray(x), chunks=chunks if axis == -1 else -1)
-    want = np.apply_along_axis(DASK[name], axis, x)
-    y = xpapply.apply_along_axis(DASK[name], axis, d)
-    assert isinstance(y, da.Array)
-    assert (y.shape, y.dtype) == (want.shape, want.dtype)
-    found = y.compute()
-    assert found.dtype == want.dtype
-    np.testing.assert_allclose(found, want, rtol=1e-5)
-
-
-def test_dask_says_what_runs_and_computes_nothing_but_the_first_slice(da):
-    asked = []
-
-    def chunk(block, block_info=None):
-        asked.append(block_info[None]["chunk-location"])
-        return block
-
-    d = da.from_array(X, chunks=(2, 5, 12)).map_blocks(chunk, dtype=X.dtype, meta=X[:0, :0, :0])
-    asked.clear()
-    plan = xpapply.explain(masked, -1, d)
-    y = xpapply.apply_along_axis(masked, -1, d)
-    assert plan.engine == "dask"
-    assert plan.vectorized
-    assert plan.out_shape == y.shape == (8, 5)
-    assert plan.out_dtype == "float32"
-    assert "chunk by chunk" in str(plan)
-    assert set(asked) == {(0, 0, 0)}
-    y.compute()
-    assert len(set(asked)) == 4
-
-
-def test_each_chunk_runs_at_once(da):
-    calls = []
-
-    def counted(v):
-        return np.median(v) * len(v)
-
-    d = da.from_array(np.tile(X, (50, 1, 1)), chunks=(100, 5, 12))
-    y = xpapply.apply_along_axis(counted, -1, d)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np, "apply_along_axis", lambda *a, **k: calls.append(a))
-        with xpapply.options(fallback="raise"):
-            y = xpapply.apply_along_axis(counted, -1, d)
-        y.compute(scheduler="synchronous")
-    assert not calls
-
-
-def test_arguments_go_along(da):
-    d = da.from_array(X, chunks=(3, 5, 12))
-    f = lambda v, k, scale=1.0: np.sort(v)[k] * scale  # noqa: E731
-    y = xpapply.apply_along_axis(f, -1, d, 2, scale=3.0)
-    np.testing.assert_allclose(y.compute(), np.sort(X, -1)[..., 2] * 3)
-
-
-def test_functions_that_may_not_run_twice_run_in_the_loop(da, jax):
-    arrays = [da.from_array(X[:2], chunks=(1, 5, 12)), jax.numpy.asarray(X[:2])]
+def test_functions_that_may_not_run_twice_run_in_the_loop(jax):
+    arr = jax.numpy.asarray(X[:2])
     with xpapply.options(fallback="silent"):
-        for arr in arrays:
-            LOG.clear()
-            assert xpapply.explain(draws, -1, arr).engine == "loop"
-            assert xpapply.explain(appends, -1, arr).engine == "loop"
-            xpapply.apply_along_axis(appends, -1, arr)
-            assert len(LOG) == 10
+        LOG.clear()
+        assert xpapply.explain(draws, -1, arr).engine == "loop"
+        assert xpapply.explain(appends, -1, arr).engine == "loop"
+        xpapply.apply_along_axis(appends, -1, arr)
+        assert len(LOG) == 10
 
 
-def test_functions_of_dask_arrays_are_dasks(da):
-    d = da.from_array(X[:2], chunks=(1, 5, 12))
-    f = lambda v: da.from_array(np.ones(3)) * v[:3].sum()  # noqa: E731
-    with xpapply.options(fallback="silent"):
-        y = xpapply.apply_along_axis(f, -1, d)
-    np.testing.assert_allclose(y.compute(), X[:2, :, :3].sum(-1, keepdims=True) * np.ones(3))
-
+FIRST = 1.0
 
 JAX = {
     "sort": lambda jnp: lambda v: jnp.sort(v),
@@ -248,13 +149,3 @@ def test_what_may_do_anything_is_not_repeated(name):
 )
 def test_what_only_computes_may_be_repeated(f):
     assert why_not_repeatable(f) is None
-
-
-@given(shape=st.tuples(*[st.integers(1, 5)] * 3), axis=st.integers(-3, 2), chunk=st.integers(1, 5))
-def test_any_chunks(shape, axis, chunk):
-    da = pytest.importorskip("dask.array")
-    x = np.random.default_rng(0).normal(size=shape)
-    f = lambda v: v[v > 0].sum() if v[0] > 0 else v.min()  # noqa: E731
-    y = xpapply.apply_along_axis(f, axis, da.from_array(x, chunks=chunk))
-    with xpapply.options(fallback="silent"):
-        np.testing.assert_allclose(y.compute(), np.apply_along_axis(f, axis, x))

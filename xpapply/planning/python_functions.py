@@ -264,9 +264,9 @@ def _otherwise(what: Along, why: str, says: tuple[str, ...], common: dict[str, A
             f"engine {config.current().engine!r} cannot run {common['name']}: {why}"
         )
     try:
-        own = own_apply.find(f, axis, arr, args, kwargs, call)
+        own = own_apply.find(f, axis, arr, args, kwargs)
     except TraceError as error:
-        also = [str(error)] if common["library"] in ("jax", "dask") else []
+        also = [str(error)] if common["library"] == "jax" else []
         return in_loop(f, arr, args, kwargs, (why, *also), common)
     return Plan(
         engine=own.engine,

@@ -1,0 +1,176 @@
+"""Tasks for the blocks of dask's arrays, and what has to be true of the blocks first."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+from dask.array.utils import meta_from_array
+from dask.base import is_dask_collection
+from dask.delayed import delayed
+
+from ... import arrays, config
+from ...errors import InputError, warn
+
+
+def check(arr: Any) -> None:
+    """Refuse arrays whose blocks nothing here runs on."""
+    if arrays.library(arr._meta) not in ("numpy", "cupy"):
+        kind = type(arr._meta)
+        raise InputError(
+            f"the blocks of this dask array are {kind.__module__}.{kind.__qualname__}, not arrays "
+            "of NumPy or CuPy: make them such with arr.map_blocks(...) first"
+        )
+
+
+def whole(arr: Any, axes: Sequence[int]) -> Any:
+    """`arr` with one chunk along each of `axes`, which a slice needs; else as it is.
+
+    That reads and copies all of it when it is computed, which ``options(rechunk=...)`` may want
+    to be told of, or not to happen.
+    """
+    cut = [a for a in axes if arr.numblocks[a] > 1]
+    if not cut:
+        return arr
+    how = config.current().rechunk
+    if how == "raise":
+        raise InputError(
+            f"{_cut(cut)} consists of multiple chunks {tuple(arr.chunks[a] for a in cut)}. To fix, "
+            f"rechunk into a single chunk along this dimension, arr.rechunk("
+            f"{dict.fromkeys(cut, -1)}), or allow it by options(rechunk='silent'), but beware "
+            "that this may increase memory usage significantly."
+        )
+    found = arr.rechunk(dict.fromkeys(cut, -1))
+    # below the size that dask itself gives a chunk there is next to nothing to tell of
+    a_chunk = dask.utils.parse_bytes(dask.config.get("array.chunk-size"))
+    if how == "warn" and not arr.nbytes <= a_chunk:
+        warn(
+            f"{_cut(cut)} of a dask array consists of {_times(arr, cut)} chunks, and a slice needs "
+            f"one: all {_size(arr.nbytes)} are copied to other chunks first, of up to "
+            f"{_size(math.prod(found.chunksize) * arr.dtype.itemsize)} each. Store or read the "
+            "array with one chunk there if you can; options(rechunk='silent') hides this "
+            "warning, options(rechunk='raise') refuses.",
+            da.PerformanceWarning,
+        )
+    return found
+
+
+def _cut(axes: Sequence[int]) -> str:
+    return f"axis {axes[0]}" if len(axes) == 1 else f"axes {', '.join(map(str, axes))}"
+
+
+def _times(arr: Any, axes: Sequence[int]) -> str:
+    return " x ".join(str(arr.numblocks[a]) for a in axes)
+
+
+def _size(n: float) -> str:
+    return "bytes, nobody knows how many," if math.isnan(n) else dask.utils.format_bytes(int(n))
+
+
+def first_slice(arr: Any, axes: Sequence[int]) -> Any:
+    """The first slice along `axes`, as an array with all dims of `arr`; None if there is none.
+
+    No more than a block is computed, but for blocks that turn out to be empty.
+    """
+    batch = [a for a in range(arr.ndim) if a not in axes]
+    one = tuple(slice(None) if a in axes else slice(0, 1) for a in range(arr.ndim))
+    if not any(math.isnan(arr.shape[a]) for a in batch):
+        return arr[one].compute()
+    places = [[slice(None)] if a in axes else range(arr.numblocks[a]) for a in range(arr.ndim)]
+    for at in itertools.product(*places):
+        block = arr.blocks[at].compute()
+        if all(block.shape[a] for a in batch):
+            return block[one]
+    return None
+
+
+def mapped(
+    task: Callable[..., Any],
+    operands: Sequence[tuple[Any, Sequence[int]]],
+    out: Sequence[int],
+    sizes: dict[int, int],
+    dtype: Any,
+    name: str,
+    more: Any = None,
+) -> Any:
+    """An array whose blocks are ``task(more, *blocks)``.
+
+    Parameters
+    ----------
+    task : callable
+        One object in the graph, which each process gets once.
+    operands : sequence of (array, labels)
+        The arrays, with a label for each of their dims.
+    out : sequence of int
+        The labels of the result's dims. Other labels must be of dims with one chunk.
+    sizes : dict of int
+        The lengths of dims that no operand has.
+    dtype : numpy.dtype
+        Of the result.
+    name : str
+        What the tasks are called.
+    more : object
+        Arguments that are computed whole where they hold arrays of dask; else tasks get None.
+    """
+    given = [x for pair in operands for x in pair]
+    lazy = any(map(is_dask_collection, _leaves(more)))
+    return da.blockwise(
+        _call,
+        tuple(out),
+        delayed(task, pure=True),
+        None,
+        delayed(more) if lazy else None,
+        None,
+        *given,
+        new_axes=sizes,
+        dtype=dtype,
+        meta=meta_from_array(operands[0][0]._meta, ndim=len(out), dtype=dtype),
+        token=name,
+    )
+
+
+def _leaves(x: Any) -> Iterator[Any]:
+    if isinstance(x, dict):
+        x = tuple(x.values())
+    if isinstance(x, (tuple, list)):
+        for part in x:
+            yield from _leaves(part)
+    else:
+        yield x
+
+
+def _call(task: Callable[..., Any], more: Any, *blocks: Any) -> Any:
+    return task(more, *map(_only, blocks))
+
+
+def _only(block: Any) -> Any:
+    """The one block along dims that the result has not: dask gives lists of them."""
+    while isinstance(block, list):
+        (block,) = block
+    return block
+
+
+def own_options() -> dict[str, Any]:
+    """The options in force now, for tasks: dask has threads, and processes, of its own.
+
+    Each of its threads runs a task, so that no task starts others unless it was asked for.
+    """
+    now = config.current()
+    found = {name: getattr(now, name) for name in now.__slots__}
+    engine = "" if now.engine == "dask" else now.engine
+    return found | {"engine": engine, "threads": now.threads or 1, "workers": 1, "progress": False}
+
+
+def kind(arr: Any) -> str:
+    """Its blocks, in words."""
+    library = {"numpy": "NumPy", "cupy": "CuPy"}.get(str(arrays.library(arr._meta)), "")
+    return f"{library} array"
+
+
+def device(arr: Any) -> str:
+    """Where the blocks are, in a word."""
+    return "cpu" if arrays.library(arr._meta) == "numpy" else "cuda"
