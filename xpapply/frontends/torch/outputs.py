@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+from torch.utils._pytree import tree_leaves
+
 from ...errors import InputError
 
 
@@ -22,9 +25,21 @@ def described(x: Any) -> tuple[str, str]:
 def not_one_array(x: Any) -> str:
     """The message for a network that is `f` itself."""
     what, taken = described(x)
-    return (
+    text = (
         f"forward returns {what}; f must return one array: "
         f"pass a module whose forward returns {taken}"
+    )
+    tensors = [t for t in tree_leaves(x) if isinstance(t, torch.Tensor)]
+    if len(tensors) < 2:
+        return text
+    results = ",".join(_core(k, t) for k, t in enumerate(tensors))
+    return f'{text}, or take all with xpapply.vectorize(net, signature="(n)->{results}")'
+
+
+def _core(k: int, t: torch.Tensor) -> str:
+    """Names for the dims of one result in a signature."""
+    return (
+        "(" + ",".join(f"{chr(97 + k % 26)}{d if t.ndim > 1 else ''}" for d in range(t.ndim)) + ")"
     )
 
 
@@ -44,6 +59,9 @@ def _shape(x: Any, *, any_object: bool) -> tuple[int, ...] | None:
         return (len(x), *(shapes.pop() or () if shapes else ()))
     if isinstance(x, (int, float, complex)) or hasattr(x, "shape"):
         return tuple(getattr(x, "shape", ()))
+    holds = [*x.values()] if isinstance(x, dict) else getattr(x, "__dict__", {}).values()
+    if any(hasattr(y, "shape") for y in holds):
+        return None  # of tensors, which would be lost in there
     return () if any_object else None  # objects are elements of NumPy's arrays
 
 
