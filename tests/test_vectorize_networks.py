@@ -52,16 +52,20 @@ def test_keywords():
     assert made(X[0, 0]).shape == (2,)
 
 
-def test_several_arrays_are_looped_over(torch):
+def test_several_arrays(torch):
     net = torch.nn.Bilinear(3, 2, 4).eval()
     a, b = torch.from_numpy(X), torch.from_numpy(X[:, :, :2].copy())
     made = xpapply.vectorize(net, signature="(n),(m)->(k)")
-    with torch.no_grad(), pytest.warns(xpapply.FallbackWarning, match="one core dimension"):
-        got = made(a, b)
-    np.testing.assert_allclose(got, net(a, b).detach(), rtol=1e-5, atol=1e-6)
     with torch.no_grad():
-        p = made.explain(a, b)
-    assert (p.engine, p.name) == ("loop", "Bilinear")
+        for x, y in ((a, b), (a, b[0, 0]), (a[:, :1], b)):  # they broadcast
+            want = net(*(t.broadcast_to(40, 5, t.shape[-1]) for t in (x, y)))
+            np.testing.assert_allclose(made(x, y), want, rtol=1e-5, atol=1e-6)
+            p = made.explain(x, y)
+            assert (p.engine, p.name) == ("torch.batch", "Bilinear")
+    with pytest.warns(xpapply.FallbackWarning, match="of one dtype, not of float32, float64"):
+        got = made(X, np.float64(X[0, 0, :2]))
+    with torch.no_grad():
+        np.testing.assert_allclose(got, net(a, b[:1, :1].expand(40, 5, 2)), rtol=1e-5, atol=1e-6)
 
 
 def test_results_that_the_signature_does_not_promise():
@@ -96,11 +100,11 @@ def test_several_results(torch, how, lib):
     x = X if lib == "numpy" else torch.from_numpy(X)
     signature = "(n)->(m),(m)" if how == "equal shapes" else "(n)->(m),()"
     made = xpapply.vectorize(net, signature=signature)
-    with torch.no_grad(), pytest.warns(xpapply.FallbackWarning, match="one result"):
+    with torch.no_grad(), xpapply.options(fallback="raise"):
         got = made(x)
     with torch.no_grad():
         want = net(torch.from_numpy(X))
-        assert "one result" in made.explain(x).reasons[0]
+        assert made.explain(x).engine == "torch.batch"
         few = made(x[0, 0])
     for found, loop in ((got, (40, 5)), (few, ())):
         assert isinstance(found, dict if how == "dict" else tuple)

@@ -78,6 +78,8 @@ class Call:
         self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
         self._check_devices()
         self._out = None if out is None else as_tuple(out)
+        self._no_network = "networks run at once on the slices of one array"
+        """Why the loop runs one."""
         self._keeps = fill is None and self._out is not None
         """Whether what is in `out` stays where nothing is computed."""
         self._on_error = on_error if fill is None else replace(on_error, fill=fill)
@@ -228,7 +230,8 @@ class Call:
         words = None if compiled is None else compiled[2]
         found = plan(Several(*what), shapes, self._out_shape, call, words)
         if along is not None:
-            found.engine, found.kernels, found.reasons = along.engine, along.kernels, along.reasons
+            of_it = along.network
+            found.engine, found.kernels, found.reasons = of_it.engine, of_it.kernels, of_it.reasons
         if elsewhere:
             found.library = str(arrays.library(self._like))
             found.device = str(arrays.device(self._like))
@@ -252,12 +255,15 @@ class Call:
             return self._on_the_host(operands, dims, place)
         along = self._along(operands, dims)
         if along is not None:
-            if not along.vectorized:
-                _announce(self._network, along.slices or 0, "; ".join(along.reasons))
-            return self._of_network(along(operands[0], -1), dims)
+            network, leaves = along.network, self._call.arguments.leaves
+            if not network.vectorized:
+                _announce(self._network, network.slices or 0, "; ".join(network.reasons))
+            if leaves is not None and along.container is not None:
+                leaves.of(along.container)
+            return self._of_network(along.results(), dims)
         given = self._applied(operands, dims, place)
         if self._network is not None and math.prod(dims.loop) >= _SEVERAL:
-            _announce(self._network, math.prod(dims.loop), _NO_NETWORK)
+            _announce(self._network, math.prod(dims.loop), self._no_network)
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
@@ -304,28 +310,47 @@ class Call:
         return call, operands, dims, by_loop, note_at, why
 
     def _along(self, operands: list[Any], dims: Dims) -> Any:
-        """The plan of a network for slices of one array along one axis; None: it is none."""
+        """What runs a network on all slices of one array; None: the loop has to."""
         arguments = self._call.arguments
-        inputs, outputs = dims.signature.inputs, dims.signature.outputs
-        if self._network is None or [*map(len, inputs)] != [1] or len(outputs) != 1:
+        inputs = dims.signature.inputs
+        if self._network is None or not any(inputs):
             return None
-        if self._on_error.how != "raise" or 0 in dims.loop or arguments.args[:1] != (Looped(0),):
+        count, places = len(inputs), tuple(map(Looped, range(len(inputs))))
+        if self._on_error.how != "raise" or 0 in dims.loop or arguments.args[:count] != places:
             return None
-        from .planning import planner
+        from .planning.flat_slices import of_network
 
-        more = arguments.args[1:], arguments.kwargs
-        return planner.plan(self._network, operands[0].ndim - 1, operands[0], *more)
+        more = arguments.args[count:], arguments.kwargs
+        try:
+            return of_network(self._network, operands, dims, *more)
+        except TraceError as error:
+            self._no_network = str(error)
+            return None
 
-    def _of_network(self, y: Any, dims: Dims) -> Any:
+    def _of_network(self, found: Any, dims: Dims) -> Any:
         """Its results, if they are what the signature promises."""
-        (core,), loop = dims.signature.outputs, len(dims.loop)
-        dims.sizes.take(core, tuple(y.shape)[loop:], "result 0")
+        outputs = dims.signature.outputs
+        parts = as_tuple(found)
+        if len(parts) != len(outputs):
+            raise ValueError(
+                f"f returned {len(parts)} results, but the signature {dims.signature} has "
+                f"{len(outputs)}"
+            )
+        given = [self._dtype] * len(parts) if self._dtype is not None else self._otypes
+        dtypes = given or [None] * len(parts)
+        each = zip(parts, outputs, dtypes, strict=True)
+        parts = tuple(self._promised(k, y, core, d, dims) for k, (y, core, d) in enumerate(each))
+        return parts if len(parts) > 1 else parts[0]
+
+    def _promised(self, k: int, y: Any, core: Any, dtype: Any, dims: Dims) -> Any:
+        """One of them."""
+        loop = len(dims.loop)
+        dims.sizes.take(core, tuple(y.shape)[loop:], f"result {k}")
         if y.ndim != loop + len(core):
             raise ValueError(
-                f"result 0 of f has the shape {tuple(y.shape)[loop:]}: the signature is "
+                f"result {k} of f has the shape {tuple(y.shape)[loop:]}: the signature is "
                 f"{dims.signature}"
             )
-        dtype = self._dtype if self._dtype is not None else (self._otypes or (None,))[0]
         if dtype is None:
             return y
         xp = arrays.compat(y)
@@ -340,7 +365,7 @@ class Call:
         if math.prod(dims.loop) < _SEVERAL:
             return "a single slice takes less time in the loop"
         if self._network is not None:
-            return _NO_NETWORK
+            return self._no_network
         if self._numbers and self._cache:
             return "cache=True counts the calls of f"
         if self._numbers and any(type(x) is not np.ndarray for x in operands):
@@ -533,9 +558,6 @@ def _at(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ..
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
     return index
-
-
-_NO_NETWORK = "networks run at once on slices of one array with one core dimension, to one result"
 
 
 def _announce(*given: Any) -> None:

@@ -28,6 +28,9 @@ and may have more:
     is; "" if it would not, or not there;
 ``flattened(f, shape, dtype) -> FlatFunction``
     `f` for slices of a shape that lie flat, ``(K,)``; raises `TraceError`;
+``several(f, shapes, dtype) -> FlatFunction``
+    the same for an `f` of slices of several arrays, which lie one after the other, or with several
+    results, which a call of its plan gives as a tuple;
 ``fitted(f, shape, dtype) -> callable``
     `f`, or a function of slices ``(M,)`` that gives `f` what it takes in their place;
 ``looped(f, arguments, views, loop, signature, note) -> tuple of arrays``
@@ -72,6 +75,8 @@ class FlatFunction(NamedTuple):
     """Of a slice ``(K,)``, served by the same frontend; remembered by the same object."""
     alike: bool = False
     """The last axis of its results is flat as well."""
+    structure: Any = None
+    """Of several results: ``filled()`` is what the function itself returns, without its tensors."""
 
 
 OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import MethodType
 from typing import Any
 
 from .. import arrays, frontends, loop
 from ..bound_call import as_tuple
-from ..errors import InputError
+from ..cache import cache_of
+from ..core_dims import Dims
+from ..errors import InputError, TraceError
 from ..ir.graph import ShapeDtype
 from . import planner
 from .plan import Plan
@@ -45,10 +48,19 @@ class FlatSlices:
         self._rows = self._lay.flat(arr)
         self.network = planner.plan(flat.call, self._lay.at, self._rows, args, kwargs)
 
+    @property
+    def container(self) -> Any:
+        """What one slice gives, with nothing in it, where that is several results."""
+        structure = self._given[1].structure
+        return None if structure is None else structure.filled()
+
     def results(self) -> Any:
         """All of them."""
         f, flat, axes, arr, args, kwargs = self._given
         lay, rows = self._lay, self._rows
+        if flat.structure is not None:
+            found = planner.again(flat.call, lay.at, rows)
+            return self.network(rows, lay.at) if found is None else found
         if args or kwargs:
             found = self.network(rows, lay.at)
             return lay.back(found) if flat.alike else found
@@ -79,6 +91,83 @@ class FlatSlices:
             axis=axes,
             _call=call,
         )
+
+
+class Slices:
+    """A network applied to the slices along one axis, as `FlatSlices` is to those along several."""
+
+    container = None
+
+    def __init__(self, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
+        self._given = arr, axis
+        self.network = planner.plan(f, axis, arr, args, kwargs)
+
+    def results(self) -> Any:
+        """All of them."""
+        return self.network(*self._given)
+
+
+def of_network(
+    f: Any, operands: list[Any], dims: Dims, args: tuple, kwargs: dict
+) -> Slices | FlatSlices:
+    """What runs a network on slices along the last axes of arrays.
+
+    Raises
+    ------
+    TraceError
+        Where only the loop does: for slices along several axes, of several arrays, or with several
+        results.
+    """
+    arr, results = operands[0], len(dims.signature.outputs)
+    shapes = tuple(map(dims.sizes.shape, dims.signature.inputs))
+    if len(operands) == results == len(shapes[0]) == 1:
+        return Slices(f, arr.ndim - 1, arr, args, kwargs)
+    if args or kwargs:
+        raise TraceError("networks with further arguments run at once on vectors, to one result")
+    axes = tuple(range(arr.ndim - len(shapes[0]), arr.ndim))
+    if several := len(operands) > 1 or results > 1:
+        make = getattr(frontends.find(f), "several", None)
+    else:
+        make = getattr(frontends.find(f), "flattened", None)
+    if make is None or not math.prod(map(math.prod, shapes)):
+        raise TraceError("networks run at once on the slices of one array, to one result")
+    if len(operands) > 1:
+        arr = _side_by_side(operands, dims.loop, shapes)
+        axes = (arr.ndim - 1,)
+    dtype = arrays.dtype_name(arr)
+    known, method = cache_of(f)
+    key = (method, "flat", shapes, dtype, several)
+    flat = known.leaves.get(key)
+    if flat is None:
+        flat = make(f, shapes if several else shapes[0], dtype)
+        if isinstance(flat.call, MethodType):  # the memory goes with its object: it keeps none
+            known.leaves[key] = flat._replace(call=flat.call.__func__)
+    else:
+        flat = flat._replace(call=MethodType(flat.call, frontends.owner(f)))
+    found = FlatSlices(f, flat, axes, arr, (), {})
+    if not found.network.vectorized:
+        known.leaves.pop(key, None)
+        raise TraceError("; ".join(found.network.reasons))
+    return found
+
+
+def _side_by_side(
+    operands: list[Any], loop: tuple[int, ...], shapes: tuple[tuple[int, ...], ...]
+) -> Any:
+    """Slices of several arrays, each flat, one after the other."""
+    names = list(dict.fromkeys(map(arrays.dtype_name, operands)))
+    if len(names) > 1:
+        raise TraceError(f"networks run at once on arrays of one dtype, not of {', '.join(names)}")
+    nbytes = math.prod(loop) * sum(map(math.prod, shapes)) * operands[0].itemsize
+    if nbytes > max(_MANY_BYTES, _TIMES * sum(x.nbytes for x in operands)):
+        raise TraceError(f"broadcast arguments side by side would take {nbytes / 1e9:.1f} GB")
+    both = zip(operands, shapes, strict=True)
+    rows = [_reshape(arrays.broadcast_to(x, loop + s), (*loop, math.prod(s))) for x, s in both]
+    return arrays.compat(rows[0]).concat(rows, axis=-1)
+
+
+_MANY_BYTES, _TIMES = 1 << 28, 4
+"""Memory for arguments side by side: so many bytes, or so many times their own."""
 
 
 class _Lay:

@@ -29,6 +29,8 @@ from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
 from .flattened import fitted as fitted
 from .flattened import flattened as flattened
+from .flattened import several as several
+from .flattened import structure_of
 from .guards import autocast_dtypes
 from .guards import watch as watch
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
@@ -66,6 +68,8 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
     """
     check(f, args, kwargs)
+    if structure_of(f) is not None:
+        raise TraceError("it has several results")
     if autocast_dtypes():
         raise TraceError("torch.autocast is on, so torch's own operations choose their precision")
     _check_classes(f, args, kwargs)

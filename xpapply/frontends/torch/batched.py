@@ -335,7 +335,7 @@ class Batches:
         return torch.stack(list(parts), axis) if self._several else parts[0]
 
 
-class _Structured(Batches):
+class Structured(Batches):
     """`Batches` whose results are all tensors that a module returns, however they lie in it."""
 
     def __init__(self, f: Any, structure: Structure) -> None:
@@ -382,7 +382,7 @@ class Inside:
 
     def _prepare(self, called: Any, samples: torch.Tensor, way: str) -> None:
         self._called = called if isinstance(called, _OfSlices) else None  # the module is not kept
-        self._batches = _Structured(called, self._structure)
+        self._batches = Structured(called, self._structure)
         self._batches.prove(self._rows(samples), way)
         if self._batches.writes:
             raise TraceError("forward writes to the tensor that it gets")

@@ -22,12 +22,14 @@ from ...errors import TraceError
 from ...ir.graph import Graph, ShapeDtype
 from ...layout import MemoryOrder, boxes
 from .. import AllAtOnce
-from .batched import BATCH, VMAP, Batches, out_of_memory
+from .batched import BATCH, VMAP, Batches, Structured, out_of_memory
 from .chunk_sizes import ChunkSize
+from .flattened import structure_of
 from .guards import watch
 from .model import check, modules, numpy_dtype, parameter_dtype, tensors_of
 from .pure import is_pure
 from .repeated import Repeated, may_be_given, shares
+from .results import Parts
 
 VECTORIZED = (BATCH, VMAP)
 """What plans call the ways of `vectorized`."""
@@ -72,7 +74,8 @@ def _vectorized(
     f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, trusted: bool, pure: bool, copied: Any
 ) -> AllAtOnce:
     """The same; `copied`: `f` itself, if it was made for this plan alone."""
-    batches = Batches(f, args, kwargs)
+    structure = structure_of(f)
+    batches = Batches(f, args, kwargs) if structure is None else Structured(f, structure)
     run = _Chunks(batches, arr, axis, pure, copied)
     forced = config.current().engine
     if not trusted or forced == BATCH:
@@ -119,6 +122,7 @@ class _Chunks:
         self._batches, self._pure = batches, pure
         self._copied = copied  # which nothing else keeps alive
         self._sizes: ChunkSize | None = None
+        self._several = isinstance(batches, Structured)
         self.library = str(arrays.library(arr))
         f = batches.function
         tensors = [t for m in modules(f) for t in tensors_of(m)]
@@ -179,7 +183,7 @@ class _Chunks:
                 if found is not None:
                     return found
             result = self._call(x, layout)
-            if repeated is None and self._batches.way == BATCH:
+            if repeated is None and self._batches.way == BATCH and not self._several:
                 repeated = self._repeated(x, layout)
             return result
 
@@ -210,44 +214,55 @@ class _Chunks:
     @threads.forkable  # copies of large blocks take torch's threads too
     def _call(self, arr: Any, layout: _Layout) -> Any:
         if self.library == "torch":
-            return self._run(arr, layout)
+            found = self._run(arr, layout)
+            return tuple(found) if self._several else found[0]
         with self.on_its_device(arr), torch.inference_mode():
-            y = _array(self._run(arr, layout), self.library)
+            parts = [_array(y, self.library) for y in self._run(arr, layout)]
+        if self._several:
+            return tuple(parts)
+        (y,) = parts
         if type(arr) is not np.ndarray and isinstance(arr, np.ndarray):
             return arr.__array_wrap__(y, None, False)  # what NumPy's own loop does
         return y
 
-    def _run(self, arr: Any, layout: _Layout) -> torch.Tensor:
+    def _run(self, arr: Any, layout: _Layout) -> list[torch.Tensor]:
+        """Each of the results for all slices."""
         n, at = layout.slices, layout.at
         x = arr if layout.inward is None else arrays.permute(arr, layout.inward)
         if layout.merged is not None:
             x = x.reshape(layout.merged)
         size = self._size(arr, layout)
-        out: torch.Tensor | None = None
         if size >= n:
-            rows, y = self._results(x, at)
-            if self._device != layout.place:
-                y = y.to(layout.place)
-            elif not (y.requires_grad or may_be_given(y, rows)):
-                y = y.clone(memory_format=torch.contiguous_format)
-            return layout.outward(y)
-        recorded: list[torch.Tensor] = []
+            rows, parts = self._results(x, at)
+            return [layout.outward(self._own(y, rows, layout.place)) for y in parts]
+        recorded: list[Parts] = []
         batch = (*x.shape[:at], *x.shape[at + 1 :])
+        outs: list[torch.Tensor] = []
         for piece in self._pieces(x, at, size):
-            _, y = self._results(x[piece], at)
-            if y.requires_grad:
-                recorded.append(y)
+            _, parts = self._results(x[piece], at)
+            if any(y.requires_grad for y in parts):
+                recorded.append(parts)
                 continue
-            if out is None:
-                out = _empty((*batch, *y.shape[1:]), y.dtype, layout.place, self.library)
-            part = out[(*piece[:at], *piece[at + 1 :])]
-            part.copy_(y.reshape(part.shape))
+            if not outs:
+                shapes = [(*batch, *y.shape[1:]) for y in parts]
+                each = zip(shapes, parts, strict=True)
+                outs = [_empty(s, y.dtype, layout.place, self.library) for s, y in each]
+            for out, y in zip(outs, parts, strict=True):
+                part = out[(*piece[:at], *piece[at + 1 :])]
+                part.copy_(y.reshape(part.shape))
         if recorded:  # boxes are in C order
-            out = torch.cat(recorded)
+            outs = list(Parts.joined(recorded, torch.cat))
         else:
-            assert out is not None
-            out = out.reshape(n, *out.shape[len(batch) :])
-        return layout.outward(out)
+            outs = [out.reshape(n, *out.shape[len(batch) :]) for out in outs]
+        return [layout.outward(out) for out in outs]
+
+    def _own(self, y: torch.Tensor, rows: torch.Tensor, place: torch.device) -> torch.Tensor:
+        """A result where it is wanted, in memory that nothing else has."""
+        if self._device != place:
+            return y.to(place)
+        if y.requires_grad or may_be_given(y, rows):
+            return y
+        return y.clone(memory_format=torch.contiguous_format)
 
     def _pieces(self, x: Any, at: int, size: int) -> Iterator[tuple[slice, ...]]:
         """Chunks of `x`, one after the other; on the host of sizes that turn out to be fast."""
@@ -266,11 +281,12 @@ class _Chunks:
             self._sizes.took(count, time.perf_counter() - begin)
             k += count
 
-    def _results(self, block: Any, at: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _results(self, block: Any, at: int) -> tuple[torch.Tensor, Parts]:
         """The rows of a block, and their results."""
         rows = self._rows(block, at)
-        y = self._batches(rows)
-        return rows, y if self.library == "torch" else numpy_dtype(y)
+        found = self._batches(rows)
+        parts = found if self._several else Parts([found])
+        return rows, parts if self.library == "torch" else parts.map(numpy_dtype)
 
     def _size(self, arr: Any, layout: _Layout) -> int:
         """Slices of a chunk."""
@@ -327,7 +343,7 @@ class _Layout:
     def outward(self, out: Any) -> Any:
         """Results ``(slices, *result)`` with the batch dims in the place of their own."""
         if len(self._batch) != 1:
-            out = out.reshape(*self._batch, *out.shape[1:])
+            out = out.reshape((*self._batch, *out.shape[1:]))
         ndim = out.ndim
         if ndim not in self._outward:
             where = {a: k for k, a in enumerate(self._batch_axes)}

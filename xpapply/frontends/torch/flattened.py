@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
 
 from ...cache import remembered
 from ...errors import TraceError
 from .. import FlatFunction
 from .model import SHAPE_ERRORS, check, device_of, modules, parameter_dtype
+from .outputs import described
+from .results import Parts, Structure
 from .script import is_script
 from .snapshot import untouched
 
@@ -74,23 +78,151 @@ def as_taken(f: Any, shape: tuple[int, ...], dtype: str) -> Any:
     return None
 
 
+def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunction:
+    """The same for an `f` of slices of several arrays, which lie one after the other.
+
+    Its results are all tensors in what it returns.
+
+    Raises
+    ------
+    TraceError
+        For what is no module, or returns anything but tensors in tuples, lists and dicts.
+    """
+    check(f, (), {})
+    own, flat = _own_method(f), None
+    if len(shapes) == 1:
+        flat = as_taken(f, shapes[0], dtype) or _flat(f, shapes[0])
+    elif own is not None:
+        flat = types.MethodType(_of_parts(shapes, own[1]), own[0])
+    if flat is None:
+        raise TraceError(f"a {type(f).__name__} takes slices of one array, to one result")
+    length = sum(map(math.prod, shapes))
+    zeros = torch.zeros(length, dtype=parameter_dtype(flat, dtype), device=device_of(f))
+    with torch.no_grad(), untouched(modules(f)):
+        alone = _found(flat, zeros)
+        found = _found(flat, zeros[None]) if alone is None else alone
+        if found is None:
+            raise TraceError("forward takes neither such a slice nor a batch of them")
+        structure = Structure(found)
+        if not structure.known:
+            raise TraceError(f"forward returns {described(found)[0]}")
+        at = (0,) * len(structure.parts(found))
+        if alone is not None:
+            at = _batch_axes(flat, zeros, structure, structure.parts(found))
+        results = Structure(_stacked(found if alone is not None else _first(found), 0))
+    function = _of_several(flat.__func__, structure, at, results, alone is not None)
+    return FlatFunction(types.MethodType(function, flat.__self__), structure=results)
+
+
+def _first(found: Any) -> Any:
+    """What a batch of one gives for its slice."""
+    return tree_map_only(torch.Tensor, lambda t: t[0], found)
+
+
+def _stacked(found: Any, axis: int) -> Any:
+    """Results, with a tuple or list among them as one: the states of an LSTM."""
+
+    def is_one(x: Any) -> bool:
+        return x is not found and type(x) in (tuple, list)
+
+    try:
+        return tree_map(
+            lambda x: torch.stack([*x], axis) if is_one(x) else x, found, is_leaf=is_one
+        )
+    except (TypeError, RuntimeError):
+        raise TraceError("one of its results is a tuple of things of several shapes") from None
+
+
+def _found(f: Any, x: torch.Tensor) -> Any:
+    """What `f` returns; None where it does not take `x`."""
+    try:
+        return f(x)
+    except SHAPE_ERRORS:
+        return None
+
+
+def _batch_axes(f: Any, zeros: torch.Tensor, structure: Structure, alone: Parts) -> tuple[int, ...]:
+    """Where each result of a batch has the axis of slices: states of an LSTM after the layers."""
+    n = next(n for n in itertools.count(2) if not any(n in t.shape for t in alone))
+    found = _found(f, zeros.repeat(n, 1))
+    try:
+        many = structure.parts(found)
+    except TraceError:
+        return (0,) * len(alone)  # it takes no batch
+    each = zip(many, alone, strict=True)
+    return tuple(t.shape.index(n) if t.ndim == one.ndim + 1 and n in t.shape else 0
+                 for t, one in each)  # fmt: skip
+
+
+@remembered(256)
+def _of_several(
+    flat: Callable[..., Any],
+    structure: Structure,
+    at: tuple[int, ...],
+    results: Structure,
+    alone: bool,
+) -> Callable[..., Any]:
+    """`flat` for one or many slices, whatever it returns: one thing of the structure `results`.
+
+    `at`: the axis of the batch in each tensor of `structure`; `alone`: a slice alone is taken.
+    """
+
+    def of_several(module: nn.Module, v: torch.Tensor) -> Any:
+        if v.ndim == 1:
+            return _stacked(flat(module, v) if alone else _first(flat(module, v[None])), 0)
+        found = flat(module, v)
+        if any(at):
+            moved = zip(structure.parts(found), at, strict=True)
+            found = structure.filled([t.movedim(k, 0) if k else t for t, k in moved])
+        return _stacked(found, 1)
+
+    of_several.takes_integers = getattr(flat, "takes_integers", False)  # type: ignore[attr-defined]
+    of_several.structure = results  # type: ignore[attr-defined]
+    return of_several
+
+
+def structure_of(f: Any) -> Structure | None:
+    """What `several` found that a function of flat slices returns; None for one tensor."""
+    found: Structure | None = getattr(getattr(f, "__func__", None), "structure", None)
+    return found
+
+
 def _result(f: Any, x: torch.Tensor) -> tuple[int, ...] | None:
     """The shape of the first tensor that `f` returns; None where it does not take `x`."""
-    try:
-        found = f(x)
-    except SHAPE_ERRORS:
+    found = _found(f, x)
+    if found is None:
         return None
     return next((tuple(y.shape) for y in tree_leaves(found) if isinstance(y, torch.Tensor)), ())
 
 
 def _flat(f: Any, shape: tuple[int, ...], *, integers: bool = False) -> Any:
     """A module, or a method of its class, as a function of flat slices; None for others."""
-    module, name = (f.__self__, f.__name__) if isinstance(f, types.MethodType) else (f, "__call__")
+    own = _own_method(f)
+    if own is None:
+        return None
+    # as a method it is served, watched and remembered as the module is, and keeps nothing alive
+    return types.MethodType(_of_flat(shape, own[1], integers), own[0])
+
+
+def _own_method(f: Any) -> tuple[nn.Module, str] | None:
+    """A module, and the name of the method of its class that `f` is; None for others."""
+    module: Any = f.__self__ if isinstance(f, types.MethodType) else f
+    name = "__call__" if module is f else f.__name__
     its_own = isinstance(module, nn.Module) and callable(getattr(type(module), name, None))
     if not its_own or (module is not f and getattr(module, name) != f):
         return None
-    # as a method it is served, watched and remembered as the module is, and keeps nothing alive
-    return types.MethodType(_of_flat(shape, name, integers), module)
+    return module, name
+
+
+@remembered(256)
+def _of_parts(shapes: tuple[tuple[int, ...], ...], name: str) -> Callable[..., Any]:
+    lengths = [*map(math.prod, shapes)]
+
+    def of_parts(module: nn.Module, v: torch.Tensor) -> Any:
+        parts = zip(torch.split(v, lengths, -1), shapes, strict=True)
+        return getattr(module, name)(*(p.reshape((*v.shape[:-1], *s)) for p, s in parts))
+
+    return of_parts
 
 
 @remembered(256)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
+from torch.utils._pytree import tree_leaves, tree_map
 
 from ... import model_advice
 from ...errors import InputError, TraceError
@@ -132,11 +133,9 @@ def with_batch_of_one(f: Any) -> Callable[..., Any]:
         except SHAPE_ERRORS as first:
             try:
                 result = f(v[None], *args, **kwargs)
-                several = isinstance(result, (tuple, list))
-                parts = result if several else [result]
-                if not all(isinstance(r, torch.Tensor) for r in parts):
+                if not all(isinstance(r, torch.Tensor) for r in tree_leaves(result)):
                     raise InputError(not_one_array(result))
-                return [r[0] for r in result] if several else result[0]
+                return tree_map(lambda r: r[0], result)
             except InputError:
                 raise
             except SHAPE_ERRORS as second:

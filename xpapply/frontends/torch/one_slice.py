@@ -50,25 +50,42 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
             import cupy
 
             with torch.no_grad():
-                tensor = torch.utils.dlpack.from_dlpack(v).to(device)
-                result = run(tensor, v.dtype.name, args, kwargs)
+                lent = torch.utils.dlpack.from_dlpack
+                others = [
+                    lent(x).to(device, parameter_dtype(f, x.dtype.name))
+                    if arrays.library(x) == "cupy"
+                    else x
+                    for x in args
+                ]
+                result = run(lent(v).to(device), v.dtype.name, tuple(others), kwargs)
             place = f"cuda:{v.device.id}"
-            lent = lambda t: cupy.from_dlpack(numpy_dtype(t).to(place).detach())  # noqa: E731
-            return _mapped(lent, checked(result, any_object=False), sequence)
+            given = lambda t: cupy.from_dlpack(numpy_dtype(t).to(place).detach())  # noqa: E731
+            return _mapped(given, checked(result, any_object=False), sequence)
         if library != "numpy":
             raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
         v = np.asarray(v)
-        if v.dtype.kind not in "fiub":
-            raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
-        native = np.array(v, dtype=v.dtype.newbyteorder("="))
-        small = native.dtype.itemsize == 1
-        if (native.dtype.kind == "u" and not small) or native.dtype.itemsize > 8:
-            native = native.astype(np.float64)  # torch cannot compute with these, or has them not
         with torch.no_grad():
-            result = run(torch.from_numpy(native).to(device), v.dtype.name, args, kwargs)
+            others = [
+                _tensor(x).to(device, parameter_dtype(f, x.dtype.name))
+                if type(x) is np.ndarray
+                else x
+                for x in args
+            ]
+            result = run(_tensor(v).to(device), v.dtype.name, tuple(others), kwargs)
         return _mapped(_to_numpy, checked(result, any_object=True), sequence)
 
     return call
+
+
+def _tensor(v: np.ndarray) -> torch.Tensor:
+    """A slice as torch can compute with it."""
+    if v.dtype.kind not in "fiub":
+        raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
+    native = np.array(v, dtype=v.dtype.newbyteorder("="))
+    small = native.dtype.itemsize == 1
+    if (native.dtype.kind == "u" and not small) or native.dtype.itemsize > 8:
+        native = native.astype(np.float64)  # torch cannot compute with these, or has them not
+    return torch.from_numpy(native)
 
 
 def _mapped(function: Callable[[Any], Any], x: Any, sequence: type) -> Any:

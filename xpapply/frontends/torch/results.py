@@ -40,6 +40,14 @@ class Structure:
         self.known = plain and None in self._others
         """Whether there is nothing in it but tensors, one at least, and plain values."""
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Structure) or not _same_spec(self._spec, other._spec):
+            return False
+        return repr(self._others) == repr(other._others)
+
+    def __hash__(self) -> int:
+        return hash(repr(self._spec))
+
     def parts(self, found: Any) -> Parts:
         """The tensors of something of this structure."""
         leaves, spec = tree_flatten(found)
@@ -51,9 +59,9 @@ class Structure:
             raise TraceError("for many slices it returns something else than for one")
         return Parts(x for x in leaves if isinstance(x, torch.Tensor))
 
-    def filled(self, parts: Sequence[Any]) -> Any:
-        """The structure with other things in the place of its tensors."""
-        left = iter(parts)
+    def filled(self, parts: Sequence[Any] | None = None) -> Any:
+        """The structure with other things in the place of its tensors; with nothing there."""
+        left = iter([None] * len(self._others) if parts is None else parts)
         leaves = [next(left) if other is None else other[0] for other in self._others]
         return tree_unflatten(leaves, self._spec)
 
