@@ -86,7 +86,9 @@ def test_slices(shapes, quick):
 def test_results_are_new_arrays(quick):
     a, b = numbers()
     f = xpapply.vectorize(larger)
-    f(a, b)
+    for _ in range(4):  # the first kernel of a process is looked at once more
+        f(a, b)
+    quick.clear()
     first = f(a, b)
     kept = first.copy()
     f(b, a)
