@@ -15,8 +15,17 @@ pytest.importorskip("llvmlite")
 FACTOR = 2.0
 
 
+@pytest.fixture(autouse=True, scope="module")
+def warm():
+    """The first kernel of a process is looked at once more."""
+    with xpapply.options(engine="cpu"):
+        f = xpapply.vectorize(lambda a, b: a - b if a > b else a + 2 * b)
+        for _ in range(4):
+            f(*numbers())
+
+
 @pytest.fixture(autouse=True)
-def compiled():
+def compiled(warm):
     with xpapply.options(engine="cpu"):
         yield
 
@@ -86,9 +95,7 @@ def test_slices(shapes, quick):
 def test_results_are_new_arrays(quick):
     a, b = numbers()
     f = xpapply.vectorize(larger)
-    for _ in range(4):  # the first kernel of a process is looked at once more
-        f(a, b)
-    quick.clear()
+    f(a, b)
     first = f(a, b)
     kept = first.copy()
     f(b, a)
