@@ -142,6 +142,8 @@ class vectorize(np.vectorize):  # called as a function
             found = self._of_labelled(self, args, kwargs)
             if found is not None:
                 return found
+        if (blockwise := self._blockwise(args, kwargs)) is not None:
+            return blockwise()
         call, leaves = self._call(args, kwargs)
         found = call.results()
         if layout is not None and (leaves is None or leaves.are_plain):
@@ -187,6 +189,8 @@ class vectorize(np.vectorize):  # called as a function
             if found:
                 return found[0]  # type: ignore[no-any-return]
         again = {k: v for k, v in kwargs.items() if k in GUFUNC}
+        if (blockwise := self._blockwise(args, kwargs)) is not None:
+            return blockwise.plan(partial(self, **again))  # type: ignore[no-any-return]
         call, _ = self._call(args, kwargs)
         return call.plan(partial(self, **again))  # type: ignore[no-any-return]
 
@@ -215,6 +219,18 @@ class vectorize(np.vectorize):  # called as a function
             named = tuple(k for k in GUFUNC if k in kwargs)
             how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
         return kwargs, how
+
+    def _blockwise(self, args: tuple, kwargs: dict) -> Any:
+        """A call with arrays of dask among what is looped over; None: there are none."""
+        if not any(arrays.library(x) == "dask" for x in (*args, *kwargs.values())):
+            return None
+        kwargs, how = self._keywords(args, kwargs)
+        call, operands = looped_call(self.pyfunc, args, kwargs, self.excluded)
+        if not any(arrays.library(x) == "dask" for x in operands):
+            return None
+        from .planning.blockwise_several import Blockwise
+
+        return Blockwise(self, call, operands, how)
 
     def _of_labelled(self, call: Any, args: tuple, kwargs: dict) -> Any:
         """What `call` makes of the arrays inside, with their labels.

@@ -59,7 +59,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Pl
     if network and graph is not None and not graph.gathers and not forced:
         what: Any = Plan(frontends.name_of(f), "compiled", slice_, "any", graph=graph)
     elif network:
-        what = _snapshot(f)
+        what = snapshot(f)
     else:
         what = f
     arr = blocks.whole(arr, axes)
@@ -146,7 +146,7 @@ def _lifted(
     return None, graph.result, ""
 
 
-def _snapshot(f: Any) -> Any:
+def snapshot(f: Any) -> Any:
     """A network as it is now, whatever becomes of it until its blocks are computed."""
     with suppress(Exception):
         return copy.deepcopy(f)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import dask
 import dask.array as da
+import numpy as np
 from dask.array.utils import meta_from_array
 from dask.base import is_dask_collection
 from dask.delayed import delayed
@@ -25,6 +27,15 @@ def check(arr: Any) -> None:
             f"the blocks of this dask array are {kind.__module__}.{kind.__qualname__}, not arrays "
             "of NumPy or CuPy: make them such with arr.map_blocks(...) first"
         )
+
+
+def lazy(x: Any) -> Any:
+    """`x` as an array of dask, in one chunk if it is none yet."""
+    if arrays.library(x) != "dask":
+        x = np.asanyarray(x) if arrays.library(x) is None else x
+        x = da.from_array(x, chunks=-1, asarray=False)
+    check(x)
+    return x
 
 
 def whole(arr: Any, axes: Sequence[int]) -> Any:
@@ -130,6 +141,21 @@ def mapped(
         dtype=dtype,
         meta=meta_from_array(operands[0][0]._meta, ndim=len(out), dtype=dtype),
         token=name,
+    )
+
+
+def part(every: Any, k: int, sizes: dict[int, int], dtype: Any) -> Any:
+    """Result `k` of tasks that return several; `sizes`: of the dims that it has of its own."""
+    labels = tuple(range(every.ndim))
+    return da.blockwise(
+        operator.itemgetter(k),
+        (*labels, *sizes),
+        every,
+        labels,
+        new_axes=sizes,
+        dtype=dtype,
+        meta=meta_from_array(every._meta, ndim=every.ndim + len(sizes), dtype=dtype),
+        token=f"{every.name.rpartition('-')[0]}-{k}",
     )
 
 
