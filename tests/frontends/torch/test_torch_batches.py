@@ -582,3 +582,55 @@ def test_autocast(kind):
         np.testing.assert_allclose(got, want.float().numpy(), atol=0.05)
         assert abs(got - outside).max() > 1e-4
         same(xpapply.apply_along_axis(net, 1, arr), outside)
+
+
+class Greedy(torch.nn.Module):
+    """Wants more memory than there is for slices with large numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.GRU(4, 3, batch_first=True)
+        self.inner = _Wants()
+
+    def forward(self, x):
+        return self.inner(self.layer(x)[0])
+
+
+class _Wants(torch.nn.Module):
+    limit = 1
+
+    def forward(self, x):
+        if x.shape[0] > self.limit or (x.ndim < 3 and not self.limit):
+            raise RuntimeError("CUDA out of memory. Tried to allocate 3.00 GiB")
+        return x.sum(-1)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_memory_that_is_too_small_for_one_slice(first, monkeypatch):
+    net = Greedy().eval().requires_grad_(False)
+    x = np.random.default_rng(0).random((9, 5, 4), np.float32)
+    if not first:
+        monkeypatch.setattr(_Wants, "limit", 100)
+        xpapply.apply_along_axis(net, (1, 2), x)
+    monkeypatch.setattr(_Wants, "limit", 0)
+    with pytest.raises(RuntimeError, match="out of memory") as caught:
+        xpapply.apply_along_axis(net, (1, 2), x)
+    notes = "\n".join(caught.value.__notes__)
+    assert "not even one slice float32[20] fits" in notes
+    assert "net.half()" in notes
+    assert "in layer 'inner', _Wants" in notes
+
+
+@pytest.mark.gpu
+def test_cupys_pool_is_emptied_before_slices_run_one_by_one():
+    cupy = pytest.importorskip("cupy")
+    net = torch.nn.Sequential(torch.nn.Conv1d(1, 4, 3), torch.nn.ReLU()).eval().cuda()
+    arr = cupy.random.default_rng(0).standard_normal((4096, 1, 64), cupy.float32)
+    want = xpapply.apply_along_axis(net, (1, 2), arr)
+    free = cupy.cuda.Device().mem_info[0]
+    held = cupy.empty(int(free * 0.9) - (1 << 28), cupy.uint8)
+    torch.cuda.empty_cache()
+    del held  # CuPy's pool keeps it
+    many = cupy.tile(arr, (16, 1, 1))
+    got = xpapply.apply_along_axis(net, (1, 2), many)
+    cupy.testing.assert_allclose(got[:4096], want, rtol=1e-4, atol=1e-4)

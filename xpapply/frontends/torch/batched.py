@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 import types
 import warnings
 import weakref
@@ -17,8 +18,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ... import config, threads
-from ...errors import InputError, TraceError, UnsupportedError, warn
+from ... import config, model_advice, threads
+from ...errors import InputError, TraceError, UnsupportedError, add_note, warn
 from .flattened import with_channels_last
 from .model import modules, with_batch_of_one
 from .outputs import not_one_array
@@ -128,6 +129,9 @@ class Batches:
             except (TraceError, InputError):
                 raise
             except Exception as error:
+                if out_of_memory(error):
+                    _advise(error, samples[:1])
+                    raise
                 raise TraceError(_first_line(error)) from None
             first = self._as_one(alone[0], 0)
             self.result = tuple(first.shape), first.dtype
@@ -247,14 +251,26 @@ class Batches:
         n = rows.shape[0]
         if self._most is None or n <= self._most:
             try:
-                return self._run(rows)
+                return self._run_or_free(rows)
             except (RuntimeError, MemoryError) as error:
-                if n == 1 or not out_of_memory(error):
+                if not out_of_memory(error):
+                    raise
+                if n == 1:
+                    _advise(error, rows)
                     raise
             self._most = n // 2
         half = self._most
         pieces = [self._in_memory(rows[k : k + half]) for k in range(0, n, half)]
         return Parts.joined(pieces, torch.cat)
+
+    def _run_or_free(self, rows: torch.Tensor) -> Parts:
+        """The same, once more where another library gives back memory that it has no use for."""
+        try:
+            return self._run(rows)
+        except (RuntimeError, MemoryError) as error:
+            if not (out_of_memory(error) and _free_others(rows.device)):
+                raise
+        return self._run(rows)
 
     def _run(self, rows: torch.Tensor) -> Parts:
         if self.way == VMAP:
@@ -425,6 +441,30 @@ def _without_rule(error: Exception) -> str:
 def _first_line(error: Exception) -> str:
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}"
+
+
+def _free_others(device: torch.device) -> bool:
+    """Have CuPy give back what its pool holds for nobody; whether that was anything."""
+    cupy = sys.modules.get("cupy")
+    if device.type != "cuda" or cupy is None:
+        return False
+    with cupy.cuda.Device(device.index or 0):
+        pool = cupy.get_default_memory_pool()
+        before = pool.total_bytes()
+        pool.free_all_blocks()
+        return bool(pool.total_bytes() < before)
+
+
+def _advise(error: BaseException, rows: torch.Tensor) -> None:
+    """Say where memory ran out, and what to do, where no fewer slices can run at a time."""
+    model_advice.note(error)
+    dtype = str(rows.dtype).partition(".")[2]
+    add_note(
+        error,
+        f"not even one slice {dtype}{list(rows.shape[1:])} fits into the memory of {rows.device} "
+        "with what the network makes of it: give smaller slices (tiles that overlap), a network of "
+        "a smaller dtype (net.half(), net.bfloat16()), or arrays on a device with more memory",
+    )
 
 
 def out_of_memory(error: Exception) -> bool:
