@@ -11,7 +11,8 @@ there is `runner.Traced`: what a trace on real slices tells, run on all of them.
   arrays, as calls; `data_dependent_shapes.py`, `ragged.py`, `sets.py`: with results and masks whose
   lengths depend on the data
 - `python_builtins.py`, `scalars.py`, `distinct.py`: Python's builtins, `math` and ``set(v)``
-- `tensors.py`, `torch_objects.py`, `estimators.py`: torch and scikit-learn inside ``f``
+- `tensors.py`, `torch_objects.py`, `torch_models.py`, `estimators.py`: torch and scikit-learn
+  inside ``f``
 - `operations.py`: all of these, as the recorder gets them
 - `sandbox.py`, `proxies.py`: what stands for everything that ``f`` can reach
 - `purity.py`: what the code alone tells of side effects
