@@ -22,9 +22,6 @@ from . import bincount, kernels, windows
 BLOCK_BYTES = 1 << 21
 """One buffer of a block: smaller ones have threads wait for each other more (measured)."""
 _BIAS_NUMBERS = 4096
-_STACK_MACS = 1 << 18
-"""Multiply-adds of one product in a stack. OpenBLAS runs products up to this size in the
-calling thread, so that our own threads do not wait for its thread pool."""
 _FEW = 32
 """Numbers of a slice that are reduced one after the other, each for all slices."""
 _POOL_MACS = 6e7
@@ -84,16 +81,7 @@ class NumPyCalls:
         """``rows @ weights + bias``: a stack of products, each small enough for one thread."""
         if out is None:
             out = np.empty((rows.shape[0], weights.shape[1]), weights.dtype)
-        size = max(1, min(256, _STACK_MACS // weights.size))
-        whole = len(rows) - len(rows) % size
-        if whole:
-            np.matmul(
-                rows[:whole].reshape(-1, size, rows.shape[1]),
-                weights,
-                out=out[:whole].reshape(-1, size, out.shape[1]),
-            )
-        if whole < len(rows):
-            np.matmul(rows[whole:], weights, out=out[whole:])
+        windows.rows_product(rows, weights, out)
         return out if bias is None else self._add_bias(out, bias)
 
     def _add_bias(self, out: np.ndarray, bias: np.ndarray) -> np.ndarray:

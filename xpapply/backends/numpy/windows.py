@@ -16,6 +16,11 @@ _COPY_BYTES = 1 << 19
 """Bytes of windows that are brought together for one product: they stay in cache."""
 _FEW_COLUMNS = 8
 """Places of a result up to which slices are multiplied together, not one by one (measured)."""
+_STACK_MACS = 1 << 18
+"""Multiply-adds of one product in a stack. OpenBLAS runs products up to this size in the
+calling thread, so that our own threads do not wait for its thread pool."""
+_LEAST_COLUMNS = 32
+"""Columns of a product that are worth a call."""
 
 
 def taken(x: np.ndarray, places: Sequence[int], axis: int, out: np.ndarray | None) -> np.ndarray:
@@ -39,6 +44,30 @@ def reduced(op: str, x: np.ndarray, axis: int, out: np.ndarray) -> None:
     join(parts[0], parts[1], out=into)
     for part in parts[2:]:
         join(into, part, out=into)
+
+
+def rows_product(rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """``rows @ weights``: a stack of products, each small enough for one thread."""
+    size = max(1, min(256, _STACK_MACS // weights.size))
+    whole = len(rows) - len(rows) % size
+    if whole:
+        np.matmul(
+            rows[:whole].reshape(-1, size, rows.shape[1]),
+            weights,
+            out=out[:whole].reshape(-1, size, out.shape[1]),
+        )
+    if whole < len(rows):
+        np.matmul(rows[whole:], weights, out=out[whole:])
+
+
+def _columns_product(filters: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
+    """``filters @ columns`` of stacks: of some columns at a time, as few as one thread takes."""
+    n = columns.shape[-1]
+    most = _STACK_MACS // max(1, math.prod(filters.shape[-2:]))
+    size = n if most < _LEAST_COLUMNS else -(-n // -(-n // most))  # of one size
+    for k in range(0, n, size):
+        part = slice(k, k + size)
+        np.matmul(filters, columns[..., part], out=out[..., part])
 
 
 def product(subscripts: str, w: np.ndarray, x: np.ndarray, out: np.ndarray) -> bool:
@@ -77,12 +106,12 @@ def product(subscripts: str, w: np.ndarray, x: np.ndarray, out: np.ndarray) -> b
         np.copyto(copy, part)
         if together:
             n = b * length(columns)
-            np.matmul(copy.reshape(n, -1), filters, out=products[:n])
+            rows_product(copy.reshape(n, -1), filters, products[:n])
             by_place = products[:n].reshape(b, length(columns), length(rows)).swapaxes(1, 2)
             place[...] = by_place.reshape(place.shape)
             continue
         target = place.reshape(b, length(stack), length(rows), length(columns))
-        np.matmul(filters, copy.reshape(b, length(stack), length(inner), -1), out=target)
+        _columns_product(filters, copy.reshape(b, length(stack), length(inner), -1), target)
         if not np.may_share_memory(target, place):
             place[...] = target.reshape(place.shape)
     return True
