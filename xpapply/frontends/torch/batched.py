@@ -39,6 +39,9 @@ _SHARE = 8
 """The same on a GPU, and the part of its memory that it may take."""
 _MUCH = 1 << 28
 """Bytes on a GPU from which it is asked how many are free."""
+_PARTS, _MANY_STEPS = 4, 4096
+"""Before its first kernel cuDNN prepares a recurrent layer for some milliseconds: in so many parts
+of at least so many slices the device works on one while the host prepares the next."""
 _SOME = 4
 """Images that are worth another order of memory."""
 _WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
@@ -92,6 +95,7 @@ class Batches:
         self.bytes_per_slice = 0
         self.result: tuple[tuple[int, ...], torch.dtype] | None = None
         self.channels_last = False
+        self._recurs = False
         self._several = False
         self._shapes: list[tuple[int, ...]] = []
         self._compared: set[int] = set()
@@ -130,6 +134,8 @@ class Batches:
                 raise
             except Exception as error:
                 if out_of_memory(error):
+                    if _free_others(samples.device):
+                        return self.prove(samples, forced)  # type: ignore[no-any-return]
                     _advise(error, samples[:1])
                     raise
                 raise TraceError(_first_line(error)) from None
@@ -229,14 +235,18 @@ class Batches:
         slice_bytes = samples[0].numel() * samples.element_size()
         self.bytes_per_slice = max(1, (two.peak - one.peak) // more) + slice_bytes
         self.writes = one.writes or two.writes
+        self._recurs = one.recurs
 
     # --- running --------------------------------------------------------------------------
 
     def rows(self, device: torch.device, n: int) -> int:
         """Slices of a chunk of `n`: as many as have no more alive than a number of bytes."""
         each = max(1, self.bytes_per_slice)
-        most = config.current().block_bytes or _most_bytes(device, n * each)
-        return max(1, most // each)
+        asked = config.current().block_bytes
+        most = max(1, (asked or _most_bytes(device, n * each)) // each)
+        if self._recurs and not asked and n >= _PARTS * _MANY_STEPS:
+            return min(most, -(-n // _PARTS))
+        return most
 
     def most_rows(self) -> int:
         """Slices of the largest chunk on the host."""

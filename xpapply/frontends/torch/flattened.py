@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
-from torch.utils._pytree import tree_leaves, tree_map, tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...cache import remembered
 from ...errors import TraceError
 from .. import FlatFunction
 from .model import SHAPE_ERRORS, check, device_of, modules, parameter_dtype
 from .outputs import described
-from .results import Parts, Structure
+from .results import Parts, Structure, stacked
 from .script import is_script
 from .snapshot import untouched
 
@@ -109,7 +109,7 @@ def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunc
         at = (0,) * len(structure.parts(found))
         if alone is not None:
             at = _batch_axes(flat, zeros, structure, structure.parts(found))
-        results = Structure(_stacked(found if alone is not None else _first(found), 0))
+        results = Structure(stacked(found if alone is not None else _first(found), 0))
     function = _of_several(flat.__func__, structure, at, results, alone is not None)
     return FlatFunction(types.MethodType(function, flat.__self__), structure=results)
 
@@ -117,20 +117,6 @@ def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunc
 def _first(found: Any) -> Any:
     """What a batch of one gives for its slice."""
     return tree_map_only(torch.Tensor, lambda t: t[0], found)
-
-
-def _stacked(found: Any, axis: int) -> Any:
-    """Results, with a tuple or list among them as one: the states of an LSTM."""
-
-    def is_one(x: Any) -> bool:
-        return x is not found and type(x) in (tuple, list)
-
-    try:
-        return tree_map(
-            lambda x: torch.stack([*x], axis) if is_one(x) else x, found, is_leaf=is_one
-        )
-    except (TypeError, RuntimeError):
-        raise TraceError("one of its results is a tuple of things of several shapes") from None
 
 
 def _found(f: Any, x: torch.Tensor) -> Any:
@@ -169,12 +155,12 @@ def _of_several(
 
     def of_several(module: nn.Module, v: torch.Tensor) -> Any:
         if v.ndim == 1:
-            return _stacked(flat(module, v) if alone else _first(flat(module, v[None])), 0)
+            return stacked(flat(module, v) if alone else _first(flat(module, v[None])), 0)
         found = flat(module, v)
         if any(at):
             moved = zip(structure.parts(found), at, strict=True)
             found = structure.filled([t.movedim(k, 0) if k else t for t, k in moved])
-        return _stacked(found, 1)
+        return stacked(found, 1)
 
     of_several.takes_integers = getattr(flat, "takes_integers", False)  # type: ignore[attr-defined]
     of_several.structure = results  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +10,11 @@ import numpy as np
 import torch
 
 from ... import arrays, threads
-from ...errors import InputError, UnsupportedError
+from ...errors import InputError, TraceError, UnsupportedError
 from .flattened import as_taken
 from .model import check_mode, device_of, numpy_dtype, parameter_dtype, with_batch_of_one
 from .outputs import one_array
+from .results import stacked
 
 
 def slice_function(f: Any) -> Callable[..., Any]:
@@ -22,7 +24,13 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
 def several_of_slice(f: Any) -> Callable[..., Any]:
     """The same for several results: what forward returns, a list of them as a tuple."""
-    return _of_slice(f, lambda x, any_object: tuple(x) if type(x) is list else x, tuple)
+
+    def checked(x: Any, *, any_object: bool) -> Any:
+        with contextlib.suppress(TraceError):  # others are as they are
+            x = stacked(x, 0)
+        return tuple(x) if type(x) is list else x
+
+    return _of_slice(f, checked, tuple)
 
 
 def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[..., Any]:

@@ -72,6 +72,8 @@ class Profile(TorchDispatchMode):
         The memory of `given` was written to.
     pools : bool
         The greatest of places was taken, of several channels each.
+    recurs : bool
+        cuDNN ran a recurrent layer.
     """
 
     def __init__(self, given: torch.Tensor) -> None:
@@ -79,7 +81,7 @@ class Profile(TorchDispatchMode):
         self.peak = 0
         self.looks = ""
         self.might_fail = ""
-        self.writes = self.pools = False
+        self.writes = self.pools = self.recurs = False
         self._given = given.untyped_storage().data_ptr()
         self._before = {self._given}
         self._alive: dict[int, tuple[Any, int]] = {}
@@ -109,6 +111,7 @@ class Profile(TorchDispatchMode):
             self.might_fail = self.might_fail or name
         if func._schema.is_mutable:
             self.writes |= self._writes_to_given(func, args, kwargs)
+        self.recurs |= name == "_cudnn_rnn"
         if name in _MAX_POOLS:
             x = args[0]  # (B, channels, *places), or without B
             self.pools |= x.ndim >= 4 and x.shape[1] > 1

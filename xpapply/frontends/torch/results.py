@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 from ...errors import TraceError
 
@@ -72,6 +72,20 @@ def _same_spec(a: TreeSpec, b: TreeSpec) -> bool:
 
 def _same_plain(a: Any, b: Any) -> bool:
     return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def stacked(found: Any, axis: int) -> Any:
+    """Results, with a tuple or list among them as one: the states of an LSTM."""
+
+    def is_one(x: Any) -> bool:
+        return x is not found and type(x) in (tuple, list)
+
+    try:
+        return tree_map(
+            lambda x: torch.stack([*x], axis) if is_one(x) else x, found, is_leaf=is_one
+        )
+    except (TypeError, RuntimeError):
+        raise TraceError("one of its results is a tuple of things of several shapes") from None
 
 
 def by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:
