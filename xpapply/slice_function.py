@@ -91,9 +91,14 @@ class Slicewise:
             raise TypeError(f"{self.name} got no arguments: give at least one array")
         given = [looked_at(self.name, x, alone=no_arrays(operands)) for x in operands]
         own = [x for x in given if not isinstance(x, Number)]
-        same_place(self.name, own)
+        lazy = any(arrays.library(x) == "dask" for x in own)
+        if lazy:  # NumPy's arrays among them become dask's
+            shapes = [tuple(1 if n != n else n for n in x.shape) for x in own]  # NaN is unknown
+        else:
+            same_place(self.name, own)
+            shapes = [tuple(x.shape) for x in own]
         try:
-            shape = np.broadcast_shapes(*(tuple(x.shape) for x in own))
+            shape = np.broadcast_shapes(*shapes)
         except ValueError:
             which = ", ".join(map(arrays.describe, own))
             raise InputError(f"{self.name}: shapes that do not broadcast: {which}") from None
@@ -107,5 +112,10 @@ class Slicewise:
                 f"{self.name} of shape {shape} along axis {axis}: slices of no elements: "
                 f"{self._of_nothing}"
             )
+        if lazy:
+            from .planning import blockwise_slices
+
+            about = (self.name, graph, several, len(shape), axes, keepdims)
+            return blockwise_slices.Call(*about)  # type: ignore[return-value]
         as_is = [x is y for x, y in zip(operands, given, strict=True)]
         return Call(self.name, graph, several, given, as_is, shape, axes, keepdims, out)

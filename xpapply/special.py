@@ -94,6 +94,9 @@ def _joined(re: Any, im: Any) -> Any:
         import jax
 
         return jax.lax.complex(re, im)
+    if name == "dask":
+        dtype = np.result_type(re.dtype, np.complex64)
+        return re.map_blocks(_joined, im, dtype=dtype, meta=re._meta.astype(dtype))
     if name not in ("numpy", "cupy"):
         with np.errstate(all="ignore"):  # the standard has nothing better
             return re + 1j * im
@@ -143,7 +146,7 @@ def _as_exp(x: Any) -> str:
     if not small:
         return ""
     wing = labelled.wing(x)
-    return "_as_exp" if (wing or arrays).library(x) in ("numpy", "cupy") else ""
+    return "_as_exp" if (wing or arrays).library(x) in ("numpy", "cupy", "dask") else ""
 
 
 # --- for everybody ----------------------------------------------------------------------------

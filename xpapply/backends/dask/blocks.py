@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -107,6 +108,7 @@ def mapped(
     dtype: Any,
     name: str,
     more: Any = None,
+    pieces: dict[int, int] | None = None,
 ) -> Any:
     """An array whose blocks are ``task(more, *blocks)``.
 
@@ -126,6 +128,8 @@ def mapped(
         What the tasks are called.
     more : object
         Arguments that are computed whole where they hold arrays of dask; else tasks get None.
+    pieces : dict of int, optional
+        How long each block of the result is along some dims, which may have several chunks.
     """
     given = [x for pair in operands for x in pair]
     lazy = any(map(is_dask_collection, _leaves(more)))
@@ -138,6 +142,8 @@ def mapped(
         None,
         *given,
         new_axes=sizes,
+        adjust_chunks=pieces,
+        align_arrays=pieces is None,
         dtype=dtype,
         meta=meta_from_array(operands[0][0]._meta, ndim=len(out), dtype=dtype),
         token=name,
@@ -157,6 +163,54 @@ def part(every: Any, k: int, sizes: dict[int, int], dtype: Any) -> Any:
         meta=meta_from_array(every._meta, ndim=every.ndim + len(sizes), dtype=dtype),
         token=f"{every.name.rpartition('-')[0]}-{k}",
     )
+
+
+def aligned(given: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[int, Any], list[Any]]:
+    """The chunks that dims have in common, by their labels, and the arrays cut so."""
+    labels = [own for _, own in given]
+    chunks, found = da.core.unify_chunks(*(x for pair in given for x in pair))
+    return chunks, [*zip(found, labels, strict=True)]
+
+
+def starts(chunks: Sequence[int]) -> Any:
+    """Where each of some chunks begins, one number in each chunk."""
+    found = np.concatenate([[0], np.cumsum(chunks)[:-1]]).astype(np.int64)
+    return da.from_array(found, chunks=1)
+
+
+def merged(task: Callable[..., Any], pieces: Any, axes: tuple[int, ...], name: str) -> Any:
+    """The blocks of `pieces`, of length 1 along `axes`, as one there, by the branches of a tree.
+
+    ``task(blocks)`` makes one of several, which may be anything.
+    """
+    merge = functools.partial(_merged, task)
+    return da.reduction(
+        pieces,
+        chunk=_as_it_is,
+        combine=merge,
+        aggregate=merge,
+        axis=axes,
+        keepdims=True,
+        concatenate=False,
+        dtype=pieces.dtype,
+        meta=pieces._meta,
+        name=name,
+    )
+
+
+def _as_it_is(x: Any, axis: Any, keepdims: bool) -> Any:
+    return x
+
+
+def _merged(task: Callable[..., Any], parts: Any, axis: Any, keepdims: bool) -> Any:
+    return task(_flat(parts))
+
+
+def _flat(parts: Any) -> list[Any]:
+    """Nested lists as one, in C order."""
+    if not isinstance(parts, list):
+        return [parts]
+    return [x for part in parts for x in _flat(part)]
 
 
 def _leaves(x: Any) -> Iterator[Any]:
