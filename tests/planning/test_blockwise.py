@@ -384,6 +384,16 @@ def test_options_hold_where_the_call_was_made():
 # --- slices in several chunks --------------------------------------------------------------------
 
 
+def test_chunks_that_are_merged_stay_as_large_as_dask_makes_them():
+    d = da.zeros((1000, 1000, 1000), chunks=(1000, 1000, 10))  # 80 MB each
+    with xpapply.options(rechunk="silent"):
+        y = xpapply.apply_along_axis(standardize, -1, d)
+        assert y.chunksize[2] == 1000
+        assert np.prod(y.chunksize) * 8 <= 128 * 2**20
+        y = xpapply.apply_along_axis(standardize, -1, d[:10, :100])
+    assert y.chunks == ((10,), (100,), (1000,)), "8 MB"
+
+
 def test_rechunking_is_told_where_it_costs():
     d = da.zeros((1000, 1000, 100), chunks=(1000, 1000, 10))  # 800 MB
     with pytest.warns(

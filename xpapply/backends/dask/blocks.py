@@ -59,16 +59,25 @@ def whole(arr: Any, axes: Sequence[int]) -> Any:
     found = arr.rechunk(dict.fromkeys(cut, -1))
     # below the size that dask itself gives a chunk there is next to nothing to tell of
     a_chunk = dask.utils.parse_bytes(dask.config.get("array.chunk-size"))
+    most = max(a_chunk, _of_chunk(arr))
+    if _of_chunk(found) > most:  # cut elsewhere, for a chunk to fit where one did before
+        elsewhere = {a: "auto" for a in range(arr.ndim) if a not in axes}
+        found = arr.rechunk(dict.fromkeys(axes, -1) | elsewhere, block_size_limit=most)
     if how == "warn" and not arr.nbytes <= a_chunk:
         warn(
             f"{_cut(cut)} of a dask array consists of {_times(arr, cut)} chunks, and a slice needs "
             f"one: all {_size(arr.nbytes)} are copied to other chunks first, of up to "
-            f"{_size(math.prod(found.chunksize) * arr.dtype.itemsize)} each. Store or read the "
+            f"{_size(_of_chunk(found))} each. Store or read the "
             "array with one chunk there if you can; options(rechunk='silent') hides this "
             "warning, options(rechunk='raise') refuses.",
             da.PerformanceWarning,
         )
     return found
+
+
+def _of_chunk(arr: Any) -> float:
+    """The bytes of its largest chunk."""
+    return math.prod(arr.chunksize) * arr.dtype.itemsize
 
 
 def _cut(axes: Sequence[int]) -> str:
