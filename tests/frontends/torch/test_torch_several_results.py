@@ -107,7 +107,7 @@ def test_results_are_those_of_the_loop(name, loop, array):
         assert g.dtype == w.dtype
         g = g[(slice(0, 3),) * len(loop)]
         g, w = (y.get() if hasattr(y, "get") else y for y in (g, w))
-        torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-2, atol=1e-3)
 
 
 def test_weights_and_modules_that_change():
@@ -203,4 +203,4 @@ def test_several_arguments(loop, array):
     for g, w in zip(got, want, strict=True):
         assert type(g) is type(w)
         g, w = (y.get() if hasattr(y, "get") else y for y in (g, w))
-        torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-2, atol=1e-3)
