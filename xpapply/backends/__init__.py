@@ -108,6 +108,14 @@ class Lowered:
         does, and launch nothing.
         """
 
+    def fair_sample(self) -> int:
+        """Slices that take their share of the time that many take.
+
+        By so many it is measured what runs a network with convolutions faster: this, or the
+        network's own library. 0: that is not measured, as on devices, which need far more.
+        """
+        return 0
+
     def slower_than_half(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
         """Whether the library's own operations in 16 bits take less time than float32 here."""
         return False

@@ -360,9 +360,20 @@ def in_float32(engine: Engine, half: str) -> str:
 
 
 def by_windows(engine: Engine) -> str:
-    """Why an engine does not run what the network's own library has convolutions for."""
+    """Why an engine does not run what the network's own library has convolutions for.
+
+    It is what is said where their times are not measured: of few slices, and on devices, where
+    those of the library are far ahead (the benchmark of modules has both).
+    """
+    why = "the network's own come first"
+    if engine.backend == "array_api":
+        why += ", where only the definition, one array operation per node, can run it"
+    elif engine.lowered.fair_sample():
+        why += ", where there are too few slices to measure which are faster"
+    elif engine.expected is not None:
+        why += f", this one would take about {engine.expected * 1e3:.2g} ms"
     how = f"options(engine={engine.name!r}) takes it"
-    return f"{engine.name} ({'; '.join(engine.kernels)}): the network's own come first; {how}"
+    return f"{engine.name} ({'; '.join(engine.kernels)}): {why}; {how}"
 
 
 def limits(name: str, arr: Any) -> tuple[float, float] | None:

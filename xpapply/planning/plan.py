@@ -197,6 +197,8 @@ class Plan:
             elif self.limits is not None:
                 seconds = max(cost[0] / self.limits[0], cost[1] / self.limits[1])
                 text += f": at least {seconds * 1e3:.3g} ms on this device"
+            elif self.expected is not None:
+                text += f": about {self.expected * 1e3:.2g} ms expected"
             lines.append(("floor", text))
         lines.append(("refused", "; ".join(self.reasons) or "nothing"))
         return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -14,7 +15,7 @@ from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import ShapeDtype
 from ..ir.rewrite import compact, fold
-from . import engines
+from . import engines, measured
 from .fallback import in_loop, why_awkward
 from .plan import Plan
 
@@ -210,6 +211,7 @@ def _plan_network(
         slower = engines.in_float32(engine, half)
     elif engine is not None and graph is not None and graph.gathers and not forced:
         slower = engines.by_windows(engine)
+    times: measured.Measured | None = None
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
     if may and (engine is None or slower):
         trusted = graph is not None and not slower and not graph.gathers
@@ -219,18 +221,25 @@ def _plan_network(
             if f"no graph: {error}" not in reasons:
                 reasons.append(str(error))
         else:
-            if slower:
-                reasons.append(slower)
-            p = Plan(
-                engine=found.engine,
-                kernels=found.kernels,
-                reasons=(*reasons, *found.reasons),
-                graph=graph,
-                result=found.result or result,
-                _call=found.call,
-                **common,
-            )
-            return p, found.unchanged or lifted.unchanged
+            if engine is not None and graph is not None and not half:
+                times = measured.compare(graph, engine, found.call, arr, axis)
+            if engine is not None and times is not None:
+                ways = (engine.name, engine.kernels), (found.engine, found.kernels)
+                less, more = ways if times.own_is_faster else ways[::-1]
+                slower = times.said(more[0], more[1], less[0])
+            reasons += [slower] * bool(slower)
+            if times is None or not times.own_is_faster:
+                p = Plan(
+                    engine=found.engine,
+                    kernels=found.kernels,
+                    reasons=(*reasons, *found.reasons),
+                    graph=graph,
+                    result=found.result or result,
+                    expected=times and times.other * _slices(shape, axis),
+                    _call=found.call,
+                    **common,
+                )
+                return p, found.unchanged or lifted.unchanged
     if engine is not None:
         p = Plan(
             engine=engine.name,
@@ -240,7 +249,7 @@ def _plan_network(
             result=engine.result,
             limits=engines.limits(engine.backend, arr),
             floor=engine.floor,
-            expected=engine.expected,
+            expected=engine.expected if times is None else times.own * _slices(shape, axis),
             _call=engine,
             **common,
         )
@@ -249,6 +258,11 @@ def _plan_network(
         why = "; ".join(reasons) or "it is no engine for this array"
         raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
     return loop_for(*reasons)
+
+
+def _slices(shape: tuple[int, ...], axis: int) -> int:
+    """How many slices there are along an axis that is not empty."""
+    return math.prod(shape) // shape[axis]
 
 
 def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:

@@ -22,6 +22,8 @@ from . import bincount, kernels, windows
 BLOCK_BYTES = 1 << 21
 """One buffer of a block: smaller ones have threads wait for each other more (measured)."""
 _BIAS_NUMBERS = 4096
+_SAMPLE, _SAMPLE_BLOCKS = 512, 3
+"""Slices to measure times by, and blocks for each thread: a call begins by making buffers."""
 _FEW = 32
 """Numbers of a slice that are reduced one after the other, each for all slices."""
 _POOL_MACS = 6e7
@@ -225,6 +227,12 @@ class NumPyLowered(Lowered):
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[Any]:
         """The constants as the steps want them."""
         return self._program.bind(consts)
+
+    def fair_sample(self) -> int:
+        """Slices that keep every thread at work."""
+        now = config.current()
+        rows = block_rows(self._program.row_bytes, 1 << 20, now.block_bytes, self._fewest)
+        return max(_SAMPLE, _SAMPLE_BLOCKS * now.thread_count() * rows)
 
     def __call__(self, x: np.ndarray, at: int, bound: list[Any], out: np.ndarray) -> np.ndarray:
         """All slices of `x` into `out`; both in memory order."""

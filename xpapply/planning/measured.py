@@ -1,0 +1,90 @@
+"""Which of two ways is faster, where no model of costs says it: both run on some of the slices.
+
+It takes a small part of what all slices take, once for a network's structure: what was found is
+remembered as what is compiled for it is. Only ways on the host are compared, whose time is that of
+the call.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .. import arrays, config
+from ..cache import BoundedDict, remembered
+from ..ir.graph import Graph
+from ..layout import MemoryOrder, boxes
+from .engines import Engine
+
+_SHARE = 8
+"""So many times the slices of a sample there must be: a first call takes less than twice as long
+then as it would."""
+_TURNS = 3
+"""Of which the first prepares things and does not count."""
+_PAUSE = 2e-3
+"""Seconds after which another library's idle threads no longer keep the processors busy."""
+_BETTER = 0.9
+"""Part of the other's time that is worth a change: times of a few slices are not exact."""
+
+
+class Measured(NamedTuple):
+    """Seconds per slice of an engine and of another way, and on how many slices."""
+
+    own: float
+    other: float
+    slices: int
+
+    @property
+    def own_is_faster(self) -> bool:
+        """Whether the engine is, by more than such times are off."""
+        return self.own < _BETTER * self.other
+
+    def said(self, name: str, kernels: Sequence[str], other: str) -> str:
+        """Why the way `name` does not run, but another one."""
+        took, less = (self.other, self.own) if self.own_is_faster else (self.own, self.other)
+        return (
+            f"{name} ({'; '.join(kernels)}): {took * 1e6:.3g} us per slice, {other} "
+            f"{less * 1e6:.3g}, measured on {self.slices:,} slices; "
+            f"options(engine={name!r}) takes it"
+        )
+
+
+def compare(
+    graph: Graph, engine: Engine, other: Callable[[Any, int], Any], arr: Any, axis: int
+) -> Measured | None:
+    """Both on some slices of an array; None where there are too few, or on a device."""
+    size = engine.lowered.fair_sample()
+    slices = math.prod(arr.shape) // max(1, arr.shape[axis])
+    if not size or slices < _SHARE * size:
+        return None
+    now = config.current()
+    known = _known(graph)
+    key = (engine.name, arrays.place(arr), now.threads, now.block_bytes)
+    if key not in known:
+        order = MemoryOrder.of(arrays.strides(arr), arr.ndim, axis)
+        x = arrays.permute(arr, order.axes)
+        x, at = x[next(boxes(x.shape, order.at, size))], order.at
+        count = math.prod(x.shape) // x.shape[at]
+        own, its = _seconds((engine, other), x, at)
+        known[key] = Measured(own / count, its / count, count)
+    return known[key]  # type: ignore[no-any-return]
+
+
+def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> list[float]:
+    """The least that each takes, by turns: what else the machine does at a time slows all."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(_TURNS):
+        for call, took in zip(calls, times, strict=True):
+            time.sleep(_PAUSE)
+            begin = time.perf_counter()
+            call(x, axis)
+            took.append(time.perf_counter() - begin)
+    return [min(took[1:]) for took in times]
+
+
+@remembered(256)
+def _known(graph: Graph) -> BoundedDict:
+    """What was measured for a network's structure."""
+    return BoundedDict()
