@@ -161,3 +161,102 @@ def test_constants_in_inference_mode():
             return (torch.from_numpy(v) @ w).numpy()
 
     assert_at_once(f)
+
+
+def _states(layers, n=None):
+    shape = (layers, 5) if n is None else (layers, n, 5)
+    return torch.linspace(-1, 1, layers * 5).reshape(shape)
+
+
+ATTENTION = nn.MultiheadAttention(4, 2).eval()
+FIRST = nn.MultiheadAttention(4, 2, batch_first=True).eval()
+LSTM, GRU = nn.LSTM(3, 5, 2).eval(), nn.GRU(3, 5, 2, batch_first=True).eval()
+MEMORY = torch.linspace(-2, 2, 12).reshape(3, 4)
+CELL = nn.LSTMCell(3, 5).eval()
+MASK = torch.tensor([[False, True, False], [False, False, True], [False, False, False]])
+# each takes a tensor (3, 4), or (4, 3) of one slice
+SEVERAL = {
+    "self-attention": lambda x: ATTENTION(x, x, x)[0],
+    "self-attention, batch first": lambda x: FIRST(x, x, x, need_weights=False)[0],
+    "weights": lambda x: ATTENTION(x, x, x)[1],
+    "attention to other things": lambda x: ATTENTION(x[:1], x, 2 * x)[0],
+    "batch of one": lambda x: FIRST(x[None], x[None], x[None])[0][0],
+    "batch of one, second": lambda x: ATTENTION(x[:, None], key=x[:, None], value=x[:, None])[0],
+    "mask": lambda x: FIRST(x, x, x, attn_mask=MASK)[0],
+    "mask of padding": lambda x: FIRST(x, x, x, key_padding_mask=MASK[0])[0],
+    "mask of the slice": lambda x: FIRST(x, x, x, key_padding_mask=x[:, 0] > x.max() - 0.1)[0],
+    "constant keys": lambda x: ATTENTION(x, MEMORY, MEMORY)[0],
+    "LSTM": lambda x: LSTM(x.T)[0],
+    "LSTM with states": lambda x: LSTM(x.T, (_states(2), 2 * _states(2)))[0],
+    "states": lambda x: torch.cat(LSTM(x.T, (_states(2), _states(2)))[1]),
+    "states of the slice": lambda x: LSTM(x.T, (_states(2) * x[0, 0], _states(2) * x[1, 1]))[0],
+    "LSTM of a batch of one": lambda x: LSTM(x.T[:, None], (_states(2, 1), _states(2, 1)))[1][0],
+    "GRU": lambda x: GRU(x.T, _states(2))[0],
+    "GRU of a batch of one": lambda x: GRU(x.T[None], _states(2, 1) * x[0, 0])[0],
+    "constants alone": lambda x: GRU(MEMORY.T, _states(2))[0][0, 0] + x,
+    "cell": lambda x: CELL(x[:, 0], (_states(1)[0], _states(1)[0] * x[0, 0]))[0],
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_several_tensors(name):
+    network = SEVERAL[name]
+    assert_at_once(lambda v: network(torch.from_numpy(v).reshape(3, 4)).numpy())
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Bilinear(4, 3, 2), nn.Linear(4, 3), nn.Embedding(5, 4)
+
+    def forward(self, x, y=None, *, scale=1.0, index=None):
+        x = x if index is None else self.c(index)
+        return {"sum": self.a(x, self.b(x) if y is None else y) * scale, "second": x}
+
+
+TWO = Two().eval()
+CUSTOM = {
+    "of two": lambda x: TWO(x[:4], x[4:7])["sum"],
+    "with a number": lambda x: TWO(x[:4], y=x[4:7], scale=3.0)["sum"],
+    "with a constant": lambda x: TWO(x[:4], torch.ones(3))["sum"],
+    "of None": lambda x: TWO(x[:4], None)["sum"],
+    "with a name": lambda x: TWO(x=x[:4])["second"],
+    "of integers": lambda x: TWO(None, index=x[:1].abs().long().clamp(0, 4))["second"],
+}
+
+
+@pytest.mark.parametrize("name", CUSTOM)
+def test_custom_arguments(name):
+    network = CUSTOM[name]
+    assert_at_once(lambda v: network(torch.from_numpy(v)).numpy())
+
+
+def test_constants_that_paths_share_or_not():
+    def f(v):
+        x = torch.from_numpy(v).reshape(4, 3)
+        state = _states(2) if v[0] > 0 else 3 * _states(2)
+        found = LSTM(x, (state, _states(2)))[0]
+        return (found if found[0, 0] > 0 else -found).numpy()
+
+    assert_at_once(f)
+
+
+class Writes(nn.Module):
+    def forward(self, x, y):
+        y += x
+        return 2 * y
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_a_network_that_writes_to_what_it_gets_is_looped_over(constant):
+    net, total = Writes(), torch.zeros(12)
+
+    def f(v):
+        x = torch.from_numpy(v)
+        y = total if constant else x + 1
+        return (net(x, y) + y).numpy()
+
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, -1, DATA)
+    total.zero_()
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, DATA))

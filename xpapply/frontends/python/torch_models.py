@@ -14,7 +14,8 @@ import numpy as np
 from ...batching import Batched, BatchingRule
 from .. import find
 from .proxies import Forbidden
-from .tensors import Tensor, torch_module
+from .tensors import Tensor, box, torch_module
+from .tracer import replaced, tracers, values
 
 if TYPE_CHECKING:
     from .sandbox import Stage
@@ -25,53 +26,62 @@ class Model(Forbidden):
 
     __slots__ = ()
 
-    def __call__(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module, stage = self.__xpapply_real__, self._xp_stage
-        recorder = stage.recorder
-        if args or kwargs or not isinstance(x, Tensor):
-            raise recorder.refuse(f"{self._xp_name} with these arguments")
-        frontend = _frontend()
+        recorder, frontend = stage.recorder, _frontend()
+        found = list(tracers((args, kwargs)))
+        for t in found:
+            if not isinstance(t, Tensor):
+                raise recorder.refuse(f"{self._xp_name} of something that is no tensor")
         stage.watch.add(frontend.watch(module, (), {}))
-        shape = tuple(x.value.shape)
-        plain = shape if len(shape) == 1 else shape[1:]
-        torch = torch_module()
-        if x.ref is None or not shape:
-            raise recorder.refuse(f"{self._xp_name} of a tensor of shape {shape}")
-        if x.value.dtype != frontend.parameter_dtype(module, "float32"):
-            with torch.no_grad():
-                module(x.value)  # torch's own error
-        row, why = None, ""
-        if len(plain) == 1 and (len(shape) == 1 or shape[0] == 1):
-            name = str(x.value.dtype).partition(".")[2]
+        # every one is asked, since asking may write a step down (`Selected`)
+        moving = [t.value for t in [t for t in found if t.ref is not None]]
+
+        given = _Copies((args, kwargs))
+
+        def one() -> Any:
+            with torch_module().no_grad(), frontend.untouched(frontend.modules(module)):
+                return module(*given.tree[0], **given.tree[1])
+
+        real = recorder.real(one)
+        if given.written():
+            raise recorder.refuse(f"{self._xp_name} writes to a tensor that it gets")
+        structure = frontend.Structure(real)
+        parts = tuple(structure.parts(real)) if structure.known else ()
+        if not moving and structure.known:
+            return structure.filled([box(recorder, x, None) for x in parts])
+        why = ""
+        if len(args) == 1 and not kwargs and isinstance(real, torch_module().Tensor):
+            x = args[0]
+            shape = tuple(x.value.shape)
             try:
-                row = stage.calls.network(module, plain, np.dtype(name))
+                row = self._row(shape, x.value.dtype)
             except Exception as error:
-                why = f"{error}; "
-
-        def one(t: Any) -> Any:
-            with torch.no_grad(), frontend.untouched(frontend.modules(module)):
-                return module(t)
-
-        found = recorder.real(lambda: one(x.value.clone()))
-        if row is not None and isinstance(found, torch.Tensor):
-            given = (_Run(module, row), x, plain, len(shape) > 1)
-            return recorder.call(_MODEL, lambda _: found, (x,), batch=(given, {}))
-        structure = frontend.Structure(found)
+                row, why = None, f"{error}; "
+            if row is not None:
+                alone = (_Run(module, row), x, shape[-1:], len(shape) > 1)
+                return recorder.call(_MODEL, lambda _: real, (x,), batch=(alone, {}))
         if not structure.known:
-            what, taken = frontend.described(found)
+            what, taken = frontend.described(real)
             hint = f"a module whose forward returns {taken} runs for all slices at once"
             raise recorder.refuse(f"{self._xp_name} returns {what}; {hint}")
         started = time.perf_counter()
         try:
-            batches = frontend.Inside(module, x.value, structure)
+            both = values(args), values(kwargs)
+            batches = frontend.Inside(module, *both, moving, structure, real)
         except Exception as error:
             raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
         recorder.until += time.perf_counter() - started  # it has run for several slices
-        parts = tuple(structure.parts(found))
-        many = recorder.call(
-            _IN_BATCHES, lambda _: parts, (x,), batch=((_Run(module, batches), x), {})
-        )
+        every = (_Run(module, batches), args, kwargs)
+        many = recorder.call(_IN_BATCHES, lambda *_, **__: parts, args, kwargs, batch=(every, {}))
         return structure.filled(many)
+
+    def _row(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """The rule of the network's graph, for a vector or a batch of one; None for others."""
+        if not shape or len(shape) > 2 or (len(shape) == 2 and shape[0] != 1):
+            return None
+        name = np.dtype(str(dtype).partition(".")[2])
+        return self._xp_stage.calls.network(self.__xpapply_real__, shape[-1:], name)
 
     def __getattr__(self, name: str) -> Any:
         if name in _STAY and self._stays(name):
@@ -259,12 +269,33 @@ _MODEL = BatchingRule("torch network", _run_model)
 
 
 def _run_in_batches(xp: Any, _: Any, given: tuple, __: dict) -> tuple[Batched, ...]:
-    run, x = given
+    run, *arguments = given
+    args, kwargs = torch_module().utils._pytree.tree_map_only(
+        Batched, lambda x: x.array, tuple(arguments)
+    )
     with torch_module().no_grad():
-        return tuple(map(Batched, run.row(x.array)))
+        return tuple(map(Batched, run.row(args, kwargs)))
 
 
 _IN_BATCHES = BatchingRule("torch network in batches", _run_in_batches)
+
+
+class _Copies:
+    """Real arguments, with a copy of each tensor: of what is given twice one copy."""
+
+    def __init__(self, tree: Any) -> None:
+        self._made: dict[int, Any] = {}
+        with torch_module().inference_mode(False):  # tensors made there have no versions
+            self.tree = replaced(self._copy, tree)
+
+    def _copy(self, t: Any) -> Any:
+        if id(t.value) not in self._made:
+            self._made[id(t.value)] = t.value.clone()
+        return self._made[id(t.value)]
+
+    def written(self) -> bool:
+        """Whether something was written into them."""
+        return any(t._version for t in self._made.values())
 
 
 def _frontend() -> Any:

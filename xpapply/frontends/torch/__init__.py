@@ -23,7 +23,6 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from ...looped_arguments import Arguments
 from . import functions, script
-from .batched import Inside as Inside
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
@@ -33,6 +32,7 @@ from .flattened import several as several
 from .flattened import structure_of
 from .guards import autocast_dtypes
 from .guards import watch as watch
+from .inside import Inside as Inside
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
 from .one_slice import several_of_slice as several_of_slice
 from .one_slice import slice_function as slice_function

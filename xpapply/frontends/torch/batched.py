@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 
 from ... import config, model_advice, threads
 from ...errors import InputError, TraceError, UnsupportedError, add_note, warn
@@ -44,7 +43,7 @@ _PARTS, _MANY_STEPS = 4, 4096
 of at least so many slices the device works on one while the host prepares the next."""
 _SOME = 4
 """Images that are worth another order of memory."""
-_WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
+WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
 
 
 def _most_bytes(device: torch.device, wanted: int) -> int:
@@ -138,7 +137,7 @@ class Batches:
                         return self.prove(samples, forced)  # type: ignore[no-any-return]
                     _advise(error, samples[:1])
                     raise
-                raise TraceError(_first_line(error)) from None
+                raise TraceError(first_line(error)) from None
             first = self._as_one(alone[0], 0)
             self.result = tuple(first.shape), first.dtype
             # surest first; what runs slice by slice inside torch comes last
@@ -154,12 +153,12 @@ class Batches:
                 except (TraceError, InputError) as error:
                     refused[way] = str(error)
                 except Exception as error:
-                    refused[way] = _without_rule(error) or _first_line(error)
+                    refused[way] = _without_rule(error) or first_line(error)
                 else:
                     self.way = way
                     return
         why = "; ".join(f"{way}: {why}" for way, why in refused.items())
-        raise TraceError(why if forced else f"{why}; {_WAY_OUT}")
+        raise TraceError(why if forced else f"{why}; {WAY_OUT}")
 
     def _prove_batch(self, samples: torch.Tensor, alone: list[Parts], *, strict: bool) -> None:
         """Whether a batch gives what its slices do, in any order and beside any others."""
@@ -384,71 +383,14 @@ class Structured(Batches):
         return parts if axis else parts[0]  # the first one is what is known of it before
 
 
-class Inside:
-    """A module in a function, which gives it tensors like `sample`; call it with a batch of them.
-
-    An axis of length 1 in front is taken for that of batches: then the module gets the slices
-    in its place. What it returned for `sample` has the `structure`.
-    """
-
-    def __init__(self, module: nn.Module, sample: torch.Tensor, structure: Structure) -> None:
-        samples = torch.stack([sample, sample])
-        self._slice = sample.shape
-        self._structure = structure
-        refused: list[str] = []
-        for way in (BATCH, VMAP):
-            for called in (_OfSlices(module, sample.ndim - 1), module):
-                if called is module or (sample.ndim > 1 and sample.shape[0] == 1):
-                    try:
-                        self._prepare(called, samples, way)
-                        return
-                    except TraceError as error:
-                        refused.append(str(error))
-        raise TraceError("; ".join(dict.fromkeys([*refused, _WAY_OUT])))
-
-    def _prepare(self, called: Any, samples: torch.Tensor, way: str) -> None:
-        self._called = called if isinstance(called, _OfSlices) else None  # the module is not kept
-        self._batches = Structured(called, self._structure)
-        self._batches.prove(self._rows(samples), way)
-        if self._batches.writes:
-            raise TraceError("forward writes to the tensor that it gets")
-
-    def _rows(self, x: torch.Tensor) -> torch.Tensor:
-        return x if self._called is None else x.reshape(len(x), *self._slice[1:])
-
-    def __call__(self, x: torch.Tensor) -> Parts:
-        """``(B, *sample)`` to the tensors of the structure, each ``(B, *result)``, in chunks."""
-        rows = self._rows(x)
-        size = self._batches.rows(rows.device, len(rows))
-        pieces = [self._batches(rows[k : k + size]) for k in range(0, len(rows), size)]
-        return pieces[0] if len(pieces) == 1 else Parts.joined(pieces, torch.cat)
-
-
-class _OfSlices:
-    """A module of batches as a function of a slice, which it gets as a batch of one."""
-
-    def __init__(self, module: nn.Module, ndim: int) -> None:
-        self._module, self._ndim = weakref.ref(module), ndim
-
-    @property
-    def __self__(self) -> nn.Module:
-        """As of a method: the object whose attributes and weights matter."""
-        module = self._module()
-        if module is None:
-            raise InputError("the network that this plan was made for is gone: keep it alive")
-        return module
-
-    def __call__(self, x: torch.Tensor) -> Any:
-        return self.__self__(x[None] if x.ndim == self._ndim else x)
-
-
 def _without_rule(error: Exception) -> str:
     """What to say where torch.vmap does not know an operation; "" for other errors."""
     found = re.search(r"Batching rule not implemented for aten::(\w+)", str(error))
     return f"torch has no batching rule for {found[1]}" if found else ""
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """An error by its class and the first line of its text."""
     text = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {text}"
 
