@@ -49,9 +49,11 @@ def apply_along_axis(
     arr : array_like (Ni..., M, Nk...)
         A NumPy, CuPy or torch array, any array of the array API standard, or nested lists. Also
         xarray's DataArray and Dataset, and pandas' DataFrame and Series: `f` gets the slices of
-        the array inside, and the result has their labels.
+        the array inside, and the result has their labels. Of dask arrays each chunk runs when
+        dask computes it.
     *args, **kwargs
-        Passed on to `f`, as NumPy does.
+        Passed on to `f`, as NumPy does. For dask arrays ``dtype=`` and ``shape=`` say what a
+        result is, unless `f` has parameters of these names.
 
     Returns
     -------
