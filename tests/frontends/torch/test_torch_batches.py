@@ -584,6 +584,36 @@ def test_autocast(kind):
         same(xpapply.apply_along_axis(net, 1, arr), outside)
 
 
+class Inner(nn.Module):
+    """Asks for half the precision in its own forward."""
+
+    def __init__(self, to_float):
+        super().__init__()
+        self.first, self.to_float = nn.Linear(6, 5), to_float
+
+    @torch.autocast("cpu", dtype=torch.bfloat16)
+    def forward(self, x):
+        found = torch.relu(self.first(x))
+        return found.float() if self.to_float else found
+
+
+@pytest.mark.parametrize("to_float", [False, True])
+def test_autocast_in_a_forward(to_float):
+    net = Inner(to_float).eval()
+    rows = torch.from_numpy(np.random.default_rng(0).standard_normal((50, 6)).astype("f"))
+    with torch.no_grad():
+        want = torch.stack([net(v) for v in rows])
+        plan = xpapply.explain(net, 1, rows)
+        assert plan.engine == "torch.batch"
+        assert "torch.autocast is on" in str(plan)
+        got = xpapply.apply_along_axis(net, 1, rows)
+        assert got.dtype == want.dtype
+        assert torch.equal(got.float(), got.bfloat16().float())
+        torch.testing.assert_close(got, want, rtol=0.02, atol=0.02)
+        found = xpapply.apply_along_axis(net, 1, rows.numpy())
+        np.testing.assert_array_equal(found, got.float().numpy())
+
+
 class Greedy(torch.nn.Module):
     """Wants more memory than there is for slices with large numbers."""
 

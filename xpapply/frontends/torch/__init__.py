@@ -23,6 +23,7 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from ...looped_arguments import Arguments
 from . import functions, script
+from .autocast import REFUSED, autocast_dtypes
 from .chunks import VECTORIZED as VECTORIZED
 from .chunks import half_dtype as half_dtype
 from .chunks import vectorized as vectorized
@@ -30,7 +31,6 @@ from .flattened import fitted as fitted
 from .flattened import flattened as flattened
 from .flattened import several as several
 from .flattened import structure_of
-from .guards import autocast_dtypes
 from .guards import watch as watch
 from .inside import Inside as Inside
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
@@ -71,7 +71,7 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     if structure_of(f) is not None:
         raise TraceError("it has several results")
     if autocast_dtypes():
-        raise TraceError("torch.autocast is on, so torch's own operations choose their precision")
+        raise TraceError(REFUSED)
     _check_classes(f, args, kwargs)
     if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
         raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from ... import arrays
+from .autocast import autocast_dtypes
 
 
 def can_capture() -> bool:
     """Whether what torch does now depends on nothing that a graph would not notice."""
-    return not (torch.is_autocast_enabled("cuda") or torch.is_autocast_enabled("cpu"))
+    return not autocast_dtypes()
 
 
 def _precision() -> tuple[Any, ...]:

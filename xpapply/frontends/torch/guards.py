@@ -14,6 +14,7 @@ from torch import nn
 from ...guards import Guards, lives_on, same, snapshot
 from ...reach import reach
 from . import script
+from .autocast import autocast_dtypes
 from .model import modules as modules_in
 from .model import parts, tensors_of
 
@@ -46,14 +47,6 @@ def watch(
     unchanged = script.watched(unchanged, scripted) if scripted else unchanged
     autocast = autocast_dtypes()
     return lambda: autocast_dtypes() == autocast and unchanged()
-
-
-def autocast_dtypes() -> tuple[Any, ...]:
-    """The dtypes that `torch.autocast` has operations compute in, where it is on."""
-    on = torch.is_autocast_enabled
-    if not (on("cpu") or on("cuda")):
-        return ()
-    return tuple((d, torch.get_autocast_dtype(d)) for d in ("cpu", "cuda") if on(d))
 
 
 class Watch:

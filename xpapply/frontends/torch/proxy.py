@@ -17,6 +17,7 @@ import torch
 from ...errors import TraceError, located
 from ...ir.builder import Builder, Value
 from . import aten
+from .autocast import REFUSED, autocast_dtypes
 from .outputs import not_one_array
 
 _IR_DTYPES = {
@@ -247,6 +248,8 @@ _PLAIN = {
 
 def call(x: Proxy, name: str, args: tuple, kwargs: dict) -> Any:
     """What ``torch.<name>(*args, **kwargs)`` means for the graph."""
+    if autocast_dtypes():
+        raise TraceError(located(REFUSED))
     name = name.strip("_") if name.startswith("__") else name
     in_place = name.endswith("_") or kwargs.pop("inplace", False)
     name = name.rstrip("_")
