@@ -151,8 +151,11 @@ def _pooled(
         if pads[k] > sizes[k] // 2:
             raise InputError(f"{what}: padding {pads[k]} is more than half of its window")
         places, reach = x.shape[first + k] + 2 * pads[k], apart[k] * (sizes[k] - 1) + 1
-        count = count_of_windows(what, places, sizes[k], steps[k], apart[k])
         after = pads[k]
+        if ceil and 0 < reach - places < steps[k]:  # the only window goes beyond the end
+            widths.append((pads[k], after + reach - places))
+            continue
+        count = count_of_windows(what, places, sizes[k], steps[k], apart[k])
         # one more window, which begins inside
         if ceil and (places - reach) % steps[k] and count * steps[k] < places - pads[k]:
             after += count * steps[k] + reach - places

@@ -263,7 +263,7 @@ def check(xp, net, data, shape, dtype, calls):
     assert got.shape == want.shape
     exact = dtype == "float64" and (net.state_dict() or arr.dtype == np.float64)
     tolerance = 1e-8 if exact else 2e-2 if xp.name in ("cuda", "cupy") else 1e-3
-    if not exact and not np.isfinite(arr).all():
+    if not exact and not (np.abs(arr.astype(float)) < 1e15).all():
         return  # where float32 overflows, float64 need not
     finite = np.abs(want[np.isfinite(want)])
     scale = max(1.0, finite.max(initial=0))

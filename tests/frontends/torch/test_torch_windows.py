@@ -292,3 +292,23 @@ def test_without_torch(name):
         want = flat(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=2e-5 * np.abs(want).max())
     assert peak < 60e6  # all slices at once would take 200 MB and more
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_every_small_pool_with_ceil_mode(kind):
+    """Windows that go beyond the end, also where there is no other."""
+    torchs = getattr(nn.functional, f"{kind}_pool1d")
+    ours = getattr(xpapply, f"{kind}_pool")
+    x = np.random.default_rng(0).random((2, 3, 6))
+    cases = [(n, k, s, p) for n in range(1, 7) for k in range(1, 6) for s in range(1, 5)
+             for p in range(k // 2 + 1)]  # fmt: skip
+    for n, size, stride, padding in cases:
+        given = x[..., :n]
+        try:
+            want = torchs(torch.from_numpy(given), size, stride, padding, ceil_mode=True).numpy()
+        except RuntimeError:
+            with pytest.raises(InputError):
+                ours(given, size, stride, padding, ceil_mode=True, layout="bc0")
+            continue
+        got = ours(given, size, stride, padding, ceil_mode=True, layout="bc0")
+        np.testing.assert_allclose(got, want, err_msg=str((n, size, stride, padding)))
