@@ -154,7 +154,7 @@ def _call_python(*given: Any) -> Any:
 
 def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
     """What applies `f` to slices along several axes; None: they are one."""
-    from .planning.flat_slices import FlatSlices
+    from .planning.flat_slices import FlatSlices, reshaped
     from .planning.several_arrays import AlongAxes
 
     _check_order(f, axis, arr)
@@ -164,13 +164,16 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
     if len(axes) < 2:
         return None
     flatten, why = getattr(frontends.find(f), "flattened", None), ""
+    own = arrays.library(arr) == "jax" and frontends.is_python(f) and not config.current().engine
+    if own:
+        flatten = reshaped  # what runs there takes slices with one axis
     if flatten is not None and 0 not in arr.shape:
         try:
             flat = flatten(f, tuple(arr.shape[a] for a in axes), arrays.dtype_name(arr))
+            found = FlatSlices(f, flat, axes, arr, args, kwargs)
         except TraceError as error:
             why = str(error)
         else:
-            found = FlatSlices(f, flat, axes, arr, args, kwargs)
             if found.network.vectorized:
                 return found
             why = "; ".join(found.network.reasons)

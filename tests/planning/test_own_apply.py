@@ -75,6 +75,60 @@ def test_functions_of_jax_run_by_vmap(jax, name, axis):
     np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "f", [lambda p: p.sum(), lambda p: p.T @ p, lambda p, k: (p * k).max(0)], ids=str
+)
+@pytest.mark.parametrize("axes", [(1, 2), (2, 0), (0, 1)])
+def test_slices_with_several_axes_run_by_vmap(jax, f, axes):
+    arr = jax.numpy.asarray(X)
+    args = (2.0,) * (f.__code__.co_argcount - 1)
+    plan = xpapply.explain(f, axes, arr, *args)
+    assert (plan.engine, plan.reasons) == ("jax.vmap", ())
+    y = xpapply.apply_along_axis(f, axes, arr, *args)
+    with xpapply.options(engine="loop"):
+        want = xpapply.apply_along_axis(f, axes, arr, *args)
+    assert (y.shape, y.dtype) == (want.shape, want.dtype)
+    assert plan.out_shape == want.shape
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(plan(arr, axes), y)
+
+
+def test_slices_with_several_axes_in_the_loop(jax):
+    arr = jax.numpy.asarray(X[:2])
+    LOG.clear()
+    with xpapply.options(fallback="silent"):
+        plan = xpapply.explain(appends, (1, 2), arr)
+        assert plan.engine == "loop"
+        assert "append" in plan.reasons[0]
+        xpapply.apply_along_axis(appends, (1, 2), arr)
+    assert len(LOG) == 2
+
+
+def test_networks_of_torch(jax):
+    """They run at once by themselves, and a function around one says so."""
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    layers = [nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten()]
+    net = nn.Sequential(*layers, nn.Linear(24, 3)).eval().requires_grad_(False)
+    x = np.random.default_rng(1).standard_normal((9, 1, 4, 12)).astype("f")
+    arr, want = jax.numpy.asarray(x), net(torch.from_numpy(x)).numpy()
+    plan = xpapply.explain(net, (1, 2, 3), arr)
+    assert plan.engine == "array_api"
+    y = xpapply.apply_along_axis(net, (1, 2, 3), arr)
+    assert isinstance(y, jax.Array)
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+    def around(v):
+        return jax.numpy.asarray(net(torch.from_dlpack(v)[None])[0].numpy())
+
+    said = xpapply.explain(around, (1, 2, 3), arr)
+    assert said.engine == "loop"
+    assert "net is a network: apply_along_axis(net, ...) runs at once" in said.reasons[0]
+    with xpapply.options(fallback="silent"):
+        y = xpapply.apply_along_axis(around, (1, 2, 3), arr)
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+
+
 def test_jitted_functions(jax):
     f = jax.jit(lambda v: jax.numpy.sort(v)[::2])
     arr = jax.numpy.asarray(X[0])

@@ -14,7 +14,7 @@ from ..cache import cache_of
 from ..core_dims import Dims
 from ..errors import InputError, TraceError
 from ..ir.graph import ShapeDtype
-from . import planner
+from . import own_apply, planner
 from .plan import Plan
 
 
@@ -46,7 +46,8 @@ class FlatSlices:
         self._given = f, flat, axes, arr, args, kwargs
         self._lay = _Lay(axes, tuple(arr.shape))
         self._rows = self._lay.flat(arr)
-        self.network = planner.plan(flat.call, self._lay.at, self._rows, args, kwargs)
+        make = _by_the_library if frontends.is_python(flat.call) else planner.plan
+        self.network = make(flat.call, self._lay.at, self._rows, args, kwargs)
 
     @property
     def container(self) -> Any:
@@ -91,6 +92,34 @@ class FlatSlices:
             axis=axes,
             _call=call,
         )
+
+
+def reshaped(f: Any, shape: tuple[int, ...], dtype: str) -> frontends.FlatFunction:
+    """A Python function of slices of a shape, for the same slices laid flat.
+
+    It is for libraries with a way of their own to run it on all: tracers stop at our functions.
+    """
+
+    def of_flat(v: Any, *args: Any, **kwargs: Any) -> Any:
+        return f(v.reshape(shape), *args, **kwargs)
+
+    return frontends.FlatFunction(of_flat)
+
+
+def _by_the_library(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
+    own = own_apply.find(f, axis, arr, args, kwargs)
+    return Plan(
+        name=frontends.name_of(f),
+        engine=own.engine,
+        kernels=own.kernels,
+        slice=ShapeDtype((arr.shape[axis],), arrays.dtype_name(arr)),
+        library=str(arrays.library(arr)),
+        device=str(arrays.device(arr)),
+        result=own.result,
+        arr_shape=tuple(arr.shape),
+        axis=axis,
+        _call=own.call,
+    )
 
 
 class Slices:

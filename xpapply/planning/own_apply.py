@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
-from .. import arrays, loop
+from .. import arrays, frontends, loop
 from ..errors import TraceError
 from ..frontends.python.comparison import close
 from ..frontends.python.repeatable import why_not_repeatable
@@ -40,8 +42,27 @@ def find(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
     for given in (f, *args, *kwargs.values()):
         why = why_not_repeatable(given) if callable(given) else None
         if why:
-            raise TraceError(why)
+            network = _network_in(given)
+            way_out = f"; {network} is a network: apply_along_axis({network}, ...) runs at once"
+            raise TraceError(why + way_out * bool(network))
     return _vmap(f, axis, arr, args, kwargs)
+
+
+def _network_in(f: Any, deep: int = 2) -> str:
+    """The name by which a Python function, or one that it calls, knows a network; "" for none."""
+    if not isinstance(f, FunctionType) or not deep:
+        return ""
+    try:
+        known = inspect.getclosurevars(f)
+    except ValueError:  # a name that has no value yet
+        return ""
+    for name, x in (*known.nonlocals.items(), *known.globals.items()):
+        if isinstance(x, FunctionType):
+            if found := _network_in(x, deep - 1):
+                return found
+        elif callable(x) and not isinstance(x, type) and frontends.is_network(x):
+            return name
+    return ""
 
 
 # --- JAX --------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def _why_not(what: Several) -> str | None:
     for x in what.operands:
         library = arrays.library(x)
         if library not in ("numpy", "cupy", "torch"):
-            return f"several arrays of {library} run in the loop"
+            return f"vectorize runs at once on arrays of NumPy, CuPy and torch, not of {library}"
         if library == "numpy" and type(x) not in (np.ndarray, np.memmap) and not np.isscalar(x):
             return f"{type(x).__name__} is a subclass of ndarray with a meaning of its own"
         if library != "torch" and (x.dtype.kind not in "biufc" or x.dtype.itemsize > 16):

@@ -56,7 +56,7 @@ def vectorized(
     """
     check(f, args, kwargs)
     if arrays.library(arr) not in ("numpy", "torch", "cupy"):
-        raise TraceError(f"not for {type(arr).__name__}")
+        raise TraceError(f"torch itself cannot run on arrays of {arrays.library(arr)}")
     pure = graph is not None or all(map(is_pure, modules(f)))
     if arrays.library(arr) == "cupy" and not (args or kwargs):
         copied = _copied(f, _place(arr))
