@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import xpapply
 from conftest import library
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 X = np.random.default_rng(0).normal(size=(8, 5, 12)).astype("f4")
@@ -349,6 +350,41 @@ def test_networks_of_several_axes_and_of_no_graph():
             y = xpapply.apply_along_axis(net, axis, d)
             assert (y.shape, y.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(y, want, rtol=1e-3, atol=1e-4)
+
+
+def test_networks_without_a_graph_have_names_of_their_own():
+    torch = library("torch")
+
+    class Scaled(torch.nn.Module):
+        def __init__(self, by):
+            super().__init__()
+            self.by = by
+
+        def forward(self, v):
+            return torch.fft.rfft(v).abs() * self.by if v.sum() > -1e9 else v
+
+    d = da.from_array(X, chunks=(3, 5, 12))
+    f = [xpapply.vectorize(Scaled(by), signature="(n)->(7)", otypes="f") for by in (1.0, 2.0)]
+    with torch.no_grad(), xpapply.options(fallback="silent"):
+        nets = [xpapply.apply_along_axis(Scaled(by), -1, d) for by in (1.0, 2.0)]
+        for one, twice in (nets, [g(d) for g in f]):
+            assert one.name != twice.name
+            found = dask.compute(one, twice)
+            np.testing.assert_allclose(found[0] * 2, found[1], rtol=1e-5)
+
+
+def test_a_compiled_plan_runs_on_blocks():
+    d, may = unread(X, (3, 5, 12))
+    p = xpapply.compile(xpapply.MLP([np.ones((2, 12), "f4")]), (12,))
+    for plan in (p, pickle.loads(pickle.dumps(p))):
+        y = plan(d)
+        assert len(y.dask) - len(d.dask) == 3 + 1
+        assert y.name == p(d).name
+        may.append(True)
+        np.testing.assert_allclose(y, p(X), rtol=1e-5)
+        may.clear()
+    with pytest.raises(xpapply.InputError, match=r"slices float32\[12\]: found float64\[12\]"):
+        p(d.astype("f8"))
 
 
 def test_wrong_numbers_of_features_are_told_at_once():

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, loop
-from ..bound_call import as_tuple
-from ..errors import InputError, TraceError, add_note
+from ..errors import InputError, TraceError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from ..looped_call import not_parameters
 from . import engines
+from .on_block import First, OnBlock, as_tuple, inner, mapped
 from .plan import Plan
 
 Run = Callable[..., Any]
@@ -56,17 +56,17 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Pl
         own = engines.backend(str(arrays.library(arr._meta)))
         assert own is not None
         result = ShapeDtype(result.shape, own.result_dtype(result.dtype))
+    by: Run | None = run
+    what = f
     if network and graph is not None and not graph.gathers and not forced:
-        what: Any = Plan(frontends.name_of(f), "compiled", slice_, "any", graph=graph)
+        by, what = None, engines.AnyLibrary(graph)
     elif network:
         what = snapshot(f)
-    else:
-        what = f
     arr = blocks.whole(arr, axes)
     shape, dtype, first = given.shape, given.dtype, None
     if result is None and not given.whole:
         first = _first(run, f, axis, axes, arr, args, kwargs)
-        result = ShapeDtype(_inner(first.y, first.x, axes), "")
+        result = ShapeDtype(inner(first.y, first.x, axes), "")
         dtype = dtype or first.y.dtype
     if result is not None:
         shape = result.shape if shape is None else shape
@@ -74,7 +74,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Pl
     assert shape is not None
     assert dtype is not None
     options = blocks.own_options()
-    task = OnBlock(run, what, axis, (args, kwargs), (shape, dtype), first, options)
+    task = OnBlock(by, what, axis, (args, kwargs), (shape, dtype), first, options)
     told = f"the first slice, of the first block, says what results are: {why}"
     count = math.prod(n for a, n in enumerate(arr.numblocks) if a not in axes)
     return Plan(
@@ -155,7 +155,7 @@ def snapshot(f: Any) -> Any:
 
 def _first(
     run: Run, f: Any, axis: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict
-) -> _First:
+) -> First:
     """What `f` makes of the first slice."""
     from ..backends.dask import blocks
 
@@ -165,115 +165,7 @@ def _first(
     with config.options(fallback="silent"):
         y = run(f, axis, x, *args, **kwargs)
         y = y if hasattr(y, "ndim") else np.asanyarray(y)
-    return _First(x, y)
-
-
-@dataclass(frozen=True)
-class _First:
-    """The first slice, as an array with all dims, and its result, with as many around it."""
-
-    x: Any
-    y: Any
-
-
-def _inner(y: Any, x: Any, axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a result for one slice of `x`, among all of them."""
-    at = loop.first_place(axes)
-    return tuple(y.shape[at : y.ndim - (x.ndim - len(axes) - at)])
-
-
-class OnBlock:
-    """What runs on each block.
-
-    Parameters
-    ----------
-    run : callable
-        ``run(f, axis, block, *args, **kwargs)``
-    what : callable or Plan
-        The function, or its plan.
-    axis : int or tuple of int
-        As of `xpapply.apply_along_axis`.
-    more : tuple
-        The further arguments of the function, ``(args, kwargs)``.
-    result : numpy dtype and shape
-        Of a slice.
-    first : _First or None
-        The first slice of all, where its result says what all are.
-    options : dict
-        The options in force when the graph of tasks was made.
-    """
-
-    def __init__(
-        self,
-        run: Run,
-        what: Any,
-        axis: Any,
-        more: tuple[tuple, dict],
-        result: tuple[tuple[int, ...], np.dtype],
-        first: _First | None,
-        options: dict[str, Any],
-    ) -> None:
-        self._run, self._what, self.axis, self.more = run, what, axis, more
-        (self.shape, self.dtype), self._first, self._options = result, first, options
-        self._axes, self._at = as_tuple(axis), loop.first_place(as_tuple(axis))
-
-    def __dask_tokenize__(self) -> Any:
-        from dask.base import normalize_token
-
-        what: Any = self._what
-        if isinstance(what, Plan):
-            assert what.graph is not None
-            what = (repr(what.graph.nodes), what.graph.outs, *what.graph.consts)
-        elif frontends.is_network(what):
-            what = object()  # not even its pickle stays the same: what is never found again
-        given = (self.axis, self.more, self.shape, self.dtype, self._options)
-        return normalize_token(("xpapply", what, *given))
-
-    def __call__(self, more: Any, block: Any) -> Any:
-        """The results for the slices of a block; `more`: computed arguments, if not None."""
-        args, kwargs = more or self.more
-        shape = self._out_shape(tuple(block.shape))
-        if 0 in [n for a, n in enumerate(block.shape) if a not in self._axes]:
-            return arrays.compat(block).empty(shape, dtype=self.dtype)
-        with config.options(**self._options):
-            y = self._on(block, args, kwargs)
-            if y.dtype != self.dtype:
-                y = self._in_dtype(y, block, args, kwargs)
-        if tuple(y.shape) != shape:
-            raise ValueError(
-                f"f returned shape {_inner(y, block, self._axes)} for the slices of a block, "
-                f"where {self.shape} was expected: it must be one shape"
-            )
-        return y
-
-    def _out_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        rest = [n for a, n in enumerate(shape) if a not in self._axes]
-        return (*rest[: self._at], *self.shape, *rest[self._at :])
-
-    def _on(self, block: Any, args: tuple, kwargs: dict) -> Any:
-        try:
-            if isinstance(self._what, Plan):
-                y = self._what(block, self.axis)
-            else:
-                y = self._run(self._what, self.axis, block, *args, **kwargs)
-        except Exception as error:
-            add_note(error, "arr is one block of a dask array")
-            raise
-        return y if arrays.library(y) == "cupy" else np.asanyarray(y)
-
-    def _in_dtype(self, y: Any, block: Any, args: tuple, kwargs: dict) -> Any:
-        """The results in the dtype that the first slice of all has told."""
-        rest = [a for a in range(block.ndim) if a not in self._axes]
-        if self._first is None or not rest:
-            return y.astype(self.dtype)
-        # NumPy's loop has the dtype of its first result, which this block's first one has not:
-        # with the first slice of all before them the others are converted as they would be
-        first, xp = self._first.x, arrays.compat(block)
-        for a in rest[1:]:
-            first = xp.repeat(first, block.shape[a], axis=a)
-        y = self._on(xp.concatenate([first, block], axis=rest[0]), args, kwargs)
-        place = 0 if self._at else len(self.shape)
-        return y[(slice(None),) * place + (slice(1, None),)]
+    return First(x, y)
 
 
 class _Call:
@@ -283,8 +175,6 @@ class _Call:
         self._run, self._f, self._task, self._slice = run, f, task, slice_
 
     def __call__(self, x: Any, axis: Any) -> Any:
-        from ..backends.dask import blocks
-
         task, axes = self._task, as_tuple(axis)
         if arrays.library(x) != "dask" or axis != task.axis:
             args, kwargs = task.more
@@ -292,15 +182,5 @@ class _Call:
         found = ShapeDtype(tuple(x.shape[a] for a in axes), arrays.dtype_name(x))
         if str(found) != str(self._slice):
             raise InputError(f"this plan is for slices {self._slice}: found {found}")
-        x = blocks.whole(x, axes)
-        rest, at = [a for a in range(x.ndim) if a not in axes], loop.first_place(axes)
-        new = {x.ndim + k: n for k, n in enumerate(task.shape)}
-        return blocks.mapped(
-            task,
-            [(x, range(x.ndim))],
-            (*rest[:at], *new, *rest[at:]),
-            new,
-            task.dtype,
-            f"{frontends.name_of(self._f).rpartition('.')[2].strip('<>')}-along-axis",
-            task.more,
-        )
+        name = frontends.name_of(self._f).rpartition(".")[2].strip("<>")
+        return mapped(task, x, f"{name}-along-axis")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -283,7 +284,7 @@ class OnBlocks:
         from dask.base import normalize_token
 
         own, given = self._vectorized, self._given.arguments
-        f = object() if frontends.is_network(own.pyfunc) else own.pyfunc
+        f = uuid.uuid4().hex if frontends.is_network(own.pyfunc) else own.pyfunc
         own_said = (own.signature, own.otypes, sorted(map(str, own.excluded)), own.cache)
         said = (*own_said, own._on_error, own._fill, given.args, given.kwargs)
         more = (self._how, self._results, self._masked, self._options)

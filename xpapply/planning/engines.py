@@ -20,6 +20,7 @@ from ..cache import BoundedDict, remembered
 from ..errors import CompilerError, InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..layout import MemoryOrder
+from .on_block import OnBlock, mapped
 
 
 @functools.cache
@@ -244,10 +245,33 @@ class AnyLibrary:
         self.bound = Bound(graph)
         self._engines: dict[Any, Engine] = {}
 
+    def __reduce__(self) -> Any:
+        return AnyLibrary, (self.bound.graph,)
+
+    def __dask_tokenize__(self) -> Any:
+        graph = self.bound.graph
+        return repr(graph), *graph.consts
+
+    def _blockwise(self, arr: Any, axis: int) -> Any:
+        """The same for each block of an array of dask, when it is computed."""
+        from ..backends.dask import blocks
+
+        blocks.check(arr)
+        result, own = self.bound.graph.result, backend(str(arrays.library(arr._meta)))
+        assert own is not None
+        slice_ = ShapeDtype((arr.shape[axis],), arrays.dtype_name(arr))
+        if slice_ != self.bound.graph.input:
+            raise InputError(f"this plan is for slices {self.bound.graph.input}: found {slice_}")
+        like = result.shape, np.dtype(own.result_dtype(result.dtype))
+        task = OnBlock(None, self, axis, ((), {}), like, None, blocks.own_options())
+        return mapped(task, arr, "compiled-along-axis")
+
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
         if isinstance(arr, np.ma.MaskedArray):
             return masked.on_data(self)(arr, axis)
+        if arrays.library(arr) == "dask":
+            return self._blockwise(arr, axis)
         now = config.current()
         key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr))
         if key not in self._engines:
