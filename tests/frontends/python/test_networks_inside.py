@@ -260,3 +260,125 @@ def test_a_network_that_writes_to_what_it_gets_is_looped_over(constant):
         got = xpapply.apply_along_axis(f, -1, DATA)
     total.zero_()
     np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, DATA))
+
+
+HALF = torch.autocast("cpu", dtype=torch.bfloat16)
+WEIGHTS = torch.linspace(-1, 1, 48).reshape(12, 4)
+
+
+@HALF
+def decorated(net, x):
+    return net(x).float()
+
+
+def disabled(net, x):
+    with HALF, torch.autocast("cpu", enabled=False):
+        return net(x)
+
+
+def twice(net, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = net(x)
+        inside = y.dtype == torch.bfloat16 and torch.is_autocast_enabled("cpu")
+    return y.float() + net(x) if inside and not torch.is_autocast_enabled("cpu") else x
+
+
+def chosen(net, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bool(x[0] > 0)):
+        return net(x).float()
+
+
+def of_functions(net, x):
+    with torch.amp.autocast("cpu", dtype=torch.bfloat16):
+        return torch.softmax(x @ WEIGHTS, -1) + (WEIGHTS.T @ x).exp().float()
+
+
+def of_states(net, x):
+    with HALF:
+        return LSTM(x.reshape(4, 3), (_states(2), _states(2)))[0].float()
+
+
+def of_layers(net, x):
+    with HALF:
+        for layer in net:
+            x = layer(x)
+    return x.float()
+
+
+AUTOCAST = [decorated, disabled, twice, chosen, of_functions, of_states, of_layers]
+
+
+@pytest.mark.parametrize("g", AUTOCAST)
+@pytest.mark.parametrize("ambient", [False, True])
+def test_autocast(net, g, ambient):
+    @torch.no_grad()
+    def f(v):
+        return g(net, torch.from_numpy(v)).numpy()
+
+    for _ in range(2):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=ambient):
+            if ambient and g is twice:
+                continue
+            assert xpapply.explain(f, -1, DATA).vectorized
+            with xpapply.options(fallback="raise"):
+                got = xpapply.apply_along_axis(f, -1, DATA)
+            want = np.apply_along_axis(f, -1, DATA)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=0.03, atol=0.03)
+        if g is disabled:
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+
+
+def test_autocast_computes_in_that_precision(net):
+    def f(v):
+        x = torch.from_numpy(v)
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            return net(x).float().numpy()
+
+    got = xpapply.apply_along_axis(f, -1, DATA)
+    assert xpapply.explain(f, -1, DATA).vectorized
+    rounded = torch.from_numpy(got).bfloat16().float().numpy()
+    np.testing.assert_array_equal(got, rounded)
+
+
+def test_autocast_is_looked_at_again(net):
+    context = torch.autocast("cpu", dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def f(v):
+        with context:
+            return net(torch.from_numpy(v)).float().numpy()
+
+    exact = np.apply_along_axis(torch.no_grad()(lambda v: net(torch.from_numpy(v))), -1, DATA)
+    assert abs(xpapply.apply_along_axis(f, -1, DATA) - exact).max() > 1e-3
+    context._enabled = False
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, DATA), exact, rtol=2e-5, atol=2e-6)
+
+
+def test_autocast_on_tensors(net):
+    rows = torch.from_numpy(DATA)
+
+    @torch.no_grad()
+    def f(v):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return net(v)
+
+    assert xpapply.explain(f, -1, rows).vectorized
+    got = xpapply.apply_along_axis(f, -1, rows)
+    torch.testing.assert_close(got, torch.stack([f(v) for v in rows]), rtol=0.03, atol=0.03)
+    assert got.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_autocast_around_a_function_is_noticed(first):
+    rows = torch.from_numpy(DATA)
+
+    def f(v):
+        return torch.tanh(v @ WEIGHTS)
+
+    for on in (first, not first, first):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=on):
+            got = xpapply.apply_along_axis(f, -1, rows)
+            want = torch.stack([f(v) for v in rows])
+        assert got.dtype == want.dtype == (torch.bfloat16 if on else torch.float32)
+        torch.testing.assert_close(got, want, rtol=0.03 if on else 2e-5, atol=0.03 if on else 2e-6)

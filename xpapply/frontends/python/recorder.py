@@ -47,6 +47,10 @@ class Recorder:
         """Where the path ends because ``f`` raises."""
         self.errstate: dict[str, str] | None = None
         self.quiet = False
+        self.autocast: tuple[tuple[str, Any, bool], ...] = ()
+        """The contexts of `torch.autocast` that ``f`` is in: device, dtype, whether it is on."""
+        self.around: tuple[Any, ...] | None = None
+        """Those that ``f`` is called in, if it uses torch."""
         self.stage: Any = None
         self.looked_up = 0
         self.inside = ""

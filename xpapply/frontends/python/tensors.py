@@ -11,6 +11,7 @@ import numpy as np
 
 from ...batching import Batched, BatchingRule, NoRule, ragged, syntax, tensor_rules
 from . import arrays
+from .autocast import in_autocast
 from .recorder import Recorder
 from .tracer import Traced, Tracer, tracers
 from .tree import Ref
@@ -345,6 +346,7 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
     """Any torch function: torch.vmap runs it for all slices."""
     torch = torch_module()
     name = getattr(function, "__name__", "a torch function")
+    function = in_autocast(recorder, function)
     for t in tracers((args, kwargs)):
         if isinstance(t, Tensor):
             found = t.own_call(function, name, args, kwargs)

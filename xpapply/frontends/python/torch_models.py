@@ -13,6 +13,7 @@ import numpy as np
 
 from ...batching import Batched, BatchingRule
 from .. import find
+from .autocast import in_autocast
 from .proxies import Forbidden
 from .tensors import Tensor, box, torch_module
 from .tracer import replaced, tracers, values
@@ -43,7 +44,7 @@ class Model(Forbidden):
             with torch_module().no_grad(), frontend.untouched(frontend.modules(module)):
                 return module(*given.tree[0], **given.tree[1])
 
-        real = recorder.real(one)
+        real = recorder.real(in_autocast(recorder, one))
         if given.written():
             raise recorder.refuse(f"{self._xp_name} writes to a tensor that it gets")
         structure = frontend.Structure(real)
@@ -51,7 +52,8 @@ class Model(Forbidden):
         if not moving and structure.known:
             return structure.filled([box(recorder, x, None) for x in parts])
         why = ""
-        if len(args) == 1 and not kwargs and isinstance(real, torch_module().Tensor):
+        plain = len(args) == 1 and not kwargs and not recorder.autocast
+        if plain and isinstance(real, torch_module().Tensor):
             x = args[0]
             shape = tuple(x.value.shape)
             try:
@@ -68,11 +70,12 @@ class Model(Forbidden):
         started = time.perf_counter()
         try:
             both = values(args), values(kwargs)
-            batches = frontend.Inside(module, *both, moving, structure, real)
+            batches = in_autocast(recorder, frontend.Inside)(module, *both, moving, structure, real)
         except Exception as error:
             raise recorder.refuse(f"{self._xp_name}: {why}{error}") from None
         recorder.until += time.perf_counter() - started  # it has run for several slices
-        every = (_Run(module, batches), args, kwargs)
+        run = _Run(module, in_autocast(recorder, batches), recorder.autocast)
+        every = (run, args, kwargs)
         many = recorder.call(_IN_BATCHES, lambda *_, **__: parts, args, kwargs, batch=(every, {}))
         return structure.filled(many)
 
@@ -246,12 +249,13 @@ def _device(torch: Any, device: Any) -> Any:
 class _Run:
     """What runs a network; equal to another one of the same network, which it does not keep."""
 
-    def __init__(self, module: Any, row: Any) -> None:
-        self._module, self.row = weakref.ref(module), row
+    def __init__(self, module: Any, row: Any, states: tuple = ()) -> None:
+        self._module, self.row, self._states = weakref.ref(module), row, states
         self._hash = id(module)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Run) and other._module() is self._module()
+        same = isinstance(other, _Run) and other._module() is self._module()
+        return same and other._states == self._states  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return self._hash

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from .autocast import Autocast, AutocastClass, in_autocast
 from .proxies import Forbidden, Function
 from .python_builtins import real
 from .tensors import FROM_NUMPY, Tensor, box, call, from_numpy, torch_module
@@ -22,6 +23,8 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
     torch = torch_module()
     if isinstance(x, torch.nn.Module):
         return Model(stage, x, name or type(x).__name__)
+    if isinstance(x, torch.autocast):
+        return Autocast(stage, x, name)
     if isinstance(x, (torch.dtype, torch.device, torch.Size)):
         return x
     if isinstance(x, torch.Tensor):
@@ -59,10 +62,11 @@ class _TorchFunction(Function):
         if function.__name__ in ("manual_seed", "save", "load", "set_grad_enabled"):
             raise recorder.refuse(f"it calls torch.{function.__name__}")
         if not found:
-            return box(recorder, function(*args, **kwargs), None)
+            return box(recorder, in_autocast(recorder, function)(*args, **kwargs), None)
         if any(isinstance(t, Tensor) and t.ref is not None for t in found):
             return call(recorder, function, args, kwargs)
-        return box(recorder, function(*values(args), **values(kwargs)), None)
+        found_here = in_autocast(recorder, function)(*values(args), **values(kwargs))
+        return box(recorder, found_here, None)
 
 
 def function(stage: Stage, x: Any, name: str) -> Any:
@@ -70,6 +74,8 @@ def function(stage: Stage, x: Any, name: str) -> Any:
     torch = torch_module()
     if not isinstance(x, type):
         return _TorchFunction(stage, x, name)
+    if issubclass(x, torch.autocast):
+        return AutocastClass(stage, x, name)
     if x.__name__ in _CONTEXTS or x in (torch.Tensor, torch.device):
         return x
     dtype = _OLD.get(x.__name__)
