@@ -89,6 +89,52 @@ def test_conv_as_scipy(place, mode, taps):
     close(place.numpy(got)[..., 0], np.stack(want))
 
 
+@given(data=st.data())
+@pytest.mark.parametrize("layout", ["bc01", "b01c", "c01b"])
+def test_conv_as_scipy_of_any_dtype(place, layout, data):
+    """Sums over channels of `convolve2d`, of images that lie as they like, or of none."""
+    dtype = data.draw(st.sampled_from(["f4", "f8", "i4", "u1", "i8"]))
+    weights = data.draw(st.sampled_from(["f4", "f8"]))
+    flip, count = data.draw(st.booleans()), data.draw(st.integers(0, 4))
+    taps = data.draw(st.tuples(st.integers(1, 4), st.integers(1, 4)))
+    step = data.draw(st.sampled_from([1, 2]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    images = (10 * rng.standard_normal((count, 2, 7, 6))).round().astype("i1").astype(dtype)
+    w = rng.standard_normal((3, 2, *taps)).astype(weights)
+    combine = scipy.signal.convolve2d if flip else scipy.signal.correlate2d
+    shape = (count, 3, 8 - taps[0], 7 - taps[1])
+    want, size = np.zeros(shape), np.zeros(shape)
+    for b, n, c in np.ndindex(count, 3, 2):
+        image, filter_ = images[b, c].astype("f8"), w[n, c].astype("f8")
+        want[b, n] += combine(image, filter_, "valid")
+        size[b, n] += combine(np.abs(image), np.abs(filter_), "valid")
+    order = ["bc01".index(k) for k in layout]
+    with place():
+        arr = place.array(np.repeat(images.transpose(order), step, -1))[..., ::step]
+        got = place.numpy(xpapply.conv(arr, place.array(w), layout=layout, flip=flip))
+    assert got.shape == tuple(shape[a] for a in order)
+    assert got.dtype.kind == "f"
+    off = np.abs(got.transpose(np.argsort(order)) - want)
+    assert (off <= 40 * np.finfo(got.dtype).eps * size).all()
+
+
+@pytest.mark.parametrize("layout", ["bc01", "b01c", "c01b", "1cb0"])
+def test_no_images(place, layout):
+    order = ["bc01".index(k) for k in layout]
+    with place():
+        x = place.array(np.zeros((0, 3, 8, 9), "f").transpose(order))
+        w = place.array(np.ones((4, 3, 3, 2), "f"))
+        results = [
+            (xpapply.conv(x, w, layout=layout), (0, 4, 6, 8)),
+            (xpapply.max_pool(x, 2, layout=layout), (0, 3, 4, 4)),
+            (xpapply.avg_pool(x, 2, layout=layout), (0, 3, 4, 4)),
+        ]
+        for got, shape in results:
+            assert type(got) is type(x)
+            assert got.dtype == x.dtype
+            assert tuple(got.shape) == tuple(shape[a] for a in order)
+
+
 @given(problem=problems(), data=st.data())
 def test_pools_as_torch(place, problem, data):
     n, layout, first, x, back, _ = problem

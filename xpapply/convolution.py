@@ -328,14 +328,18 @@ def _run(x: Any, layout: str, dtype: str, how: tuple[Any, ...], consts: Sequence
     at = layout.find("b")
     order = layout.replace("b", "")
     shape = tuple(x.shape[layout.index(k)] for k in order)
+    if 0 in shape:
+        raise InputError(f"{how[0]} of an array of shape {tuple(x.shape)}")
+    if 0 in x.shape:  # of no images: one of zeros says what a result is
+        one = tuple(n or 1 for n in x.shape)
+        zeros = xp.zeros(one, dtype=x.dtype, device=arrays.device(x))
+        return _run(zeros, layout, dtype, how, consts)[(*(slice(None),) * at, slice(0, 0), ...)]
     graph = _graph(how, order, ShapeDtype(shape, arrays.dtype_name(x)), dtype)
     wide = "float32" if dtype in ("float16", "bfloat16") else dtype
     graph = Graph(graph.nodes, graph.outs, tuple(c.astype(wide) for c in consts) or graph.consts)
     last = at == len(order) and at > 0
     images = x if at < 0 or last else xp.moveaxis(x, at, 0)
     count = x.shape[at] if at >= 0 else 1
-    if 0 in x.shape:
-        raise InputError(f"{how[0]} of an array of shape {tuple(x.shape)}")
     flat = xp.reshape(images, (-1, count) if last else (count, -1))
     found = engines.chosen(engines.Bound(graph), flat, 0 if last else 1)(flat, 0 if last else 1)
     if at < 0:

@@ -143,7 +143,10 @@ class Torch(Backend):
                 isinstance(k, tuple) and (k[2] or 1) < 0 for k in node.attr("key")
             ):
                 return "torch has no slices with negative steps"
-        return graph.why_not_fused()
+        refusal = graph.why_not_fused()
+        if refusal and refusal == graph.why_not_windows():
+            return f"{refusal} in its blocks of products: torch.batch runs a module that has them"
+        return refusal
 
     def lower(self, graph: Graph) -> TorchLowered:
         return TorchLowered(graph)

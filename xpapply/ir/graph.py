@@ -190,9 +190,11 @@ class Graph:
         for n in self.nodes:
             if n.op in OPS and OPS[n.op].kind is Kind.ALONG:
                 return f"{n.op} works along an axis: only the reference has it"
-        if self.gathers and not gathers:
-            return "it has no convolutions, pools or padding"
-        return None
+        return None if gathers else self.why_not_windows()
+
+    def why_not_windows(self) -> str | None:
+        """What is said where numbers cannot be brought together from here and there, or None."""
+        return "it has no convolutions, pools or padding" if self.gathers else None
 
     @property
     def gathers(self) -> bool:

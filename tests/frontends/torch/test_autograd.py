@@ -62,3 +62,46 @@ def test_numpy_arrays_are_not_recorded():
     net = network()
     x = torch.randn(5, 4, dtype=torch.float64).numpy()
     assert xpapply.explain(net, 1, x).engine in FUSED
+
+
+def images(layers, shape):
+    torch.manual_seed(0)
+    net = nn.Sequential(*layers).double().eval()
+    return net, torch.randn(shape, dtype=torch.float64)
+
+
+CONVOLUTIONS = {
+    "series": lambda: ([nn.Conv1d(2, 3, 3, padding=1), nn.Tanh(), nn.AvgPool1d(2)], (3, 2, 6)),
+    "images": lambda: (
+        [nn.Conv2d(1, 2, (2, 3)), nn.BatchNorm2d(2), nn.Tanh(), nn.MaxPool2d(2), nn.Flatten()],
+        (3, 1, 5, 6),
+    ),
+    "volumes": lambda: (
+        [nn.Conv3d(1, 2, 2), nn.GELU(), nn.Flatten(), nn.Linear(16, 2)],
+        (2, 1, 3, 3, 3),
+    ),
+    "up": lambda: ([nn.ConvTranspose2d(2, 1, 2, 2), nn.ELU()], (2, 2, 2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("last", [False, True])
+def test_convolutions(name, last):
+    """Gradients of the input and of the parameters; with the stack's axis last, too."""
+    net, x = images(*CONVOLUTIONS[name]())
+    axes = tuple(range(x.ndim - 1)) if last else tuple(range(1, x.ndim))
+    stack = (x.movedim(0, -1).contiguous() if last else x).requires_grad_()
+
+    def f(v):
+        return xpapply.apply_along_axis(net, axes, v)
+
+    assert torch.autograd.gradcheck(f, (stack,))
+    y = f(stack)
+    y.square().sum().backward()
+    got = [p.grad.clone() for p in net.parameters()]
+    net.zero_grad()
+    want = net(x.detach())
+    want.square().sum().backward()
+    torch.testing.assert_close(y.movedim(-1, 0) if last else y, want)
+    for g, p in zip(got, net.parameters(), strict=True):
+        torch.testing.assert_close(g, p.grad)

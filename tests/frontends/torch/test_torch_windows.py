@@ -227,6 +227,8 @@ def test_torch_itself_runs_what_it_is_faster_in(name):
     p = xpapply.explain(net, tuple(range(1, x.ndim)), x)
     assert p.engine == "torch.batch"
     assert "the network's own come first" in str(p)
+    assert "torch: it has no convolutions, pools or padding in its blocks of products" in str(p)
+    assert "torch.batch runs a module that has them" in str(p)
 
 
 def test_batch_norms_fold_into_convolutions():
