@@ -486,3 +486,33 @@ def test_any_chunks(shape, axis, chunks, dtype, name):
         found = y.compute(scheduler="synchronous")
     assert found.dtype == want.dtype
     np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+# --- on a GPU ------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chunks", [(3, 5, 12), (4, 2, 5)])
+def test_blocks_of_cupy_stay_there(cupy, chunks):
+    from xpapply import special
+
+    d = da.from_array(X, chunks=chunks).map_blocks(cupy.asarray)
+    net = xpapply.MLP([np.ones((2, 12), "f4")])
+    weighted = xpapply.vectorize(lambda v, w: (v * w).sum(), signature="(n),(n)->()")
+    ways = [
+        lambda x: xpapply.apply_along_axis(standardize, -1, x),
+        lambda x: xpapply.apply_along_axis(lambda v: v[v > 0].sum(), -1, x),
+        lambda x: xpapply.apply_along_axis(net, -1, x),
+        lambda x: weighted(x, x[0]),
+        lambda x: special.logsumexp(x, axis=-1),
+        lambda x: special.softmax(x, axis=(0, 2)),
+        lambda x: special.argmax_and_max(x, axis=-1)[0],
+    ]
+    for way in ways:
+        want, y = way(X), way(d)
+        assert type(y._meta) is cupy.ndarray
+        assert (y.shape, y.dtype) == (want.shape, want.dtype)
+        found = y.compute(scheduler="synchronous")
+        assert type(found) is cupy.ndarray
+        np.testing.assert_allclose(found.get(), want, rtol=1e-4, atol=1e-5)
+    assert "each as a CuPy array" in str(xpapply.explain(net, -1, d))
