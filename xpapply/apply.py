@@ -129,7 +129,7 @@ def apply_along_axis(
     if python and not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
         return _unusual(f, axis, arr, args, kwargs)
     if arrays.library(arr) == "dask":
-        p = _blockwise(f, axis, arr, args, kwargs)
+        p = _blockwise(f, axis, arr, args, kwargs, tell=True)
         return p(arr, p.axis)
     if isinstance(axis, tuple):
         along = _along_axes(f, axis, arr, args, kwargs)
@@ -190,14 +190,14 @@ def _axes_of(axis: tuple[Any, ...], arr: Any) -> tuple[int, ...]:
     return axes
 
 
-def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Plan:
+def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, tell: bool) -> Plan:
     """The plan for an array of dask."""
     from .planning import blockwise
 
     _check_order(f, axis, arr)
     axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
     along = axes if len(axes) > 1 else axes[0]
-    return blockwise.plan(apply_along_axis, f, along, arr, args, kwargs)
+    return blockwise.plan(apply_along_axis, f, along, arr, args, kwargs, tell=tell)
 
 
 def explain(
@@ -244,7 +244,7 @@ def explain(
     if (wing := labelled.wing(arr)) is not None:
         arr, axis = wing.inside(arr, axis)
     if arrays.library(arr) == "dask":
-        return _blockwise(f, axis, arr, args, kwargs)
+        return _blockwise(f, axis, arr, args, kwargs, tell=False)
     if isinstance(axis, tuple):
         along = _along_axes(f, axis, arr, args, kwargs)
         if along is not None:

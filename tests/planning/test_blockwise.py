@@ -417,6 +417,24 @@ def test_options_hold_where_the_call_was_made():
     assert len(LOG) == 400
 
 
+def test_what_runs_slice_by_slice_is_told_at_the_call():
+    def spelled(v):
+        return float(str(v.sum()))
+
+    d = da.from_array(np.tile(X, (40, 1, 1)), chunks=(40, 5, 12))
+    xpapply.explain(spelled, -1, d)
+    with pytest.warns(xpapply.FallbackWarning, match=r"spelled runs .* \(1,600 calls\)") as told:
+        y = xpapply.apply_along_axis(spelled, -1, d)
+    assert told[0].filename == __file__
+    y.compute(scheduler="synchronous")  # not a word, or it would be an error
+    with (
+        xpapply.options(fallback="raise"),
+        pytest.raises(xpapply.UnsupportedError, match="runs slice by slice"),
+    ):
+        xpapply.apply_along_axis(spelled, -1, d)
+    xpapply.apply_along_axis(spelled, -1, d[:1])  # few
+
+
 # --- slices in several chunks --------------------------------------------------------------------
 
 

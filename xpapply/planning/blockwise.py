@@ -21,6 +21,7 @@ from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from ..looped_call import not_parameters
 from . import engines
+from .fallback import announce
 from .on_block import First, OnBlock, as_tuple, inner, mapped
 from .plan import Plan
 
@@ -28,12 +29,12 @@ Run = Callable[..., Any]
 """``run(f, axis, arr, *args, **kwargs)``: `xpapply.apply_along_axis` on a block."""
 
 
-def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Plan:
+def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, tell: bool) -> Plan:
     """Decide how ``apply_along_axis(f, axis, arr, *args, **kwargs)`` runs on a dask array.
 
     `axis` is not negative, or a tuple of such. For functions of Python the keywords ``dtype`` and
     ``shape`` say what a result is, as for `dask.array.apply_along_axis`, unless `f` has
-    parameters of these names.
+    parameters of these names. `tell`: whether to warn if it runs slice by slice.
     """
     from ..backends.dask import blocks
 
@@ -74,6 +75,8 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Pl
     assert shape is not None
     assert dtype is not None
     options = blocks.own_options()
+    if tell and first is not None and not forced and _announced(f, axis, arr, first, args, kwargs):
+        options["fallback"] = "silent"  # tasks may run where nobody hears of it
     task = OnBlock(by, what, axis, (args, kwargs), (shape, dtype), first, options)
     told = f"the first slice, of the first block, says what results are: {why}"
     count = math.prod(n for a, n in enumerate(arr.numblocks) if a not in axes)
@@ -166,6 +169,27 @@ def _first(
         y = run(f, axis, x, *args, **kwargs)
         y = y if hasattr(y, "ndim") else np.asanyarray(y)
     return First(x, y)
+
+
+_ENOUGH = 64
+"""Slices of which is decided how a function runs on those of a block."""
+
+
+def _announced(f: Any, axis: Any, arr: Any, first: First, args: tuple, kwargs: dict) -> bool:
+    """Say now that `f` runs slice by slice, if its first slice tells; whether it does."""
+    rest = [a for a in range(arr.ndim) if a not in as_tuple(axis)]
+    known = isinstance(first.x, np.ndarray) and isinstance(axis, int) and rest
+    if config.current().fallback == "silent" or not known or not frontends.is_python(f):
+        return False
+    from . import python_functions  # and with it the tracer
+    from .applied import Along
+
+    some = np.repeat(first.x, _ENOUGH, axis=rest[0])
+    found = python_functions.decide(Along(f, axis, some, args, kwargs))
+    if found.why is None or found.quick:
+        return False
+    announce(f, math.prod(arr.shape[a] for a in rest), found.why)
+    return True
 
 
 class _Call:
