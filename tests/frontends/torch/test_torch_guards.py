@@ -441,6 +441,45 @@ def test_what_has_not_changed_is_not_lifted_again(size, monkeypatch):
     assert len(lifted) == 1
 
 
+class Steps(nn.Module):
+    """No graph: torch itself runs it."""
+
+    def __init__(self, normed):
+        super().__init__()
+        self.layer, self.gru = normed(nn.Linear(6, 5)), nn.GRU(1, 4, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.layer(x)[..., None])[0][..., -1, :]
+
+
+OLD_HOOKS = [nn.utils.weight_norm, nn.utils.spectral_norm]
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
+@pytest.mark.parametrize("graph", [False, True])
+@pytest.mark.parametrize("normed", OLD_HOOKS)
+def test_weights_that_hooks_compute_anew(normed, graph, monkeypatch):
+    """They are no change; their parts are, and so is the hook."""
+    torch.manual_seed(0)
+    frontend = find(nn.Linear(1, 1))
+    lifted, lift = [], frontend.lift
+    monkeypatch.setattr(frontend, "lift", lambda *args: lifted.append(1) or lift(*args))
+    made = (nn.Sequential(normed(nn.Linear(6, 5)), nn.Tanh()) if graph else Steps(normed)).eval()
+    layer = made[0] if graph else made.layer
+    arr = np.random.default_rng(0).standard_normal((50, 6)).astype("f")
+    for _ in range(5):
+        xpapply.apply_along_axis(made, -1, arr)
+    assert len(lifted) == 1
+    for name in [k for k, _ in layer.named_parameters()]:
+        now = getattr(layer, name)
+        other = nn.Parameter(torch.linspace(-1, 2, now.numel()).reshape(now.shape))
+        noticed(made, lambda name=name: getattr(layer, name).data.add_(1), arr)
+        noticed(made, lambda name=name, other=other: setattr(layer, name, other), arr)
+    old = nn.utils.weight_norm is normed
+    (nn.utils.remove_weight_norm if old else nn.utils.remove_spectral_norm)(layer)
+    noticed(made, lambda: layer.weight.data.mul_(-2), arr)
+
+
 def test_one_number_of_large_weights():
     """Its block has its turn."""
     made = nn.Linear(600, 500).eval()

@@ -17,6 +17,7 @@ from . import script
 from .autocast import autocast_dtypes
 from .model import modules as modules_in
 from .model import parts, tensors_of
+from .snapshot import recomputed
 
 _COMPARED_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 13
@@ -156,7 +157,8 @@ class _Module:
     def __init__(self, m: nn.Module) -> None:
         self._ref, self._kind, self._names = weakref.ref(m), weakref.ref(type(m)), tuple(vars(m))
         # attributes of other kinds are among the guards
-        own = [k for k, v in vars(m).items() if k not in STANDARD and is_plain(v)]
+        kept = vars(m).keys() - STANDARD - recomputed(m)
+        own = [k for k, v in vars(m).items() if k in kept and is_plain(v)]
         own += {"training"} & vars(m).keys()  # a compiled module asks the one it was made of
         any_two = ("_non_persistent_buffers_set",) * 2  # a getter of one name gives no tuple
         self._get = operator.itemgetter(*own, *any_two)

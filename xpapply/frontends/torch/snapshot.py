@@ -41,6 +41,13 @@ def untouched(modules: list[nn.Module]) -> Iterator[None]:
         raise TraceError(f"forward writes to attributes of {type(changed[0]).__name__}")
 
 
+def recomputed(module: nn.Module) -> set[str]:
+    """The attributes that harmless hooks write before each forward."""
+    hooks = module._forward_pre_hooks.values()
+    names = [getattr(h, "name", None) for h in hooks if type(h).__module__ in HARMLESS_HOOKS]
+    return {name for name in names if isinstance(name, str)}
+
+
 class _Before:
     """What a module was like."""
 
@@ -77,16 +84,8 @@ class _Before:
         if isinstance(self.module, torch.jit.ScriptModule):
             return False  # its attributes are in C++, see `script.why_not`
         now, before = self.module.__dict__, self._attributes
-        recomputed = {
-            getattr(h, "name", None)
-            for h in self.module._forward_pre_hooks.values()
-            if type(h).__module__ in HARMLESS_HOOKS
-        }
-        return any(
-            now.get(k) is not before.get(k)
-            for k in now.keys() | before.keys()
-            if k not in recomputed
-        )
+        names = (now.keys() | before.keys()) - recomputed(self.module)
+        return any(now.get(k) is not before.get(k) for k in names)
 
 
 def _same(a: Any, b: Any) -> bool:
