@@ -679,3 +679,25 @@ def test_cupys_pool_is_emptied_before_fewer_slices_run():
     got = xpapply.apply_along_axis(net, (1, 2), arr)
     cupy.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
     assert pool.free_bytes() <= 1 << 24
+
+
+@pytest.mark.gpu
+def test_more_images_than_fit_on_the_device():
+    nn = torch.nn
+    layers = [nn.Conv2d(1, 10, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1690, 10)]
+    net = nn.Sequential(*layers).eval().requires_grad_(False).cuda()
+    x = np.random.default_rng(0).random((100_000, 1, 28, 28), np.float32)
+    cuda = torch.cuda
+    cuda.empty_cache()
+    allowed = cuda.memory_reserved() + (200 << 20)  # the images alone take 300 MB
+    cuda.set_per_process_memory_fraction(allowed / cuda.get_device_properties(0).total_memory)
+    cuda.reset_peak_memory_stats()
+    try:
+        with xpapply.options(fallback="raise"):
+            got = xpapply.apply_along_axis(net, (1, 2, 3), x)
+        assert cuda.max_memory_reserved() <= allowed
+    finally:
+        cuda.set_per_process_memory_fraction(1.0)
+    some = slice(None, None, 997)
+    want = net.cpu()(torch.from_numpy(x[some])).numpy()
+    np.testing.assert_allclose(got[some], want, rtol=1e-2, atol=1e-2)
