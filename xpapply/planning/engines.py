@@ -395,7 +395,7 @@ def by_windows(engine: Engine) -> str:
     elif engine.lowered.fair_sample():
         why += ", where there are too few slices to measure which are faster"
     elif engine.expected is not None:
-        why += f", this one would take about {engine.expected * 1e3:.2g} ms"
+        why += f", this one would take about {engine.expected * 1e3:.3g} ms"
     how = f"options(engine={engine.name!r}) takes it"
     return f"{engine.name} ({'; '.join(engine.kernels)}): {why}; {how}"
 

@@ -198,7 +198,7 @@ class Plan:
                 seconds = max(cost[0] / self.limits[0], cost[1] / self.limits[1])
                 text += f": at least {seconds * 1e3:.3g} ms on this device"
             elif self.expected is not None:
-                text += f": about {self.expected * 1e3:.2g} ms expected"
+                text += f": about {self.expected * 1e3:.3g} ms expected"
             lines.append(("floor", text))
         lines.append(("refused", "; ".join(self.reasons) or "nothing"))
         return lines
