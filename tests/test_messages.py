@@ -342,7 +342,7 @@ def test_engines_that_do_not_exist(host_place, engine):
             xpapply.options(engine=engine),
             pytest.raises(
                 xpapply.UnsupportedError,
-                match=f"no engine '{engine}': there are loop, array_api, cpu, cupy, numpy, torch",
+                match=f"no engine '{engine}': there are loop, array_api, cpu, cupy, dask, numpy",
             ),
         ):
             call()

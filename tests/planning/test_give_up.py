@@ -389,6 +389,23 @@ def test_slow_is_a_fifth_more_than_the_loop_takes_and_a_plan(monkeypatch, took, 
     assert found.slow == slow
 
 
+@pytest.mark.parametrize(("threads", "slow"), [(0, 1), (1, 0)])
+def test_what_other_threads_do_does_not_count_where_one_does_all(monkeypatch, threads, slow):
+    """As in the tasks of dask, which runs as many at once as there are threads."""
+    f = fresh()
+    with monkeypatch.context() as patch:
+        patch.setattr(python_functions, "_PLANNING", 0.0)
+        xpapply.explain(f, -1, ARR)
+    found = trace_of(f)
+    found._blocks.seconds = 1e-3
+    monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
+    clock(monkeypatch, 0.3)
+    monkeypatch.setattr(python_functions.time, "thread_time", lambda: 0.0, raising=False)
+    with xpapply.options(threads=threads):
+        xpapply.apply_along_axis(f, -1, ARR)
+    assert found.slow == slow
+
+
 def test_an_engine_that_was_asked_for_is_not_given_up(monkeypatch, counted):
     f = fresh()
     slow_from_now_on(monkeypatch)

@@ -371,14 +371,16 @@ def at_once(traced: Any, what: Applied) -> Any:
 
 def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:
     """What went wrong, or the result."""
-    started, paths = time.perf_counter(), traced.tree.count
+    # where one thread does all of it, as in dask's tasks, what others do meanwhile does not count
+    clock = time.thread_time if config.current().threads == 1 else time.perf_counter
+    started, paths = clock(), traced.tree.count
     try:
         result = what.run(traced)
     except Exception as error:
         if config.current().engine and isinstance(error, UnsupportedError):
             raise
         return error, None
-    took = time.perf_counter() - started
+    took = clock() - started
     if traced.tree.count == paths and not config.current().engine:
         slow = took > _PLANNING + _SLOWER * what.slices * what.seconds(traced, took)
         traced.slow = traced.slow + 1 if slow else 0
