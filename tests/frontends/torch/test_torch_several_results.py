@@ -204,3 +204,47 @@ def test_several_arguments(loop, array):
         assert type(g) is type(w)
         g, w = (y.get() if hasattr(y, "get") else y for y in (g, w))
         torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-2, atol=1e-3)
+
+
+SECOND = {
+    "attention": (lambda: nn.MultiheadAttention(4, 2), "(n,k),(m,k),(m,k)->(n,k),(n,m)", "666"),
+    "batch first": (
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        "(n,k),(m,k),(m,k)->(n,k),(n,m)",
+        "666",
+    ),
+    "states of LSTM": (lambda: nn.LSTM(4, 5, 2), "(t,n)->(t,k),(two,l,k)", "6"),
+    "GRU and states": (lambda: nn.GRU(4, 5, 2), "(t,n),(l,k)->(t,k),(l,k)", "62"),
+    "GRU, batch first": (
+        lambda: nn.GRU(4, 5, 2, batch_first=True),
+        "(t,n),(l,k)->(t,k),(l,k)",
+        "62",
+    ),
+    "cell": (lambda: nn.GRUCell(4, 5), "(n),(k)->(k)", "--"),
+}
+
+
+@pytest.mark.parametrize("name", SECOND)
+@pytest.mark.parametrize("loop", [(7,), (3, 5), (40, 30)])
+def test_the_axis_of_batches_may_be_the_second(name, loop, array):
+    make, signature, lengths = SECOND[name]
+    torch.manual_seed(0)
+    net = make().eval().requires_grad_(False)
+    rng = np.random.default_rng(0)
+    widths = [4, 5, 4] if "k" not in signature[:4] else [4, 4, 4]
+    given = []
+    for length, width in zip(lengths, widths, strict=False):
+        core = (width,) if length == "-" else (int(length), width)
+        given.append(array(rng.standard_normal((*loop, *core)).astype("f")))
+    if isinstance(given[0], torch.Tensor) and given[0].is_cuda:
+        net.cuda()
+    f = xpapply.vectorize(net, signature=signature)
+    some = (slice(0, 3),) * len(loop)
+    with xpapply.options(engine="loop"):
+        want = f(*(x[some] for x in given))
+    assert f.explain(*given).engine == "torch.batch"
+    with xpapply.options(fallback="raise"):
+        got = f(*given)
+    for g, w in zip(leaves(got), leaves(want), strict=True):
+        g, w = (y.get() if hasattr(y, "get") else y for y in (g[some], w))
+        torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-2, atol=1e-3)

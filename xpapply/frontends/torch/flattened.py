@@ -18,12 +18,16 @@ from ...errors import TraceError
 from .. import FlatFunction
 from .model import SHAPE_ERRORS, check, device_of, modules, parameter_dtype
 from .outputs import described
-from .results import Parts, Structure, stacked
+from .results import Parts, Structure, are_close, stacked
 from .script import is_script
 from .snapshot import untouched
 
 _PARTICULAR = (_ConvNd, nn.Embedding, nn.EmbeddingBag, torch.fx.GraphModule)
 """Layers that are written for batches of images, or for integers, and code that may have them."""
+
+
+_MOST_PLACES = 40
+"""Combinations of places for the axes of batches that are tried out."""
 
 
 def flattened(f: Any, shape: tuple[int, ...], dtype: str = "") -> FlatFunction:
@@ -93,10 +97,12 @@ def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunc
     if len(shapes) == 1:
         flat = as_taken(f, shapes[0], dtype) or _flat(f, shapes[0])
     elif own is not None:
-        flat = types.MethodType(_of_parts(shapes, own[1]), own[0])
+        flat = _placed(own, shapes, (0,) * len(shapes))
     if flat is None:
         raise TraceError(f"a {type(f).__name__} takes slices of one array, to one result")
     length = sum(map(math.prod, shapes))
+    if own is not None and not getattr(flat, "takes_integers", False):
+        flat = _with_batches(flat, own, shapes, dtype)
     zeros = torch.zeros(length, dtype=parameter_dtype(flat, dtype), device=device_of(f))
     with torch.no_grad(), untouched(modules(f)):
         alone = _found(flat, zeros)
@@ -112,6 +118,51 @@ def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunc
         results = Structure(stacked(found if alone is not None else _first(found), 0))
     function = _of_several(flat.__func__, structure, at, results, alone is not None)
     return FlatFunction(types.MethodType(function, flat.__self__), structure=results)
+
+
+def _placed(own: tuple[nn.Module, str], shapes: tuple, places: tuple[int, ...]) -> Any:
+    return types.MethodType(_of_parts(shapes, own[1], places), own[0])
+
+
+def _with_batches(flat: Any, own: tuple[nn.Module, str], shapes: tuple, dtype: str) -> Any:
+    """The same with the axis of batches second, where that is how the module takes them.
+
+    Recurrent and attention layers do by default, and LSTMs of their states always.
+    """
+    options = [(0, 1) if len(shape) > 1 else (0,) for shape in shapes]
+    every = [
+        flat,
+        *(
+            _placed(own, shapes, p)
+            for p in itertools.islice(itertools.product(*options), 1, _MOST_PLACES)
+        ),
+    ]
+    if len(every) == 1:
+        return flat
+    length = sum(map(math.prod, shapes))
+    kind: Any = {"dtype": parameter_dtype(flat, dtype), "device": device_of(flat)}
+    with torch.no_grad(), untouched(modules(flat)):
+        alone = _found(flat, torch.zeros(length, **kind))
+        if alone is None or not Structure(alone).known:
+            return flat
+        structure = Structure(alone)
+        shown = structure.parts(alone)
+        n = next(n for n in itertools.count(2) if not any(n in t.shape for t in shown))
+        x = torch.sin(torch.arange(1, n * length + 1, **kind)).reshape(n, length)
+        want = structure.parts(flat(x[-1]))
+        for one in every:
+            try:
+                many = structure.parts(one(x))
+            except (TraceError, *SHAPE_ERRORS):
+                continue
+            last = [t.movedim(t.shape.index(n), 0)[-1] for t in many if n in t.shape]
+            if len(last) == len(want) and all(map(_same, last, want)):
+                return one
+    return flat
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and are_close(a, b)
 
 
 def _first(found: Any) -> Any:
@@ -201,12 +252,18 @@ def _own_method(f: Any) -> tuple[nn.Module, str] | None:
 
 
 @remembered(256)
-def _of_parts(shapes: tuple[tuple[int, ...], ...], name: str) -> Callable[..., Any]:
+def _of_parts(
+    shapes: tuple[tuple[int, ...], ...], name: str, places: tuple[int, ...]
+) -> Callable[..., Any]:
+    # `places`: where each part has the axis of batches
     lengths = [*map(math.prod, shapes)]
 
     def of_parts(module: nn.Module, v: torch.Tensor) -> Any:
         parts = zip(torch.split(v, lengths, -1), shapes, strict=True)
-        return getattr(module, name)(*(p.reshape((*v.shape[:-1], *s)) for p, s in parts))
+        whole = (p.reshape((*v.shape[:-1], *s)) for p, s in parts)
+        if v.ndim > 1:
+            whole = (p.movedim(0, k) if k else p for p, k in zip(whole, places, strict=True))
+        return getattr(module, name)(*whole)
 
     return of_parts
 
