@@ -203,3 +203,39 @@ def test_what_may_do_anything_is_not_repeated(name):
 )
 def test_what_only_computes_may_be_repeated(f):
     assert why_not_repeatable(f) is None
+
+
+@pytest.mark.parametrize("name", ["sort", "where", "own", "several axes"])
+def test_inside_transforms_of_jax(jax, name):
+    """Without a number to look at: jitted, differentiated and mapped from outside."""
+    jnp = jax.numpy
+    f = JAX[name](jnp) if name in JAX else lambda v: v - v.mean()
+    axes = (1, 2) if name == "several axes" else 2
+    x = jnp.asarray(X[:3, :2])
+
+    def ours(a):
+        assert xpapply.explain(f, axes, a).engine == "jax.vmap"
+        return xpapply.apply_along_axis(f, axes, a)
+
+    def wanted(a):
+        if name == "several axes":
+            return jax.vmap(f)(a)
+        return jnp.apply_along_axis(f, axes, a)
+
+    for transformed in (
+        jax.jit,
+        lambda g: jax.grad(lambda a: (g(a) ** 2).sum()),
+        lambda g: lambda a: jax.vmap(g)(jnp.stack([a, 2 * a])),
+    ):
+        got, want = transformed(ours)(x), transformed(wanted)(x)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_inside_a_transform_the_loop_decides_by_numbers_that_are_there(jax):
+    x = jax.numpy.asarray(X[0])
+    with xpapply.options(fallback="silent"):
+        got = jax.grad(lambda a: xpapply.apply_along_axis(branches, 1, a).sum())(x)
+        with pytest.raises(jax.errors.ConcretizationTypeError):
+            jax.jit(lambda a: xpapply.apply_along_axis(branches, 1, a))(x)
+    want = jax.numpy.stack([jax.grad(branches)(v) for v in x])
+    np.testing.assert_allclose(got, want)

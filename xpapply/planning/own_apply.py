@@ -69,11 +69,12 @@ def _network_in(f: Any, deep: int = 2) -> str:
 
 
 def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
-    """All slices by `jax.vmap`, after a comparison with real calls on three of them."""
-    import jax
+    """All slices by `jax.vmap`, after a comparison with real calls on three of them.
 
-    if isinstance(arr, jax.core.Tracer):
-        raise TraceError("a transform of JAX follows this call")
+    Inside `jax.jit`, `jax.grad` and the like there are no numbers to compare: it is enough there
+    that `f` can do without them.
+    """
+    import jax
 
     def one(v: Any) -> Any:
         return loop.as_array(jax.numpy, f(v, *args, **kwargs), v)
@@ -86,15 +87,26 @@ def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
         return jax.numpy.transpose(y, (*range(a), *range(n, y.ndim), *range(a, n)))
 
     rows = jax.numpy.moveaxis(arr, axis, -1).reshape(-1, arr.shape[axis])
+    if isinstance(arr, jax.core.Tracer):
+        try:
+            y = jax.eval_shape(jax.vmap(one), rows)
+        except Exception as error:
+            raise TraceError(_why(error)) from None
+        result = ShapeDtype(y.shape[1:], y.dtype.name)
+        return OwnWay("jax.vmap", ("jax.vmap of f",), result, call)
     some = rows[jax.numpy.asarray(sorted({0, len(rows) // 2, len(rows) - 1}))]
     try:
         real = [np.asarray(one(v)) for v in some]
         found = np.asarray(call(some, 1))
     except Exception as error:
-        text = str(error).strip().splitlines()[0]
-        raise TraceError(f"jax.vmap: {type(error).__name__}: {text}") from None
+        raise TraceError(_why(error)) from None
     for y, want in zip(found, real, strict=True):
         if y.shape != want.shape or y.dtype != want.dtype or not close(y, want):
             raise TraceError("jax.vmap: it gives other results than the slices alone")
     result = ShapeDtype(found.shape[1:], found.dtype.name)
     return OwnWay("jax.vmap", ("jax.vmap of f",), result, call)
+
+
+def _why(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"jax.vmap: {type(error).__name__}: {text}"
