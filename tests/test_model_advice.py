@@ -169,6 +169,11 @@ class Out:
     logits: object
 
 
+class Holds:
+    def __init__(self, x):
+        self.a, self.b = x
+
+
 def heads(torch, returns, sizes=(3, 2), batches_only=False):
     class Heads(torch.nn.Module):
         def __init__(self):
@@ -233,7 +238,8 @@ def test_outputs_of_one_shape_are_stacked(torch, returns):
 
 OBJECTS = {
     "dict": (lambda x: {"a": x[0], "b": x[1]}, "dict of 'a': (3,), 'b': (2,)", "net(x)['a']"),
-    "dataclass": (lambda x: Out(x[0]), "Out, not a tensor", "net(x).logits"),
+    "dataclass": (lambda x: Out(x[0]), "Out of .logits: (3,)", "net(x).logits"),
+    "object": (lambda x: Holds(x), "Holds of .a: (3,), .b: (2,)", "net(x).a"),
 }
 
 
@@ -253,11 +259,11 @@ def test_networks_that_return_objects(torch, kind):
 
 
 def test_networks_that_return_objects_inside_f(torch):
-    net, _ = heads(torch, OBJECTS["dataclass"][0])
+    net, _ = heads(torch, OBJECTS["object"][0])
     net.requires_grad_(False)
-    p = xpapply.explain(lambda v: net(torch.from_numpy(v)).logits.numpy(), 1, ARR)
+    p = xpapply.explain(lambda v: net(torch.from_numpy(v)).a.numpy(), 1, ARR)
     assert p.engine == "loop"
-    says = "net returns Out, not a tensor; a module whose forward returns net(x).logits runs"
+    says = "net returns Holds of .a: (3,), .b: (2,); a module whose forward returns net(x).a runs"
     assert says in p.reasons[0]
 
 

@@ -1,5 +1,7 @@
 """Networks of torch, whole and in parts, inside Python functions: all slices at once."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -214,11 +216,29 @@ class Two(nn.Module):
         return {"sum": self.a(x, self.b(x) if y is None else y) * scale, "second": x}
 
 
+@dataclass
+class Pair:
+    first: object
+    second: object = None
+
+
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.GRU(1, 4, batch_first=True)
+
+    def forward(self, x):
+        found = self.layer(x[..., None])[0][..., -1, :]
+        return Pair(found, Pair(found + 1))
+
+
+PAIRS = Pairs().eval()
 TWO = Two().eval()
 CUSTOM = {
     "of two": lambda x: TWO(x[:4], x[4:7])["sum"],
     "with a number": lambda x: TWO(x[:4], y=x[4:7], scale=3.0)["sum"],
     "with a constant": lambda x: TWO(x[:4], torch.ones(3))["sum"],
+    "of a dataclass": lambda x: (lambda found: found.first * found.second.first)(PAIRS(x)),
     "of None": lambda x: TWO(x[:4], None)["sum"],
     "with a name": lambda x: TWO(x=x[:4])["second"],
     "of integers": lambda x: TWO(None, index=x[:1].abs().long().clamp(0, 4))["second"],

@@ -1,6 +1,7 @@
 """vectorize of modules with several results, and of slices with several axes: all at once."""
 
 from collections import namedtuple
+from dataclasses import dataclass, fields
 
 import numpy as np
 import pytest
@@ -11,6 +12,14 @@ from conftest import library
 torch = library("torch")
 nn = torch.nn
 Pair = namedtuple("Pair", "mean scale")
+
+
+@dataclass(frozen=True)
+class Found:
+    """As models of several libraries return it."""
+
+    mean: object
+    scale: object
 
 
 class Heads(nn.Module):
@@ -56,6 +65,7 @@ NETWORKS = {
     "list": (lambda: Heads(lambda a, b: [a, b]), "(m)->(a),(b)", (4,)),
     "of one shape": (lambda: Heads(lambda a, b: (a, a + 1)), "(m)->(a),(a)", (4,)),
     "named": (lambda: Heads(Pair), "(m)->(a),(b)", (4,)),
+    "dataclass": (lambda: Heads(Found), "(m)->(a),(b)", (4,)),
     "dict": (lambda: Heads(lambda a, b: {"b": b, "a": a}), "(m)->(b),(a)", (4,)),
     "numbers": (lambda: Heads(lambda a, b: (a.sum(-1), b)), "(m)->(),(b)", (4,)),
     "images": (Images, "(c,h,w)->(a),(),(b),()", (1, 8, 8)),
@@ -70,6 +80,8 @@ LIBRARIES = ["numpy", "torch", *(pytest.param(x, marks=pytest.mark.gpu) for x in
 def leaves(x):
     if isinstance(x, dict):
         x = tuple(x.values())
+    if isinstance(x, Found):
+        x = tuple(getattr(x, f.name) for f in fields(x))
     return [y for part in x for y in leaves(part)] if isinstance(x, tuple) else [x]
 
 

@@ -115,7 +115,7 @@ def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunc
         at = (0,) * len(structure.parts(found))
         if alone is not None:
             at = _batch_axes(flat, zeros, structure, structure.parts(found))
-        results = Structure(stacked(found if alone is not None else _first(found), 0))
+        results = Structure(stacked(found if alone is not None else _first(found, structure), 0))
     function = _of_several(flat.__func__, structure, at, results, alone is not None)
     return FlatFunction(types.MethodType(function, flat.__self__), structure=results)
 
@@ -165,9 +165,9 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and are_close(a, b)
 
 
-def _first(found: Any) -> Any:
+def _first(found: Any, structure: Structure) -> Any:
     """What a batch of one gives for its slice."""
-    return tree_map_only(torch.Tensor, lambda t: t[0], found)
+    return structure.filled([t[0] for t in structure.parts(found)])
 
 
 def _found(f: Any, x: torch.Tensor) -> Any:
@@ -206,7 +206,9 @@ def _of_several(
 
     def of_several(module: nn.Module, v: torch.Tensor) -> Any:
         if v.ndim == 1:
-            return stacked(flat(module, v) if alone else _first(flat(module, v[None])), 0)
+            return stacked(
+                flat(module, v) if alone else _first(flat(module, v[None]), structure), 0
+            )
         found = flat(module, v)
         if any(at):
             moved = zip(structure.parts(found), at, strict=True)

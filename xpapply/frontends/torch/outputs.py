@@ -17,9 +17,16 @@ def described(x: Any) -> tuple[str, str]:
     if isinstance(x, dict) and x:
         shown = ", ".join(f"{k!r}: {_shown(y)}" for k, y in x.items())
         return f"{type(x).__name__} of {shown}", f"net(x)[{next(iter(x))!r}]"
-    names = [k for k, y in getattr(x, "__dict__", {}).items() if hasattr(y, "shape")]
-    taken = f"net(x).{names[0]}" if names else "one tensor"
-    return f"{type(x).__name__}, not a tensor", taken
+    held = _attributes(x)
+    if not held:
+        return f"{type(x).__name__}, not a tensor", "one tensor"
+    shown = ", ".join(f".{k}: {_shown(y)}" for k, y in held.items())
+    return f"{type(x).__name__} of {shown}", f"net(x).{next(iter(held))}"
+
+
+def _attributes(x: Any) -> dict[str, Any]:
+    """The tensors that an object has as attributes."""
+    return {k: y for k, y in getattr(x, "__dict__", {}).items() if hasattr(y, "shape")}
 
 
 def not_one_array(x: Any) -> str:
@@ -29,7 +36,8 @@ def not_one_array(x: Any) -> str:
         f"forward returns {what}; f must return one array: "
         f"pass a module whose forward returns {taken}"
     )
-    tensors = [t for t in tree_leaves(x) if isinstance(t, torch.Tensor)]
+    leaves = tree_leaves(x if isinstance(x, (tuple, list, dict)) else _attributes(x))
+    tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
     if len(tensors) < 2:
         return text
     results = ",".join(_core(k, t) for k, t in enumerate(tensors))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from ...errors import TraceError
 
-_PLAIN = (type(None), bool, int, float, complex, str)
+_PLAIN = (type(None), bool, int, float, complex, str, type)
 """What may stand beside the tensors, the same for every slice."""
 _TF32 = 2.0**-8
 """How far float32 results of one network may be apart where its products are rounded to TF32."""
@@ -34,7 +35,8 @@ class Structure:
     """How the tensors lie in what a module returns, and all that is no tensor."""
 
     def __init__(self, found: Any) -> None:
-        leaves, self._spec = tree_flatten(found)
+        self._records = any(map(_is_record, tree_leaves(found)))
+        leaves, self._spec = tree_flatten(_opened(found) if self._records else found)
         self._others = [None if isinstance(x, torch.Tensor) else (x,) for x in leaves]
         plain = all(isinstance(x, (torch.Tensor, *_PLAIN)) for x in leaves)
         self.known = plain and None in self._others
@@ -43,14 +45,17 @@ class Structure:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structure) or not _same_spec(self._spec, other._spec):
             return False
-        return repr(self._others) == repr(other._others)
+        kinds, others = (
+            [x for x in s._others if x and isinstance(x[0], type)] for s in (self, other)
+        )
+        return kinds == others and repr(self._others) == repr(other._others)
 
     def __hash__(self) -> int:
         return hash(repr(self._spec))
 
     def parts(self, found: Any) -> Parts:
         """The tensors of something of this structure."""
-        leaves, spec = tree_flatten(found)
+        leaves, spec = tree_flatten(_opened(found) if self._records else found)
         alike = _same_spec(spec, self._spec) and all(
             isinstance(x, torch.Tensor) if other is None else _same_plain(x, other[0])
             for x, other in zip(leaves, self._others, strict=True)
@@ -63,7 +68,47 @@ class Structure:
         """The structure with other things in the place of its tensors; with nothing there."""
         left = iter([None] * len(self._others) if parts is None else parts)
         leaves = [next(left) if other is None else other[0] for other in self._others]
-        return tree_unflatten(leaves, self._spec)
+        filled = tree_unflatten(leaves, self._spec)
+        return _closed(filled) if self._records else filled
+
+
+def _is_record(x: Any) -> bool:
+    """Whether something is an object of a dataclass, with nothing in it but its fields."""
+    if not dataclasses.is_dataclass(x) or isinstance(x, type) or not hasattr(x, "__dict__"):
+        return False
+    return vars(x).keys() == {f.name for f in dataclasses.fields(x)}
+
+
+class _Record(NamedTuple):
+    """An object of a dataclass, which torch does not look into."""
+
+    kind: type
+    values: tuple[Any, ...]
+
+
+def _opened(found: Any) -> Any:
+    """With records in the place of objects of dataclasses."""
+
+    def opened(x: Any) -> Any:
+        if not _is_record(x):
+            return x
+        return _Record(type(x), tuple(_opened(getattr(x, f.name)) for f in dataclasses.fields(x)))
+
+    return tree_map(opened, found)
+
+
+def _closed(found: Any) -> Any:
+    """The other way round."""
+
+    def closed(x: Any) -> Any:
+        if not isinstance(x, _Record):
+            return x
+        made: Any = object.__new__(x.kind)  # as a copy is made
+        for f, y in zip(dataclasses.fields(x.kind), x.values, strict=True):
+            object.__setattr__(made, f.name, _closed(y))
+        return made
+
+    return tree_map(closed, found, is_leaf=lambda x: isinstance(x, _Record))
 
 
 def _same_spec(a: TreeSpec, b: TreeSpec) -> bool:
