@@ -260,3 +260,26 @@ def test_the_axis_of_batches_may_be_the_second(name, loop, array):
     for g, w in zip(leaves(got), leaves(want), strict=True):
         g, w = (y.get() if hasattr(y, "get") else y for y in (g[some], w))
         torch.testing.assert_close(torch.as_tensor(g), torch.as_tensor(w), rtol=1e-2, atol=1e-3)
+
+
+class Particular(nn.Module):
+    """Takes whole numbers up to 3 alone, and says so in its own way."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(4, 5)
+
+    def forward(self, x, y):
+        if ((x != x.round()) | (x < 0) | (x > 3)).any():
+            raise KeyError("no such row")
+        return self.table(x.long()), y + 1
+
+
+def test_a_module_that_takes_some_numbers_only():
+    net = Particular().eval().requires_grad_(False)
+    x = np.random.default_rng(0).integers(0, 4, (9, 2, 3)).astype("f")
+    f = xpapply.vectorize(net, signature="(a,b),(c)->(a,b,d),(c)")
+    with xpapply.options(fallback="silent"):
+        got = f(x, x[:, 0])
+    np.testing.assert_array_equal(got[0], net(torch.from_numpy(x), torch.zeros(1))[0].numpy())
+    np.testing.assert_array_equal(got[1], x[:, 0] + 1)
