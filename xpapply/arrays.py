@@ -114,6 +114,14 @@ def device(x: Any) -> Any:
     return getattr(x, "device", None)  # JAX's tracers have none
 
 
+def beside(x: Any) -> dict[str, Any]:
+    """The keywords by which functions of `compat` make an array on the device of `x`.
+
+    CuPy's functions make theirs on the current device, and take none.
+    """
+    return {} if library(x) == "cupy" else {"device": device(x)}
+
+
 def place(x: Any) -> Hashable:
     """The device of `x`, as a key (CuPy's device objects have no hash)."""
     return x.device.id if library(x) == "cupy" else device(x)

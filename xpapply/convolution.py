@@ -332,7 +332,7 @@ def _run(x: Any, layout: str, dtype: str, how: tuple[Any, ...], consts: Sequence
         raise InputError(f"{how[0]} of an array of shape {tuple(x.shape)}")
     if 0 in x.shape:  # of no images: one of zeros says what a result is
         one = tuple(n or 1 for n in x.shape)
-        zeros = xp.zeros(one, dtype=x.dtype, device=arrays.device(x))
+        zeros = xp.zeros(one, dtype=x.dtype, **arrays.beside(x))
         return _run(zeros, layout, dtype, how, consts)[(*(slice(None),) * at, slice(0, 0), ...)]
     graph = _graph(how, order, ShapeDtype(shape, arrays.dtype_name(x)), dtype)
     wide = "float32" if dtype in ("float16", "bfloat16") else dtype

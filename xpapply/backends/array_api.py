@@ -136,9 +136,7 @@ class ArrayAPILowered(Lowered):
             n = y.ndim - x.ndim + 1
             if out is None:
                 shape = (*x.shape[:at], *y.shape[at : at + n], *x.shape[at + 1 :])
-                # CuPy's arrays are made on the current device, and its functions take none
-                there = {} if arrays.library(y) == "cupy" else {"device": arrays.device(y)}
-                out = xp.empty(shape, dtype=y.dtype, **there)
+                out = xp.empty(shape, dtype=y.dtype, **arrays.beside(y))
             out[(*box[:at], *(slice(None),) * n, *box[at + 1 :], ...)] = y
         return out
 
