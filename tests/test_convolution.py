@@ -115,7 +115,9 @@ def test_conv_as_scipy_of_any_dtype(place, layout, data):
     assert got.shape == tuple(shape[a] for a in order)
     assert got.dtype.kind == "f"
     off = np.abs(got.transpose(np.argsort(order)) - want)
-    assert (off <= 40 * np.finfo(got.dtype).eps * size).all()
+    on_gpu = place.name in ("cupy", "cuda") and got.dtype == np.float32
+    eps = 2.0**-11 if on_gpu else np.finfo(got.dtype).eps  # cuDNN may round products to TF32
+    assert (off <= 40 * eps * size).all()
 
 
 @pytest.mark.parametrize("layout", ["bc01", "b01c", "c01b", "1cb0"])

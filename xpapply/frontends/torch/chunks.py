@@ -283,7 +283,15 @@ class _Chunks:
 
     def _results(self, block: Any, at: int) -> tuple[torch.Tensor, Parts]:
         """The rows of a block, and their results."""
-        rows = self._rows(block, at)
+        try:
+            rows = self._rows(block, at)
+        except (RuntimeError, MemoryError) as error:
+            halves = _halves(block, at) if out_of_memory(error) else []
+            if len(halves) < 2:
+                raise
+            del error
+            both = [self._results(half, at) for half in halves]  # the copies have no room there
+            return both[0][0], Parts.joined([parts for _, parts in both], torch.cat)
         found = self._batches(rows)
         parts = found if self._several else Parts([found])
         return rows, parts if self.library == "torch" else parts.map(numpy_dtype)
@@ -353,6 +361,15 @@ class _Layout:
             self._outward[ndim] = None if axes == tuple(range(ndim)) else axes
         axes_ = self._outward[ndim]
         return out if axes_ is None else arrays.permute(out, axes_)
+
+
+def _halves(block: Any, at: int) -> list[Any]:
+    """Two parts of the slices of a block, one after the other in the order of rows; or itself."""
+    for axis, n in enumerate(block.shape):
+        if axis != at and n > 1:
+            before = (slice(None),) * axis
+            return [block[(*before, slice(0, n // 2))], block[(*before, slice(n // 2, n))]]
+    return [block]
 
 
 def _is_contiguous(x: Any) -> bool:

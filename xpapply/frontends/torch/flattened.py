@@ -267,7 +267,9 @@ def _of_parts(
         parts = zip(torch.split(v, lengths, -1), shapes, strict=True)
         whole = (p.reshape((*v.shape[:-1], *s)) for p, s in parts)
         if v.ndim > 1:
-            whole = (p.movedim(0, k) if k else p for p, k in zip(whole, places, strict=True))
+            # cuDNN takes no states that lie in another order
+            each = zip(whole, places, strict=True)
+            whole = ((p.movedim(0, k) if k else p).contiguous() for p, k in each)
         return getattr(module, name)(*whole)
 
     return of_parts

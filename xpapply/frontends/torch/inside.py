@@ -149,7 +149,7 @@ class _Form:
             if at is not None:
                 x = given[k] if k in self._moving else given[k].expand((*batch, *given[k].shape))
                 x = x.squeeze(at.axis + 1) if at.in_place else x
-                given[k] = x.movedim(0, at.axis)
+                given[k] = x.movedim(0, at.axis).contiguous()  # cuDNN takes no other states
         found: tuple[tuple, dict] = tree_unflatten([given[k] for k in self._same], self._spec)
         return found
 
