@@ -686,10 +686,10 @@ def test_more_images_than_fit_on_the_device():
     nn = torch.nn
     layers = [nn.Conv2d(1, 10, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1690, 10)]
     net = nn.Sequential(*layers).eval().requires_grad_(False).cuda()
-    x = np.random.default_rng(0).random((100_000, 1, 28, 28), np.float32)
+    x = np.random.default_rng(0).random((200_000, 1, 28, 28), np.float32)
     cuda = torch.cuda
     cuda.empty_cache()
-    allowed = cuda.memory_reserved() + (200 << 20)  # the images alone take 300 MB
+    allowed = cuda.memory_reserved() + (400 << 20)  # the images alone take 600 MB
     cuda.set_per_process_memory_fraction(allowed / cuda.get_device_properties(0).total_memory)
     cuda.reset_peak_memory_stats()
     try:

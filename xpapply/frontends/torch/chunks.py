@@ -290,8 +290,11 @@ class _Chunks:
             if len(halves) < 2:
                 raise
             del error
-            both = [self._results(half, at) for half in halves]  # the copies have no room there
-            return both[0][0], Parts.joined([parts for _, parts in both], torch.cat)
+            both = []
+            for half in halves:  # one copy at a time has room there
+                rows, parts = self._results(half, at)
+                both.append(parts)
+            return rows[:1].clone(), Parts.joined(both, torch.cat)
         found = self._batches(rows)
         parts = found if self._several else Parts([found])
         return rows, parts if self.library == "torch" else parts.map(numpy_dtype)
