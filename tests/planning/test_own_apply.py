@@ -76,7 +76,9 @@ def test_functions_of_jax_run_by_vmap(jax, name, axis):
 
 
 @pytest.mark.parametrize(
-    "f", [lambda p: p.sum(), lambda p: p.T @ p, lambda p, k: (p * k).max(0)], ids=str
+    "f",
+    [lambda p: p.sum(), lambda p: p.T @ p, lambda p, k: (p * k).max(0)],
+    ids=["sum", "product", "argument"],
 )
 @pytest.mark.parametrize("axes", [(1, 2), (2, 0), (0, 1)])
 def test_slices_with_several_axes_run_by_vmap(jax, f, axes):
