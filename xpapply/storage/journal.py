@@ -1,0 +1,113 @@
+"""Which blocks of a result are done: a file beside the result, there until all of it is.
+
+The first line says what is computed, each further one which block is done. It is written after the
+block is, so that a process which is killed loses no more than what it was at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from ..errors import InputError
+from .stores import Store
+
+ENDING = ".unfinished"
+_CHECKED = ("function", "arr", "axis", "out")
+
+
+class Journal:
+    """What is done of a run.
+
+    Parameters
+    ----------
+    target : Store
+        The result.
+    about : dict
+        What is computed, of what and how it is cut: plain data.
+    resume : bool
+        Whether to go on where an earlier run has ended.
+    """
+
+    def __init__(self, target: Store, about: dict[str, Any], resume: bool) -> None:
+        self.path = None if target.path is None else target.path + ENDING
+        self.done: set[int] = set()
+        self.about = about
+        self._file: Any = None
+        self._lock = threading.Lock()
+        if resume:
+            if self.path is None:
+                raise InputError(
+                    f"resume=True: out is {target.describe()}, which lies in no file here, so that "
+                    "nothing says what an earlier run has left. Leave resume away"
+                )
+            if about["function"] is None:
+                raise InputError(
+                    "resume=True: nobody can tell whether f is the function of the earlier run: "
+                    f"{about['why']}. Leave resume away, or give a function of plain values"
+                )
+            self._read()
+
+    def _read(self) -> None:
+        """What an earlier run has left."""
+        assert self.path is not None
+        try:
+            with open(self.path) as file:
+                lines = file.read().split("\n")
+        except FileNotFoundError:
+            return
+        was = _parsed(lines[0])
+        if was is None:
+            return
+        differ = [k for k in _CHECKED if was.get(k) != self.about[k]]
+        if differ:
+            said = "; ".join(f"{k} was {was.get(k)}, is {self.about[k]}" for k in differ)
+            raise InputError(
+                f"resume=True: {self.path} is of another run: {said}. Call it as it was called "
+                "then, or leave resume away: then all of it is computed anew"
+            )
+        self.about = was
+        found = (_parsed(line) for line in lines[1:])
+        self.done = {n for n in found if isinstance(n, int)}
+
+    @property
+    def blocks(self) -> Sequence[int]:
+        """The lengths of a block."""
+        return self.about["blocks"]
+
+    def begin(self) -> None:
+        """From now on the result is unfinished."""
+        if self.path is None:
+            return
+        if not self.done:
+            with open(self.path, "w") as file:
+                file.write(json.dumps(self.about) + "\n")
+        self._file = open(self.path, "a")  # noqa: SIM115  # until `close`
+
+    def note(self, index: int) -> None:
+        """Block number `index` is done."""
+        with self._lock:
+            self.done.add(index)
+            if self._file is not None:
+                self._file.write(f"\n{index}\n")  # a line that a dead process has begun ends here
+                self._file.flush()
+
+    def close(self, finished: bool) -> None:
+        """The run has ended."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if finished and self.path is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+
+def _parsed(line: str) -> Any:
+    """What a line says; None for one that was not written to its end."""
+    with suppress(ValueError):
+        return json.loads(line)
+    return None
