@@ -31,11 +31,21 @@ and may have more:
 ``several(f, shapes, dtype) -> FlatFunction``
     the same for an `f` of slices of several arrays, which lie one after the other, or with several
     results, which a call of its plan gives as a tuple;
+``lift_network(f, avals, arguments) -> Graph``
+    as `lift`, of slices of several arrays or with several results;
+``length_of_slices(f) -> int or None``
+    how long slices are, where `f` alone tells;
 ``fitted(f, shape, dtype) -> callable``
     `f`, or a function of slices ``(M,)`` that gives `f` what it takes in their place;
 ``looped(f, arguments, views, loop, signature, note) -> tuple of arrays``
     the same as `vectorized` for slices of several arrays, of a module with ``COMPILED = True``:
-    one of functions that compute anything, but are compiled already.
+    one of functions that compute anything, but are compiled already;
+``checked(f, aval, args, kwargs) -> Checked``
+    what runs where a graph alone does not say all that `f` does, instead of what `lift` gives;
+``serves(f) -> bool``
+    whether it serves this object of its package; the others are Python functions;
+``as_function(f) -> callable``
+    what an object that it serves, and that is no function, stands for where one is wanted.
 """
 
 from __future__ import annotations
@@ -50,7 +60,7 @@ from typing import Any, NamedTuple
 
 from .. import registry
 from ..batch_of_one import BatchOfOne
-from ..ir.graph import ShapeDtype
+from ..ir.graph import Graph, ShapeDtype
 
 
 class AllAtOnce(NamedTuple):
@@ -68,6 +78,18 @@ class AllAtOnce(NamedTuple):
     """What `watch` asks, but for what this way does not depend on."""
 
 
+class Checked(NamedTuple):
+    """A graph that runs, with what is done around it on each array."""
+
+    graph: Graph
+    around: Callable[[Callable[[Any, int], Any]], Callable[[Any, int], Any]]
+    """``around(run)(arr, axis)`` is the result, ``run(arr, axis)`` what the graph gives."""
+    result: ShapeDtype
+    """Of one slice."""
+    shown: Graph | None
+    """The graph of the whole, which plans show and take to other processes, if there is one."""
+
+
 class FlatFunction(NamedTuple):
     """A function of slices with several axes, for the same slices laid flat."""
 
@@ -79,7 +101,7 @@ class FlatFunction(NamedTuple):
     """Of several results: ``filled()`` is what the function itself returns, without its tensors."""
 
 
-OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise")
+OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch")
 """The names in `VECTORIZED` of the frontends here."""
 
 
@@ -100,7 +122,14 @@ def find(f: Any) -> ModuleType:
     found = _known.get(weakref.ref(kind))
     if found is None:
         found = _known[weakref.ref(kind, _forget)] = _serving(kind)
-    return found
+    serves = getattr(found, "serves", None)
+    return found if serves is None or serves(f) else importlib.import_module(_PYTHON)
+
+
+def as_function(f: Any) -> Any:
+    """`f`; where it is an object that stands for one of its methods, that."""
+    make = None if callable(f) else getattr(find(f), "as_function", None)
+    return f if make is None else make(f)
 
 
 def is_python(f: Any) -> bool:

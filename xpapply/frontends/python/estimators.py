@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...batching import Batched, BatchingRule, NoRule
+from ...errors import TraceError
+from ...estimators import METHODS, PACKAGES, look, package, parts, why_singly
+from .. import find
 from . import arrays
 from .proxies import Forbidden, LateMethod, real_arguments
 from .tracer import Tracer, tracers, values
@@ -14,44 +17,16 @@ from .tracer import Tracer, tracers, values
 if TYPE_CHECKING:
     from .sandbox import Stage
 
-PACKAGES = frozenset(("sklearn", "lightgbm", "xgboost", "catboost"))
-"""Root packages of estimators whose methods take each sample by itself."""
-
-_COMPARED_BYTES = 1 << 20
-"""Bytes up to which a fitted array is compared by its content: it may be written in place."""
-
-_METHODS = frozenset(
-    (
-        "predict predict_proba predict_log_proba decision_function transform score_samples "
-        "inverse_transform apply kneighbors"
-    ).split()
-)
-
 
 def substitute(stage: Stage, x: Any, name: str) -> Any:
     """What stands for an object of these packages."""
-    for part in _parts(x):
-        known = type(part).__module__.partition(".")[0] in PACKAGES
-        if not known or type(part).__name__ == "FunctionTransformer" or _in_place(part):
-            return Forbidden(stage, x, name)
-    return Estimator(stage, x, name)
+    known = all(package(part) in PACKAGES for part in parts(x))
+    return Estimator(stage, x, name) if known else Forbidden(stage, x, name)
 
 
 def is_method(f: Any) -> bool:
     """Whether `f` is a method of an estimator, which is called and not traced."""
-    of = type(getattr(f, "__self__", None))
-    return of.__module__.partition(".")[0] in PACKAGES
-
-
-def _parts(x: Any) -> list[Any]:
-    """An estimator and those in it."""
-    if not hasattr(x, "get_params"):
-        return [x]
-    return [x, *(p for p in x.get_params(deep=True).values() if hasattr(p, "get_params"))]
-
-
-def _in_place(x: Any) -> bool:
-    return getattr(x, "copy", True) is False
+    return package(getattr(f, "__self__", None)) in PACKAGES
 
 
 class Estimator(Forbidden):
@@ -61,20 +36,16 @@ class Estimator(Forbidden):
 
     def __getattr__(self, name: str) -> Any:
         what, stage = self.__xpapply_real__, self._xp_stage
-        if name.startswith("__") or (name not in _METHODS and not name.endswith("_")):
+        if name.startswith("__") or (name not in METHODS and not name.endswith("_")):
             return super().__getattr__(name)
         value = getattr(what, name)
         if name.endswith("_"):
             if name in vars(what):
                 stage.watch.look(what, "entry", name)
             return stage.substitute(value, f"{self._xp_name}.{name}")
-        for part in _parts(what):
-            # fitting again sets new attributes
-            stage.watch.names(part)
-            for key, found in list(vars(part).items()):
-                stage.watch.look(part, "entry", key)
-                if type(found) is np.ndarray and found.nbytes <= _COMPARED_BYTES:
-                    stage.watch.array(found)
+        if why := why_singly(what, name):
+            raise stage.recorder.refuse(f"{self._xp_name}.{name}: {why}")
+        look(stage.watch, what)
         late = LateMethod(what, name, keep=stage.calls.made(what))
 
         def call(x: Any = _MISSING, /, *args: Any, **kwargs: Any) -> Any:
@@ -91,6 +62,11 @@ class Estimator(Forbidden):
             def one(v: Any) -> Any:
                 return value(v, *further[0], **further[1])
 
+            row = None if any(further) else _formula(stage, value, given[0])
+            if row is not None:
+                run = _Formula(value.__self__, name)
+                run.row = row
+                return stage.recorder.call(_FORMULA, one, tuple(given), batch=((run, given[0]), {}))
             batch = (late, given[0], *further)
             return stage.recorder.call(_ESTIMATOR, one, tuple(given), batch=(batch, {}))
 
@@ -98,6 +74,32 @@ class Estimator(Forbidden):
 
 
 _MISSING: Any = object()
+
+
+def _formula(stage: Stage, method: Any, x: Tracer) -> BatchingRule | None:
+    """The rule that runs the graph of a method, if it has one; of NumPy arrays, as real calls."""
+    made = stage.calls.made(method.__self__)  # which lives no longer than this run
+    known = not made and hasattr(find(method), "checked")
+    if not known or x.ndim != 2 or stage.recorder.library != "numpy":
+        return None
+    try:
+        return stage.calls.network(method, x.value.shape[-1:], x.dtype)
+    except TraceError:
+        return None
+
+
+class _Formula(LateMethod):
+    """What runs the graph of a method, equal to another one of the same method."""
+
+    row: BatchingRule
+
+
+def _by_formula(xp: Any, _: Any, given: tuple, __: dict) -> Any:
+    run, x = given
+    return run.row.rule(xp, None, (x,), {})
+
+
+_FORMULA = BatchingRule("formula of a scikit-learn estimator", _by_formula)
 
 
 def _rule(xp: Any, _: Any, given: tuple, __: dict) -> Any:

@@ -1,0 +1,155 @@
+"""Graphs of methods of estimators, and what has to be looked at around them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ... import arrays
+from ...backends import array_api
+from ...errors import TraceError
+from ...estimators import why_singly
+from ...ir.graph import Graph, ShapeDtype
+from .. import Checked
+from . import composed, linear, models  # noqa: F401  # which fill the table
+from .batch import alive, along, estimator_and_name
+from .rows import back, result_of
+from .writer import Choice, Writer
+
+_PROBES = 6
+"""Samples for which a formula is compared with the method."""
+
+
+def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Writer, Any]:
+    """The builder, and the value or the choice that a method gives."""
+    if args or kwargs or isinstance(f, functools.partial):
+        raise TraceError("formulas are known of methods without further arguments")
+    if not aval.dtype.startswith(("float", "int", "uint", "bool")) or 0 in aval.shape:
+        raise TraceError(f"no formula takes slices {aval}")
+    estimator, name = estimator_and_name(f)
+    if why := why_singly(estimator, name):
+        raise TraceError(why)
+    b = Writer()
+    try:
+        found = b.of(estimator, name, b.input(aval))
+    except TraceError:
+        raise
+    except Exception as error:  # not fitted, or to another number of features
+        raise TraceError(f"its formula raises {type(error).__name__}: {error}") from None
+    return b, found
+
+
+def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+    """The graph of a method, for one sample; labels are numbers."""
+    b, found = written(f, aval, args, kwargs)
+    if isinstance(found, Choice):
+        labels = found.labels
+        if labels.dtype.kind not in "biuf":
+            raise TraceError(
+                f"labels of dtype {labels.dtype}: a graph has numbers. Take predict_proba or "
+                "decision_function, and look up their argmax in classes_"
+            )
+        wide = labels.astype(np.int64) if labels.dtype.kind == "b" else labels
+        chosen = found.index == b.array(np.arange(len(labels)), "int64")
+        value = b.total(b.where(chosen, b.array(wide, wide.dtype.name), wide.dtype.type(0)))
+        found = b.cast(value, labels.dtype.name)
+    graph = b.graph(found)
+    _compare(f, graph, aval)
+    return graph
+
+
+def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
+    """What runs: a graph of numbers, or of the places of labels, with -1 where one is not sure."""
+    b, found = written(f, aval, args, kwargs)
+    labels = None
+    if isinstance(found, Choice):
+        labels = found.labels
+        graph = b.graph(b.where(found.sure, found.index, np.int64(-1)))
+        result = ShapeDtype((), labels.dtype.name)
+    else:
+        graph = b.graph(found)
+        result = graph.result
+    _compare(f, graph, aval, labels)
+    shown = None
+    if labels is None or labels.dtype.kind in "biuf":
+        shown = graph if labels is None else lift(f, aval, args, kwargs)
+    return Checked(graph, functools.partial(_Around, alive(f), labels), result, shown)
+
+
+def _compare(f: Any, graph: Graph, aval: ShapeDtype, labels: np.ndarray | None = None) -> None:
+    """Refuse a formula that is not what this version of scikit-learn computes."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(_PROBES, *aval.shape)) * np.logspace(-1, 1, _PROBES)[:, None]
+    with np.errstate(all="ignore"):
+        rows = np.abs(rows).astype(aval.dtype) if aval.dtype[0] in "ub" else rows.astype(aval.dtype)
+        try:
+            want = result_of(f(rows), _PROBES)
+        except TraceError:
+            raise
+        except Exception as error:
+            text = str(error).strip().partition("\n")[0]
+            raise TraceError(f"it raises {type(error).__name__}: {text}") from None
+        lowered = array_api.BACKEND.lower(graph)
+        got = np.asarray(lowered(rows, 1, lowered.bind(graph.consts, rows)))
+    if labels is not None:
+        sure = got >= 0
+        same = want.dtype == labels.dtype and np.array_equal(labels[got[sure]], want[sure])
+    else:
+        alike = got.shape == want.shape and got.dtype == want.dtype
+        rel = {"float64": 1e-6, "float32": 1e-3}.get(want.dtype.name, 2e-2)
+        exact = np.array_equal(got, want)
+        same = alike and (exact or np.allclose(got, want, rel, rel * 1e-2, equal_nan=True))
+    if not same:
+        raise TraceError(
+            f"its formula gives {got.dtype}{list(got.shape[1:])} where this version of "
+            f"scikit-learn gives {want.dtype}{list(want.shape[1:])}, or other numbers"
+        )
+
+
+class _Around:
+    """What runs the graph of a method on arrays, where it is what the method gives."""
+
+    def __init__(
+        self, alive: Callable[[], Any], labels: np.ndarray | None, run: Callable[[Any, int], Any]
+    ) -> None:
+        self._alive, self._labels, self._run = alive, labels, run
+
+    def __call__(self, arr: Any, axis: int) -> Any:
+        """The result for all slices along an axis."""
+        if not _finite(arr):  # which some estimators take, and most refuse
+            return along(self._alive, (), {}, arr, axis)
+        found = self._run(arr, axis)
+        return found if self._labels is None else self._looked_up(arr, axis, found)
+
+    def _looked_up(self, arr: Any, axis: int, found: Any) -> Any:
+        """The labels at their places; those that rounding could decide from the method itself."""
+        xp, labels = arrays.compat(found), self._labels
+        assert labels is not None
+        unsure = found < 0
+        if isinstance(found, np.ndarray):
+            result = labels[found]
+        else:
+            back(labels, found)  # raises for what the library has not
+            flat = xp.reshape(xp.where(unsure, 0, found), (-1,))
+            own = arrays.asarray(labels, found)
+            result = xp.reshape(xp.take(own, flat, axis=0), tuple(found.shape))
+        if not bool(xp.any(unsure)):
+            return result
+        host = arrays.on_host(unsure)
+        rows = np.moveaxis(arrays.on_host(arr), axis, -1)[host]
+        result = result.copy() if isinstance(result, np.ndarray) else arrays.on_host(result).copy()
+        result[host] = along(self._alive, (), {}, rows, 1)
+        return back(result, arr)
+
+
+def _finite(arr: Any) -> bool:
+    """Whether no number is NaN or infinite: a sum tells, unless it is too large itself."""
+    xp = arrays.compat(arr)
+    if not arrays.dtype_name(arr).startswith(("float", "bfloat")):
+        return True
+    with np.errstate(all="ignore"):
+        quick = arrays.dtype_name(arr) in ("float32", "float64") and xp.isfinite(xp.sum(arr))
+    return bool(quick) or bool(xp.all(xp.isfinite(arr)))
