@@ -76,5 +76,23 @@ def of_results(
     return names
 
 
+def as_tuple(found: Any) -> tuple[Any, ...]:
+    """Several results, or one alone."""
+    return found if isinstance(found, tuple) else (found,)
+
+
+def asked(how: dict[str, Any]) -> dict[str, Any]:
+    """What a call asks for: keywords that are not None.
+
+    Raises
+    ------
+    InputError
+        If ``out=`` is among them.
+    """
+    if how.get("out") is not None:
+        raise InputError("out= of labelled arrays: the result has labels of its own, leave it away")
+    return {name: x for name, x in how.items() if x is not None}
+
+
 def _listed(dims: Sequence[Hashable]) -> str:
     return ", ".join(map(repr, dims)) or "none"

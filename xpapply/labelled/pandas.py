@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..core_dims import Places, Signature, places
 from ..errors import InputError
-from .dims import Names, of_results, position
+from .dims import Names, as_tuple, asked, of_results, position
 
 DIMS = ("index", "columns")
 
@@ -82,7 +82,7 @@ def sliced(run: Callable[..., Any], operands: Sequence[Any], axis: Any, names: N
     axes = tuple(range(like.ndim)) if axis is None else tuple(_position(like, a) for a in given)
     found = run([inside(x, ())[0] if _is_labelled(x) else x for x in operands], axes)
     sliced = [a % like.ndim for a in axes]
-    parts = [_sliced(y, like, sliced, names) for y in _as_tuple(found)]
+    parts = [_sliced(y, like, sliced, names) for y in as_tuple(found)]
     return tuple(parts) if isinstance(found, tuple) else parts[0]
 
 
@@ -137,16 +137,14 @@ def looped(
     names: Sequence[Names],
 ) -> Any:
     """``run(*arrays, **how)``: core dims are where they are in arrays, or go by their names."""
-    how = {name: x for name, x in how.items() if x is not None}
-    if "out" in how:
-        raise InputError("out= of labelled arrays: the result has labels of its own, leave it away")
+    how = asked(how)
     if _is_labelled(how.get("where")):
         how["where"] = how["where"].to_numpy()
     given = [x.to_numpy() if _is_labelled(x) else x for x in operands]
     if signature is None:
         like = _widest(operands)
         found = run(*given, **how)
-        parts = [_labelled(y, like, like.axes) for y in _as_tuple(found)]
+        parts = [_labelled(y, like, like.axes) for y in as_tuple(found)]
         return tuple(parts) if isinstance(found, tuple) else parts[0]
     signature.check_count(len(operands))
     signature = signature.of_arrays([np.ndim(x) for x in operands])
@@ -159,7 +157,7 @@ def looped(
     loop, core = _loop_and_core(operands, signature, where)
     found = run(*given, **how)
     parts = []
-    for k, (y, at) in enumerate(zip(_as_tuple(found), where.outputs, strict=True)):
+    for k, (y, at) in enumerate(zip(as_tuple(found), where.outputs, strict=True)):
         if len(loop) + len(at) != y.ndim:
             raise InputError(
                 f"results of shape {y.shape} have loop dims that no {type(first).__name__} has "
@@ -228,7 +226,3 @@ def _check_same(x: Any, labels: pd.Index, wanted: pd.Index) -> None:
 
 def _is_labelled(x: Any) -> bool:
     return isinstance(x, (pd.DataFrame, pd.Series))
-
-
-def _as_tuple(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)

@@ -15,7 +15,7 @@ import xarray as xr
 from .. import arrays
 from ..core_dims import Signature, core_last, shown
 from ..errors import InputError, add_note
-from .dims import Names, of_results, position
+from .dims import Names, as_tuple, asked, of_results, position
 
 
 def library(x: Any) -> str | None:
@@ -125,7 +125,7 @@ def sliced(run: Callable[..., Any], operands: Sequence[Any], axis: Any, names: N
         axes = tuple(range(like.ndim))
     found = run(given, axes)
     dims = tuple(like.dims[a] for a in axes)
-    parts = [_sliced(y, labelled, dims, names) for y in _as_tuple(found)]
+    parts = [_sliced(y, labelled, dims, names) for y in as_tuple(found)]
     return tuple(parts) if isinstance(found, tuple) else parts[0]
 
 
@@ -166,10 +166,6 @@ def _of(wanted: Sequence[Any], operands: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(d for d in wanted if any(d in x.dims for x in operands if _is_labelled(x)))
 
 
-def _as_tuple(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
-
-
 # --- several arrays, one function of slices of each ---------------------------------------------
 
 
@@ -185,9 +181,7 @@ def looped(
     Core dims are those that `axis` or `axes` name, else those that have the names that they have
     in the signature, else the last ones. Loop dims meet by their names.
     """
-    how = {name: x for name, x in how.items() if x is not None}
-    if "out" in how:
-        raise InputError("out= of labelled arrays: the result has labels of its own, leave it away")
+    how = asked(how)
     if any(isinstance(x, xr.Dataset) for x in operands):
         return _by_variable(
             lambda *own: looped(run, own, how, signature, names),
@@ -208,7 +202,7 @@ def looped(
     def compute(*given: Any) -> Any:
         where = {"where": given[-1]} if mask else {}
         found.append(run(*given[: len(operands)], **how, **where))
-        return _as_tuple(found[0])[0]
+        return as_tuple(found[0])[0]
 
     def labelled(f: Callable[..., Any], k: int) -> Any:
         new = results[k] if results else ()
@@ -228,7 +222,7 @@ def looped(
         return y
 
     parts = [labelled(compute, 0)]
-    more = enumerate(_as_tuple(found[0])[1:], 1)
+    more = enumerate(as_tuple(found[0])[1:], 1)
     parts += [labelled(lambda *_, y=y: y, k) for k, y in more]
     return tuple(parts) if isinstance(found[0], tuple) else parts[0]
 
