@@ -143,3 +143,76 @@ def test_blocks_that_were_shuffled(client):
     found = xpapply.apply_along_axis(standardize, -1, d).compute()
     want = np.apply_along_axis(standardize, -1, X[::-1])
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.gpu
+def test_workers_with_gpus():
+    """One worker for each GPU, by the convention of dask-cuda: it sees no other."""
+    import cupy
+
+    devices = cupy.cuda.runtime.getDeviceCount()
+    cluster = distributed.LocalCluster(
+        n_workers=0, threads_per_worker=1, dashboard_address=None, worker_dashboard_address=None,
+        silence_logs=50,
+    )  # fmt: skip
+    net = xpapply.MLP([np.linspace(-1, 1, 64, dtype="f4").reshape(4, 16)])
+    with cluster, distributed.Client(cluster) as client:
+        spec = {"cls": distributed.Nanny, "options": {"nthreads": 1, "dashboard": False}}
+        for k in range(2):
+            own = {**spec["options"], "env": {"CUDA_VISIBLE_DEVICES": str(k % devices)}}
+            cluster.worker_spec[k] = {**spec, "options": own}
+        cluster.loop.add_callback(cluster._correct_state)
+        client.wait_for_workers(2)
+        seen = client.run(lambda: (os.environ["CUDA_VISIBLE_DEVICES"], os.getpid()))
+        assert {k for k, _ in seen.values()} == {str(k % devices) for k in range(2)}
+        x = da.from_array(X, chunks=(3, 10, 16)).map_blocks(cupy.asarray)
+        for f in (net, standardize, masked):
+            y = xpapply.apply_along_axis(f, -1, x)
+            assert type(y._meta) is cupy.ndarray
+            got = y.map_blocks(cupy.asnumpy).compute()
+            want = xpapply.apply_along_axis(f, -1, X)
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+        got = special.logsumexp(x.rechunk((3, 10, 5)), axis=-1).map_blocks(cupy.asnumpy).compute()
+        np.testing.assert_allclose(got, special.logsumexp(X, axis=-1), rtol=1e-5)
+
+
+def test_blocks_that_were_shuffled_by_p2p(client):
+    from dask import config as dask_config
+
+    big = np.random.default_rng(1).normal(size=(60, 40, 16))
+    with dask_config.set({"array.rechunk.method": "p2p"}):
+        d = da.from_array(big, chunks=(6, 40, 4)).rechunk((60, 4, 16))
+        found = xpapply.apply_along_axis(standardize, -1, d)
+        total = special.logsumexp(d, axis=0)
+        np.testing.assert_allclose(found.compute(), standardize_all(big), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(total.compute(), special.logsumexp(big, axis=0), rtol=1e-9)
+
+
+def standardize_all(x):
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+
+def test_blocks_that_were_spilled():
+    from dask import config as dask_config
+
+    limits = {"target": 0.3, "spill": 0.4, "pause": 0.95, "terminate": False}
+    how = {"n_workers": 1, "threads_per_worker": 1, "memory_limit": "500MB", "silence_logs": 50}
+    how |= {"dashboard_address": None, "worker_dashboard_address": None}
+    with (
+        dask_config.set({f"distributed.worker.memory.{k}": v for k, v in limits.items()}),
+        distributed.LocalCluster(**how) as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
+        own.as_current(),
+    ):
+        x = da.random.default_rng(0).normal(size=(600_000, 64), chunks=(50_000, 64))  # 293 MiB
+        x = own.persist(x)
+        distributed.wait(x)
+        spilled = own.run(lambda dask_worker: len(dask_worker.data.slow))
+        assert min(spilled.values()) > 0, "nothing was spilled"
+        y = xpapply.apply_along_axis(standardize, -1, x)
+        mean, square = da.compute(abs(y.mean(-1)).max(), abs((y * y).mean(-1) - 1).max())
+        total = special.logsumexp(x, axis=0).compute()
+        want = da.log(da.exp(x).sum(0)).compute()
+    assert mean < 1e-10
+    assert square < 1e-10
+    np.testing.assert_allclose(total, want, rtol=1e-10)

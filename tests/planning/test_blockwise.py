@@ -1,7 +1,10 @@
 """Functions of the slices of dask's arrays: lazy, block by block, as NumPy's loop."""
 
 import functools
+import os
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -310,10 +313,34 @@ def test_names_of_tasks_say_what_is_computed():
     assert names[0] == names[1] != names[2]
 
 
+def test_networks_that_differ_in_one_of_many_weights_have_names_of_their_own():
+    w = np.random.default_rng(0).normal(size=(64, 64)).astype("f4")
+    other = w.copy()
+    other[30, 30] += 100.0  # in the middle, which the text of an array leaves out
+    d = da.ones((4, 64), chunks=(2, 64), dtype="f4")
+    nets = [xpapply.MLP([w]), xpapply.MLP([other])]
+    lazy = [xpapply.apply_along_axis(net, -1, d) for net in nets]
+    lazy += [xpapply.compile(net, (64,))(d) for net in nets]
+    assert len({y.name for y in lazy}) == 4
+    for net, y in zip(nets * 2, da.compute(*lazy), strict=True):
+        want = xpapply.apply_along_axis(net, -1, np.ones((4, 64), "f4"))
+        np.testing.assert_allclose(y, want, atol=1e-3)  # they differ by 100
+
+
 def test_one_task_per_block_and_the_function_once():
     d = da.from_array(X, chunks=(2, 5, 12))
     y = xpapply.apply_along_axis(standardize, -1, d)
     assert len(y.dask) - len(d.dask) == 4 + 1
+
+
+@pytest.mark.parametrize("f", [standardize, lambda v: v[:3]], ids=["v", "3"])
+@pytest.mark.parametrize("axis", [0, 2, (1, 2)], ids=str)
+def test_one_task_makes_a_block_and_runs_on_it(f, axis):
+    d = da.ones((6, 5, 12), chunks=tuple(-1 if a in np.ravel(axis) else 2 for a in range(3))) + 1
+    with xpapply.options(fallback="silent"):
+        y = xpapply.apply_along_axis(f, axis, d)
+    (best,) = dask.optimize(y)
+    assert len(dict(best.__dask_graph__())) == np.prod(d.numblocks) + 1, "each, and what runs"
 
 
 def test_arguments_may_be_of_dask():
@@ -534,3 +561,32 @@ def test_blocks_of_cupy_stay_there(cupy, chunks):
         assert type(found) is cupy.ndarray
         np.testing.assert_allclose(found.get(), want, rtol=1e-4, atol=1e-5)
     assert "each as a CuPy array" in str(xpapply.explain(net, -1, d))
+
+
+QUERY_PLANNING = """
+import numpy as np, dask.array as da, xpapply
+from xpapply import special
+d = da.ones((4, 4), chunks=2)
+assert hasattr(d, "expr")
+calls = {
+    "along": lambda: xpapply.apply_along_axis(np.sum, 0, d),
+    "vectorize": lambda: xpapply.vectorize(lambda a: a + 1)(d),
+    "special": lambda: special.logsumexp(d, axis=0),
+    "bincount": lambda: special.bincount(d.astype(int), 0),
+    "plan": lambda: xpapply.compile(lambda a, b: a + b, ((4,), (4,)), "float64")(d, d),
+}
+for name, call in calls.items():
+    try:
+        call()
+    except xpapply.InputError as error:
+        assert "query-planning" in str(error), error
+    else:
+        raise AssertionError(name)
+"""
+
+
+def test_arrays_of_query_planning_are_refused_with_the_way_out():
+    env = os.environ | {"DASK_ARRAY__QUERY_PLANNING": "True"}
+    command = [sys.executable, "-c", QUERY_PLANNING]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -315,3 +315,43 @@ def test_any_chunks(shape, chunks, others, squeezed, dtype, name):
             got = one.compute(scheduler="synchronous")
             assert got.dtype == other.dtype
             np.testing.assert_allclose(got, other, rtol=1e-5, atol=1e-6)
+
+
+COMPILED = {
+    "weighted": (lambda a, w: (a * w).sum() / w.sum(), "(n),(n)->()"),
+    "vector": (lambda a, w: a * w - w.max(), "(n),(n)->(n)"),
+    "both": (lambda a, w: ((a * w).sum(), a + w), "(n),(n)->(),(n)"),
+}
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("weights", ["one", "each", "numpy"])
+def test_plans_of_several_arrays_run_on_blocks(name, weights):
+    f, signature = COMPILED[name]
+    p = xpapply.compile(xpapply.vectorize(f, signature=signature), ((5,), (5,)), "float64")
+    w = W if weights != "each" else np.random.default_rng(2).random((4, 5)) + 1
+    x, may = unread(X, (2, 3, 5))
+    y = p(x, w if weights == "numpy" else lazy(w, 2))
+    may.append(1)
+    same(y, p(X, w))
+    first = y[0] if isinstance(y, tuple) else y
+    assert first.chunks[0] == (2, 2, 2)
+    assert first.name.startswith("compiled-")
+
+
+def test_plans_of_several_arrays_have_names_of_their_own():
+    given = lazy(X, 3), lazy(W, 5)
+    names = []
+    for k in (2.0, 2.0, 3.0):
+        p = xpapply.compile(lambda a, w, k=k: (a * w).sum() * k, ((5,), (5,)), "float64")
+        names.append(p(*given).name)
+    assert names[0] == names[1] != names[2]
+
+
+def test_plans_of_several_arrays_and_other_slices():
+    p = xpapply.compile(COMPILED["weighted"][0], ((5,), (5,)), "float64")
+    with pytest.raises(xpapply.InputError, match=r"slices float64\[5\] of argument 1"):
+        p(lazy(X, 3), lazy(W[:4], 4))
+    same(p(lazy(X.astype("f4"), 3), lazy(W, 5)), p(X.astype("f4"), W))
+    y = pickle.loads(pickle.dumps(p))(lazy(X, 3), W)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(y)).compute(), p(X, W))

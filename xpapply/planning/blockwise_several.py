@@ -131,7 +131,8 @@ class Blockwise:
         results = len(self._signature.outputs)
         try:
             if frontends.is_python(f):
-                graph = frontend.lift_several(f, avals, False, results if results > 1 else 0)
+                apart = replace(arguments, results=results if results > 1 else 0)
+                graph = frontend.lift_several(f, avals, apart)
             elif len(avals) == 1 and frontends.is_network(f):
                 graph = frontend.lift(f, avals[0], (), {})
             else:
@@ -179,33 +180,18 @@ class Blockwise:
         from ..backends.dask import blocks
 
         fixed = copy.copy(self._vectorized)
+        if not self._numbers:
+            fixed._expect(self._given.arguments, tuple(self._slices()))
         fixed.otypes = "".join(d.char for _, d in self.results)
         if frontends.is_network(fixed.pyfunc):
             fixed.pyfunc = snapshot(fixed.pyfunc)
         options = blocks.own_options()
-        task = OnBlocks(
-            fixed, self._given, self._how, self.results, self._masked, self._ndim, options
-        )
-        labels, given = self._ndim, []
-        for x, core in zip(self._operands, self._cores, strict=True):
-            loop = x.ndim - core
-            own = [*range(self._ndim - loop, self._ndim), *range(labels, labels + core)]
-            given.append((x, own))
-            labels += core
+        given = replace(self._given, f=fixed)  # the function goes once, as it is now
+        task = OnBlocks(fixed, given, self._how, self.results, self._masked, self._ndim, options)
         name = f"vectorized-{frontends.name_of(fixed.pyfunc).rpartition('.')[2].strip('<>')}"
-        loop_labels, outs = tuple(range(self._ndim)), []
-        for shape, dtype in self.results:
-            outs.append(({labels + k: n for k, n in enumerate(shape)}, dtype))
-        if len(outs) == 1:
-            new, dtype = outs[0]
-            found = blocks.mapped(task, given, (*loop_labels, *new), new, dtype, name)
-            return self._leaves.put_back(self._placed(0, found))
-        every = blocks.mapped(task, given, loop_labels, {}, outs[0][1], name)
-        parts = [
-            self._placed(k, blocks.part(every, k, new, dtype))
-            for k, (new, dtype) in enumerate(outs)
-        ]
-        return self._leaves.put_back(tuple(parts))
+        found = blocks.looped(task, self._operands, self._cores, self.results, name)
+        parts = [self._placed(k, y) for k, y in enumerate(found)]
+        return self._leaves.put_back(tuple(parts) if len(parts) > 1 else parts[0])
 
     def _placed(self, k: int, x: Any) -> Any:
         """A result with its core dims where `axis` and `axes` want them."""

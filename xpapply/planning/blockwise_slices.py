@@ -98,9 +98,10 @@ class Call:
         graph = task.graph
         dtypes = [np.dtype(graph.nodes[o].aval.dtype) for o in graph.outs]
         rest = [a for a in range(self._ndim) if vectors or a not in self.axes]
-        every = blocks.mapped(task, given, rest, {}, dtypes[0], self.name)
+        tuples = len(dtypes) > 1
+        every = blocks.mapped(task, given, rest, {}, dtypes[0], self.name, tuples=tuples)
         found = [every]
-        if len(dtypes) > 1:
+        if tuples:
             found = [blocks.part(every, k, {}, d) for k, d in enumerate(dtypes)]
         if vectors or not self._keep:
             return found
@@ -121,7 +122,7 @@ class Call:
         own = [*given, *starts]
         made = blocks.mapped(
             task, own, range(self._ndim), {}, np.dtype("f8"), f"{self.name}-pieces",
-            pieces=dict.fromkeys(self.axes, 1),
+            pieces=dict.fromkeys(self.axes, 1), tuples=True,
         )  # fmt: skip
         return blocks.merged(_Merge(self, merge), made, self.axes, f"{self.name}-merged")
 
@@ -204,6 +205,9 @@ def _flags(graph: Graph) -> tuple[bool, ...]:
 # --- tasks ----------------------------------------------------------------------------------------
 
 
+_NOT_SAID = ("_known", "_token", "graph")
+
+
 class _OnBlock:
     """A graph for blocks."""
 
@@ -213,6 +217,7 @@ class _OnBlock:
         self.name, self.axes, self.graph = call.name, call.axes, graph
         self._options = blocks.own_options()
         self._known = BoundedDict()
+        self._token: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_known": BoundedDict()}
@@ -220,8 +225,13 @@ class _OnBlock:
     def __dask_tokenize__(self) -> Any:
         from dask.base import normalize_token
 
-        said = {k: x for k, x in self.__dict__.items() if k not in ("_known", "graph")}
-        return normalize_token((type(self).__name__, repr(self.graph), sorted(said.items())))
+        from ..backends.dask import blocks
+
+        if self._token is None:
+            said = {k: x for k, x in self.__dict__.items() if k not in _NOT_SAID}
+            own = blocks.token_of_graph(self.graph)
+            self._token = normalize_token((type(self).__name__, own, sorted(said.items())))
+        return self._token
 
     def _run(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """All results, which keep the axes of the slices."""

@@ -6,28 +6,44 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import dask
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
-from dask.base import is_dask_collection
+from dask.base import is_dask_collection, normalize_token
 from dask.delayed import delayed
 
 from ... import arrays, config
 from ...errors import InputError, warn
+from ...ir.graph import Graph
 
 
 def check(arr: Any) -> None:
     """Refuse arrays whose blocks nothing here runs on."""
+    if hasattr(arr, "expr"):
+        raise InputError(
+            "this dask array is one of query planning, with which dask.array cannot do all yet "
+            "that is needed here. Set DASK_ARRAY__QUERY_PLANNING=False, or dask.config.set({"
+            "'array.query-planning': False}) before dask.array is imported"
+        )
     if arrays.library(arr._meta) not in ("numpy", "cupy"):
         kind = type(arr._meta)
         raise InputError(
             f"the blocks of this dask array are {kind.__module__}.{kind.__qualname__}, not arrays "
             "of NumPy or CuPy: make them such with arr.map_blocks(...) first"
         )
+
+
+def token_of_graph(graph: Graph) -> Any:
+    """What tells dask a graph from others: all of its constants too.
+
+    dask takes the text of what `__dask_tokenize__` gives, and that of a large array leaves out
+    most of it.
+    """
+    return normalize_token((repr(graph), graph.consts))
 
 
 def lazy(x: Any) -> Any:
@@ -113,13 +129,17 @@ def mapped(
     task: Callable[..., Any],
     operands: Sequence[tuple[Any, Sequence[int]]],
     out: Sequence[int],
-    sizes: dict[int, int],
+    sizes: Mapping[int, float],
     dtype: Any,
     name: str,
     more: Any = None,
     pieces: dict[int, int] | None = None,
+    tuples: bool = False,
 ) -> Any:
     """An array whose blocks are ``task(more, *blocks)``.
+
+    dask makes one task of this and of what makes its blocks, where the result has all dims of the
+    operands: so those that it lacks stand for its own, if it has as many.
 
     Parameters
     ----------
@@ -129,8 +149,8 @@ def mapped(
         The arrays, with a label for each of their dims.
     out : sequence of int
         The labels of the result's dims. Other labels must be of dims with one chunk.
-    sizes : dict of int
-        The lengths of dims that no operand has.
+    sizes : mapping
+        The lengths of dims that no operand has; NaN where blocks will tell.
     dtype : numpy.dtype
         Of the result.
     name : str
@@ -139,24 +159,74 @@ def mapped(
         Arguments that are computed whole where they hold arrays of dask; else tasks get None.
     pieces : dict of int, optional
         How long each block of the result is along some dims, which may have several chunks.
+    tuples : bool, optional
+        Whether blocks are tuples, of which `part` takes one.
     """
     given = [x for pair in operands for x in pair]
+    lacking = [] if tuples else sorted({d for _, own in operands for d in own} - {*out})
+    own = [d for d in out if d in sizes]
+    instead = dict(zip(own, lacking, strict=False)) if len(own) >= len(lacking) else {}
+    labels = tuple(instead.get(d, d) for d in out)
+    lengths = {a: sizes[d] for d, a in instead.items()}
     lazy = any(map(is_dask_collection, _leaves(more)))
     return da.blockwise(
         _call,
-        tuple(out),
+        labels,
         delayed(task, pure=True),
         None,
         delayed(more) if lazy else None,
         None,
         *given,
-        new_axes=sizes,
-        adjust_chunks=pieces,
+        new_axes={d: n for d, n in sizes.items() if d not in instead},
+        adjust_chunks={**(pieces or {}), **lengths},
         align_arrays=pieces is None,
         dtype=dtype,
-        meta=meta_from_array(operands[0][0]._meta, ndim=len(out), dtype=dtype),
+        meta=_meta(operands[0][0], len(labels), dtype),
         token=name,
     )
+
+
+def _meta(x: Any, ndim: int, dtype: Any) -> Any:
+    """What blocks are, as dask has it; that complex numbers give real ones is no loss here."""
+    like = x._meta
+    if like.dtype.kind == "c" and np.dtype(dtype).kind != "c":
+        like = like.real
+    return meta_from_array(like, ndim=ndim, dtype=dtype)
+
+
+def looped(
+    task: Callable[..., Any],
+    operands: Sequence[Any],
+    cores: Sequence[int],
+    results: Sequence[tuple[tuple[int, ...], Any]],
+    name: str,
+) -> list[Any]:
+    """The results of a task for the slices of several arrays, which broadcast.
+
+    Parameters
+    ----------
+    task : callable
+        ``task(more, *blocks)`` returns the result, or a tuple of several.
+    operands : sequence of array
+        Arrays of dask, with one chunk along their core dims, which are the last.
+    cores : sequence of int
+        How many core dims each has.
+    results : sequence of (shape, dtype)
+        Of a slice.
+    name : str
+        What the tasks are called.
+    """
+    ndim = max(x.ndim - core for x, core in zip(operands, cores, strict=True))
+    loop, labels, given = tuple(range(ndim)), ndim, []
+    for x, core in zip(operands, cores, strict=True):
+        given.append((x, [*loop[ndim - (x.ndim - core) :], *range(labels, labels + core)]))
+        labels += core
+    outs = [({labels + k: n for k, n in enumerate(shape)}, dtype) for shape, dtype in results]
+    if len(outs) == 1:
+        new, dtype = outs[0]
+        return [mapped(task, given, (*loop, *new), new, dtype, name)]
+    every = mapped(task, given, loop, {}, outs[0][1], name, tuples=True)
+    return [part(every, k, new, dtype) for k, (new, dtype) in enumerate(outs)]
 
 
 def part(every: Any, k: int, sizes: dict[int, int], dtype: Any) -> Any:
