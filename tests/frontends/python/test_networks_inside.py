@@ -1,5 +1,6 @@
 """Networks of torch, whole and in parts, inside Python functions: all slices at once."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -338,6 +339,12 @@ def test_autocast(net, g, ambient):
     for _ in range(2):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=ambient):
             if ambient and g is twice:
+                continue
+            try:
+                f(DATA[0])
+            except RuntimeError as error:  # torch has no LSTM of halves for this CPU
+                with pytest.raises(RuntimeError, match=re.escape(str(error)[:40])):
+                    xpapply.apply_along_axis(f, -1, DATA)
                 continue
             assert xpapply.explain(f, -1, DATA).vectorized
             with xpapply.options(fallback="raise"):
