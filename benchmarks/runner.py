@@ -283,6 +283,7 @@ def child(module: str, *args: Any, timeout: float | None = None, **env: str) -> 
 DISTRIBUTIONS = (
     *("numpy", "scipy", "torch", "cupy", "cupy-cuda12x", "cupy-cuda13x", "jax", "jaxlib"),
     *("onnx", "onnxruntime", "onnxruntime-gpu", "triton", "scikit-learn", "llvmlite", "numba"),
+    *("dask", "distributed", "xarray"),
 )
 
 

@@ -14,6 +14,7 @@ from conftest import library
 PAGES = {
     "cpu": "cpu",
     "functions": "functions",
+    "files_gpu": "files",
     "gpu": "gpu",
     "several": "several",
     "slices_cpu": "slices",

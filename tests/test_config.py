@@ -65,6 +65,9 @@ def test_local_to_the_thread():
         *({"engine": x} for x in (None, False, 0, b"loop", np.sum)),
         *({"workers": x} for x in (0, -2, 1.5, True, None, "2")),
         *({"progress": x} for x in (2, None, "yes", np.ones(2))),
+        *({"resume": x} for x in (2, None, "yes")),
+        *({"memory": x} for x in (-1, 1.5, True, None, "lots", "1 XB", "-1 MB", "")),
+        *({"device": x} for x in (None, 0, "gpu", "cuda:", "cpu")),
         {"speed": 11},
     ],
 )
@@ -84,6 +87,29 @@ def test_whole_numbers_of_any_kind(threads):
     with xpapply.options(threads=threads) as found:
         assert type(found.threads) is int
         assert found == config.Options(threads=2)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("500 MB", 500_000_000),
+        ("1.5GB", 1_500_000_000),
+        ("2 GiB", 2 << 30),
+        ("64k", 64_000),
+        ("123", 123),
+        ("7 b", 7),
+        (np.int64(9), 9),
+    ],
+)
+def test_sizes_in_bytes(text, count):
+    with xpapply.options(memory=text) as found:
+        assert (type(found.memory), found.memory) == (int, count)
+
+
+def test_sizes_from_the_environment(environment):
+    environment(XPAPPLY_MEMORY="500 MB", XPAPPLY_RESUME="1", XPAPPLY_DEVICE="cuda:1")
+    now = config.current()
+    assert (now.memory, now.resume, now.device) == (500_000_000, True, "cuda:1")
 
 
 # --- what does nothing says so ------------------------------------------------------------

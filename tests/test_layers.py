@@ -11,18 +11,18 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
-    **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers"), 0),
+    **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers", "chosen"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "labelled", "cache", "threads"), 1),
-    **dict.fromkeys(
-        ("error_state", "warning_filters", "model_advice", "batch_of_one", "samples"), 1
-    ),
+    **dict.fromkeys(("error_state", "warning_filters", "model_advice", "batch_of_one"), 1),
+    **dict.fromkeys(("samples", "estimators", "jitted"), 1),
     **dict.fromkeys(("codegen", "program", "repeated", "layout", "registry"), 2),
-    **dict.fromkeys(("backends", "frontends", "loop", "workers"), 3),
+    **dict.fromkeys(("backends", "frontends", "loop", "workers", "storage"), 3),
     **dict.fromkeys(("planning", "mlp", "slice_arguments", "bound_call"), 4),
     "slice_function": 5,
     "looped_call": 4,
     "vectorized": 7,
     "outputs": 5,
+    "sent": 5,
     "vectorized_call": 6,
     "bincount": 6,
     "apply": 7,

@@ -140,3 +140,31 @@ def test_results_that_the_signature_does_not_promise():
         xpapply.compile(V(lambda a: (a, a), signature="(n)->(n)"), ((4,),))
     with pytest.raises(ValueError, match="inconsistent size for core dimension 'n'"):
         xpapply.compile(V(lambda a: a[1:] * 2, signature="(n)->(n)"), ((4,),))
+
+
+def test_networks(torch):
+    nn = torch.nn
+
+    class OfTwo(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 3), nn.Linear(2, 3)
+
+        def forward(self, x, y):
+            return self.a(x), self.b(y).tanh()
+
+    f = V(OfTwo().double(), signature="(n),(m)->(k),(k)")
+    a, b = given("distance")[0], np.ones((3, 2))
+    same(xpapply.compile(f, ((4,), (2,)), "float64")(a, b), f(a, b), rtol=1e-9)
+    with pytest.raises(xpapply.InputError, match="takes 4 features, its input has 3"):
+        xpapply.lift(V(OfTwo().double(), signature="(n),(m)->(k),(k)"), ((3,), (2,)))
+    with pytest.raises(ValueError, match=r"result 0 has the shape \(2, 3\), in \(n\),\(m\)"):
+        xpapply.lift(V(OfTwo().double(), signature="(n),(m)->(k)"), ((4,), (2,)))
+    one = V(nn.Linear(4, 3).double(), signature="(n)->(k)")
+    same(xpapply.compile(one, ((4,),), "float64")(a), one(a), rtol=1e-9)
+
+
+def test_slices_of_length_zero():
+    f = V(lambda a, b: a * b.sum(), signature="(n),(m)->(n)")
+    p = xpapply.compile(f, ((0,), (2,)), "float64")
+    assert p(np.ones((3, 0)), np.ones(2)).shape == (3, 0)

@@ -352,6 +352,10 @@ def test_every_own_way_of_a_frontend_is_an_engine():
     from xpapply import frontends
     from xpapply.planning import engines
 
-    found = (frontends.find(f).VECTORIZED for f in (net(), library("torch").nn.ReLU()))
+    library("sklearn")
+    from sklearn.linear_model import Ridge
+
+    functions = net(), library("torch").nn.ReLU(), Ridge().predict
+    found = (frontends.find(f).VECTORIZED for f in functions)
     names = {name for ways in found for name in ways}
     assert names == set(frontends.OWN_WAYS) <= set(engines.names())

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, loop, model_advice
+from . import arrays, config, frontends, labelled, loop, model_advice, outputs, storage
 from .core_dims import Signature, resolve
-from .errors import InputError, TraceError, UnsupportedError, add_note
+from .errors import InputError, TraceError, add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
-from .planning import planner
+from .looped_arguments import Arguments, Looped
+from .planning import lifting, planner
 from .planning.fallback import announce
 from .planning.plan import Plan, PlanOfSeveral
 from .vectorized import vectorize
@@ -40,7 +41,8 @@ def apply_along_axis(
     ----------
     f : callable (M,) -> (Nj...)
         A function of one slice: a trained ``torch.nn.Module`` (or a method of
-        one, or a `functools.partial`), an `xpapply.MLP`, any Python function.
+        one, or a `functools.partial`), an `xpapply.MLP`, any Python function. Also a fitted
+        estimator of scikit-learn, or a method of one, which takes the slice as one sample.
         As a keyword it is ``f``, or ``func1d`` as in NumPy and CuPy.
     axis : int or tuple of int
         The axis that the slices run along. With several, `f` gets slices with as many dims, in
@@ -50,16 +52,19 @@ def apply_along_axis(
         A NumPy, CuPy or torch array, any array of the array API standard, or nested lists. Also
         xarray's DataArray and Dataset, and pandas' DataFrame and Series: `f` gets the slices of
         the array inside, and the result has their labels. Of dask arrays each chunk runs when
-        dask computes it.
+        dask computes it. Arrays of zarr and h5py are read block by block.
     *args, **kwargs
-        Passed on to `f`, as NumPy does. For dask arrays ``dtype=`` and ``shape=`` say what a
-        result is, unless `f` has parameters of these names.
+        Passed on to `f`, as NumPy does, but for a few names, unless `f` has parameters of these
+        names. ``out=`` is an array that gets the results: one in memory, or one in a file
+        (`numpy.memmap`, zarr, h5py, or anything with a shape, a dtype and blocks that can be set),
+        into which they are written block by block, see `options` for ``memory`` and ``resume``.
+        For dask arrays, and arrays in files, ``dtype=`` and ``shape=`` say what a result is.
 
     Returns
     -------
     array (Ni..., Nj..., Nk...)
-        Of the library and on the device of `arr`. A network computes and
-        returns in the dtype of its parameters; other functions return what the
+        Of the library and on the device of `arr`; or `out`, where that was given. A network
+        computes and returns in the dtype of its parameters; other functions return what the
         first slice's result says.
 
     Raises
@@ -116,7 +121,20 @@ def apply_along_axis(
             return result
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return apply_along_axis(*_by_name(f, axis, arr, args, kwargs), **kwargs)
-    python = python and not config.current().engine
+    now = config.current()
+    python = python and not now.engine
+    if "out" in kwargs or now.device or (type(arr) is not np.ndarray and storage.is_stored(arr)):
+        from .planning import streamed  # and with it what reads and writes files
+
+        kwargs, out = streamed.own_out(f, kwargs)
+        if streamed.applies(arr, out):
+            p, arr = _in_blocks(f, axis, arr, args, kwargs, out)
+            return p(arr, p.axis)
+        arr = streamed.whole(arr)
+        if out is not None:
+            streamed.check_in_memory(arr, out)
+            outputs.write_into(out, apply_along_axis(f, axis, arr, *args, **kwargs), "out")
+            return out
     if python and type(arr) is np.ndarray and type(axis) is int:
         ndim = arr.ndim
         if not -ndim <= axis < ndim:
@@ -182,12 +200,31 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
 
 def _axes_of(axis: tuple[Any, ...], arr: Any) -> tuple[int, ...]:
     """Several axes, as numbers from 0."""
-    axes = tuple(_axis_of(arr, a, arr.ndim) for a in axis)
+    axes = tuple(_axis_of(arr, a, len(arr.shape)) for a in axis)
     if not axes:
         raise ValueError("axis=() names no axis: give an integer, or a tuple of integers")
     if len(set(axes)) < len(axes):
         raise ValueError(f"axis={axis} names an axis twice")
     return axes
+
+
+def _in_blocks(
+    f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: Any
+) -> tuple[Plan, Any]:
+    """The plan for an array in a file, or for results that go into one; and the array."""
+    from .planning import streamed
+
+    _check_order(f, axis, arr)
+    if labelled.wing(arr) is not None:
+        raise InputError(
+            "out= in a file and device= are for arrays without labels: give the array inside, "
+            "da.data or df.to_numpy()"
+        )
+    if not storage.is_stored(arr) and arrays.library(arr) is None:
+        arr = np.asanyarray(arr)
+    axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
+    along = axes if len(axes) > 1 else axes[0]
+    return streamed.plan(apply_along_axis, f, along, arr, args, kwargs, out), arr
 
 
 def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, tell: bool) -> Plan:
@@ -241,6 +278,13 @@ def explain(
     """
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
+    if "out" in kwargs or config.current().device or storage.is_stored(arr):
+        from .planning import streamed
+
+        kwargs, out = streamed.own_out(f, kwargs)
+        if streamed.applies(arr, out):
+            return _in_blocks(f, axis, arr, args, kwargs, out)[0]
+        arr = streamed.whole(arr)
     if (wing := labelled.wing(arr)) is not None:
         arr, axis = wing.inside(arr, axis)
     if arrays.library(arr) == "dask":
@@ -293,13 +337,12 @@ def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "floa
     %3: float64[] = sum %2 axis=(0,) keepdims=False
     return %3
     """
+    f = frontends.as_function(f)
     if not callable(f):
         raise TypeError(_no_function(f))
     if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
         return _lift_several(f, slice_shape, dtype)
-    aval = ShapeDtype(tuple(slice_shape), _dtype_name(dtype))
-    graph: Graph = frontends.find(f).lift(f, aval, (), {})
-    return graph
+    return lifting.of_slice(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)))
 
 
 def _lift_several(f: Any, shapes: tuple[Any, ...], dtypes: Any) -> Graph:
@@ -315,18 +358,10 @@ def _lift_several(f: Any, shapes: tuple[Any, ...], dtypes: Any) -> Graph:
         dims = resolve(core or Signature(((),) * len(shapes), ((),)), shapes)
         if dims.loop:
             raise InputError(f"slices of shapes {shapes} have more dims than {dims.signature}")
-    if not frontends.is_python(f):
-        raise UnsupportedError(f"{frontends.name_of(f)}: a network takes slices of one array")
     outputs = () if dims is None else dims.signature.outputs
     results = len(outputs) if len(outputs) > 1 else 0
-    graph: Graph = frontends.find(f).lift_several(f, avals, numbers, results)
-    for k, (core_dims, node) in enumerate(zip(outputs, graph.outs, strict=False)):
-        shape = graph.nodes[node].aval.shape
-        if len(shape) != len(core_dims):
-            raise ValueError(f"result {k} has the shape {shape}, in {dims and dims.signature}")
-        assert dims is not None
-        dims.sizes.take(core_dims, shape, f"result {k}")
-    return graph
+    places = tuple(map(Looped, range(len(avals))))
+    return lifting.of_call(f, avals, Arguments(places, {}, numbers=numbers, results=results), dims)
 
 
 def compile(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "float32") -> Plan:
@@ -348,8 +383,8 @@ def compile(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "f
     Returns
     -------
     Plan
-        Call it as ``plan(arr, axis=-1)``; of several arrays as ``plan(a, b)``, with their core
-        dims last.
+        Call it as ``plan(arr, axis)``: by default along the last axis, or as many of them as a
+        slice has; of several arrays as ``plan(a, b)``, with their core dims last.
 
     Raises
     ------
@@ -442,10 +477,12 @@ def _by_name(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> tuple[An
     if f is not _MISSING:
         if "func1d" in kwargs:
             raise TypeError("f is given twice: by position and as func1d=")
+        if callable(function := frontends.as_function(f)):
+            return function, axis, arr, *args
         raise TypeError(_no_function(f, axis, arr))
     for name in ("func1d", "f"):
         if name in kwargs:
-            f = kwargs.pop(name)
+            f = frontends.as_function(kwargs.pop(name))
             break
     _check_order(f, axis, arr)
     if not callable(f):

@@ -32,7 +32,7 @@ def _library(array_type: Any) -> str | None:
     if issubclass(array_type, (np.ndarray, np.generic)):
         return "numpy"
     for cls in array_type.__mro__:
-        root = cls.__module__.partition(".")[0]
+        root = str(cls.__module__).partition(".")[0]  # some of Cython's have a descriptor there
         if root == "cupy" and cls.__name__ == "ndarray":
             return "cupy"
         if root == "torch" and cls.__name__ == "Tensor":
@@ -42,7 +42,7 @@ def _library(array_type: Any) -> str | None:
         if root == "dask" and cls.__name__ == "Array":
             return "dask"
     if hasattr(array_type, "__array_namespace__"):
-        return array_type.__module__.partition(".")[0]
+        return str(array_type.__module__).partition(".")[0]
     return None
 
 
@@ -186,6 +186,8 @@ def signature(x: Any) -> tuple[Hashable, ...]:
     if name == "torch":
         recorded = sys.modules["torch"].is_grad_enabled(), x.requires_grad
         return kind, x.shape, x.dtype, x.stride(), x.device, recorded
+    if name == "jax":
+        return kind, x.shape, x.dtype, device(x)
     return kind, tuple(x.shape), str(x.dtype), str(device(x))
 
 

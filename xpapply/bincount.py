@@ -34,7 +34,10 @@ def bincount(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
         weights = None if weights is None else looked_at("bincount", weights, alone=True)
     except labelled.Labelled:
         return _of_labelled(x, axis, weights, minlength)
-    same_place("bincount", [x] if weights is None else [x, weights])
+    own = [x] if weights is None else [x, weights]
+    lazy = any(arrays.library(a) == "dask" for a in own)
+    if not lazy:  # NumPy's arrays among dask's become dask's
+        same_place("bincount", own)
     least = operator.index(minlength)
     if least < 0:
         raise InputError(f"minlength={least}: use an integer that is not negative")
@@ -43,6 +46,12 @@ def bincount(x: Any, axis: Any, weights: Any, minlength: int) -> Any:
             f"bincount of dtype {x.dtype}: it counts integers. Cast the array first: x.astype(int)"
         )
     axes = normalize_axes(axis, x.ndim)
+    if weights is not None:
+        _check(x, weights)
+    if lazy:
+        from .planning.blockwise_counts import counts
+
+        return counts(bincount, x, weights, axes, least)
     if weights is not None:
         weights = _weights(x, weights)
     bins = max(least, _bins(x))
@@ -64,11 +73,12 @@ def _is_whole(dtype: str) -> bool:
     return dtype == "bool" or "int" in dtype
 
 
-def _weights(x: Any, weights: Any) -> Any:
-    """The weights as float64, as NumPy has them, and of the shape of `x`."""
-    xp = arrays.compat(x)
+def _check(x: Any, weights: Any) -> None:
+    """Refuse weights that are not real, or do not go with `x`."""
     if "complex" in arrays.dtype_name(weights):
         raise TypeError("bincount with complex weights: take the real and the imaginary part apart")
+    if any(n != n for n in x.shape):  # chunks of dask of unknown length, which blocks will tell
+        return
     try:
         if np.broadcast_shapes(tuple(x.shape), tuple(weights.shape)) != tuple(x.shape):
             raise ValueError
@@ -77,6 +87,11 @@ def _weights(x: Any, weights: Any) -> Any:
             f"bincount: weights of shape {tuple(weights.shape)} do not broadcast to those of x, "
             f"{tuple(x.shape)}"
         ) from None
+
+
+def _weights(x: Any, weights: Any) -> Any:
+    """The weights as float64, as NumPy has them, and of the shape of `x`."""
+    xp = arrays.compat(x)
     dtype = array_api.dtype_of(xp, "float64")
     weights = weights if weights.dtype == dtype else xp.astype(weights, dtype)
     return xp.broadcast_to(weights, tuple(x.shape))

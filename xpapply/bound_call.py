@@ -19,6 +19,7 @@ from . import arrays, config
 from .backends import Backend, array_api
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
+from .jitted import KERNEL, program
 from .layout import Layout, Operand, slowest_first
 from .planning import engines
 from .slice_arguments import Number, looked_at, typed
@@ -93,14 +94,17 @@ class Call:
             dtype = "bfloat16" if half and dtype == "float32" else dtype
             self._results.append(_Result(dtype, graph.is_vector(o), shape, axes, keepdims))
         self._given_dtypes = [graph.nodes[i].aval.dtype for i in graph.inputs]
-        self._first = next(k for k, x in enumerate(given) if not isinstance(x, Number))
+        self._numbers = [isinstance(x, Number) for x in given]
+        self._first = self._numbers.index(False)
         self._converted = [
             (k, _conversion(name, x, d))
             for k, (x, d) in enumerate(zip(given, self._given_dtypes, strict=True))
             if not as_is[k]
         ]
-        self._engine, self._kernels = "array_api", ("one array operation per node",)
+        self._engine = "array_api"
+        self._kernels = (KERNEL if self._library == "jax" else "one array operation per node",)
         self._run: Any = None
+        self._program: Callable[..., Any] | None = None
         self._fresh: Call | None = None
         self._own = engines.backend(self._library)
         reasons: list[str] = []
@@ -229,11 +233,22 @@ class Call:
     def _on_any_array(self, given: Sequence[Any], like: Any) -> list[Any]:
         """By one array operation per node: a call for arrays that cannot be written to."""
         xp = arrays.compat(like)
+        inputs = [
+            arrays.asarray(x.item(), like, array_api.dtype_of(xp, dtype)) if number else x
+            for x, dtype, number in zip(given, self._given_dtypes, self._numbers, strict=True)
+        ]
+        if self._program is None:
+            self._program = program(self._evaluated, like)
+        return self._program(inputs)  # type: ignore[no-any-return]
+
+    def _evaluated(self, given: Sequence[Any]) -> list[Any]:
+        """The same of arrays, those of numbers without dims."""
+        xp = arrays.compat(given[self._first])
         ndim = len(self.shape)
         inputs = []
-        for x, dtype in zip(given, self._given_dtypes, strict=True):
-            if isinstance(x, np.generic) or not hasattr(x, "ndim"):
-                inputs.append(arrays.asarray(x.item(), like, array_api.dtype_of(xp, dtype)))
+        for x, dtype, number in zip(given, self._given_dtypes, self._numbers, strict=True):
+            if number:
+                inputs.append(x)
                 continue
             if arrays.dtype_name(x) != dtype:  # bfloat16
                 x = xp.astype(x, array_api.dtype_of(xp, dtype))

@@ -10,6 +10,7 @@ import functools
 import inspect
 import operator
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Hashable
@@ -50,6 +51,12 @@ class Options:
 
     rechunk: str = "warn"
     """What happens when slices of a dask array lie in several chunks: "warn", "silent", "raise"."""
+    memory: int = 0
+    """Bytes that blocks of arrays in files may take; 0 means a part of what is free."""
+    resume: bool = False
+    """Whether a run into a file goes on where an earlier one was interrupted."""
+    device: str = ""
+    """Where arrays of the host are computed: "cuda", "cuda:1"; "" for where they are."""
 
     def __post_init__(self) -> None:
         choices = (("fallback", FALLBACKS), ("precision", PRECISIONS), ("rechunk", RECHUNK))
@@ -64,9 +71,16 @@ class Options:
         for name in ("threads", "block_bytes"):
             object.__setattr__(self, name, _whole(name, getattr(self, name)))
         object.__setattr__(self, "workers", _workers(self.workers))
-        if type(self.progress) not in (bool, int) or self.progress not in (0, 1):
-            raise InputError(f"progress={self.progress!r}: use True or False")
-        object.__setattr__(self, "progress", bool(self.progress))
+        for name in ("progress", "resume"):
+            value = getattr(self, name)
+            if type(value) not in (bool, int) or value not in (0, 1):
+                raise InputError(f"{name}={value!r}: use True or False")
+            object.__setattr__(self, name, bool(value))
+        object.__setattr__(self, "memory", _bytes(self.memory))
+        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
+            raise InputError(
+                f"device={self.device!r}: use 'cuda', 'cuda:1' ..., or '' for where arrays are"
+            )
         object.__setattr__(self, "output_dims", dim_names(self.output_dims))
 
     @property
@@ -99,6 +113,28 @@ def dim_names(value: Any) -> tuple[Hashable, ...]:
     if not isinstance(value, (tuple, list)) or not all(isinstance(d, Hashable) for d in value):
         raise InputError(f"output_dims={value!r}: use the name of a dim, or a tuple of names")
     return tuple(value)
+
+
+_DEVICE = re.compile(r"(cuda(:\d+)?)?")
+_UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {f"{u}b": n for u, n in _UNITS.items() if len(u) == 1 and u != "b"}
+_UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+
+
+def _bytes(value: Any) -> int:
+    """A size in bytes: given as a number, or as text with a unit."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        if found and found[2].lower() in _UNITS:
+            return round(float(found[1]) * _UNITS[found[2].lower()])
+    else:
+        with suppress(TypeError):
+            number = operator.index(value)
+            if number >= 0 and not isinstance(value, bool):
+                return number
+    raise InputError(
+        f"memory={value!r}: use a number of bytes, or text such as '500 MB'; 0 for automatic"
+    )
 
 
 def _workers(value: Any) -> int:
@@ -205,6 +241,17 @@ class options:  # called as a function
         What to do where the slices of a dask array lie in several chunks, and all of it has to be
         copied to others: do it and warn what that costs if it is more than a chunk
         (``dask.array.PerformanceWarning``), say nothing, or raise `InputError`.
+    memory : int or str
+        Bytes that blocks of arrays in files (memmap, zarr, HDF5) may take at a time, ``"500 MB"``;
+        0 (the default) means a part of what is free. What `f`, its libraries and arrays in memory
+        take comes on top.
+    resume : bool
+        Whether a call that writes into a file (``out=``) computes only what an earlier call, which
+        was interrupted, has left.
+    device : str
+        Where arrays of the host (NumPy's, and those in files) are computed: ``"cuda"`` or
+        ``"cuda:1"`` copies them there in blocks while others are computed, and results back. ""
+        (the default) computes arrays where they are.
 
     Raises
     ------
@@ -221,8 +268,9 @@ class options:  # called as a function
     The options are local to the thread and to the asynchronous task
     (`contextvars`). The environment variables ``XPAPPLY_FALLBACK``,
     ``XPAPPLY_THREADS``, ``XPAPPLY_BLOCK_BYTES``, ``XPAPPLY_ENGINE``, ``XPAPPLY_PRECISION``,
-    ``XPAPPLY_WORKERS``, ``XPAPPLY_PROGRESS`` (0 or 1), ``XPAPPLY_OUTPUT_DIMS`` and
-    ``XPAPPLY_RECHUNK`` set the defaults of a process; an empty one counts as not set.
+    ``XPAPPLY_WORKERS``, ``XPAPPLY_PROGRESS`` (0 or 1), ``XPAPPLY_OUTPUT_DIMS``,
+    ``XPAPPLY_RECHUNK``, ``XPAPPLY_MEMORY``, ``XPAPPLY_RESUME`` (0 or 1) and ``XPAPPLY_DEVICE`` set
+    the defaults of a process; an empty one counts as not set.
     ``XPAPPLY_CACHE_DIR`` is where kernels for CPUs are kept for other processes; an empty one
     says nowhere.
 

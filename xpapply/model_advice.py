@@ -10,14 +10,7 @@ from typing import Any
 
 from . import arrays
 from .errors import add_note
-
-_METHODS = ("predict", "transform", "score_samples")
-"""What an estimator may have that gives a result for each sample, the likeliest first."""
-
-_OF_SAMPLES = frozenset(
-    (*_METHODS, "predict_proba", "predict_log_proba", "decision_function", "inverse_transform")
-)
-"""Methods that take one sample per row."""
+from .estimators import MAIN, METHODS
 
 _INSIDE = ("state_dict", "model_state_dict", "model")
 """Where checkpoints keep a model's weights."""
@@ -28,7 +21,7 @@ _LOAD = "load it into its module: net.load_state_dict({}); net.eval(), and pass 
 def for_model(f: Any) -> str:
     """The line to write for a model that is no function; "" for anything else."""
     if callable(getattr(f, "fit", None)):
-        for name in _METHODS:
+        for name in MAIN:
             if hasattr(f, name):
                 return f"write lambda v: model.{name}(v.reshape(1, -1))[0]"
     if callable(getattr(f, "run", None)) and callable(getattr(f, "get_inputs", None)):
@@ -70,7 +63,7 @@ def note(error: BaseException) -> None:
         add_note(error, layer)
     if isinstance(error, ValueError) and "got 1D array instead" in text:
         for name in (frame.f_code.co_name for frame in frames if _package(frame) == "sklearn"):
-            if name in _OF_SAMPLES:  # others wrap it
+            if name in METHODS:  # others wrap it
                 add_note(error, f"a slice is one sample: write model.{name}(v.reshape(1, -1))[0]")
                 return
 

@@ -20,7 +20,10 @@ def check_count(out: tuple[Any, ...], results: int) -> None:
 def check_array(target: Any, like: Any, name: str) -> None:
     """Refuse what is no array, or not of the arguments' library."""
     if arrays.library(target) is None:
-        raise TypeError(f"{name} must be an array: found {type(target).__name__}")
+        more = ""
+        if hasattr(target, "__setitem__") and hasattr(target, "shape"):
+            more = ". Of functions of one array, apply_along_axis(f, axis, arr, out=...) takes it"
+        raise TypeError(f"{name} must be an array: found {type(target).__name__}{more}")
     if like is not None and arrays.library(target) != arrays.library(like):
         raise TypeError(
             f"{name} is {arrays.describe(target)}, the arguments are {arrays.library(like)} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,15 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, labelled
+from . import arrays, config, frontends, labelled, sent
 from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
+from .sent import MOST_KINDS, Kind, Sent
 from .slice_arguments import signature
 from .vectorized_call import GUFUNC, Call
 
 if TYPE_CHECKING:
+    from .ir.graph import ShapeDtype
+    from .looped_arguments import Arguments
     from .planning.plan import PlanOfSeveral
 
 
@@ -78,6 +82,9 @@ class vectorize(np.vectorize):  # called as a function
     Functions of numbers give no floating-point warnings where they run on all elements at once:
     Python's numbers have none. (`numpy.vectorize` tells of some, by the processor's flags.)
 
+    Pickled, it has beside `pyfunc` graphs of it for the kinds of slices that it was called with.
+    They run in processes that lack the library or the module of `pyfunc`.
+
     See Also
     --------
     apply_along_axis : One array, one axis, any result.
@@ -115,6 +122,7 @@ class vectorize(np.vectorize):  # called as a function
     ) -> None:
         if on_error not in ("raise", "fill", "warn"):
             raise ValueError(f"on_error={on_error!r}: use 'raise', 'fill' or 'warn'")
+        pyfunc = frontends.as_function(pyfunc)
         if pyfunc is not np._NoValue and not callable(pyfunc):  # type: ignore[attr-defined]
             shown = arrays.describe(pyfunc) if hasattr(pyfunc, "shape") else repr(pyfunc)
             raise TypeError(
@@ -127,6 +135,9 @@ class vectorize(np.vectorize):  # called as a function
         self._on_error, self._fill = on_error, fill
         self._output_dims = _names_of_results(output_dims)
         self._ready = kept(BoundedDict())
+        self._like: Any = None
+        self._kinds: dict[Hashable, Kind] = {}
+        """What it was called with: what graphs go to other processes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not callable(self.pyfunc):
@@ -146,8 +157,13 @@ class vectorize(np.vectorize):  # called as a function
             return blockwise()
         call, leaves = self._call(args, kwargs)
         found = call.results()
-        if layout is not None and (leaves is None or leaves.are_plain):
-            self._ready[layout] = call.ready
+        if leaves is None or leaves.are_plain:
+            if layout is not None:
+                self._ready[layout] = call.ready
+            like = None if kwargs or self.excluded else [(x.shape, x.dtype) for x in call.operands]
+            if like is None or like != self._like:
+                self._called_with(call.kind)
+                self._like = like
         return found if leaves is None else leaves.put_back(found)
 
     def explain(self, *args: Any, **kwargs: Any) -> PlanOfSeveral:
@@ -255,8 +271,47 @@ class vectorize(np.vectorize):  # called as a function
         looped = len(args) - sum(type(k) is int and k < len(args) for k in self.excluded)
         return self._core is None or looped < len(self._core.inputs)
 
+    # --- copies, and other processes --------------------------------------------------------
+
+    def _expect(self, given: Arguments, slices: tuple[ShapeDtype, ...]) -> None:
+        """Send graphs for such a call as well, which is only made in other processes."""
+        self._called_with(sent.kind_of(given, slices))
+
+    def _called_with(self, kind: Kind | None) -> None:
+        """Remember a kind of call, and forget the oldest of many."""
+        if kind is None:
+            return
+        self._kinds.pop(kind.key, None)
+        self._kinds[kind.key] = kind
+        if len(self._kinds) > MOST_KINDS:
+            self._kinds.pop(next(iter(self._kinds)), None)
+
+    def __copy__(self) -> Any:
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self), _ready=kept(BoundedDict()), _kinds=dict(self._kinds))
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo[id(self)] = type(self).__new__(type(self))
+        fresh = {"_ready": kept(BoundedDict())}
+        vars(made).update(copy.deepcopy({**vars(self), "_ready": None}, memo) | fresh)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return sent.itself(self) or super().__reduce_ex__(protocol)
+
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_ready": BoundedDict()}  # compiled code stays here
+        state = {k: x for k, x in vars(self).items() if k not in ("_ready", "_like", "_kinds")}
+        if callable(self.pyfunc):
+            kinds = tuple(self._kinds.values())
+            state["pyfunc"] = sent.packed(self, self.pyfunc, kinds, self._core)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _ready=kept(BoundedDict()), _like=None, _kinds={})
+        if isinstance(self.pyfunc, Sent):
+            self._kinds = {kind.key: kind for kind, _ in self.pyfunc.graphs}
+            self.pyfunc = self.pyfunc.function(self)
 
     def _layout(self, args: Sequence[Any]) -> Hashable:
         """How arrays lie, and what else decides what runs; None: the long way is gone."""

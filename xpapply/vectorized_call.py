@@ -12,11 +12,14 @@ import numpy as np
 
 from . import arrays, config, frontends
 from .bound_call import as_tuple
+from .chosen import nth, nth_of, spread
 from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
 from .errors import InputError, TraceError
+from .ir.graph import ShapeDtype
 from .looped_arguments import Looped
 from .looped_call import LoopedCall, OnError, Place, dtype_of, filler, note, of_numbers, of_slices
 from .outputs import check_array, check_casts, check_count, write_into
+from .sent import Kind, Sent, kind_of
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
@@ -64,7 +67,9 @@ class Call:
         dtype: Any = None,
     ) -> None:
         self._otypes, self._cache, self._network = otypes, cache, None
+        self._sent = call.f if isinstance(call.f, Sent) else None
         network = frontends.is_network(call.f) and not frontends.is_compiled(call.f)
+        network = network and self._sent is None
         if signature is not None and network:
             self._network = call.f
             frontend: Any = frontends.find(call.f)
@@ -164,6 +169,20 @@ class Call:
             return (1,) * len(self._places.outputs[k])
         return self._dims.sizes.shape(self._dims.signature.outputs[k])
 
+    @property
+    def operands(self) -> list[Any]:
+        """The arrays that are looped over, their core dims last."""
+        return self._operands
+
+    @property
+    def kind(self) -> Kind | None:
+        """What a graph of the function would be for; None: there are none for such calls."""
+        if self._numbers:
+            return None
+        cores = map(self._dims.sizes.shape, self._dims.signature.inputs)
+        slices = zip(cores, map(arrays.dtype_name, self._operands), strict=True)
+        return kind_of(self._call.arguments, tuple(ShapeDtype(*s) for s in slices))
+
     def results(self) -> Any:
         """What the call returns."""
         if self._mask is not None and self._keeps and not arrays.compat(self._like).any(self._mask):
@@ -222,7 +241,7 @@ class Call:
             operands, dims, place = self._operands, self._dims, _same
         else:
             operands = [x[mask] for x in self._views()]
-            dims, place = self._dims_of(operands), partial(_nth, mask)
+            dims, place = self._dims_of(operands), partial(nth, mask)
         if elsewhere := self._numbers and self._like is not None:
             operands = [*map(arrays.on_host, operands)]
         what = self._applied(operands, dims, place)
@@ -232,6 +251,8 @@ class Call:
         if along is not None:
             of_it = along.network
             found.engine, found.kernels, found.reasons = of_it.engine, of_it.kernels, of_it.reasons
+        if self._sent is not None and not self._numbers:
+            found = self._sent.plan(found, self.kind, self._out_shape)
         if elsewhere:
             found.library = str(arrays.library(self._like))
             found.device = str(arrays.device(self._like))
@@ -253,6 +274,8 @@ class Call:
             return self._call() if self._numbers else self._by_loop(operands, dims, place)
         if self._numbers and any(arrays.library(x) != "numpy" for x in operands):
             return self._on_the_host(operands, dims, place)
+        if self._sent is not None and 0 not in dims.loop:
+            return self._of_network(self._sent.results(self.kind, operands), dims)
         along = self._along(operands, dims)
         if along is not None:
             network, leaves = along.network, self._call.arguments.leaves
@@ -366,6 +389,8 @@ class Call:
             return "a single slice takes less time in the loop"
         if self._network is not None:
             return self._no_network
+        if self._sent is not None:
+            return self._sent.missing
         if self._numbers and self._cache:
             return "cache=True counts the calls of f"
         if self._numbers and any(type(x) is not np.ndarray for x in operands):
@@ -500,9 +525,13 @@ class Call:
             most = max(1, _MOST_BYTES // max(1, nbytes))
             if np.count_nonzero(mask) > most:
                 return self._block_by_block(views, np.flatnonzero(mask), most)
-        found = self._of_chosen([x[mask] for x in views], partial(_nth, mask))
-        parts = [self._spread(x, mask, xp) for x in as_tuple(found)]
+        found = self._of_chosen([x[mask] for x in views], partial(nth, mask))
+        parts = [spread(x, mask, self._fill_of(x)) for x in as_tuple(found)]
         return tuple(parts) if isinstance(found, tuple) else parts[0]
+
+    def _fill_of(self, found: Any) -> Any:
+        """What stands where nothing is computed."""
+        return 0 if self._keeps else filler(self._on_error.fill, found.dtype)
 
     def _of_chosen(self, chosen: list[Any], place: Place) -> Any:
         """The results for slices along one loop dim; `place`: where they are among all."""
@@ -518,42 +547,17 @@ class Call:
         several = False
         for start in range(0, len(chosen), most):
             at = np.unravel_index(chosen[start : start + most], loop)
-            found = self._of_chosen([x[at] for x in views], partial(_at, at))
+            found = self._of_chosen([x[at] for x in views], partial(nth_of, at))
             several, parts = isinstance(found, tuple), as_tuple(found)
             if not full:
                 full = [np.empty_like(x, shape=(*loop, *x.shape[1:])) for x in parts]
                 for x in full:
-                    x[...] = 0 if self._keeps else filler(self._on_error.fill, x.dtype)
+                    x[...] = self._fill_of(x)
                 if self._numbers and self._otypes is None:  # no further call tells them
                     self._otypes = [x.dtype for x in parts]
             for x, y in zip(full, parts, strict=True):
                 x[at] = y  # the first results fix the dtype, as in the loop
         return tuple(full) if several else full[0]
-
-    def _spread(self, found: Any, mask: Any, xp: Any) -> Any:
-        """Results of the chosen slices among all of them."""
-        rest: Any = 0 if self._keeps else filler(self._on_error.fill, found.dtype)
-        core = (None,) * (found.ndim - 1)
-        if isinstance(found, np.ndarray):
-            full = np.empty_like(found, shape=(*mask.shape, *found.shape[1:]))
-            full[...] = rest
-            full[mask] = found
-            return full
-        if not found.shape[0]:
-            return xp.full((*mask.shape, *found.shape[1:]), rest, dtype=found.dtype)
-        at = xp.reshape(xp.cumulative_sum(xp.astype(xp.reshape(mask, (-1,)), xp.int64)), mask.shape)
-        every = xp.take(found, xp.reshape(xp.where(mask, at - 1, 0), (-1,)), axis=0)
-        every = xp.reshape(every, (*mask.shape, *found.shape[1:]))
-        return xp.where(mask[(..., *core)], every, xp.full_like(every, rest))
-
-
-def _nth(mask: Any, index: tuple[int, ...]) -> tuple[int, ...]:
-    """Where one of the slices is that a mask chooses."""
-    return _at(np.nonzero(np.asarray(arrays.on_host(mask))), index) if mask.ndim else ()
-
-
-def _at(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(p[index[0]]) for p in places)
 
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:

@@ -138,15 +138,88 @@ def test_jitted_functions(jax):
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, arr), np.sort(X[0], -1)[:, ::2])
 
 
-@pytest.mark.parametrize("f", [masked, branches, lambda v: np.sort(v)[3]])
-def test_what_jax_cannot_trace_runs_in_the_loop_and_says_why(jax, f):
-    arr = jax.numpy.asarray(np.abs(X[0]))
-    plan = xpapply.explain(f, -1, arr)
-    assert plan.engine == "loop"
+@pytest.mark.parametrize(
+    "f",
+    [masked, branches, lambda v: np.sort(v)[3], np.median, lambda v: np.float64(np.median(v) * 2)],
+    ids=["masked", "branches", "sort", "median", "float64"],
+)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_what_jax_cannot_trace_runs_on_numpys_view(jax, f, axis):
+    arr = jax.numpy.asarray(X)
+    plan = xpapply.explain(f, axis, arr)
+    assert plan.engine in ("numpy", "cpu")
+    assert plan.kernels[-1] == "on NumPy's view of the array"
     assert any(r.startswith("jax.vmap: ") for r in plan.reasons)
+    y = xpapply.apply_along_axis(f, axis, arr)
+    with xpapply.options(engine="loop"):
+        want = xpapply.apply_along_axis(f, axis, arr)
+    assert isinstance(y, jax.Array)
+    assert (y.shape, y.dtype) == (want.shape, want.dtype)
+    assert (plan.out_shape, plan.out_dtype) == (want.shape, str(want.dtype))
+    np.testing.assert_allclose(y, want, rtol=1e-5)
+    np.testing.assert_array_equal(plan(arr, axis), y)
+
+
+def make_around_a_module():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(12, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)
+    net = torch.nn.Sequential(*layers).eval().requires_grad_(False)
+    return {
+        "dlpack": lambda v: net(torch.from_dlpack(v)).numpy(),
+        "tensor": lambda v: np.asarray(net(torch.tensor(np.asarray(v)))),
+        "more": lambda v: net(torch.tensor(np.sort(v))[None])[0].softmax(-1).numpy().max(),
+        "a copy": lambda v: net(torch.from_numpy(np.array(v))).numpy(),
+    }
+
+
+@pytest.mark.parametrize("name", ["dlpack", "tensor", "more", "a copy"])
+def test_functions_around_a_module_run_on_numpys_view(jax, name):
+    f, arr = make_around_a_module()[name], jax.numpy.asarray(X)
+    plan = xpapply.explain(f, 2, arr)
+    assert (plan.engine, plan.kernels[-1]) == ("numpy", "on NumPy's view of the array")
+    y = xpapply.apply_along_axis(f, 2, arr)
+    assert isinstance(y, jax.Array)
+    with xpapply.options(engine="loop"):
+        want = xpapply.apply_along_axis(f, 2, arr)
+    assert (y.shape, y.dtype) == (want.shape, want.dtype)
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+
+
+def array_or_not(v):
+    return v.sum() if isinstance(v, np.ndarray) else v.max() * np.sort(v)[0]
+
+
+def writes(v):
+    v[0] = np.sort(v)[1]
+    return v.sum()
+
+
+@pytest.mark.parametrize("f", [array_or_not, writes, lambda v: v.at[0].set(np.median(v))])
+def test_what_numpys_view_does_otherwise_runs_in_the_loop(jax, f):
+    arr = jax.numpy.asarray(X[:, :4].reshape(32, 12))
+    plan = xpapply.explain(f, 1, arr)
+    assert plan.engine == "loop"
+    assert len(plan.reasons) > 1
     with xpapply.options(fallback="silent"):
-        y = xpapply.apply_along_axis(f, -1, arr)
-    np.testing.assert_allclose(y, np.apply_along_axis(f, -1, np.abs(X[0])), rtol=1e-5)
+        if f is writes:
+            with pytest.raises(TypeError, match="immutable"):
+                xpapply.apply_along_axis(f, 1, arr)
+            return
+        y = xpapply.apply_along_axis(f, 1, arr)
+    np.testing.assert_allclose(y, jax.numpy.stack([f(v) for v in arr]), rtol=1e-6)
+
+
+def test_exceptions_on_numpys_view_are_those_of_the_loop(jax):
+    def f(v):
+        if v[1] > 90:
+            raise LookupError("too much")
+        return np.sort(v)[0]
+
+    arr = jax.numpy.asarray(X.reshape(40, 12)).at[3, 1].set(99)
+    with pytest.raises(LookupError, match="too much") as caught:
+        xpapply.apply_along_axis(f, 1, arr)
+    assert any("arr[3, :]" in note for note in caught.value.__notes__)
 
 
 def test_inside_a_transform_of_jax(jax):

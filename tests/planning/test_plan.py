@@ -133,6 +133,13 @@ def test_wrong_arrays_for_a_compiled_plan(net):
         plan(ARR, 3)
 
 
+def test_a_compiled_plan_takes_lists():
+    np.testing.assert_array_equal(
+        xpapply.compile(NET, (8,), "float64")(ARR.tolist(), 1),
+        xpapply.apply_along_axis(NET, 1, ARR),
+    )
+
+
 def test_plans_run_arrays_of_any_layout(torch):
     """The engine that was chosen for one array may be unable to read another one's memory."""
     expected = xpapply.apply_along_axis(NET, 1, ARR)

@@ -7,6 +7,7 @@ their own (JAX, array-api-strict ...) run on it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
+from ..codegen.cost import Estimate
 from ..errors import UnsupportedError
 from ..ir.batch import LETTER, batch
 from ..ir.graph import BATCH, Graph, Node, number
@@ -22,6 +24,7 @@ from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
 from ..ir.shapes import Product, as_product
 from ..ir.slice_graph import Accumulator
+from ..jitted import KERNEL, constants, program
 from ..layout import boxes
 from . import Backend, Lowered
 
@@ -118,21 +121,25 @@ class ArrayAPILowered(Lowered):
         nbytes = sum(math.prod(n.aval.shape[:-1]) * 8 for n in self._batched.nodes)
         self._rows = max(1, _BLOCK_BYTES // nbytes)
         self.kernels: tuple[str, ...] = ("one array operation per node, in blocks of slices",)
+        self._programs: dict[int, Callable[..., Any]] = {}
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
         """The constants on the library and device of `like`."""
         # torch warns about read-only memory
         native = (c if c.flags.writeable else c.copy() for c in consts)
-        return tuple(arrays.asarray(c, like) for c in native)
+        with constants(like):
+            return tuple(arrays.asarray(c, like) for c in native)
 
     def __call__(self, x: Any, at: int, bound: tuple[Any, ...], out: Any = None) -> Any:
         """All slices of `x`; the results stand where the applied axis stood."""
         xp = arrays.compat(x)
         slices = math.prod(x.shape[:at] + x.shape[at + 1 :])
+        if arrays.library(x) == "jax" and x.ndim > 1:  # one slice alone is what networks call
+            return self._program(x, at)(x, bound)
         if out is None and (slices <= self._rows or arrays.library(x) in _WHOLE):
-            return self._run(xp, x, at, bound)
+            return _run(self._batched, at, x, bound)
         for box in boxes(x.shape, at, self._rows):
-            y = self._run(xp, x[box], at, bound)
+            y = _run(self._batched, at, x[box], bound)
             n = y.ndim - x.ndim + 1
             if out is None:
                 shape = (*x.shape[:at], *y.shape[at : at + n], *x.shape[at + 1 :])
@@ -140,16 +147,31 @@ class ArrayAPILowered(Lowered):
             out[(*box[:at], *(slice(None),) * n, *box[at + 1 :], ...)] = y
         return out
 
-    def _run(self, xp: ModuleType, x: Any, at: int, bound: tuple[Any, ...]) -> Any:
-        """One block."""
-        before, behind = x.shape[:at], x.shape[at + 1 :]
-        rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
-        with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
-            (y,) = evaluate(xp, self._batched, [rows], bound)
-        y = xp.reshape(y, (*y.shape[:-1], *before, *behind))
-        n = y.ndim - len(before) - len(behind)
-        order = (*range(n, n + len(before)), *range(n), *range(n + len(before), y.ndim))
-        return xp.permute_dims(y, order)
+    def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate | None:
+        """What runs differs on arrays of JAX only."""
+        if arrays.library(x) != "jax" or x.ndim == 1:
+            return None
+        return Estimate((KERNEL,), (), None, None)
+
+    def _program(self, x: Any, at: int) -> Callable[..., Any]:
+        """All operations as one, for slices along an axis of JAX's arrays."""
+        found = self._programs.get(at)
+        if found is None:
+            found = self._programs[at] = program(functools.partial(_run, self._batched, at), x)
+        return found
+
+
+def _run(batched: Graph, at: int, x: Any, bound: tuple[Any, ...]) -> Any:
+    """One block."""
+    xp = arrays.compat(x)
+    before, behind = x.shape[:at], x.shape[at + 1 :]
+    rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
+    with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
+        (y,) = evaluate(xp, batched, [rows], bound)
+    y = xp.reshape(y, (*y.shape[:-1], *before, *behind))
+    n = y.ndim - len(before) - len(behind)
+    order = (*range(n, n + len(before)), *range(n), *range(n + len(before), y.ndim))
+    return xp.permute_dims(y, order)
 
 
 def evaluate(

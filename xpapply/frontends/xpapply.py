@@ -35,6 +35,12 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     return graph
 
 
+def length_of_slices(f: Any) -> int | None:
+    """How long slices are that an `MLP` takes."""
+    weights = getattr(f, "weights", None)
+    return None if weights is None else int(weights[0].shape[1])
+
+
 def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
     """They cannot change; subclasses of them may have attributes that do."""
     if lives_on(type(f)):

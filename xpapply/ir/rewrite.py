@@ -16,16 +16,21 @@ MATVEC = "nm,m->n"
 """How a product with a weight matrix is written: ``einsum(W, x)``."""
 
 
-def _rebuild(graph: Graph, rule: Callable[[Builder, int, Node, list[Value]], Value]) -> Graph:
-    """Write the live nodes of `graph` again, each through `rule`. Constants keep their numbers."""
+def _rebuild(
+    graph: Graph, rule: Callable[[Builder, int, Node, list[Value]], Value], leaves: bool = False
+) -> Graph:
+    """Write the live nodes of `graph` again, each through `rule`. Constants keep their numbers.
+
+    `leaves`: inputs and constants go through it too.
+    """
     live = set(graph.needed(graph.outs))
     builder = Builder(graph.consts)
     done: dict[int, Value] = {}
     for i, node in enumerate(graph.nodes):
-        if OPS[node.op].kind is Kind.LEAF:
+        if OPS[node.op].kind is Kind.LEAF and not leaves:
             if i in live or node.op == "input":
                 done[i] = builder.add(node)
-        elif i in live:
+        elif i in live or node.op == "input":
             done[i] = rule(builder, i, node, [done[a] for a in node.args])
     return builder.graph(*(done[o] for o in graph.outs))
 
@@ -49,6 +54,21 @@ def compact(graph: Graph) -> Graph:
         for n in graph.nodes
     )
     return verify(Graph(nodes, graph.outs, tuple(graph.consts[k] for k in used)))
+
+
+def with_input(graph: Graph, shape: tuple[int, ...]) -> Graph:
+    """The same for a slice of another shape, with as many elements in the same order."""
+    own = graph.input
+    if own.shape == shape:
+        return graph
+
+    def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
+        if node.op == "input":
+            return builder.op("reshape", builder.input(own._replace(shape=shape)), shape=own.shape)
+        leaf = OPS[node.op].kind is Kind.LEAF
+        return builder.add(node) if leaf else _copy(builder, i, node, args)
+
+    return _rebuild(graph, rule, leaves=True)
 
 
 def expand(graph: Graph, keep: Collection[str] = ()) -> Graph:

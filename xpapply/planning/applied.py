@@ -138,6 +138,22 @@ class Along:
         loop.note(error, index, self.axis)
 
 
+@dataclass(slots=True)
+class OnHost(Along):
+    """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
+
+    own: Any
+    """The array itself, which the loop runs on and the result belongs to."""
+
+    def run(self, traced: Any) -> Any:
+        """All slices at once."""
+        return arrays.asarray(traced(self.rows(), self.f), self.own)
+
+    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
+        """The plain loop; what is known of the first slice is NumPy's."""
+        return loop.apply(self.f, self.axis, self.own, self.args, self.kwargs)
+
+
 def slices(axis: int, arr: Any) -> int:
     """How many slices there are along an axis."""
     return math.prod(arr.shape) // max(1, arr.shape[axis])

@@ -249,8 +249,9 @@ class AnyLibrary:
         return AnyLibrary, (self.bound.graph,)
 
     def __dask_tokenize__(self) -> Any:
-        graph = self.bound.graph
-        return repr(graph), *graph.consts
+        from ..backends.dask import blocks
+
+        return blocks.token_of_graph(self.bound.graph)
 
     def _blockwise(self, arr: Any, axis: int) -> Any:
         """The same for each block of an array of dask, when it is computed."""

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from types import MethodType
 from typing import Any
 
-from .. import arrays, frontends, loop
+from .. import arrays, frontends
 from ..bound_call import as_tuple
 from ..cache import cache_of
 from ..core_dims import Dims
 from ..errors import InputError, TraceError
 from ..ir.graph import ShapeDtype
 from . import own_apply, planner
+from .flat import Lay, reshape
 from .plan import Plan
 
 
@@ -44,7 +44,7 @@ class FlatSlices:
         kwargs: dict,
     ) -> None:
         self._given = f, flat, axes, arr, args, kwargs
-        self._lay = _Lay(axes, tuple(arr.shape))
+        self._lay = Lay(axes, tuple(arr.shape))
         self._rows = self._lay.flat(arr)
         make = _by_the_library if frontends.is_python(flat.call) else planner.plan
         self.network = make(flat.call, self._lay.at, self._rows, args, kwargs)
@@ -191,45 +191,9 @@ def _side_by_side(
     if nbytes > max(_MANY_BYTES, _TIMES * sum(x.nbytes for x in operands)):
         raise TraceError(f"broadcast arguments side by side would take {nbytes / 1e9:.1f} GB")
     both = zip(operands, shapes, strict=True)
-    rows = [_reshape(arrays.broadcast_to(x, loop + s), (*loop, math.prod(s))) for x, s in both]
+    rows = [reshape(arrays.broadcast_to(x, loop + s), (*loop, math.prod(s))) for x, s in both]
     return arrays.compat(rows[0]).concat(rows, axis=-1)
 
 
 _MANY_BYTES, _TIMES = 1 << 28, 4
 """Memory for arguments side by side: so many bytes, or so many times their own."""
-
-
-class _Lay:
-    """How slices along some axes of arrays of one shape are laid flat: along the axis `at`."""
-
-    def __init__(self, axes: tuple[int, ...], given: tuple[int, ...]) -> None:
-        self.slice = tuple(given[a] for a in axes)
-        rest = [a for a in range(len(given)) if a not in axes]
-        self.at = at = loop.first_place(axes)
-        order = (*rest[:at], *axes, *rest[at:])
-        shape = tuple(given[a] for a in order)
-        self._order = None if order == tuple(range(len(given))) else order
-        self._whole = (*shape[:at], math.prod(self.slice), *shape[at + len(axes) :])
-
-    def flat(self, x: Any) -> Any:
-        """An array with its slices laid flat."""
-        moved = x if self._order is None else arrays.permute(x, self._order)
-        # axes that stand together in their order are flat already: nothing is copied
-        return _reshape(moved, self._whole)
-
-    def back(self, found: Any) -> Any:
-        """Results that are flat too, as slices of the same shape."""
-        at = self.at + found.ndim - len(self._whole)
-        return _reshape(found, (*found.shape[:at], *self.slice, *found.shape[at + 1 :]))
-
-    def through(self, alike: bool) -> Callable[[Any, Callable[[Any], Any]], Any]:
-        """``through(x, run)``: what `run` makes of the flat slices of `x`."""
-        if alike:
-            return lambda x, run: self.back(run(self.flat(x)))
-        return lambda x, run: run(self.flat(x))
-
-
-def _reshape(x: Any, shape: tuple[int, ...]) -> Any:
-    if arrays.library(x) in ("numpy", "cupy", "torch"):
-        return x.reshape(shape)
-    return arrays.compat(x).reshape(x, shape)

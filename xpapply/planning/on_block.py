@@ -1,4 +1,4 @@
-"""One task of dask: a function of slices, or what runs it, on the slices of one block."""
+"""A function of slices, or what runs it, on the slices of one block of a larger array."""
 
 from __future__ import annotations
 
@@ -51,6 +51,8 @@ class OnBlock:
         The first slice of all, where its result says what all are.
     options : dict
         The options in force when the graph of tasks was made.
+    of : str
+        What blocks are of, in words.
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class OnBlock:
         result: tuple[tuple[int, ...], np.dtype],
         first: First | None,
         options: dict[str, Any],
+        of: str = "a dask array",
     ) -> None:
+        self._of = of
         self._run, self._what, self.axis, self.more = run, what, axis, more
         (self.shape, self.dtype), self._first, self._options = result, first, options
         self._axes, self._at = as_tuple(axis), loop.first_place(as_tuple(axis))
@@ -104,7 +108,7 @@ class OnBlock:
             else:
                 y = self._run(self._what, self.axis, block, *args, **kwargs)
         except Exception as error:
-            add_note(error, "arr is one block of a dask array")
+            add_note(error, f"arr is one block of {self._of}")
             raise
         return y if arrays.library(y) == "cupy" else np.asanyarray(y)
 

@@ -1,4 +1,4 @@
-"""Libraries with a way of their own to run a function on all slices: JAX's vmap."""
+"""Functions that no trace runs on an array's library: JAX's vmap, or NumPy's view of the memory."""
 
 from __future__ import annotations
 
@@ -94,19 +94,74 @@ def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
             raise TraceError(_why(error)) from None
         result = ShapeDtype(y.shape[1:], y.dtype.name)
         return OwnWay("jax.vmap", ("jax.vmap of f",), result, call)
-    some = rows[jax.numpy.asarray(sorted({0, len(rows) // 2, len(rows) - 1}))]
-    try:
-        real = [np.asarray(one(v)) for v in some]
-        found = np.asarray(call(some, 1))
-    except Exception as error:
-        raise TraceError(_why(error)) from None
-    for y, want in zip(found, real, strict=True):
-        if y.shape != want.shape or y.dtype != want.dtype or not close(y, want):
-            raise TraceError("jax.vmap: it gives other results than the slices alone")
-    result = ShapeDtype(found.shape[1:], found.dtype.name)
+    result = _compared(one, rows, lambda some: call(some, 1))
     return OwnWay("jax.vmap", ("jax.vmap of f",), result, call)
 
 
-def _why(error: Exception) -> str:
+def _compared(
+    one: Callable[[Any], Any], rows: Any, run: Callable[[Any], Any], way: str = "jax.vmap"
+) -> ShapeDtype:
+    """The result for a slice, where `run` gives for three of `rows` what `one` gives for each."""
+    import jax
+
+    some = rows[jax.numpy.asarray(sorted({0, len(rows) // 2, len(rows) - 1}))]
+    try:
+        real = [np.asarray(one(v)) for v in some]
+        found = np.asarray(run(some))
+    except Exception as error:
+        raise TraceError(_why(error, way)) from None
+    for y, want in zip(found, real, strict=True):
+        if y.shape != want.shape or y.dtype != want.dtype or not close(y, want):
+            raise TraceError(f"{way}: it gives other results than the slices alone")
+    return ShapeDtype(found.shape[1:], found.dtype.name)
+
+
+def _why(error: Exception, way: str = "jax.vmap") -> str:
     text = str(error).strip().partition("\n")[0]
-    return f"jax.vmap: {type(error).__name__}: {text}"
+    return f"{way}: {type(error).__name__}: {text}"
+
+
+ON_HOST = "on NumPy's view of the array"
+"""What plans say of functions that run there."""
+
+
+def on_host(arr: Any) -> np.ndarray:
+    """What NumPy sees of the memory of an array: a view that cannot be written to.
+
+    Raises
+    ------
+    TraceError
+        If there is none.
+    """
+    if arrays.library(arr) != "jax":
+        raise TraceError(f"{arrays.library(arr)} arrays are not seen as NumPy's")
+    import jax
+
+    if isinstance(arr, jax.core.Tracer):
+        raise TraceError("there are no numbers inside a transform of JAX")
+    if {d.platform for d in arr.devices()} != {"cpu"} or len(arr.devices()) > 1:
+        raise TraceError("the array is not in the memory of one CPU")
+    view = np.asarray(arr)
+    if view.dtype.kind not in "biufc":
+        raise TraceError(f"NumPy has no dtype {arr.dtype}")
+    return view
+
+
+def same_on_host(what: Any, view: np.ndarray, run: Callable[[Any], Any]) -> ShapeDtype:
+    """The result for a slice, where `run` on rows of NumPy gives what `f` gives for the array's.
+
+    Raises
+    ------
+    TraceError
+        If it gives anything else for three of the slices.
+    """
+    import jax
+
+    def one(v: Any) -> Any:
+        return loop.as_array(jax.numpy, what.f(v, *what.args, **what.kwargs), v)
+
+    def through_numpy(some: Any) -> Any:
+        return jax.numpy.asarray(run(np.asarray(some)))
+
+    rows = jax.numpy.moveaxis(what.own, what.axis, -1).reshape(-1, view.shape[what.axis])
+    return _compared(one, rows, through_numpy, "on NumPy's view")

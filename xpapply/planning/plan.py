@@ -9,12 +9,14 @@ from html import escape
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
+
 from .. import arrays
 from ..bound_call import as_tuple
 from ..errors import InputError
 from ..ir.graph import Graph, ShapeDtype
 from ..loop import first_place
-from . import compiled, engines
+from . import compiled, engines, flat
 
 
 @dataclass(eq=False)
@@ -113,17 +115,28 @@ class Plan:
         """dtype of the output, where it is known before running."""
         return None if self.result is None else self.result.dtype
 
-    def __call__(self, arr: Any, axis: Any = -1) -> Any:
-        """Run on all slices of `arr` along `axis`."""
-        if isinstance(axis, tuple) and isinstance(self.axis, tuple) and self._call is not None:
-            if len(axis) != len(self.axis):
-                raise InputError(f"this plan is for slices {self.slice}: found axis={axis}")
-            axes = tuple(arrays.normalize_axis_index(a, arr.ndim) for a in axis)
-            return self._call(arr, axes)  # type: ignore[arg-type]
-        if self._call is None:  # compiled, or come from another process
+    def __call__(self, arr: Any, axis: Any = None) -> Any:
+        """Run on all slices of `arr` along `axis`: by default the last, or as many as they have."""
+        if arrays.library(arr) is None and self.engine != "stream":
+            arr = np.asanyarray(arr)
+        dims = len(self.slice.shape)  # type: ignore[union-attr]  # of one array
+        if axis is None:
+            axis = tuple(range(-dims, 0)) if dims != 1 else -1
+        if dims == 1:
+            axis = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
+            if self._call is None:  # compiled, or come from another process
+                assert self.graph is not None
+                self._call = engines.AnyLibrary(self.graph)
+            return self._call(arr, arrays.normalize_axis_index(axis, len(arr.shape)))
+        if len(as_tuple(axis)) != dims:
+            raise InputError(f"this plan is for slices {self.slice}: found axis={axis}")
+        axes = tuple(arrays.normalize_axis_index(a, len(arr.shape)) for a in as_tuple(axis))
+        if len(set(axes)) < dims:
+            raise ValueError(f"axis={axis} names an axis twice")
+        if self._call is None:
             assert self.graph is not None
-            self._call = engines.AnyLibrary(self.graph)
-        return self._call(arr, arrays.normalize_axis_index(axis, arr.ndim))
+            self._call = flat.AlongAxes(self.graph, self.slice)  # type: ignore[arg-type, assignment]
+        return self._call(arr, axes)  # type: ignore[arg-type, misc]
 
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
         """The plan for arrays like `arr` alone, with all that follows from that decided."""
@@ -133,7 +146,12 @@ class Plan:
 
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
-            raise TypeError(f"the plan of {self.name} has no graph to pickle: {self.reasons}")
+            why = "; ".join(self.reasons)
+            raise TypeError(
+                f"the plan of {self.name} has no graph to pickle{f': {why}' * bool(why)}. "
+                "xpapply.compile(f, shape, dtype) makes one where there can be one, and says why "
+                "where not; an xpapply.vectorize of f goes with f itself"
+            )
         return self.__dict__ | {"_call": None, "_of": None, "_plans": None}
 
     def cost(self) -> tuple[int, int] | None:
@@ -261,6 +279,11 @@ class PlanOfSeveral(Plan):
             assert self.graph is not None
             self._call = compiled.OfSeveral(self.graph)
         return self._call(*given, **named)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self.graph is None:  # what `xpapply.vectorize` made is called again there
+            return self.__dict__ | {"_of": None, "_plans": None}
+        return super().__getstate__()
 
     def cost(self) -> None:
         """It is not told."""

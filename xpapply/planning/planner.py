@@ -13,7 +13,7 @@ import numpy as np
 from .. import arrays, config, frontends, loop, masked
 from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
-from ..ir.graph import ShapeDtype
+from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from . import engines, measured
 from .fallback import in_loop, why_awkward
@@ -33,6 +33,7 @@ class _Lifted:
     unchanged: Callable[[], bool]
     bound: engines.Bound | None
     reason: str | None
+    checked: frontends.Checked | None = None
 
 
 @dataclass(slots=True)
@@ -241,16 +242,17 @@ def _plan_network(
                 )
                 return p, found.unchanged or lifted.unchanged
     if engine is not None:
+        checked = lifted.checked
         p = Plan(
             engine=engine.name,
             kernels=engine.kernels,
             reasons=tuple(reasons),
-            graph=graph,
-            result=engine.result,
+            graph=graph if checked is None else checked.shown,
+            result=engine.result if checked is None else checked.result,
             limits=engines.limits(engine.backend, arr),
             floor=engine.floor,
             expected=engine.expected if times is None else times.own * _slices(shape, axis),
-            _call=engine,
+            _call=engine if checked is None else checked.around(engine),
             **common,
         )
         return p, lifted.unchanged
@@ -274,17 +276,36 @@ def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: d
         bound: engines.Bound | None = None
         reason: str | None = None
         sources: tuple[Any, ...] = ()
+        checked: frontends.Checked | None = None
         try:
-            graph = frontend.lift(f, aval, args, kwargs)
+            if hasattr(frontend, "checked"):
+                checked = frontend.checked(f, aval, args, kwargs)
+                graph = checked.graph
+            else:
+                graph = frontend.lift(f, aval, args, kwargs)
             sources = graph.sources
             bound = engines.Bound(compact(fold(graph)))
         except TraceError as error:
             reason = str(error)
         # watched from now on: lifting itself may write (weight_norm recomputes its weight)
-        found = _Lifted(frontend.watch(f, args, kwargs, sources), bound, reason)
+        found = _Lifted(frontend.watch(f, args, kwargs, sources), bound, reason, checked)
         if not (args or kwargs):
             known.lifted[key] = found
     return found
+
+
+def graph_of(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+    """The graph of `f`, folded, from memory while nothing that `f` depends on has changed.
+
+    Raises
+    ------
+    TraceError
+        If there is none.
+    """
+    found = _lift(frontend, f, aval, args, kwargs)
+    if found.bound is None:
+        raise TraceError(found.reason)
+    return found.bound.graph
 
 
 def _differentiable(frontend: ModuleType, f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:

@@ -21,12 +21,13 @@ from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooManyPaths, Users
 from . import engines, own_apply
-from .applied import Along, Applied, plain, slices, trace_key
+from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import announce, in_loop
 from .plan import Plan
 
 _FEW = 16
 """Up to so many slices NumPy's loop takes less time than looking closer."""
+_FEW_SLICES = f"up to {_FEW} slices take less time in the loop"
 _MOST_TRIES = 3
 """Calls after which a function whose slices go too many ways runs in the loop for good."""
 _SLOWER = 1.2
@@ -118,7 +119,7 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
     if config.current().engine or found.library != "numpy":
         return None
     if slices <= _FEW:
-        return f"up to {_FEW} slices take less time in the loop"
+        return _FEW_SLICES
     seconds = slices * found.seconds
     if seconds < (found.overhead if kept else max(found.overhead, _PLANNING)):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
@@ -198,7 +199,7 @@ def plan(
     says = (one.says,) if batched else ()
     if traced is None:
         assert found.why is not None
-        return _otherwise(found.what, found.why, says, common), None
+        return _otherwise(found.what, found.why, says, common)
     seen: dict[str, Any] = {"result": traced.results[0], "graph": traced.graph}
     if found.why is not None:
         return in_loop(one, arr, args, kwargs, (found.why,), common, **seen), None
@@ -256,7 +257,9 @@ def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
     return traced.why_given_up(rows, f)
 
 
-def _otherwise(what: Along, why: str, says: tuple[str, ...], common: dict[str, Any]) -> Plan:
+def _otherwise(
+    what: Along, why: str, says: tuple[str, ...], common: dict[str, Any]
+) -> tuple[Plan, Callable[[], bool] | None]:
     """The plan of a function that cannot be traced: the array's library may have a way."""
     f, axis, arr, args, kwargs = what.f, what.axis, what.arr, what.args, what.kwargs
     if config.current().engine:
@@ -264,11 +267,19 @@ def _otherwise(what: Along, why: str, says: tuple[str, ...], common: dict[str, A
             f"engine {config.current().engine!r} cannot run {common['name']}: {why}"
         )
     try:
+        known = _agreed(what)
+        if known is not None:
+            return _on_host(what, known, common)
         own = own_apply.find(f, axis, arr, args, kwargs)
     except TraceError as error:
-        also = [str(error)] if common["library"] == "jax" else []
-        return in_loop(f, arr, args, kwargs, (why, *also), common)
-    return Plan(
+        if common["library"] != "jax":
+            return in_loop(f, arr, args, kwargs, (why,), common), None
+        try:
+            return _on_host(what, (why, str(error)), common)
+        except TraceError as further:
+            said = dict.fromkeys((why, str(error), str(further)))
+            return in_loop(f, arr, args, kwargs, tuple(said), common), None
+    p = Plan(
         engine=own.engine,
         kernels=(*own.kernels, *says),
         reasons=(why,),
@@ -276,6 +287,67 @@ def _otherwise(what: Along, why: str, says: tuple[str, ...], common: dict[str, A
         _call=own.call,
         **common,
     )
+    return p, None
+
+
+def _agreed(what: Along) -> tuple[str, ...] | None:
+    """Why other ways were refused, where a trace has run on such an array as NumPy sees it."""
+    if arrays.library(what.arr) != "jax":
+        return None
+    try:
+        view = own_apply.on_host(what.arr)
+    except TraceError:
+        return None
+    found = cache_of(what.f)[0].traced.get(replace(what, arr=view).key)
+    if not isinstance(found, Traced) or not found.unchanged(what.f):
+        return None
+    known = found.agreed.get((view.shape, what.axis))
+    return None if known is None else known[1]
+
+
+def _on_host(
+    what: Along, reasons: tuple[str, ...], common: dict[str, Any]
+) -> tuple[Plan, Callable[[], bool] | None]:
+    """The plan of a function that runs on NumPy's view of the array's memory.
+
+    Raises
+    ------
+    TraceError
+        If it does not, or gives other results there.
+    """
+    if what.slices <= _FEW:
+        raise TraceError(_FEW_SLICES)
+    args, kwargs = what.args, what.kwargs
+    view = own_apply.on_host(what.arr)
+    found = decide(OnHost(what.f, what.axis, view, args, kwargs, what.arr))
+    mine, traced = found.what, found.traced
+    if traced is None or traced.refused:
+        raise TraceError(str(found.why))
+    if why := why_given_up(traced, mine.rows(), mine.f):
+        raise TraceError(why)
+    if (view.shape, what.axis) not in traced.agreed:
+        found_there = own_apply.same_on_host(mine, view, lambda x: traced(Rows(x, 1), mine.f))
+        traced.agreed[view.shape, what.axis] = found_there, reasons
+    result, reasons = traced.agreed[view.shape, what.axis]
+    alive = _alive(mine.f)
+
+    def run(x: Any, a: int) -> Any:
+        return at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
+
+    rows = mine.rows()
+    kernel = traced.kernel_for(rows)
+    p = Plan(
+        engine="numpy" if kernel is None else kernel.engine,
+        kernels=(*(traced if kernel is None else kernel).kernels, own_apply.ON_HOST),
+        reasons=reasons,
+        result=result,
+        _call=run,
+        _plans=traced.plans,
+        **common,
+    )
+    if args or kwargs or mine.f is not what.f:
+        return p, None
+    return p, _still(traced, what.f, what.axis, view, kernel, numpys_loop=False)
 
 
 def _alive(f: Any) -> Callable[[], Any]:
@@ -303,8 +375,13 @@ def _alive(f: Any) -> Callable[[], Any]:
     return function
 
 
-def _still(traced: Traced, f: Any, axis: int, arr: Any, kernel: Any) -> Callable[[], bool] | None:
-    """How to tell that a trace is still what runs: it has not been given up."""
+def _still(
+    traced: Traced, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
+) -> Callable[[], bool] | None:
+    """How to tell that a trace is still what runs: it has not been given up.
+
+    `numpys_loop`: whether it runs where NumPy's loop would else.
+    """
     known, method = cache_of(f)
     key = trace_key(method, axis, arr, (), {})
     if key is None or traced.given_up:
@@ -319,7 +396,7 @@ def _still(traced: Traced, f: Any, axis: int, arr: Any, kernel: Any) -> Callable
         same = same and len(traced.tree.singly) == singly
         same = same and traced.kernel_made is made and traced.failed == failed
         same = same and not traced.refused and getattr(kernel, "engine", None) == engine
-        same = same and not _sooner_in_loop(traced, count, True)
+        same = same and not (numpys_loop and _sooner_in_loop(traced, count, True))
         return same and traced.unchanged(known.function())
 
     return unchanged

@@ -485,3 +485,28 @@ def test_side_effects_are_those_of_the_loop(name):
     want = run(EFFECTS[name], np.apply_along_axis)
     got = run(EFFECTS[name], xpapply.apply_along_axis)
     np.testing.assert_equal(got, want)
+
+
+def test_other_threads_may_draw_meanwhile(monkeypatch):
+    """As those of distributed do, where a function is looked at on a worker."""
+    import random
+
+    from xpapply.frontends.python import tracing
+
+    x = np.arange(3600.0).reshape(900, 4) ** 1.5
+    drew, left = tracing._drew, [1]
+
+    def meanwhile(states):
+        if left:
+            left.pop()
+            random.random()
+        return drew(states)
+
+    monkeypatch.setattr(tracing, "_drew", meanwhile)
+    plan = xpapply.explain(lambda v: (v - v.mean()) / v.std(), -1, x)
+    assert plan.vectorized, plan.reasons
+    assert not left
+    own = random.Random(0)
+    for draws in (random.random, np.random.rand, own.random):
+        plan = xpapply.explain(lambda v, draw=draws: v * draw(), -1, x)
+        assert not plan.vectorized

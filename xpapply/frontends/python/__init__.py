@@ -34,29 +34,36 @@ from ...errors import UnsupportedError
 from ...ir.graph import Graph, ShapeDtype
 from ...looped_arguments import Arguments, Looped
 from .. import name_of
+from .library_calls import Runs
 from .to_graph import to_graph
 from .tracing import Tracing, why_impure
 from .tree import Path, SideExit
 
 
-def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """The graph of `f`, traced on a slice of made-up numbers."""
-    return _graph(f, aval, Arguments((Looped(0), *args), kwargs))
+def lift(
+    f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, networks: Runs | None = None
+) -> Graph:
+    """The graph of `f`, traced on a slice of made-up numbers.
+
+    `networks`: what runs the networks inside `f`, and has their graphs as `inlined`.
+    """
+    return _graph(f, aval, Arguments((Looped(0), *args), kwargs), networks)
 
 
 def lift_several(
-    f: Any, avals: tuple[ShapeDtype, ...], numbers: bool = False, results: int = 0
+    f: Any, avals: tuple[ShapeDtype, ...], arguments: Arguments, networks: Runs | None = None
 ) -> Graph:
-    """The graph of a function of a slice of each of several arrays.
-
-    `numbers`: whether it gets Python's. `results`: how many are kept apart.
-    """
-    looped = tuple(Looped(k) for k in range(len(avals)))
-    return _graph(f, avals, Arguments(looped, {}, numbers=numbers, results=results))
+    """The graph of a function of a slice of each of several arrays."""
+    return _graph(f, avals, arguments, networks)
 
 
-def _graph(f: Any, aval: ShapeDtype | tuple[ShapeDtype, ...], arguments: Arguments) -> Graph:
-    tracing, path = _traced(f, aval, arguments)
+def _graph(
+    f: Any,
+    aval: ShapeDtype | tuple[ShapeDtype, ...],
+    arguments: Arguments,
+    networks: Runs | None = None,
+) -> Graph:
+    tracing, path = _traced(f, aval, arguments, networks)
     if tracing.scratch:
         raise UnsupportedError(f"{name_of(f)}: it sets attributes, which a graph does not")
     if isinstance(path.result, SideExit):
@@ -81,13 +88,16 @@ def slice_function(f: Any) -> Callable[..., Any]:
 
 
 def _traced(
-    f: Any, aval: ShapeDtype | tuple[ShapeDtype, ...], arguments: Arguments
+    f: Any,
+    aval: ShapeDtype | tuple[ShapeDtype, ...],
+    arguments: Arguments,
+    networks: Runs | None = None,
 ) -> tuple[Tracing, Path]:
     why = why_impure(f)
     if why:
         raise UnsupportedError(f"{name_of(f)}: {why}")
     v = _made_up(aval) if isinstance(aval, ShapeDtype) else tuple(map(_made_up, aval))
-    tracing = Tracing(arguments, "numpy", _no_engine)
+    tracing = Tracing(arguments, "numpy", networks or _no_engine)
     try:
         path, _ = tracing(f, v)
     except UnsupportedError as error:

@@ -197,18 +197,27 @@ class LibraryCalls:
 
     def network(self, x: Any, shape: tuple[int, ...], dtype: Any) -> BatchingRule:
         """The rule that runs the graph of a network on all slices at once."""
-        graph = frontend_of(x).lift(x, ShapeDtype(shape, np.dtype(dtype).name), (), {})
+        frontend, aval = frontend_of(x), ShapeDtype(shape, np.dtype(dtype).name)
+        checked = frontend.checked(x, aval, (), {}) if hasattr(frontend, "checked") else None
+        graph = frontend.lift(x, aval, (), {}) if checked is None else checked.graph
         if graph.gathers:
             raise TraceError(f"{name_of(x)} has convolutions, which its own library runs faster")
         run, name = self._runs(compact(fold(graph))), name_of(x)
+        run = run if checked is None else checked.around(run)
 
         def rule(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:
             (v,) = args
+            if isinstance(v, Batched) and v.ndim == 2 and checked is not None:  # samples in rows
+                batch, samples = v.array.shape[:2]
+                found = run(v.array.reshape(batch * samples, -1), 1)
+                return Batched(found.reshape((batch, samples, *found.shape[1:])))
             if not isinstance(v, Batched) or v.ndim != 1:
                 raise NoRule(f"{name} of {v}")
             return Batched(run(v.array, 1))
 
-        return BatchingRule(f"the network {name}", rule)
+        if checked is None:  # else the graph alone does not say all
+            rule.runs = run  # type: ignore[attr-defined]  # for `to_graph`
+        return BatchingRule(f"the {'network' if checked is None else 'formula'} {name}", rule)
 
     def vectorize(self, x: np.vectorize) -> Callable[..., Any]:
         """`numpy.vectorize`: the Python function for each element."""

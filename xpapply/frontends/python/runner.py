@@ -128,6 +128,8 @@ class Traced:
         """Why it runs in the loop from now on."""
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         """The plans that run it, which shall say so."""
+        self.agreed = BoundedDict()
+        """What it gave for arrays of another library, where that was what `f` gives there."""
         self.slow = 0
         """Runs one after the other that took longer than the loop."""
 

@@ -22,6 +22,7 @@ from ...arrays import library
 from ...batch_of_one import BatchOfOne
 from ...batching import find, resolve
 from ...batching.names import CUPY, mirrored, public_names, root_of
+from ...estimators import PACKAGES
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from . import (
     data_dependent_shapes,
@@ -414,7 +415,7 @@ class Stage:
             return Indexer(self, x, name)
         if "torch" in roots:
             return self.recorder.operations.torch_objects.substitute(self, x, name)
-        if not roots.isdisjoint(self.recorder.operations.estimators.PACKAGES):
+        if not roots.isdisjoint(PACKAGES):
             return self.recorder.operations.estimators.substitute(self, x, name)
         if "numba" in roots and callable(x):
             return Jitted(self, x, getattr(x, "__name__", name))

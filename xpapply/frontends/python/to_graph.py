@@ -20,6 +20,7 @@ from . import (
     of_lines,
     of_masks,
     of_matrices,
+    of_networks,
     of_numbers,
     of_order,
     of_places,
@@ -263,6 +264,8 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
     name = call.row.name
     args = lowering.value(call.args)
     kwargs = {k: lowering.value(x) for k, x in call.kwargs.items()}
+    if (runs := getattr(call.row.rule, "runs", None)) is not None:
+        return of_networks.inlined(lowering, runs, *args)
     special = _CALLS.get(name) or (_CALLS_OF_SLICES.get(name) if lowering.of_slices else None)
     if special is not None:
         return special(lowering, *args, **kwargs)
@@ -440,6 +443,7 @@ def _same(lowering: _Lowering, x: Any) -> Any:
 
 
 _CALLS: dict[str, Callable[..., Any]] = {
+    **of_networks.calls(_index),
     "index": _index,
     "stack": _stacked,
     "cast": _cast,

@@ -9,6 +9,7 @@ import sys
 import time
 import types
 import weakref
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,12 @@ class Tracing:
         TraceError
             With the reason and the user's line. Any other exception is that of ``f``.
         """
+        for _ in range(_TRIES - 1):
+            with suppress(_Drew):  # or another thread did, such as those of distributed
+                return self._once(f, v)
+        return self._once(f, v)
+
+    def _once(self, f: Any, v: Any) -> tuple[Path, Any]:
         started = time.perf_counter()
         states = _random_states()
         recorder = Recorder(operations, self._library, line_of(f))
@@ -68,6 +75,7 @@ class Tracing:
         arguments = self._arguments.replaced(stage.argument)
         slices = v if isinstance(v, tuple) else (v,)
         refs = [Ref(0, (k,)) for k in range(len(v))] if isinstance(v, tuple) else [Ref(0)]
+        drew = False
         self.length = sum(math.prod(np.shape(x)) for x in slices)
         try:
             with silent(), np.errstate(all="ignore"):
@@ -78,15 +86,16 @@ class Tracing:
                 stage.check()
                 if type(result) is tuple and arguments.exactly and not arguments.results:
                     raise recorder.refuse("it returns a tuple, which is more than one result")
-                if _drew(states):
-                    raise recorder.refuse("it draws random numbers")
+                if drew := _drew(states):
+                    raise recorder.refuse(_DRAWS)
                 found = recorder.path(_plain(result), self._arguments.results)
         except RecursionError:
             raise TraceError("it recurses too deeply") from None
         except Exception as error:
-            drew = _drew(states)
+            drew = _drew(states) or drew
             if recorder.refused is not None or drew:
-                raise (recorder.refused or recorder.refuse("it draws random numbers")) from None
+                why = recorder.refused or recorder.refuse(_DRAWS)
+                raise (_Drew(*why.args) if drew else why) from None
             stage.check()
             recorder.raised(error)
             found = recorder.off_path(), None
@@ -109,6 +118,15 @@ class Tracing:
 
 _NUMBERS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 """Python's numbers for those of NumPy."""
+
+
+_DRAWS = "it draws random numbers"
+_TRIES = 3
+"""Runs in each of which random numbers are drawn, for a function to be one that does."""
+
+
+class _Drew(TraceError):
+    """Random numbers were drawn meanwhile."""
 
 
 def _random_states() -> list[tuple[Any, Any, Any]]:

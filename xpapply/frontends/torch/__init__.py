@@ -34,6 +34,7 @@ from .flattened import structure_of
 from .guards import watch as watch
 from .inside import Inside as Inside
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
+from .model import length_of_slices as length_of_slices
 from .one_slice import several_of_slice as several_of_slice
 from .one_slice import slice_function as slice_function
 from .outputs import described as described
@@ -127,6 +128,36 @@ def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> G
         raise
     except Exception as error:
         raise TraceError(f"it raises {type(error).__name__}: {error}") from error
+
+
+def lift_network(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
+    """The graph of a network of slices of several arrays, or with several results."""
+    args, kwargs = arguments.constants()
+    check(f, args, kwargs)
+    if autocast_dtypes():
+        raise TraceError(REFUSED)
+    _check_classes(f, args, kwargs)
+
+    def lifted() -> Graph:
+        recorder = Recorder(Builder(), functions.find, layers(f))
+        inputs, device = [], device_of(f)
+        for x in avals:
+            dtype = parameter_dtype(f, x.dtype)
+            v = recorder.cast(recorder.builder.input(x), dtype)
+            inputs.append(Proxy(recorder, v, dtype, device))
+        found = arguments.call(script.replayed(f), inputs)
+        parts = found if arguments.results else (found,)
+        if type(parts) not in (tuple, list) or len(parts) != max(1, arguments.results):
+            raise TraceError(f"forward returns {described(found)[0]}")
+        outs = [recorder.round(*recorder.result(x)) for x in parts]
+        return replace(recorder.builder.graph(*outs), sources=tuple(recorder.sources))
+
+    try:
+        return _same_twice(lifted, f, args, kwargs)
+    except (InputError, TraceError):
+        raise
+    except Exception as error:  # forward does not take these slices alone
+        raise TraceError(f"forward raises {type(error).__name__}: {error}") from error
 
 
 def _without_windows(graph: Graph) -> Graph:

@@ -76,6 +76,14 @@ def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
     return dtype if dtype is not None and dtype.is_floating_point else torch.get_default_dtype()
 
 
+def length_of_slices(f: Any) -> int | None:
+    """How long slices are, where the first layer with weights tells."""
+    for m in modules(f):
+        if tensors_of(m):
+            return m.in_features if isinstance(m, nn.Linear) else None
+    return None
+
+
 def check_mode(f: Any) -> None:
     """No engine, nor the loop, has one answer in training mode."""
     root = owner(f)
