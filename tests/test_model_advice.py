@@ -224,7 +224,9 @@ def test_outputs_of_one_shape_are_stacked(torch, returns):
         got = xpapply.apply_along_axis(net, 1, arr)
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
         with xpapply.options(engine="loop"):
-            np.testing.assert_allclose(xpapply.apply_along_axis(net, 1, arr), want, rtol=1e-5)
+            np.testing.assert_allclose(
+                xpapply.apply_along_axis(net, 1, arr), want, rtol=1e-5, atol=1e-6
+            )
 
 
 OBJECTS = {
