@@ -14,6 +14,8 @@ from conftest import library
 PAGES = {
     "cpu": "cpu",
     "functions": "functions",
+    "dask": "dask",
+    "files_cpu": "files",
     "files_gpu": "files",
     "gpu": "gpu",
     "several": "several",
