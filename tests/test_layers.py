@@ -26,7 +26,7 @@ LEVELS = {
     "vectorized_call": 6,
     "bincount": 6,
     "apply": 7,
-    **dict.fromkeys(("special", "formulas", "custom", "convolution", "xarray"), 8),
+    **dict.fromkeys(("special", "formulas", "custom", "convolution", "xarray", "models"), 8),
     "": 9,  # xpapply/__init__.py
     **dict.fromkeys(("testing", "__main__"), 10),
 }

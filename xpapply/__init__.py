@@ -29,6 +29,7 @@ __all__ = [
     "explain",
     "get_array_module",
     "lift",
+    "load_model",
     "max_pool",
     "options",
     "reduction",
@@ -43,6 +44,7 @@ _FILES = {
     "custom": ("elementwise", "reduction"),
     "errors": ("FallbackWarning", "InputError", "TraceError", "UnsupportedError", "XpapplyError"),
     "mlp": ("MLP",),
+    "models": ("load_model",),
     "arrays": ("get_array_module",),
     "planning.plan": ("Plan",),
     "special": ("special",),
@@ -59,6 +61,7 @@ if TYPE_CHECKING:
     from .custom import elementwise, reduction
     from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
     from .mlp import MLP
+    from .models import load_model
     from .planning.plan import Plan
     from .vectorized import vectorize
 else:  # type checkers would take any name from it

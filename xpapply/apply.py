@@ -17,7 +17,7 @@ from .ir.rewrite import compact, fold
 from .looped_arguments import Arguments, Looped
 from .planning import lifting, planner
 from .planning.fallback import announce
-from .planning.plan import Plan, PlanOfSeveral
+from .planning.plan import Plan, PlanOfSeveral, of_graph, of_several_graph
 from .vectorized import vectorize
 
 _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
@@ -405,29 +405,14 @@ def compile(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "f
     graph = compact(fold(lift(f, slice_shape, dtype)))
     if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
         return _compiled_several(f, graph)
-    return Plan(
-        name=frontends.name_of(f),
-        engine="compiled",
-        slice=graph.input,
-        library="any",
-        graph=graph,
-        result=graph.result,
-        kernels=("chosen by the array that the plan is called with",),
-    )
+    return of_graph(frontends.name_of(f), graph)
 
 
 def _compiled_several(f: Callable[..., Any], graph: Graph) -> PlanOfSeveral:
     """A plan that calls nothing but the graph."""
-    return PlanOfSeveral(
-        name=frontends.name_of(f.pyfunc if isinstance(f, vectorize) else f),
-        engine="compiled",
-        slice=tuple(graph.nodes[i].aval for i in graph.inputs),
-        library="any",
-        graph=graph,
-        results=tuple(graph.nodes[o].aval for o in graph.outs),
-        signature=(f.signature or "") if isinstance(f, vectorize) else "",
-        kernels=("one array operation per node, in blocks of slices",),
-    )
+    if isinstance(f, vectorize):
+        return of_several_graph(frontends.name_of(f.pyfunc), graph, f.signature or "")
+    return of_several_graph(frontends.name_of(f), graph, "")
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -107,22 +107,20 @@ class MLP:
         # the one for hidden layers is looked at where there are none, too
         given = (activation,) if isinstance(activation, str) else ()
         for name in (*self.activations, *given):
-            if name not in _known():
-                raise InputError(f"unknown activation {name!r}{_similar(name)}")
+            if name not in known_activations():
+                raise InputError(f"unknown activation {name!r}{similar(name)}")
         every = [x for x in (*matrices, *vectors) if x is not None]
         dtype = np.result_type(*every)
         self._dtype = dtype if dtype.itemsize > 2 else np.dtype(np.float32)
         self._result_dtype = dtype
-        self._weights = tuple(_constant(w.astype(self.dtype)) for w in matrices)
-        self._biases = tuple(
-            None if b is None else _constant(b.astype(self.dtype)) for b in vectors
-        )
+        self._weights = tuple(constant(w.astype(self.dtype)) for w in matrices)
+        self._biases = tuple(None if b is None else constant(b.astype(self.dtype)) for b in vectors)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of a copy, or of one from another process: its arrays are constants again."""
         vars(self).update(state)
-        self._weights = tuple(map(_constant, self._weights))
-        self._biases = tuple(None if b is None else _constant(b) for b in self._biases)
+        self._weights = tuple(map(constant, self._weights))
+        self._biases = tuple(None if b is None else constant(b) for b in self._biases)
 
     def __repr__(self) -> str:
         widths = [self.weights[0].shape[1], *(w.shape[0] for w in self.weights)]
@@ -170,20 +168,20 @@ class MLP:
         return lowered(v, axis, lowered.bind(graph.consts, v))
 
 
-def _constant(x: np.ndarray) -> np.ndarray:
+def constant(x: np.ndarray) -> np.ndarray:
     """A copy in memory that nobody can write to: its flag cannot be set back."""
     return np.ndarray(x.shape, x.dtype, x.tobytes())
 
 
-def _known() -> list[str]:
+def known_activations() -> list[str]:
     """The names of activations."""
     rows = OPS.values()
     return ["identity", *(r.name for r in rows if r.kind is Kind.COMPOSITE or r.activation)]
 
 
-def _similar(name: str) -> str:
+def similar(name: str) -> str:
     """Activations whose names are like this one."""
-    found = difflib.get_close_matches(str(name).lower(), _known(), 3)
+    found = difflib.get_close_matches(str(name).lower(), known_activations(), 3)
     return f": did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 

@@ -1,20 +1,25 @@
 """xpapply's own functions of a slice.
 
-`MLP` writes its graph itself; `elementwise` and `reduction` run on all slices at once.
+`MLP`, models from files and plans write their graphs themselves; `elementwise` and `reduction` run
+on all slices at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
 
+from .. import arrays
+from ..cache import remembered
 from ..errors import TraceError
 from ..guards import Guards, lives_on
 from ..ir.graph import Graph, ShapeDtype
+from ..ir.rewrite import with_input
 from ..reach import reach
-from . import AllAtOnce, FlatFunction
+from . import AllAtOnce, FlatFunction, owner
 
 VECTORIZED = ("slicewise",)
 """What plans call the way of `vectorized`."""
@@ -22,6 +27,10 @@ VECTORIZED = ("slicewise",)
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph that `f` writes."""
+    shape = getattr(getattr(f, "__func__", None), "shape_of_slices", None)
+    if shape is not None:
+        graph = lift(f.__self__, ShapeDtype(shape, aval.dtype), args, kwargs)
+        return with_input(graph, aval.shape)
     if not hasattr(f, "lift"):
         raise TraceError(f"{type(f).__name__} runs on all slices by itself")
     for cls in type(f).__mro__:  # what a subclass computes of a slice, its graph has to say as well
@@ -31,19 +40,21 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
             raise TraceError(f"{cls.__name__} has a __call__ of its own, and no lift")
     if args or kwargs:
         raise TypeError(f"{type(f).__name__} takes the slice and nothing else")
-    graph: Graph = f.lift(aval)
-    return graph
+    written: Graph = f.lift(aval)
+    return written
 
 
 def length_of_slices(f: Any) -> int | None:
-    """How long slices are that an `MLP` takes."""
+    """How long slices are that an `MLP` takes, or another model whose first layer tells."""
     weights = getattr(f, "weights", None)
-    return None if weights is None else int(weights[0].shape[1])
+    if weights is None:
+        return getattr(f, "length_of_slices", None)
+    return int(weights[0].shape[1])
 
 
 def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
     """They cannot change; subclasses of them may have attributes that do."""
-    if lives_on(type(f)):
+    if lives_on(type(owner(f))):
         return lambda: True
     guards = Guards()
     reach(guards, [f, getattr(f, "lift", None)], lambda x: None)
@@ -90,7 +101,25 @@ def vectorized(
 
 
 def flattened(f: Any, shape: tuple[int, ...], dtype: str) -> FlatFunction:
-    """`elementwise` does not ask for a shape, and `reduction` combines all elements."""
-    if not hasattr(f, "along"):
+    """`elementwise` does not ask for a shape, and `reduction` combines all elements.
+
+    Classes with the attribute ``several_axes = True`` lift slices of any shape.
+    """
+    if hasattr(f, "along"):
+        return FlatFunction(f, alike=f.keeps_shape)
+    if not getattr(type(f), "several_axes", False) or not hasattr(f, "lift"):
         raise TraceError(f"{type(f).__name__} takes slices with one axis")
-    return FlatFunction(f, alike=f.keeps_shape)
+    # as a method it is served and remembered as the model is, and keeps nothing alive
+    return FlatFunction(MethodType(_of_flat(shape), f))
+
+
+@remembered(256)
+def _of_flat(shape: tuple[int, ...]) -> Callable[..., Any]:
+    """A model of slices of a shape, for the same slices laid flat."""
+
+    def of_flat(model: Any, v: Any) -> Any:
+        xp = arrays.compat(v)
+        return model(xp.reshape(v, shape))
+
+    of_flat.shape_of_slices = shape  # type: ignore[attr-defined]
+    return of_flat

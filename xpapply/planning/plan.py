@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import escape
@@ -13,7 +14,8 @@ import numpy as np
 
 from .. import arrays
 from ..bound_call import as_tuple
-from ..errors import InputError
+from ..errors import InputError, TraceError, UnsupportedError
+from ..ir import saved
 from ..ir.graph import Graph, ShapeDtype
 from ..loop import first_place
 from . import compiled, engines, flat
@@ -75,6 +77,8 @@ class Plan:
     """The function, for `_call` to find it alive."""
     _plans: WeakSet[Plan] | None = field(default=None, repr=False)
     """The plans that are told when what they run is given up."""
+
+    several_axes = True  # slices of any shape are lifted: no field
 
     def __post_init__(self) -> None:
         if self._plans is not None:
@@ -144,14 +148,64 @@ class Plan:
         prepare = getattr(self._call, "prepared", None)
         return (lambda x: self(x, axis)) if prepare is None else prepare(arr, axis)
 
+    def lift(self, aval: ShapeDtype) -> Graph:
+        """The graph, for slices of the shape and dtype that the plan is for."""
+        if self.graph is None:
+            raise TraceError(self._without_graph("to lift"))
+        if aval != self.slice:
+            raise InputError(
+                f"this plan of {self.name} is for slices {self.slice}: found {aval}. Convert the "
+                f"array, arr.astype({self.slice.dtype!r}), or compile the function for such slices"  # type: ignore[union-attr]
+            )
+        return self.graph
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the plan into a file, which `load_model` reads.
+
+        It has the graph and the weights, and needs neither the model's class nor its library:
+        NumPy and xpapply are enough to run it. Reading it runs no code. The file appears when it
+        is whole: an old one of that name is there until then.
+
+        Parameters
+        ----------
+        path : str or path
+            Any name; ``.xpapply`` is a good end.
+
+        Raises
+        ------
+        UnsupportedError
+            If the plan has no graph, with what to do instead.
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> import tempfile, numpy as np, xpapply
+        >>> net = xpapply.MLP([[[1.0, 2.0]]])
+        >>> path = tempfile.mkdtemp() + "/net.xpapply"
+        >>> xpapply.compile(net, (2,), "float64").save(path)
+        >>> xpapply.apply_along_axis(xpapply.load_model(path), -1, np.eye(2))
+        array([[1.],
+               [2.]])
+        """
+        if self.graph is None:
+            raise UnsupportedError(self._without_graph("to save"))
+        saved.write(path, self.graph, self._about())
+
+    def _about(self) -> dict[str, str]:
+        return {"name": self.name}
+
+    def _without_graph(self, to: str) -> str:
+        why = "; ".join(self.reasons)
+        return (
+            f"the plan of {self.name} has no graph {to}{f': {why}' * bool(why)}. "
+            "xpapply.compile(f, shape, dtype) makes one where there can be one, and says why "
+            "where not; an xpapply.vectorize of f goes with f itself"
+        )
+
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
-            why = "; ".join(self.reasons)
-            raise TypeError(
-                f"the plan of {self.name} has no graph to pickle{f': {why}' * bool(why)}. "
-                "xpapply.compile(f, shape, dtype) makes one where there can be one, and says why "
-                "where not; an xpapply.vectorize of f goes with f itself"
-            )
+            raise TypeError(self._without_graph("to pickle"))
         return self.__dict__ | {"_call": None, "_of": None, "_plans": None}
 
     def cost(self) -> tuple[int, int] | None:
@@ -285,6 +339,9 @@ class PlanOfSeveral(Plan):
             return self.__dict__ | {"_of": None, "_plans": None}
         return super().__getstate__()
 
+    def _about(self) -> dict[str, str]:
+        return {"name": self.name, "signature": self.signature}
+
     def cost(self) -> None:
         """It is not told."""
 
@@ -307,6 +364,33 @@ class PlanOfSeveral(Plan):
 
     def _given(self) -> str:
         return "" if self.results is None else _listed(self.results)
+
+
+def of_graph(name: str, graph: Graph) -> Plan:
+    """A plan that chooses how to run a graph when it is called with an array."""
+    return Plan(
+        name=name,
+        engine="compiled",
+        slice=graph.input,
+        library="any",
+        graph=graph,
+        result=graph.result,
+        kernels=("chosen by the array that the plan is called with",),
+    )
+
+
+def of_several_graph(name: str, graph: Graph, signature: str) -> PlanOfSeveral:
+    """The same for slices of several arrays, or several results."""
+    return PlanOfSeveral(
+        name=name,
+        engine="compiled",
+        slice=tuple(graph.nodes[i].aval for i in graph.inputs),
+        library="any",
+        graph=graph,
+        results=tuple(graph.nodes[o].aval for o in graph.outs),
+        signature=signature,
+        kernels=("one array operation per node, in blocks of slices",),
+    )
 
 
 def _one(found: tuple[Any, ...] | None) -> Any:

@@ -1,0 +1,403 @@
+"""Graphs in files: a header of JSON and raw arrays. NumPy alone reads them, and no code runs.
+
+Bytes 0-7 say what the file is, 8-11 the version, 12-15 the CRC-32 of the header, 16-23 its length,
+all little-endian. The header has the nodes, and for each constant its dtype, its shape, where it
+is and its CRC-32. Constants follow one after the other, each at a multiple of 64 bytes.
+
+What is read is not believed: the graph is built again node by node, so that shapes and dtypes are
+those of the rules, and each attribute is checked before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import secrets
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, UnsupportedError
+from .builder import Builder, Value
+from .graph import Graph, Node, ShapeDtype, number
+from .ops import OPS, Kind, Op
+from .shapes import broadcast
+
+MAGIC = b"\x93XPAPPLY"
+VERSION = 1
+
+MOST_HEADER = 1 << 22
+"""Bytes of a header: what JSON of this length takes in memory is bounded."""
+_MOST_NODES = 20_000
+_MOST_LISTS = 300_000
+"""Lists and objects in a header, each of which takes more memory than its text."""
+_MOST_LENGTH = 1 << 40
+_ALIGNED = 64
+_START = len(MAGIC) + 16
+
+_CONSTANTS = tuple(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 "
+    "complex64 complex128".split()
+)
+_DTYPES = (*_CONSTANTS, "bfloat16")
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def write(path: str | os.PathLike[str], graph: Graph, about: dict[str, str]) -> None:
+    """Write a graph, and what is said of it, into a file: all of it, or none.
+
+    Raises
+    ------
+    UnsupportedError
+        If it has something that files do not have.
+    """
+    consts, blocks, offset = [], [], 0
+    for x in graph.consts:
+        if x.dtype.name not in _CONSTANTS:
+            raise UnsupportedError(f"constants of dtype {x.dtype} are not saved")
+        block = np.ascontiguousarray(x, x.dtype.newbyteorder("<")).tobytes()
+        consts.append(
+            {
+                "dtype": x.dtype.name,
+                "shape": list(x.shape),
+                "offset": offset,
+                "crc32": zlib.crc32(block),
+            }
+        )
+        blocks.append(block + bytes(-len(block) % _ALIGNED))
+        offset += len(blocks[-1])
+    nodes = [
+        [n.op, list(n.args), {k: _encoded(v) for k, v in n.attrs}, n.aval.dtype, list(n.aval.shape)]
+        for n in graph.nodes
+    ]
+    said = {"about": about, "nodes": nodes, "outs": list(graph.outs), "consts": consts}
+    header = json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
+    lists = header.count(b"[") + header.count(b"{")
+    if len(header) > MOST_HEADER or len(nodes) > _MOST_NODES or lists > _MOST_LISTS:
+        raise UnsupportedError(
+            f"a graph of {len(nodes):,} nodes is too long for a file: at most {_MOST_NODES:,} "
+            f"nodes, {MOST_HEADER >> 20} MB of them"
+        )
+    numbers = b"".join(
+        n.to_bytes(k, "little")
+        for n, k in ((VERSION, 4), (zlib.crc32(header), 4), (len(header), 8))
+    )
+    start = MAGIC + numbers + header
+    _replace(Path(path), [start + bytes(-len(start) % _ALIGNED), *blocks])
+
+
+def _replace(path: Path, blocks: Sequence[bytes]) -> None:
+    """Write a file beside, and put it in the place of the old one when it is whole."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(beside, "xb") as file:
+            for block in blocks:
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _encoded(x: Any) -> Any:
+    """An attribute as JSON: tuples are lists, and numbers that JSON does not have are texts."""
+    if isinstance(x, np.generic):
+        x = x.item()
+    if x is None or type(x) in (bool, int, str):
+        return x
+    if type(x) is float:
+        return x if math.isfinite(x) else {"float": repr(x)}
+    if isinstance(x, (tuple, list)):
+        return [_encoded(e) for e in x]
+    raise UnsupportedError(f"graphs with a {type(x).__name__} in them are not saved")
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, str]]:
+    """The graph in a file that `write` made, and what is said of it.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, of a later version, or not what it says.
+    """
+    name = Path(path).name
+    try:
+        return _read(Path(path).read_bytes())
+    except OSError:
+        raise
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+    except Exception as error:  # whatever nonsense leads to, it is the file's
+        what = f"{type(error).__name__}: {str(error)[:200]}"
+        raise InputError(f"{name} is damaged, or was not made by plan.save: {what}") from None
+
+
+def _read(data: bytes) -> tuple[Graph, dict[str, str]]:
+    if data[: len(MAGIC)] != MAGIC or len(data) < _START:
+        raise InputError("this is no saved plan, or the beginning of one")
+    version, crc, length = (
+        int.from_bytes(data[a:b], "little") for a, b in ((8, 12), (12, 16), (16, 24))
+    )
+    if version != VERSION:
+        raise InputError(
+            f"a saved plan of version {version}, this xpapply reads version {VERSION}: update it, "
+            "or save the plan again"
+        )
+    if length > min(MOST_HEADER, len(data) - _START):
+        raise InputError(f"the header should have {length:,} bytes: the file is cut off or damaged")
+    header = data[_START : _START + length]
+    if zlib.crc32(header) != crc:
+        raise InputError("the header is damaged: its checksum does not fit")
+    if header.count(b"[") + header.count(b"{") > _MOST_LISTS:
+        raise InputError(f"the header has more than {_MOST_LISTS:,} lists")
+    said = json.loads(header)
+    if not isinstance(said, dict) or set(said) != {"about", "nodes", "outs", "consts"}:
+        raise InputError("the header has other entries than those of a saved plan")
+    about = said["about"]
+    if not isinstance(about, dict) or not all(isinstance(x, str) for x in about.values()):
+        raise InputError("what the header says about the plan is no text")
+    consts = _consts(said["consts"], data, _START + length)
+    return _graph(said["nodes"], said["outs"], consts), about
+
+
+def _consts(entries: Any, data: bytes, end: int) -> list[np.ndarray]:
+    """The constants: one after the other, without gaps, to the end of the file."""
+    found = []
+    start = at = end + -end % _ALIGNED
+    for k, entry in enumerate(_list(entries)):
+        if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "offset", "crc32"}:
+            raise InputError(f"constant {k} is not described")
+        if entry["dtype"] not in _CONSTANTS:
+            raise InputError(f"constant {k} has no dtype of NumPy")
+        shape, dtype = _shape(entry["shape"]), np.dtype(entry["dtype"])
+        nbytes = math.prod(shape) * dtype.itemsize
+        if _integer(entry["offset"]) != at - start or at + nbytes > len(data):
+            raise InputError(f"constant {k} is not where the file has it, or cut off")
+        block = memoryview(data)[at : at + nbytes]
+        if zlib.crc32(block) != entry["crc32"]:
+            raise InputError(f"constant {k} is damaged: its checksum does not fit")
+        x = np.frombuffer(block, dtype.newbyteorder("<")).reshape(shape)
+        found.append(x.astype(dtype, copy=False))
+        at += nbytes + -nbytes % _ALIGNED
+    if at != len(data):
+        raise InputError(f"the file should have {at:,} bytes, found {len(data):,}")
+    return found
+
+
+def _graph(nodes: Any, outs: Any, consts: list[np.ndarray]) -> Graph:
+    """The graph, built again."""
+    builder = Builder()
+    done: list[Value] = []
+    if len(_list(nodes)) > _MOST_NODES:
+        raise InputError(f"a graph of {len(nodes):,} nodes: at most {_MOST_NODES:,}")
+    for i, entry in enumerate(nodes):
+        op, args, attrs, dtype, shape = _list(entry)
+        if dtype not in _DTYPES or not isinstance(attrs, dict):
+            raise InputError(f"node {i} is not described")
+        aval = ShapeDtype(_shape(shape), dtype)
+        operands = [done[_integer(a, i)] for a in _list(args)]
+        value = _node(
+            builder, op, operands, {k: _decoded(v) for k, v in attrs.items()}, aval, consts
+        )
+        if value.aval != aval:
+            raise InputError(
+                f"node {i}, {op}, says that it is {aval}: by the rule it is {value.aval}"
+            )
+        done.append(value)
+    if not outs:
+        raise InputError("the graph has no result")
+    return builder.graph(*(done[_integer(o, len(done))] for o in _list(outs)))
+
+
+def _node(
+    builder: Builder,
+    op: Any,
+    operands: list[Value],
+    attrs: dict[str, Any],
+    aval: ShapeDtype,
+    consts: list[np.ndarray],
+) -> Value:
+    row = OPS.get(op) if isinstance(op, str) else None
+    if row is None or op == "length":
+        raise InputError(f"unknown op {str(op)[:40]!r}: is the file from a later xpapply?")
+    if row.kind is not Kind.LEAF:
+        _check(row, [x.aval for x in operands], attrs)
+        return builder.node(op, *operands, **attrs)  # type: ignore[no-any-return]
+    if operands or set(attrs) != {"value" if op == "scalar" else "k"}:
+        raise InputError(f"{op} has other attributes than it needs")
+    if op == "scalar":
+        if aval.shape or not isinstance(attrs["value"], str):
+            raise InputError("a number that is none")
+        found = number(Node("scalar", (), tuple(attrs.items()), aval))
+        if repr(found) != attrs["value"]:
+            raise InputError(f"the number {attrs['value'][:40]!r}")
+        return builder.scalar(found, aval.dtype)  # type: ignore[no-any-return]
+    if op == "const":
+        return builder.const(consts[_integer(attrs["k"], len(consts))])  # type: ignore[no-any-return]
+    if attrs["k"] != sum(n.op == "input" for n in builder.nodes):
+        raise InputError("the inputs are not in their order")
+    return builder.input(aval)  # type: ignore[no-any-return]
+
+
+def _decoded(x: Any) -> Any:
+    if isinstance(x, list):
+        return tuple(map(_decoded, x))
+    if isinstance(x, dict):
+        if set(x) != {"float"} or x["float"] not in ("inf", "-inf", "nan"):
+            raise InputError("an attribute that is no number, text or list of them")
+        return float(x["float"])
+    return x
+
+
+# --- attributes that the rules of shapes take as they are ---------------------------------------
+
+
+def _check(row: Op, avals: list[ShapeDtype], attrs: dict[str, Any]) -> None:
+    """Refuse operands and attributes with which no frontend writes such a node."""
+    known = _ATTRIBUTES.get(row.name, _OF_KIND.get(row.kind, ()))
+    optional: tuple[str, ...] = ("stable",) if row.name == "argsort" else ()
+    if row.kind is Kind.COMPOSITE:
+        given = set(attrs)
+        needed = {n for n, p in row.parameters.items() if p.default is p.empty}
+        if len(avals) != 1 + len(needed - given) or not given <= set(row.parameters):
+            raise InputError(f"{row.name} with other operands or attributes than it has")
+    elif not set(known) <= set(attrs) <= {*known, *optional}:
+        raise InputError(f"{row.name} has the attributes {known}, found {sorted(attrs)}")
+    count = _operands(row)
+    if not avals or (count and len(avals) != count):
+        raise InputError(f"{row.name} of {len(avals)} operands")
+    first = avals[0]
+    for name, x in attrs.items():
+        _check_attribute(row, name, x, avals)
+    if row.name == "where" and first.dtype != "bool":
+        raise InputError(f"where with a condition of dtype {first.dtype}")
+    if row.name == "broadcast_to" and broadcast(first.shape, attrs["shape"]) != attrs["shape"]:
+        raise InputError(f"{first.shape} is not broadcast to {attrs['shape']}")
+    if row.name == "pad" and len(attrs["widths"]) > len(first.shape):
+        raise InputError("pad has more widths than axes")
+
+
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "cast": ("dtype",),
+    "reshape": ("shape",),
+    "broadcast_to": ("shape",),
+    "permute_dims": ("axes",),
+    "concat": ("axis",),
+    "index": ("key",),
+    "pad": ("number", "widths"),
+    "windows": ("axis", "dilation", "size", "step"),
+    "take": ("axis", "places"),
+}
+_OF_KIND: dict[Kind, tuple[str, ...]] = {
+    Kind.REDUCTION: ("axis", "keepdims"),
+    Kind.ALONG: ("axis",),
+    Kind.CONTRACTION: ("subscripts",),
+}
+
+
+def _operands(row: Op) -> int:
+    """How many operands an op has; 0 where its definition, or an attribute, tells."""
+    if row.kind is Kind.ELEMENTWISE:
+        return len(set(re.findall(r"\{(\d)\}", row.c)))
+    if row.name == "take_along_axis":
+        return 2
+    return (
+        1 if row.kind in (Kind.REDUCTION, Kind.ALONG, Kind.LAYOUT) and row.name != "concat" else 0
+    )
+
+
+def _check_attribute(row: Op, name: str, x: Any, avals: list[ShapeDtype]) -> None:
+    shape = avals[0].shape
+    n = len(shape)
+    fine = True
+    if name == "axis":
+        several = row.kind is Kind.REDUCTION or "keepdims" in row.parameters
+        if several or row.name == "standardize":
+            fine = type(x) is tuple and len({*map(_integer, x)}) == len(x) and all(a < n for a in x)
+        else:
+            fine = _integer(x) < n
+    elif name == "axes":
+        fine = type(x) is tuple and sorted(map(_integer, x)) == list(range(n))
+    elif name == "shape":
+        _shape(x)
+    elif name in ("keepdims", "stable"):
+        fine = type(x) is bool
+    elif name == "dtype":
+        fine = x in _DTYPES
+    elif name == "subscripts":
+        fine = isinstance(x, str) and _is_einsum(x, len(avals))
+    elif name == "key":
+        fine = type(x) is tuple and _is_key(x, shape)
+    elif name == "widths":
+        fine = type(x) is tuple and all(len(_shape(pair)) == 2 for pair in x)
+    elif name == "number":
+        fine = isinstance(x, str) and repr(float(x)) == x
+    elif name in ("size", "step", "dilation"):
+        fine = _integer(x) > 0
+    elif name == "places":
+        fine = type(x) is tuple and len(_shape(x)) == len(x)
+    elif name == "approximate":
+        fine = x in ("none", "tanh")
+    else:  # a number of a definition
+        fine = type(x) in (int, float)
+    if not fine:
+        raise InputError(f"{row.name} with {name}={str(x)[:60]}")
+
+
+def _is_einsum(x: str, operands: int) -> bool:
+    if not re.fullmatch("[a-z]*(,[a-z]*)*->[a-z]*", x):
+        return False
+    given, _, result = x.partition("->")
+    parts = given.split(",")
+    return len(parts) == operands and len(set(result)) == len(result) and set(result) <= {*given}
+
+
+def _is_key(key: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+    axis = 0
+    for k in key:
+        if k is None:
+            continue
+        if axis == len(shape):
+            return False
+        if type(k) is tuple:
+            good = len(k) == 3 and all(e is None or type(e) is int for e in k) and k[2] != 0
+        else:
+            good = type(k) is int and -shape[axis] <= k < shape[axis]
+        if not good:
+            return False
+        axis += 1
+    return True
+
+
+def _list(x: Any) -> list[Any]:
+    if not isinstance(x, list):
+        raise InputError(f"a list was expected in the header, found a {type(x).__name__}")
+    return x
+
+
+def _integer(x: Any, below: int = _MOST_LENGTH) -> int:
+    if type(x) is not int or not 0 <= x < below:
+        raise InputError(
+            f"a number from 0 to {below - 1} was expected in the header: {str(x)[:40]}"
+        )
+    return x
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    if not isinstance(x, (list, tuple)):
+        raise InputError(f"a shape was expected in the header: {str(x)[:40]}")
+    found = tuple(map(_integer, x))
+    if math.prod(found) > 1 << 60:
+        raise InputError(f"no array has the shape {str(found)[:60]}")
+    return found

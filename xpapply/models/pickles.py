@@ -1,0 +1,56 @@
+"""Files that run code when they are read: refused with the reason and the safe way, or trusted."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+from .. import frontends
+from ..errors import InputError, UnsupportedError
+
+_SAFE = (
+    "Safe ways: where the model is, xpapply.compile(model, slice_shape, dtype).save(path), "
+    "weights alone (safetensors, or torch.save(model.state_dict(), path)), or ONNX"
+)
+
+
+def refused(what: str, why: str) -> UnsupportedError:
+    """The error for a file that is not opened."""
+    return UnsupportedError(
+        f"{what}: {why}, and may run any code when it is read. {_SAFE}. If you trust where it "
+        "comes from: load_model(path, trust=True)"
+    )
+
+
+def load(path: Path, compressed: bool) -> Any:
+    """What a pickle holds, by joblib where that is installed. Only for files that are trusted."""
+    try:
+        import joblib
+    except ImportError:
+        if compressed:
+            raise UnsupportedError(
+                f"{path.name} is compressed, as joblib writes files: pip install joblib"
+            ) from None
+        with open(path, "rb") as file:
+            return pickle.load(file)
+    return joblib.load(path)
+
+
+def as_function(x: Any, path: Path) -> Any:
+    """What was loaded, if it is a function of a slice; an estimator's method, a module set to eval.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if callable(getattr(x, "eval", None)) and callable(getattr(x, "state_dict", None)):
+        return x.eval()
+    x = frontends.as_function(x)
+    if not callable(x):
+        raise InputError(
+            f"{path.name} holds an object of class {type(x).__qualname__}, which is no function of "
+            "a slice and no estimator"
+        )
+    return x
