@@ -141,6 +141,7 @@ FACTS = {
     "formulas": "functions of slices, whose own dicts are cleared",
     "special": "dtypes",
     "testing": "functions of libraries",
+    "patching.along_axis": "how long NumPy's own loop takes",
     "frontends.python": "attributes, and NumPy's exponents",
     "frontends.torch": "the table of ops, and devices",
 }

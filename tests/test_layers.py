@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
-    **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach"), 0),
+    **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach", "originals"), 0),
     **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers", "chosen"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "labelled", "cache", "threads"), 1),
     **dict.fromkeys(("error_state", "warning_filters", "model_advice", "batch_of_one"), 1),
@@ -27,7 +27,9 @@ LEVELS = {
     "bincount": 6,
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom", "convolution", "xarray", "models"), 8),
+    "patching": 8,
     "": 9,  # xpapply/__init__.py
+    "command_line": 9,
     **dict.fromkeys(("testing", "__main__"), 10),
 }
 """A module imports from lower levels only, or from its own room or level."""

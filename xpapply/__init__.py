@@ -9,7 +9,7 @@
 import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -32,6 +32,7 @@ __all__ = [
     "load_model",
     "max_pool",
     "options",
+    "patch",
     "reduction",
     "special",
     "vectorize",
@@ -46,6 +47,7 @@ _FILES = {
     "mlp": ("MLP",),
     "models": ("load_model",),
     "arrays": ("get_array_module",),
+    "patching": ("patch",),
     "planning.plan": ("Plan",),
     "special": ("special",),
     "vectorized": ("vectorize",),
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from .errors import FallbackWarning, InputError, TraceError, UnsupportedError, XpapplyError
     from .mlp import MLP
     from .models import load_model
+    from .patching import patch
     from .planning.plan import Plan
     from .vectorized import vectorize
 else:  # type checkers would take any name from it
@@ -78,6 +81,20 @@ else:  # type checkers would take any name from it
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def load_ipython_extension(ip: Any) -> None:
+    """Patch NumPy and CuPy in a notebook: ``%load_ext xpapply``."""
+    from .patching import notebook
+
+    notebook.load(ip)
+
+
+def unload_ipython_extension(ip: Any) -> None:
+    """Undo it: ``%unload_ext xpapply``."""
+    from .patching import notebook
+
+    notebook.unload(ip)
 
 
 def _before_fork() -> None:

@@ -1,17 +1,18 @@
 """``python -m xpapply``: the versions and engines that a bug report needs.
 
-Nothing but xpapply, and with it NumPy, is imported.
+Nothing but xpapply, and with it NumPy, is imported. With arguments it runs a program, patched.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import sys
 from dataclasses import fields
 from importlib import metadata
 from importlib.util import find_spec
 
-from . import __version__, config, frontends, registry
+from . import __version__, command_line, config, frontends, registry
 from .backends import WAYS
 from .backends.cpu import disk_cache
 from .errors import InputError
@@ -83,4 +84,4 @@ def report() -> str:
 
 
 if __name__ == "__main__":
-    print(report())
+    sys.exit(command_line.main(sys.argv[1:], report))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config, model_advice, samples, workers
+from . import arrays, config, model_advice, originals, samples, workers
 from .errors import add_note
 from .looped_arguments import Arguments, Looped
 
@@ -31,16 +31,16 @@ def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
     """``f(slice, *args, **kwargs)`` for every slice of `arr` along `axis`."""
     batched = None
     try:
-        return _loop(f, axis, arr, args, kwargs)
+        return of_library(f, axis, arr, args, kwargs)
     except Exception as error:
         if _was_first(error, axis, arr):
             batched = samples.wanted(f, error, lambda: samples.ends(axis, arr), args, kwargs)
         if batched is None:
             raise
-    return _loop(batched, axis, arr, args, kwargs)
+    return of_library(batched, axis, arr, args, kwargs)
 
 
-def _loop(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+def of_library(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The loop of the array's own library, or one like it."""
     if arrays.library(arr) not in (None, "numpy", "cupy"):
         return _apply(f, axis, arr, args, kwargs)
@@ -67,11 +67,8 @@ def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) 
 
 
 def _its_own(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    its_own: Any = np.apply_along_axis
-    if arrays.library(arr) == "cupy":
-        import cupy
-
-        its_own = cupy.apply_along_axis
+    is_cupys = arrays.library(arr) == "cupy"
+    its_own = originals.cupys() if is_cupys else originals.apply_along_axis
     try:
         return its_own(f, axis, arr, *args, **kwargs)
     except Exception as error:

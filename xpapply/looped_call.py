@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, config, model_advice, samples, workers
+from . import arrays, config, model_advice, originals, samples, workers
 from .core_dims import Dims, Signature
 from .errors import InputError, add_note, warn
 from .loop import as_array
@@ -102,8 +102,6 @@ _NO_NUMBERS = (
     "otypes for another. Without a signature f must return a number for each element, or a tuple "
     "of them; for arrays give vectorize a signature, such as signature='()->(n)'"
 )
-_numpys = np.vectorize
-"""NumPy's own, whatever stands in its place by then."""
 
 
 def of_numbers(
@@ -167,7 +165,8 @@ def _of_numbers(given: _Numbers, calls: Callable[..., Any]) -> Any:
 
     counted.__name__ = getattr(call.f, "__name__", "f")  # which NumPy's warnings name
     try:
-        return _numpys(counted, otypes=otypes, cache=cache)(*operands)
+        own = originals.vectorize(counted, otypes=otypes, cache=cache)
+        return originals.call_vectorize(own, *operands)
     except Exception as error:
         if done and not inside:
             add_note(error, _NO_NUMBERS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, sent
+from . import arrays, config, frontends, labelled, originals, sent
 from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Signature
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .planning.plan import PlanOfSeveral
 
 
-class vectorize(np.vectorize):  # called as a function
+class vectorize(originals.vectorize):  # called as a function
     """Make a function of scalars or of core dims a function of whole arrays.
 
     A drop-in for `numpy.vectorize`, for arrays of every library.
@@ -141,7 +141,7 @@ class vectorize(np.vectorize):  # called as a function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not callable(self.pyfunc):
-            return super().__call__(*args, **kwargs)  # the decorator with keywords
+            return originals.call_vectorize(self, *args, **kwargs)  # the decorator with keywords
         layout = None if kwargs else self._layout(args)
         ready = self._ready.get(layout)
         if ready is not None:

@@ -16,7 +16,7 @@ from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..looped_arguments import Arguments, Looped
 from . import engines
-from .fallback import why_awkward
+from .fallback import announce, why_awkward
 from .one_kernel import OneKernel
 
 
@@ -67,6 +67,9 @@ class Applied(Protocol):
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
+
+    def announce(self, why: str) -> None:
+        """Tell whoever has to know that the loop runs."""
 
 
 @dataclass(slots=True)
@@ -136,6 +139,10 @@ class Along:
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
         loop.note(error, index, self.axis)
+
+    def announce(self, why: str) -> None:
+        """Tell the user that the loop runs."""
+        announce(self.f, self.slices, why)
 
 
 @dataclass(slots=True)

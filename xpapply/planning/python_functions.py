@@ -22,7 +22,7 @@ from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooManyPaths, Users
 from . import engines, own_apply
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
-from .fallback import announce, in_loop
+from .fallback import in_loop
 from .plan import Plan
 
 _FEW = 16
@@ -179,9 +179,9 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
         return loop.apply(f, axis, arr, args, kwargs)  # as `decide` would say
     found = decide(Along(f, axis, arr, args, kwargs), calls=True)
     if found.why is None:
-        return _at_once(found.what, found.traced, found.first)
+        return along(found.what, found.traced, found.first)
     if not found.quick:
-        announce(found.what.f, found.what.slices, found.why)
+        found.what.announce(found.why)
     return found.what.loop(found.first)
 
 
@@ -206,7 +206,7 @@ def plan(
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
-        return _at_once(Along(alive(), a, x, args, kwargs), traced)
+        return along(Along(alive(), a, x, args, kwargs), traced)
 
     reasons: list[str] = []
     if traced.given_up:
@@ -405,7 +405,7 @@ def _still(
 # --- running ----------------------------------------------------------------------------
 
 
-def _at_once(what: Along, traced: Any, first: tuple[Any, float] | None = None) -> Any:
+def along(what: Along, traced: Any, first: tuple[Any, float] | None = None) -> Any:
     """In blocks of slices; of the class that the loop would give."""
     if type(what.arr) is not np.memmap:
         return at_once(traced, what)
@@ -420,7 +420,7 @@ def at_once(traced: Any, what: Applied) -> Any:
     If that raises, by the loop, for it to raise what `f` would.
     """
     if traced.refused:  # since the plan was made
-        announce(what.f, what.slices, traced.refused)
+        what.announce(traced.refused)
         return what.loop()
     error, result = _tried(traced, what)
     # here no exception is handled, which would become the context of what f raises
@@ -434,7 +434,7 @@ def at_once(traced: Any, what: Applied) -> Any:
     if own and config.current().fallback == "raise":
         if isinstance(error, TooManyPaths):
             traced.given_up, traced.why = traced.given_up + 1, why
-        announce(what.f, what.slices, why)
+        what.announce(why)
     # what f raises itself says nothing against its plan, so that is kept then
     result = what.loop(getattr(error, "first", None))
     # more slices leave more time to look for paths
@@ -442,8 +442,18 @@ def at_once(traced: Any, what: Applied) -> Any:
     traced.why = why
     if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
         _refused(traced, what, why)
-    announce(what.f, what.slices, why)
+    what.announce(why)
     return result
+
+
+def engine_of(traced: Traced, rows: Rows) -> str:
+    """What runs slices like these, by the name that plans show."""
+    run = traced.kernel_for(rows) or traced.launch_for(rows)
+    if run is not None:
+        return str(run.engine)
+    if traced.fused_on(rows) and (engine := traced.engine_for(rows)[0]) is not None:
+        return str(engine.name)
+    return str(traced.library)
 
 
 def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:

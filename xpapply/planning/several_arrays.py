@@ -162,6 +162,10 @@ class Several:
         """Say at which slice an exception was raised."""
         self.place(error, index)
 
+    def announce(self, why: str) -> None:
+        """Tell the user that the loop runs."""
+        announce(self.f, self.slices, why)
+
 
 def _dtype(x: Any) -> str:
     """The dtype as a key, with a foreign byte order."""
@@ -198,7 +202,7 @@ def run(what: Several) -> Any:
             what.ready = Ready(what, traced, *again)
         return result
     if not found.quick:
-        announce(what.f, what.slices, found.why or "")
+        what.announce(found.why or "")
     return what.loop()
 
 

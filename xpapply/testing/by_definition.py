@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, frontends
+from .. import arrays, frontends, originals
 from ..core_dims import Places, Signature, places, resolve
 from ..vectorized import vectorize
 
@@ -124,7 +124,8 @@ def _of_numbers(
     if dtype is not None:
         first = call(*(x.flat[0] for x in chosen))
         otypes = [dtype] * (len(first) if isinstance(first, tuple) else 1)
-    made = np.vectorize(call, otypes=otypes)(*chosen)
+    own = originals.vectorize(call, otypes=otypes)
+    made = originals.call_vectorize(own, *chosen)
     several = isinstance(made, tuple)
     parts = made if several else (made,)
     return [(_spread(x, mask), mask) for x in parts], several

@@ -157,7 +157,8 @@ class Traced:
     def timed(self, rows: Rows, f: Any, limit: float) -> float:
         """Seconds of a call of `f` in a loop: measured once, by calls for so many seconds."""
         if self._timed is None:
-            self._timed = self._blocks.timed(rows, f, limit)
+            with self._tracing.scratch.kept():
+                self._timed = self._blocks.timed(rows, f, limit)
         return self._timed
 
     @property

@@ -24,6 +24,7 @@ from ...batching import find, resolve
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...estimators import PACKAGES
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
+from ...originals import Replaced
 from . import (
     data_dependent_shapes,
     functions,
@@ -178,6 +179,8 @@ class Stage:
             return self._builtin(x, name)
         if isinstance(x, types.FunctionType):
             return self._function(x, name)
+        if type(x) is Replaced:  # by `xpapply.patch`: what is known of the original holds
+            return self.substitute(x.original)
         if isinstance(x, types.MethodType):
             owner = self.substitute(x.__self__)
             if isinstance(owner, Object):

@@ -1,0 +1,83 @@
+"""The arguments of ``python -m xpapply``: a subcommand, or a program to run patched."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+SUBCOMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {}
+"""By name, each with the arguments after it. They win over files of their names."""
+
+_USAGE = (
+    "python -m xpapply [-q] [--report FILE] script.py [args ...]\n"
+    "       python -m xpapply [-q] [--report FILE] -m module [args ...]\n"
+    "       python -m xpapply"
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What reads the arguments of a program to run."""
+    made = argparse.ArgumentParser(
+        prog="python -m xpapply",
+        usage=_USAGE,
+        description="Run a program whose calls of numpy.apply_along_axis and numpy.vectorize run "
+        "at once where they can. Without arguments: the versions that a bug report needs.",
+        allow_abbrev=False,
+    )
+    made.add_argument("-q", "--quiet", action="store_true", help="show no report at the end")
+    made.add_argument("--report", metavar="FILE", help="write the report as a page of HTML")
+    made.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="run a module")
+    made.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return made
+
+
+def main(arguments: Sequence[str], versions: Callable[[], str]) -> int | None:
+    """Do what the arguments say.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        Those of the command line.
+    versions : callable
+        The text that is printed where there are none.
+
+    Returns
+    -------
+    int or None
+        The exit status.
+    """
+    if not arguments:
+        print(versions())
+        return None
+    if arguments[0] in SUBCOMMANDS:
+        return SUBCOMMANDS[arguments[0]](arguments[1:])
+    read = parser()
+    found = read.parse_args(arguments)
+    how = {"report": found.report, "quiet": found.quiet}
+    if found.report and not os.path.isdir(os.path.dirname(os.path.abspath(found.report))):
+        read.error(f"argument --report: there is no folder for {found.report}")
+    if found.module is not None:
+        if not found.module:
+            read.error("argument -m: expected the name of a module")
+        name, *rest = found.module
+        _run(name, rest, module=True, **how)
+    elif found.program:
+        path, *rest = found.program
+        if not os.path.exists(path):
+            known = f", and no subcommand ({', '.join(SUBCOMMANDS)})" if SUBCOMMANDS else ""
+            print(
+                f"{sys.executable}: can't open file {path!r}: there is none{known}", file=sys.stderr
+            )
+            return 2
+        _run(path, rest, **how)
+    else:
+        read.error("give a script, or -m and a module")
+    return None
+
+
+def _run(*given: object, **how: object) -> None:
+    from .patching import runner
+
+    runner.run(*given, **how)  # type: ignore[arg-type]

@@ -1,0 +1,231 @@
+"""What calling a `numpy.vectorize` does while NumPy is patched.
+
+Its class stays what it is, and so do the classes that were made of it: the method ``__call__`` is
+another one, which looks at objects of that very class alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .. import config, originals
+from ..cache import remembered
+from ..core_dims import Signature, resolve
+from ..looped_call import looped_call
+from ..planning import python_functions
+from ..planning.several_arrays import Several
+from .along_axis import FEW, Attempt, Continued, busy
+from .records import WORTH, Seen, seen, tell
+
+NAME = "numpy.vectorize"
+_PLAIN = (int, float, complex, bool)
+_PROBES = 32
+"""Elements, spread over all, for which the original runs as well ..."""
+_MOST_PROBES = 256
+"""... and among those without a finite result."""
+
+_SHARE = 8
+"""Of so many elements one is run again at most."""
+
+_perf = time.perf_counter
+
+
+@functools.wraps(originals.call_vectorize)
+def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """In the place of ``numpy.vectorize.__call__``."""
+    own = originals.call_vectorize
+    f = vars(self).get("pyfunc")
+    if type(self) is not originals.vectorize or busy.get() or not callable(f):
+        return own(self, *args, **kwargs)
+    known = seen(f, NAME)
+    slices, length = _size(self, args, kwargs)
+    if slices > FEW and known.python and known.is_worth(slices, length):
+        what = _look(self, f, args, kwargs, known)
+        if type(what) is tuple:
+            return what[0]
+        if what is not None:
+            return what.attempt.run(what)
+    started = _perf()
+    result = own(self, *args, **kwargs)
+    took = _perf() - started
+    known.looped(slices, length, took)
+    tell(known.row, slices, took, "loop", known.why)
+    return result
+
+
+def _size(self: Any, args: tuple, kwargs: dict) -> tuple[int, int]:
+    """How many slices there are at least, and how many numbers one has."""
+    found, length = 1, 1
+    for x in (*args, *kwargs.values()) if kwargs else args:
+        if type(x) is np.ndarray and x.size > found:
+            found, shape = x.size, x.shape
+    if self.signature is not None and found > 1:
+        ndim = _core_ndim(self.signature)
+        length = math.prod(shape[len(shape) - ndim :]) if ndim else 1
+    return found // max(1, length), length
+
+
+@remembered(256)
+def _core_ndim(signature: str) -> int:
+    """The most core dims of an argument."""
+    inputs = Signature.parse(signature).inputs
+    return max(map(len, inputs), default=0)
+
+
+@remembered(256)
+def _parsed(signature: str) -> Signature | None:
+    """A signature that has the same meaning here; None: it has not."""
+    found = Signature.parse(signature)
+    dims = (d for core in (*found.inputs, *found.outputs) for d in core)
+    return None if any(d.optional or d.size is not None for d in dims) else found
+
+
+def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: Seen) -> Any:
+    """What the function is applied to; None: the original runs; a tuple: its result."""
+    if config.current().engine == "loop" or self.cache:
+        known.why = "cache=True counts calls" if self.cache else "options(engine='loop')"
+        return None
+    looped, given = looped_call(f, args, kwargs, self.excluded)
+    operands = [x if type(x) is np.ndarray else np.asarray(x) for x in given if _is_taken(x)]
+    if len(operands) < len(given) or not any(type(x) is np.ndarray for x in given):
+        known.why = "arguments other than plain arrays of numbers are left to the original"
+        return None
+    if any(x.dtype.kind not in "biufc" for x in operands):
+        return None
+    numbers = self.signature is None
+    promised = Signature(((),) * len(operands), ((),)) if numbers else _parsed(self.signature)
+    if promised is None:
+        return None
+    try:
+        dims = resolve(promised, [x.shape for x in operands])
+    except (TypeError, ValueError):  # the original says it in its own words
+        return None
+    slices = math.prod(dims.loop)
+    length = math.prod(operands[0].shape) // max(1, slices) or 1
+    attempt = Attempt(known, slices, length)
+    how = replace(looped.arguments, numbers=numbers, exactly=True)
+    otypes, several, results = self.otypes, False, len(promised.outputs)
+    if numbers and not slices:
+        return None
+    if numbers and otypes is None:  # a call tells, as in the original
+        started = _perf()
+        first = looped(*(x.flat[0] for x in operands))
+        took = _perf() - started
+        several = isinstance(first, tuple)
+        parts = first if several else (first,)
+        otypes = "".join(np.asarray(x).dtype.char for x in parts)
+        results = len(parts)
+        if slices * took <= WORTH or (several and results == 1):
+            return (attempt.told(attempt.loop(lambda: _own(self, f, otypes, args, kwargs))),)
+    elif otypes is not None:
+        several, results = len(otypes) > 1, len(otypes)
+        if not numbers and results != len(promised.outputs):
+            return None
+    else:
+        several = results > 1
+    if numbers:
+        dims = replace(dims, signature=Signature(promised.inputs, ((),) * results))
+    dtypes = None if otypes is None else tuple(np.dtype(d) for d in otypes)
+    how = replace(how, results=results if several else 0, dtypes=dtypes)
+    call = replace(looped, arguments=how)
+    return OfVectorize(
+        call, operands, dims, _never, attempt=attempt, own=self, otypes=otypes, given=(args, kwargs)
+    )
+
+
+def _is_taken(x: Any) -> bool:
+    return type(x) is np.ndarray or type(x) in _PLAIN
+
+
+def _never() -> Any:
+    raise AssertionError("the loop of OfVectorize is its own")
+
+
+def _own(self: Any, f: Any, otypes: Any, args: tuple, kwargs: dict) -> Any:
+    """The original's result, with another function, and dtypes that are known by now."""
+    made = object.__new__(originals.vectorize)
+    vars(made).update(vars(self), pyfunc=f, otypes=otypes, _ufunc={})
+    return originals.call_vectorize(made, *args, **kwargs)
+
+
+@dataclass
+class OfVectorize(Several):
+    """What a patched `numpy.vectorize` applies a function to; see `along_axis.OfOriginal`."""
+
+    attempt: Attempt = field(kw_only=True, repr=False)
+    own: Any = field(kw_only=True, repr=False)
+    otypes: Any = field(kw_only=True)
+    given: tuple[tuple, dict] = field(kw_only=True, repr=False)
+    on_host = True
+
+    def first(self) -> Any:
+        """What the function returns for the first of them."""
+        found = self.slice_at((0,) * len(self.dims.loop))
+        if self.call.arguments.numbers:
+            found = tuple(x.item() for x in found)
+        return self.call(*found)
+
+    def for_batches(self, said: BaseException | str) -> None:
+        """Nothing else is tried."""
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Errors stay as they are."""
+
+    def announce(self, why: str) -> None:
+        """The report tells it."""
+        self.attempt.why = why
+
+    def around_call(self) -> float:
+        """Seconds that a turn of the loop takes beside the call of the function: hardly any."""
+        return 0.0
+
+    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
+        """The original's loop; `first`: the result for the first slice, if that is known."""
+        f = self.f if first is None else Continued(self.f, first[0])
+        return self.attempt.loop(lambda: _own(self.own, f, self.otypes, *self.given))
+
+    def at_once(self, traced: Any, first: Any) -> Any:
+        """All slices at once."""
+        found = python_functions.at_once(traced, self)
+        if self.call.arguments.numbers and not self.attempt.looped:
+            self._warn(found if isinstance(found, tuple) else (found,))
+        return found
+
+    def _warn(self, results: Sequence[np.ndarray]) -> None:
+        """Have the original warn of what it would warn of.
+
+        It tells of overflow and the like where the processor's flags say so. It runs for some
+        elements: those at the ends of what the arguments have, and those whose result is not
+        finite.
+        """
+        at = _probes(self.operands, results, self.dims.loop)
+        some = [np.broadcast_to(x, self.dims.loop).reshape(-1)[at] for x in self.operands]
+        call = self.call
+        own = originals.vectorize(lambda *x: call(*x), otypes=self.otypes)
+        own.pyfunc.__name__ = getattr(self.f, "__name__", "f")
+        originals.call_vectorize(own, *some)
+
+
+def _probes(
+    operands: Sequence[np.ndarray], results: Sequence[np.ndarray], loop: tuple[int, ...]
+) -> np.ndarray:
+    """Places among all elements, laid flat."""
+    count = math.prod(loop)
+    some = max(1, count // _SHARE)
+    found = [np.linspace(0, count - 1, min(some, _PROBES)).astype(np.intp)]
+    for x in operands:
+        if x.size > 1 and x.dtype.kind in "iuf":
+            view = np.broadcast_to(x, loop)
+            found.append(np.array([view.argmin(), view.argmax()]))
+    for y in results:
+        if y.dtype.kind in "fc":
+            strange = np.flatnonzero(~np.isfinite(y))
+            found.append(strange[:: 1 + len(strange) // min(some, _MOST_PROBES)])
+    return np.unique(np.concatenate(found))

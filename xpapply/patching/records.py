@@ -1,0 +1,258 @@
+"""What patched calls did: how often, how fast, by what, and why not faster."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from .. import frontends
+from ..errors import line_of
+
+_MOST = 10_000
+"""Functions that are told apart. Those of a program that makes ever new ones go to one row."""
+_AGAIN = 50
+"""A function that had to loop is looked at again when its loop has taken so many times what the
+look took: looking costs a fiftieth of the time at most."""
+WORTH = 2e-3
+"""Seconds that a loop must take for a look at the function."""
+
+
+@dataclass
+class Row:
+    """What is told of one function.
+
+    Attributes
+    ----------
+    name, place : str
+        The function, and where it begins, "file:line"; "" where it is not of Python.
+    loop : str
+        What calls it, ``"numpy.apply_along_axis"``.
+    calls, slices : int
+        How many there were.
+    seconds : float
+        What these calls took in all.
+    engines : dict of str to int
+        Calls by what ran them; "loop" is the original.
+    reasons : dict of str to int
+        Calls that looped by the reason.
+    saved : float
+        Seconds that the loop would have taken more, by a few calls of the function. An estimate.
+    """
+
+    name: str
+    place: str
+    loop: str
+    calls: int = 0
+    slices: int = 0
+    seconds: float = 0.0
+    engines: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    saved: float = 0.0
+
+    def minus(self, before: Row | None) -> Row:
+        """What came after `before`."""
+        found = copy(self)
+        found.engines, found.reasons = dict(self.engines), dict(self.reasons)
+        if before is None:
+            return found
+        for name in ("calls", "slices", "seconds", "saved"):
+            setattr(found, name, getattr(self, name) - getattr(before, name))
+        for name in ("engines", "reasons"):
+            was = getattr(before, name)
+            now = {k: n - was.get(k, 0) for k, n in getattr(self, name).items()}
+            setattr(found, name, {k: n for k, n in now.items() if n})
+        return found
+
+
+class Seen:
+    """What was seen of a function: what is told of it, and when to look at it again.
+
+    Looking takes time, so that calls whose loop is short go to the original at once: by the time
+    that the last loop took for a slice.
+    """
+
+    __slots__ = ("_cost", "_length", "_per_slice", "_spent", "python", "row", "why")
+
+    def __init__(self, row: Row, python: bool) -> None:
+        self.row, self.python = row, python
+        self._per_slice, self._length = -1.0, 1
+        self._cost = self._spent = 0.0
+        self.why = "" if python else "it is a model, or compiled: left to the original"
+
+    def is_worth(self, slices: int, length: int) -> bool:
+        """Whether so many slices of a length are worth a look at the function."""
+        per_slice = self._per_slice
+        if per_slice < 0:
+            return True
+        if length > self._length:
+            per_slice *= length / self._length
+        expected = slices * per_slice
+        return expected > WORTH and self._spent + expected > _AGAIN * self._cost
+
+    def looped(self, slices: int, length: int, seconds: float) -> None:
+        """The loop ran for so many seconds."""
+        self._per_slice, self._length = seconds / max(1, slices), max(1, length)
+        self._spent += seconds
+
+    def refused(self, cost: float, why: str) -> None:
+        """A look, which took so many seconds, said why the loop runs."""
+        self._cost, self._spent, self.why = cost, 0.0, why
+
+
+_seen: dict[Any, Seen] = {}
+_lock = threading.Lock()
+
+
+def seen(f: Any, loop: str) -> Seen:
+    """What was seen of `f` in calls of a loop."""
+    kind: Any = type(f)
+    key = (loop, f.__code__ if kind is FunctionType else _key(f))
+    found = _seen.get(key)
+    return _made(f, key, loop) if found is None else found
+
+
+def _key(f: Any) -> Any:
+    """What stays the same for functions that are made anew for each call."""
+    while True:
+        if isinstance(f, functools.partial):
+            f = f.func
+        elif type(f) is MethodType:
+            f = f.__func__
+        else:
+            break
+    if type(f) is FunctionType:
+        return f.__code__
+    if isinstance(f, (type(len), type(np.sum), np.ufunc, type)):
+        return f
+    return type(f)
+
+
+def _made(f: Any, key: Any, loop: str) -> Seen:
+    if len(_seen) >= _MOST:
+        f, key = None, ("others", loop)
+    with _lock:
+        if key not in _seen:
+            name = "other functions" if f is None else frontends.name_of(f)
+            place = "" if f is None else _place(f)
+            python = f is None or (callable(f) and frontends.is_python(f))
+            _seen[key] = Seen(Row(name, place, loop), python)
+        return _seen[key]
+
+
+def _place(f: Any) -> str:
+    key = _key(f)
+    if isinstance(key, CodeType):
+        while isinstance(f, functools.partial):
+            f = f.func
+        return line_of(getattr(f, "__func__", f))
+    return ""
+
+
+def tell(
+    row: Row, slices: int, seconds: float, engine: str, why: str = "", saved: float = 0.0
+) -> None:
+    """Count a call."""
+    with _lock:
+        row.calls += 1
+        row.slices += slices
+        row.seconds += seconds
+        row.engines[engine] = row.engines.get(engine, 0) + 1
+        if why:
+            row.reasons[why] = row.reasons.get(why, 0) + 1
+        if saved > 0:
+            row.saved += saved
+
+
+def clear() -> None:
+    """Forget all."""
+    with _lock:
+        _seen.clear()
+
+
+def rows() -> dict[Any, Row]:
+    """A copy of what was counted so far."""
+    with _lock:
+        return {key: found.row.minus(None) for key, found in _seen.items()}
+
+
+def after_fork() -> None:
+    """Begin anew in a child process."""
+    global _lock
+    _lock = threading.Lock()
+    clear()
+
+
+# --- the report ---------------------------------------------------------------------------------
+
+
+class Report:
+    """What patched calls did, function by function: print it.
+
+    Attributes
+    ----------
+    left : tuple of str
+        What is not replaced, and why.
+    """
+
+    def __init__(self, before: dict[Any, Row], left: Iterable[str] = ()) -> None:
+        self._before = before
+        self._after: dict[Any, Row] | None = None
+        self.left = tuple(left)
+
+    def close(self) -> None:
+        """Count no more calls."""
+        if self._after is None:
+            self._after = rows()
+
+    @property
+    def rows(self) -> list[Row]:
+        """The functions, those that took or saved most time first."""
+        now = rows() if self._after is None else self._after
+        found = [row.minus(self._before.get(key)) for key, row in now.items()]
+        found = [row for row in found if row.calls]
+        return sorted(found, key=lambda row: -max(row.saved, row.seconds))
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the loops would have taken more: an estimate."""
+        return sum(row.saved for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"saved": self.saved, "left": list(self.left), "rows": [vars(r) for r in self.rows]}
+
+    def __str__(self) -> str:
+        from .shown import table
+
+        return table(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from .shown import fragment
+
+        return fragment(self)
+
+    def save(self, path: Any) -> None:
+        """Write the report to a file: one page of HTML that needs no other file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. It is there whole or, if writing fails, as it was before.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        from .shown import write
+
+        write(self, path)

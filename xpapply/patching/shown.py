@@ -1,0 +1,184 @@
+"""The report of patched calls as a short table of text, and as a page of HTML."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .records import Report, Row
+
+_LINES = 12
+"""Functions that the text names."""
+_WIDEST = 100
+"""Letters of a reason in the text."""
+_NOTHING = "no call of numpy.apply_along_axis, numpy.vectorize or their like was seen"
+ESTIMATE = "Time saved is an estimate, from a few timed calls of each function."
+
+
+def seconds(s: float) -> str:
+    """A time for people."""
+    if s < 0.9995e-3:
+        return f"{s * 1e6:.3g} us"
+    if s < 0.9995:
+        return f"{s * 1e3:.3g} ms"
+    return f"{s:,.3g} s" if s < 999.5 else f"{s:,.0f} s"
+
+
+def ran(row: Row) -> str:
+    """What ran the calls: "numpy", or with counts where that changed."""
+    if len(row.engines) == 1:
+        return next(iter(row.engines))
+    often = sorted(row.engines.items(), key=lambda pair: -pair[1])
+    return ", ".join(f"{name} {n:,}" for name, n in often)
+
+
+def why(row: Row) -> list[str]:
+    """Why calls looped, the most frequent reason first."""
+    return sorted(row.reasons, key=lambda reason: -row.reasons[reason])
+
+
+def summary(report: Report) -> str:
+    """The report in one line."""
+    found = report.rows
+    calls = sum(row.calls for row in found)
+    looped = sum(row.engines.get("loop", 0) for row in found)
+    saved = report.saved
+    text = f"{calls:,} calls of {len(found):,} functions, {calls - looped:,} of them at once"
+    return f"{text}; about {seconds(saved)} saved" if saved else text
+
+
+# --- text ---------------------------------------------------------------------------------------
+
+
+def table(report: Report) -> str:
+    """The report as a table with spaces."""
+    found = report.rows
+    if not found:
+        return f"xpapply: {_NOTHING}"
+    head = ("function", "called by", "calls", "slices", "time", "saved", "ran by")
+    lines: list[tuple[str, ...]] = [head]
+    for row in found[:_LINES]:
+        name = f"{row.name} ({row.place})" if row.place else row.name
+        saved = seconds(row.saved) if row.saved else "-"
+        count = f"{row.calls:,}", f"{row.slices:,}"
+        lines.append((name, row.loop, *count, seconds(row.seconds), saved, ran(row)))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    texts = ["xpapply: " + summary(report)]
+    for k, line in enumerate(lines):
+        cells = [
+            cell.rjust(width) if 2 <= c < 6 else cell.ljust(width)
+            for c, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        texts.append("  ".join(cells).rstrip())
+        reasons = why(found[k - 1]) if k else []
+        texts += [f"    loop: {_short(reason)}" for reason in reasons[:2]]
+    if len(found) > _LINES:
+        texts.append(f"and {len(found) - _LINES:,} functions more")
+    texts += [f"left: {_printable(text)}" for text in report.left]
+    if report.saved:
+        texts.append(ESTIMATE)
+    return "\n".join(map(_printable, texts))
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+
+
+def _printable(text: str) -> str:
+    """`text` without what moves the cursor of a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+# --- HTML ---------------------------------------------------------------------------------------
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 75rem; padding: 0 1rem;
+       color: #222; background: #fff }
+h1 { font-size: 1.4rem } p { margin: .4rem 0 }
+table.xpapply { border-collapse: collapse; margin: 1rem 0; width: 100% }
+.xpapply th, .xpapply td { text-align: left; vertical-align: top; padding: .35rem .6rem;
+       border-bottom: 1px solid #ddd }
+.xpapply .n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
+.xpapply small { color: #666; display: block }
+@media (prefers-color-scheme: dark) { body { color: #ddd; background: #1b1b1b }
+  .xpapply th, .xpapply td { border-color: #444 } .xpapply small { color: #aaa } }
+"""
+
+
+def fragment(report: Report) -> str:
+    """The report as HTML for a notebook: a paragraph and a table."""
+    found = report.rows
+    if not found:
+        return f"<p>{escape(_NOTHING)}.</p>{_left(report)}"
+    head = "".join(
+        f"<th scope='col'{kind}>{name}</th>"
+        for name, kind in (
+            ("Function", ""),
+            ("Called by", ""),
+            *((name, " class='n'") for name in ("Calls", "Slices", "Time", "Saved")),
+            ("Ran by", ""),
+            ("Why calls looped", ""),
+        )
+    )
+    body = "".join(map(_line, found))
+    note = f"<p>{escape(ESTIMATE)}</p>" if report.saved else ""
+    return (
+        f"<p>{escape(summary(report))}.</p><table class='xpapply'><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{note}{_left(report)}"
+    )
+
+
+def _left(report: Report) -> str:
+    return "".join(f"<p>Left as it is: {escape(text)}.</p>" for text in report.left)
+
+
+def _line(row: Row) -> str:
+    place = f"<small>{escape(row.place)}</small>" if row.place else ""
+    numbers = (f"{row.calls:,}", f"{row.slices:,}", seconds(row.seconds))
+    saved = seconds(row.saved) if row.saved else "&ndash;"
+    cells = "".join(f"<td class='n'>{text}</td>" for text in (*map(escape, numbers), saved))
+    counted = (
+        f"{escape(reason)} <small>{row.reasons[reason]:,} calls</small>" for reason in why(row)
+    )
+    return (
+        f"<tr><td><code>{escape(row.name)}</code>{place}</td><td>{escape(row.loop)}</td>{cells}"
+        f"<td>{escape(ran(row))}</td><td>{'<br>'.join(counted)}</td></tr>"
+    )
+
+
+def page(report: Report) -> str:
+    """The report as a page of its own, without scripts or other files."""
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+        f"<title>xpapply: what ran how</title><style>{_STYLE}</style></head>\n"
+        f"<body><h1>xpapply: what ran how</h1>\n{fragment(report)}\n</body></html>\n"
+    )
+
+
+def write(report: Report, path: Any) -> None:
+    """Write the page to a file, which is replaced when all of it is on disk."""
+    path = os.path.realpath(os.fspath(path))
+    folder, name = os.path.split(path)
+    handle, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(page(report))
+        mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o666 & ~_umask()
+        os.chmod(part, mode)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
