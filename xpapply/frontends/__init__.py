@@ -101,7 +101,7 @@ class FlatFunction(NamedTuple):
     """Of several results: ``filled()`` is what the function itself returns, without its tensors."""
 
 
-OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch")
+OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch")
 """The names in `VECTORIZED` of the frontends here."""
 
 

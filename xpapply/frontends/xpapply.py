@@ -1,7 +1,7 @@
 """xpapply's own functions of a slice.
 
 `MLP`, models from files and plans write their graphs themselves; `elementwise` and `reduction` run
-on all slices at once.
+on all slices at once, and models from files of which another library has to run a part.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..ir.rewrite import with_input
 from ..reach import reach
 from . import AllAtOnce, FlatFunction, owner
 
-VECTORIZED = ("slicewise",)
-"""What plans call the way of `vectorized`."""
+VECTORIZED = ("slicewise", "onnx.batch")
+"""What plans call the ways of `vectorized`."""
 
 
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
@@ -83,7 +83,11 @@ def vectorized(
     trusted: bool = False,
     graph: Graph | None = None,
 ) -> AllAtOnce:
-    """`elementwise` and `reduction`, which take all slices along an axis."""
+    """`elementwise` and `reduction`, which take all slices along an axis; models in batches."""
+    if hasattr(owner(f), "all_at_once"):
+        shape = getattr(getattr(f, "__func__", None), "shape_of_slices", (arr.shape[axis],))
+        found: AllAtOnce = owner(f).all_at_once(axis, arr, shape, graph)
+        return found
     if not hasattr(f, "along"):
         raise TraceError(f"{type(f).__name__} takes one slice")
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):

@@ -114,6 +114,29 @@ def convolution(
     return y
 
 
+def transposed(
+    x: Value,
+    w: Value,
+    channels: int,
+    stride: Sequence[int],
+    widths: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    groups: int = 1,
+) -> Value:
+    """A transposed convolution: `widths` are cut off its full result, of negative ones added.
+
+    `w`: filters that are turned around, as `convolution` takes them.
+    """
+    n = len(stride)
+    pads = []
+    for k in range(n):
+        x = spread(x, channels + 1 + k, stride[k])
+        reach = dilation[k] * (w.shape[k - n] - 1)
+        pads.append((reach - widths[k][0], reach - widths[k][1]))
+    x = padded_axes(x, channels + 1, pads, 0.0)
+    return convolution(x, w, channels, (1,) * n, dilation, groups)
+
+
 def spread(x: Value, axis: int, step: int) -> Value:
     """`x` with ``step - 1`` zeros between neighbours along an axis."""
     n = x.shape[axis]
@@ -144,22 +167,18 @@ def _pooled(
     n: int,
 ) -> Value:
     """ "max" or "sum" of the windows along axis `first` and those behind it, one by one."""
-    sizes, apart, pads = each(size, n), each(dilation, n), each(padding, n)
+    sizes, apart, pads = each(size, n), each(dilation, n), _pairs(what, padding, each(size, n))
     steps = sizes if stride is None else each(stride, n)
     widths = []
-    for k in range(n):
-        if pads[k] > sizes[k] // 2:
-            raise InputError(f"{what}: padding {pads[k]} is more than half of its window")
-        places, reach = x.shape[first + k] + 2 * pads[k], apart[k] * (sizes[k] - 1) + 1
-        after = pads[k]
+    for k, (before, after) in enumerate(pads):
+        places, reach = x.shape[first + k] + before + after, apart[k] * (sizes[k] - 1) + 1
         if ceil and 0 < reach - places < steps[k]:  # the only window goes beyond the end
-            widths.append((pads[k], after + reach - places))
+            widths.append((before, after + reach - places))
             continue
         count = count_of_windows(what, places, sizes[k], steps[k], apart[k])
         # one more window, which begins inside
-        if ceil and (places - reach) % steps[k] and count * steps[k] < places - pads[k]:
-            after += count * steps[k] + reach - places
-        widths.append((pads[k], after))
+        more = ceil and (places - reach) % steps[k] and count * steps[k] < places - after
+        widths.append((before, after + more * (count * steps[k] + reach - places)))
     x = padded_axes(x, first, widths, -math.inf if op == "max" else 0.0)
     reduce: Callable[..., Value] = getattr(F, op)
     for k in range(n):
@@ -167,6 +186,17 @@ def _pooled(
             cut = strided(x, first + k, sizes[k], steps[k], apart[k])
             x = reduce(cut, axis=(first + k + 1,), keepdims=False)
     return x
+
+
+def _pairs(what: object, padding: Any, sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """How far windows go beyond both ends: given as pairs, or one number for both."""
+    if not isinstance(padding, int) and all(isinstance(p, tuple) for p in padding):
+        return list(padding)
+    pads = each(padding, len(sizes))
+    for p, size in zip(pads, sizes, strict=True):
+        if p > size // 2:
+            raise InputError(f"{what}: padding {p} is more than half of its window")
+    return [(p, p) for p in pads]
 
 
 def max_pool(
@@ -195,20 +225,22 @@ def avg_pool(
     count_include_pad: bool,
     divisor: int | None,
     n: int,
+    dilation: Any = 1,
 ) -> Value:
     """Means of windows along axis `first` and those behind it; `what` is said in errors."""
-    y = _pooled("sum", what, x, first, size, stride, padding, 1, ceil, n)
+    y = _pooled("sum", what, x, first, size, stride, padding, dilation, ceil, n)
     if divisor is not None:
         return y / divisor
-    sizes, pads = each(size, n), each(padding, n)
+    sizes, apart, pads = each(size, n), each(dilation, n), _pairs(what, padding, each(size, n))
     steps = sizes if stride is None else each(stride, n)
     counts = np.ones((1,) * n)
-    for k in range(n):
+    for k, (before, after) in enumerate(pads):
         places = x.shape[first + k]
         # what counts: the array, and perhaps its padding, but not what `ceil` adds
-        low, high = (-pads[k], places + pads[k]) if count_include_pad else (0, places)
-        starts = np.arange(y.shape[first + k]) * steps[k] - pads[k]
-        inside = np.minimum(starts + sizes[k], high) - np.maximum(starts, low)
+        low, high = (-before, places + after) if count_include_pad else (0, places)
+        starts = np.arange(y.shape[first + k]) * steps[k] - before
+        each_tap = starts[:, None] + np.arange(sizes[k]) * apart[k]
+        inside = ((each_tap >= low) & (each_tap < high)).sum(1)
         counts = counts * inside.reshape(-1, *(1,) * (n - 1 - k))
     if (counts == counts.flat[0]).all():
         return y / float(counts.flat[0])

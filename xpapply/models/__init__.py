@@ -4,12 +4,12 @@
 - `inferred.py`: layers from the keys and shapes of weights, or from a list of them
 - `safetensors.py`, `torch_files.py`: weights from files
 - `pickles.py`: what is refused, or trusted
+- `onnx/`: ONNX files
 - `xpapply.ir.saved`: the files of `Plan.save`
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +42,7 @@ def load_model(
     layers: Sequence[Any] | None = None,
     module: Any = None,
     key: str | None = None,
+    output: str | None = None,
     trust: bool = False,
 ) -> Callable[..., Any]:
     """A trained model from a file, as a function of one slice for `apply_along_axis`.
@@ -69,6 +70,8 @@ def load_model(
         Gets the weights, and is the result, in evaluation mode.
     key : str, optional
         Which dict of a checkpoint has the weights, where there are several.
+    output : str, optional
+        Which output of an ONNX file, where there are several.
     trust : bool, optional
         Whether the file may run code. Only for files whose origin you know.
 
@@ -103,17 +106,22 @@ def load_model(
     """
     file = Path(path)
     try:
-        return _load(file, Description(activation, output_activation, layers), module, key, trust)
+        given = Description(activation, output_activation, layers)
+        return _load(file, given, module, key, output, trust)
     except (InputError, UnsupportedError) as error:
         text = str(error)
         named = text if file.name in text[: len(file.name) + 80] else f"{file.name}: {text}"
         raise type(error)(named) from None
 
 
-def _load(file: Path, given: Description, module: Any, key: str | None, trust: bool) -> Any:
+def _load(
+    file: Path, given: Description, module: Any, key: str | None, output: str | None, trust: bool
+) -> Any:
     if file.is_dir():
         raise InputError("it is a folder: give the file of the model inside")
     kind = _kind(file)
+    if output is not None and kind != "onnx":
+        raise InputError("output= is for ONNX files, which name their outputs")
     if kind in ("safetensors", "weights", "old"):
         return _of_weights(file, kind, given, module, key, trust)
     if module is not None or key is not None or not given.is_empty:
@@ -128,7 +136,9 @@ def _load(file: Path, given: Description, module: Any, key: str | None, trust: b
             return of_several_graph(name, graph, about["signature"])
         return of_graph(name, graph)
     if kind == "onnx":
-        return _onnx().load(file, trust=trust)
+        from . import onnx
+
+        return onnx.load(file, output=output, trust=trust)
     if not trust:
         raise pickles.refused(*_WHY[kind])
     if kind == "script":
@@ -136,15 +146,6 @@ def _load(file: Path, given: Description, module: Any, key: str | None, trust: b
     if kind == "program":
         return torch_files.load_program(file)
     return pickles.as_function(pickles.load(file, kind == "compressed"), file)
-
-
-def _onnx() -> Any:
-    try:
-        return importlib.import_module(f"{__name__}.onnx")
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.onnx":
-            raise
-        raise UnsupportedError("ONNX files are not read by this version") from None
 
 
 _NAMES = {

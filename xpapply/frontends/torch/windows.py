@@ -111,17 +111,11 @@ def _transposed(n: int) -> Callable[..., Proxy]:
         _, at = _given(r, "a transposed convolution", input, weight, bias, n, 0)
         steps, apart = windows.each(stride, n), windows.each(dilation, n)
         cut, more = windows.each(padding, n), windows.each(output_padding, n)
-        x = input.value
-        widths = []
-        for k in range(n):
-            x = windows.spread(x, at + 1 + k, steps[k])
-            reach = apart[k] * (weight.shape[2 + k] - 1)
-            widths.append((reach - cut[k], reach - cut[k] + more[k]))
-        x = windows.padded_axes(x, at + 1, widths, 0.0)
         # the filters turned around, as (G, N / G, C / G, *taps)
         w = weight.flip(*range(2, 2 + n)).unflatten(0, (groups, -1)).transpose(1, 2)
-        w = w if groups > 1 else w[0]
-        y = windows.convolution(x, _derived(r, w, weight), at, (1,) * n, apart, groups)
+        w = _derived(r, w if groups > 1 else w[0], weight)
+        widths = [(c, c - m) for c, m in zip(cut, more, strict=True)]
+        y = windows.transposed(input.value, w, at, steps, widths, apart, groups)
         return _with_bias(r, input, y, bias, n)
 
     return rule

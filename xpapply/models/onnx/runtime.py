@@ -1,0 +1,159 @@
+"""Models without a graph: onnxruntime runs them, on blocks of slices."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+from ... import arrays, config, samples
+from ...errors import InputError, TraceError
+from ...frontends import AllAtOnce
+from ...ir.graph import ShapeDtype
+from ...layout import boxes
+
+ENGINE = "onnx.batch"
+INSTALL = "pip install onnxruntime runs it"
+_MOST_SLICES, _BLOCK_BYTES = 1 << 14, 1 << 25
+"""In one call: the memory that onnxruntime takes grows with them."""
+
+
+def is_there() -> bool:
+    """Whether onnxruntime is installed."""
+    try:
+        return importlib.util.find_spec("onnxruntime") is not None
+    except ValueError:  # a module without a spec stands in its place
+        return True
+
+
+class Session:
+    """A model that onnxruntime runs on batches of slices, on the CPU."""
+
+    def __init__(self, data: bytes, dtype: str) -> None:
+        self._data, self._dtype = data, dtype
+        self._known: dict[tuple[int, int], Any] = {}
+
+    def __call__(self, batch: np.ndarray) -> np.ndarray:
+        """The results for a batch, as an array.
+
+        Raises
+        ------
+        InputError
+            What onnxruntime says of the model, or of the batch.
+        """
+        session = self._session()
+        if self._dtype == "bfloat16":
+            raise InputError("onnxruntime takes no arrays of bfloat16")
+        x = np.ascontiguousarray(batch, self._dtype)
+        name = session.get_inputs()[0].name
+        try:
+            (found,) = session.run(None, {name: x})
+        except Exception as error:
+            raise InputError(f"onnxruntime: {_short(error)}") from None
+        if not isinstance(found, np.ndarray) or found.dtype.kind not in "biuf":
+            raise InputError("onnxruntime gives no array of numbers")
+        return found
+
+    def _session(self) -> Any:
+        threads = config.current().thread_count()
+        key = (os.getpid(), threads)  # threads do not live on in a process that was forked
+        found = self._known.get(key)
+        if found is None:
+            import onnxruntime
+
+            asked = onnxruntime.SessionOptions()
+            asked.intra_op_num_threads = threads
+            asked.log_severity_level = 4  # what goes wrong is raised
+            try:
+                found = onnxruntime.InferenceSession(
+                    self._data, asked, providers=["CPUExecutionProvider"]
+                )
+            except Exception as error:
+                raise InputError(f"onnxruntime cannot load it: {_short(error)}") from None
+            self._known = {key: found}
+        return found
+
+    def __reduce__(self) -> Any:
+        return Session, (self._data, self._dtype)
+
+
+def _short(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0][:300]
+
+
+def on_all(session: Session, shape: tuple[int, ...], axis: int, arr: Any, result: str) -> AllAtOnce:
+    """The model on all slices along an axis, which it takes in a shape.
+
+    Raises
+    ------
+    TraceError
+        Where the result for a slice is not the same beside others.
+    """
+    one = _tried(session, shape, axis, arr)
+    block = _block(shape, session)
+    what = f"onnxruntime on blocks of up to {block:,} slices"
+    if arrays.library(arr) != "numpy":
+        what += ", on a copy on the host"
+    dtype = result or one.dtype.name
+    run = functools.partial(_along, session, shape)
+    return AllAtOnce(ENGINE, (what,), run, ShapeDtype(one.shape[1:], dtype))
+
+
+def _block(shape: tuple[int, ...], session: Session) -> int:
+    nbytes = ShapeDtype(shape, session._dtype).nbytes
+    return min(_MOST_SLICES, max(1, _BLOCK_BYTES // max(1, nbytes)))
+
+
+def _tried(session: Session, shape: tuple[int, ...], axis: int, arr: Any) -> np.ndarray:
+    """The results for some slices: each must be what the slice gives alone."""
+    some = [arrays.on_host(v).reshape(shape) for v in samples.ends(axis, arr)]
+    try:
+        alone = [one_slice(session, v) for v in some]
+    except InputError:
+        raise
+    other = some[0].ravel()[::-1].reshape(shape)  # of numbers that the array may have
+    try:
+        alone.append(one_slice(session, other))
+        some.append(other)
+    except InputError:
+        pass
+    try:
+        together = session(np.stack(some))
+    except InputError as error:
+        raise TraceError(f"a batch of {len(some)} slices does not run: {error}") from None
+    shapes = {together.shape[1:], *(y.shape for y in alone)}
+    if together.shape[:1] != (len(some),) or len(shapes) > 1:
+        raise TraceError(f"it gives the shape {together.shape} for {len(some)} slices")
+    if not samples.alike(np.stack(alone), together):
+        raise TraceError("the result for a slice depends on those beside it")
+    return together
+
+
+def one_slice(session: Session, v: np.ndarray) -> np.ndarray:
+    """The result for one slice."""
+    found = session(v[None])
+    if found.shape[:1] != (1,):
+        raise InputError(f"the output for one slice has the shape {found.shape}, not (1, ...)")
+    return np.asarray(found[0, ...])
+
+
+def _along(session: Session, shape: tuple[int, ...], arr: Any, axis: int) -> Any:
+    """All slices of an array."""
+    x = arrays.on_host(arr)
+    rows = np.moveaxis(x, axis, -1)
+    batch, out = rows.shape[:-1], None
+    for box in boxes(rows.shape, len(batch), _block(shape, session)):
+        some = rows[box]
+        own = some.shape[:-1]
+        y = session(some.reshape(math.prod(own), *shape))
+        if out is None:
+            out = np.empty((*batch, *y.shape[1:]), y.dtype)
+        out[box[:-1]] = y.reshape((*own, *y.shape[1:]))
+    assert out is not None
+    core = range(len(batch), out.ndim)
+    y = np.moveaxis(out, core, range(axis, axis + len(core)))
+    return y if isinstance(arr, np.ndarray) else arrays.asarray(y, arr)
