@@ -12,6 +12,8 @@ import xpapply
 from xpapply import testing
 from xpapply.backends import array_api
 from xpapply.codegen.llvm import unrolled as codegen
+from xpapply.ir.builder import Builder
+from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
 
 pytest.importorskip("llvmlite")
@@ -171,3 +173,13 @@ def test_sums_are_numpys_to_the_last_bit(length, dtype):
         want = np.apply_along_axis(f, 1, x)
         np.testing.assert_array_equal(got, want)
         np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def test_an_activation_of_constants():
+    """What no slice changes is computed once, whatever op it is."""
+    builder = Builder()
+    x = builder.input(ShapeDtype((4,), "float32"))
+    c = builder.const(np.array([-1.0, 2.0, 0.5, -3.0], np.float32))
+    graph = builder.graph(x * builder.op("relu", c + c))
+    arr = np.arange(12, dtype=np.float32).reshape(3, 4)
+    np.testing.assert_array_equal(run(graph, arr, 1), arr * [0, 4, 1, 0])

@@ -69,11 +69,12 @@ def test_damaged_ones_load_as_they_were_or_not_at_all(read):
 
 
 def test_no_other_error(read):
-    assert [r for r in read if r[3].startswith("raised")] == []
+    assert [r for r in read if r[3].startswith(("raised", "other,"))] == []
 
 
 def test_errors_say_something(read):
-    assert [r for r in read if r[3].startswith("refused") and len(r[3]) < 40] == []
+    short = {r[3] for r in read if r[3].startswith("refused") and len(r[3]) < 40}
+    assert short == set()
 
 
 def test_soon_and_with_little_memory(read):

@@ -5,6 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import xpapply
 from xpapply import InputError, UnsupportedError, apply_along_axis, load_model
@@ -178,6 +180,50 @@ def test_pickles_and_copies(tmp_path, numbers):
         )
     with pytest.raises(ValueError, match="read-only"):
         model.layers[0].weights["weight"][0] = 0
+
+
+@st.composite
+def networks(draw):
+    """A Sequential of Linear layers with norms, and the activation between them."""
+    activation = draw(st.sampled_from(sorted(ACTIVATIONS)))
+    norm = draw(st.sampled_from([None, nn.BatchNorm1d, nn.LayerNorm]))
+    first = draw(st.booleans())
+    sizes = draw(st.lists(st.integers(1, 9), min_size=2, max_size=6))
+    layers = []
+    for k, (a, b) in enumerate(itertools.pairwise(sizes)):
+        layers.append(nn.Linear(a, b, bias=draw(st.booleans())))
+        if k + 2 < len(sizes):
+            more = [ACTIVATIONS[activation]()]
+            if norm is not None:
+                more.insert(0 if first else 1, norm(b))
+            if norm is None or first:  # else it would be on both sides of the norm
+                more += [nn.Dropout()] * draw(st.integers(0, 2))
+            layers += more
+    torch.manual_seed(draw(st.integers(0, 99)))
+    return trained(nn.Sequential(*layers)), activation
+
+
+@given(
+    networks(),
+    st.sampled_from(["pt", "safetensors"]),
+    st.sampled_from(["", "module.", "body."]),
+    st.integers(0, 2),
+)
+def test_random_networks(tmp_path_factory, drawn, suffix, prefix, axis):
+    """What is found by keys and shapes is the network, whatever its layers."""
+    net, activation = drawn
+    state = {f"{prefix}{k}": v for k, v in net.state_dict().items()}
+    file = saved(state, tmp_path_factory.mktemp("net"), suffix)
+    model = load_model(file, activation=activation)
+    x = np.random.default_rng(0).standard_normal((3, 4, net[0].in_features)).astype("f")
+    want = net(torch.from_numpy(x).reshape(12, -1)).detach().numpy().reshape(3, 4, -1)
+    arr = np.moveaxis(x, -1, axis)
+    found = np.moveaxis(apply_along_axis(model, axis, arr), axis, -1)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)
+    plan = xpapply.compile(model, (x.shape[-1],))
+    plan.save(file.with_suffix(".xpapply"))
+    again = load_model(file.with_suffix(".xpapply"))
+    np.testing.assert_array_equal(again(x), plan(x))
 
 
 # --- checkpoints --------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def test_files_of_a_later_version(tmp_path):
     data = bytearray(path.read_bytes())
     data[8] = 2
     path.write_bytes(data)
-    with pytest.raises(InputError, match="version 2, this xpapply reads version 1"):
+    with pytest.raises(InputError, match="it has version 2, this xpapply reads version 1"):
         load_model(path)
 
 

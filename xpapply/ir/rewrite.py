@@ -72,15 +72,22 @@ def with_input(graph: Graph, shape: tuple[int, ...]) -> Graph:
 
 
 def expand(graph: Graph, keep: Collection[str] = ()) -> Graph:
-    """Replace composites by their definitions, except those in `keep`."""
+    """Replace composites by their definitions, except those in `keep` that depend on a slice."""
+
+    def defined(g: Graph) -> list[bool]:
+        both = zip(g.nodes, g.dependent(), strict=True)
+        return [
+            OPS[n.op].kind is Kind.COMPOSITE and not (n.op in keep and depends)
+            for n, depends in both
+        ]
 
     def rule(builder: Builder, i: int, node: Node, args: list[Value]) -> Value:
-        if OPS[node.op].kind is Kind.COMPOSITE and node.op not in keep:
+        if which[i]:
             return builder.expanded(node.op, args, dict(node.attrs))
         return _copy(builder, i, node, args)
 
     # definitions may use composites themselves
-    while any(OPS[n.op].kind is Kind.COMPOSITE and n.op not in keep for n in graph.nodes):
+    while any(which := defined(graph)):
         graph = _rebuild(graph, rule)
     return prune(graph)
 

@@ -137,7 +137,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, str]]:
     except OSError:
         raise
     except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+        raise InputError(f"{name} is damaged, or was not made by plan.save: {error}") from None
     except Exception as error:  # whatever nonsense leads to, it is the file's
         what = f"{type(error).__name__}: {str(error)[:200]}"
         raise InputError(f"{name} is damaged, or was not made by plan.save: {what}") from None
@@ -145,17 +145,17 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, str]]:
 
 def _read(data: bytes) -> tuple[Graph, dict[str, str]]:
     if data[: len(MAGIC)] != MAGIC or len(data) < _START:
-        raise InputError("this is no saved plan, or the beginning of one")
+        raise InputError("it does not begin as a saved plan does")
     version, crc, length = (
         int.from_bytes(data[a:b], "little") for a, b in ((8, 12), (12, 16), (16, 24))
     )
     if version != VERSION:
         raise InputError(
-            f"a saved plan of version {version}, this xpapply reads version {VERSION}: update it, "
-            "or save the plan again"
+            f"it has version {version}, this xpapply reads version {VERSION}. Update xpapply, or "
+            "save the plan again"
         )
     if length > min(MOST_HEADER, len(data) - _START):
-        raise InputError(f"the header should have {length:,} bytes: the file is cut off or damaged")
+        raise InputError(f"a header of {length:,} bytes, more than there are")
     header = data[_START : _START + length]
     if zlib.crc32(header) != crc:
         raise InputError("the header is damaged: its checksum does not fit")
@@ -230,7 +230,7 @@ def _node(
 ) -> Value:
     row = OPS.get(op) if isinstance(op, str) else None
     if row is None or op == "length":
-        raise InputError(f"unknown op {str(op)[:40]!r}: is the file from a later xpapply?")
+        raise InputError(f"unknown op {str(op)[:40]!r}. A later xpapply may know it")
     if row.kind is not Kind.LEAF:
         _check(row, [x.aval for x in operands], attrs)
         return builder.node(op, *operands, **attrs)  # type: ignore[no-any-return]
@@ -352,7 +352,7 @@ def _check_attribute(row: Op, name: str, x: Any, avals: list[ShapeDtype]) -> Non
     else:  # a number of a definition
         fine = type(x) in (int, float)
     if not fine:
-        raise InputError(f"{row.name} with {name}={str(x)[:60]}")
+        raise InputError(f"{row.name} of {avals[0]} with {name}={str(x)[:60]}")
 
 
 def _is_einsum(x: str, operands: int) -> bool:

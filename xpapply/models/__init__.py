@@ -134,6 +134,8 @@ def _load(
         name = about.get("name", file.stem)
         if "signature" in about:
             return of_several_graph(name, graph, about["signature"])
+        if not len(graph.inputs) == len(graph.outs) == 1:
+            raise InputError("a plan of several arrays or results that has no signature: damaged")
         return of_graph(name, graph)
     if kind == "onnx":
         from . import onnx

@@ -203,6 +203,8 @@ def _looked_at(layer: Layer, label: str) -> Layer:
     if not fine or any(0 in s for s in shapes.values()):
         found = ", ".join(f"{k} {s}" for k, s in shapes.items())
         raise InputError(f"{label}: weights that do not fit each other: {found}")
+    if (layer.weights.get("running_var", np.zeros(1)) < 0).any():
+        raise InputError(f"{label}: a variance below zero: the file is damaged")
     return layer
 
 
