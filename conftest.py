@@ -74,6 +74,27 @@ def plan_always(monkeypatch):
 
 
 @pytest.fixture
+def always(plan_always, monkeypatch):
+    """The same of calls that `xpapply.patch` sees."""
+    from xpapply.patching import along_axis, elements, records
+
+    for place in (along_axis, elements):
+        monkeypatch.setattr(place, "FEW", 0)
+    for place in (records, elements):
+        monkeypatch.setattr(place, "WORTH", -1.0)
+    monkeypatch.setattr(records, "_AGAIN", 0)
+
+
+@pytest.fixture
+def patched():
+    """Patched for a test."""
+    import xpapply
+
+    with xpapply.patch() as found:
+        yield found
+
+
+@pytest.fixture
 def without_llvmlite(monkeypatch):
     """As where no kernels are compiled for this CPU."""
     from xpapply import cache

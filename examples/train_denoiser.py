@@ -1,11 +1,11 @@
-"""Train the network of `denoise_volume.py`, and store it in `denoiser.npz`.
+"""Train the network of ``xpapply demo``, and store it beside the demo.
 
     pip install ".[demo,torch]"
     python examples/train_denoiser.py  # a minute or two on two free cores
 
 The network sees the 5 x 5 x 3 noisy values around a voxel and says how much noise is in the
 voxel. It is trained on the slices z = 0..8 and 16..23 of the volume, with fresh noise and a
-random reflection in every step; `denoise_volume.py` judges it on the slices 10..14. The two
+random reflection in every step; the demo judges it on the slices 10..14. The two
 linear filters that it is compared with are fitted to the same slices.
 
 The features are shifted and scaled for training; both are folded into the first and the last
@@ -16,7 +16,16 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from denoise_volume import HELD_OUT, NOISE, TRAINED, WINDOW, add_noise, neighbourhoods, read_volume
+
+from xpapply.cli.demo import (
+    HELD_OUT,
+    NOISE,
+    TRAINED,
+    WINDOW,
+    add_noise,
+    neighbourhoods,
+    read_volume,
+)
 
 WIDTH = 64
 STEPS = 10_000

@@ -12,13 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-def test_denoise_volume(tmp_path):
+def test_the_demo(tmp_path):
+    pytest.importorskip("click")
     pytest.importorskip("nibabel")
     image = pytest.importorskip("PIL.Image")
-    script = ROOT / "examples" / "denoise_volume.py"
     picture = tmp_path / "new folder" / "denoised.png"
     ran = subprocess.run(
-        [sys.executable, "-W", "error", script, "--small", "--out", picture],
+        [sys.executable, "-W", "error", "-m", "xpapply", "demo", "--small", "-o", picture],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
@@ -43,7 +43,7 @@ def test_denoise_volume(tmp_path):
 
 
 def test_trained_network_is_plain_and_small():
-    stored = ROOT / "examples" / "denoiser.npz"
+    stored = ROOT / "xpapply" / "cli" / "denoiser.npz"
     assert stored.stat().st_size < 100_000
     with np.load(stored, allow_pickle=False) as arrays:
         assert all(arrays[name].dtype == np.float32 for name in arrays)

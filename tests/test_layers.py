@@ -21,16 +21,17 @@ LEVELS = {
     "slice_function": 5,
     "looped_call": 4,
     "vectorized": 7,
-    "outputs": 5,
-    "sent": 5,
+    **dict.fromkeys(("outputs", "sent"), 5),
     "vectorized_call": 6,
     "bincount": 6,
     "apply": 7,
     **dict.fromkeys(("special", "formulas", "custom", "convolution", "xarray", "models"), 8),
     "patching": 8,
+    "installed": 9,
     "": 9,  # xpapply/__init__.py
-    "command_line": 9,
-    **dict.fromkeys(("testing", "__main__"), 10),
+    **dict.fromkeys(("testing", "cli"), 10),
+    "command_line": 11,
+    "__main__": 12,
 }
 """A module imports from lower levels only, or from its own room or level."""
 

@@ -1,16 +1,18 @@
-"""The arguments of ``python -m xpapply``: a subcommand, or a program to run patched."""
+"""``xpapply`` and ``python -m xpapply``: a command of `cli`, or a program to run patched."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-SUBCOMMANDS: dict[str, Callable[[Sequence[str]], int | None]] = {}
-"""By name, each with the arguments after it. They win over files of their names."""
+COMMANDS = ("run", "explain", "check", "doctor", "demo")
+"""Those of `cli`. They win over files of their names."""
 
 _USAGE = (
+    "python -m xpapply run | explain | check | doctor | demo [--help]\n"
+    "       "
     "python -m xpapply [-q] [--report FILE] script.py [args ...]\n"
     "       python -m xpapply [-q] [--report FILE] -m module [args ...]\n"
     "       python -m xpapply"
@@ -33,15 +35,18 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def main(arguments: Sequence[str], versions: Callable[[], str]) -> int | None:
+def start() -> None:
+    """Do what the arguments of this process say, and leave it."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int | None:
     """Do what the arguments say.
 
     Parameters
     ----------
     arguments : sequence of str
         Those of the command line.
-    versions : callable
-        The text that is printed where there are none.
 
     Returns
     -------
@@ -49,10 +54,14 @@ def main(arguments: Sequence[str], versions: Callable[[], str]) -> int | None:
         The exit status.
     """
     if not arguments:
-        print(versions())
+        from .installed import report
+
+        print(report())
         return None
-    if arguments[0] in SUBCOMMANDS:
-        return SUBCOMMANDS[arguments[0]](arguments[1:])
+    if arguments[0] in COMMANDS:
+        from . import cli
+
+        cli.main(list(arguments))
     read = parser()
     found = read.parse_args(arguments)
     how = {"report": found.report, "quiet": found.quiet}
@@ -66,10 +75,10 @@ def main(arguments: Sequence[str], versions: Callable[[], str]) -> int | None:
     elif found.program:
         path, *rest = found.program
         if not os.path.exists(path):
-            known = f", and no subcommand ({', '.join(SUBCOMMANDS)})" if SUBCOMMANDS else ""
-            print(
-                f"{sys.executable}: can't open file {path!r}: there is none{known}", file=sys.stderr
+            known = (
+                f"can't open file {path!r}: there is none, and no command ({', '.join(COMMANDS)})"
             )
+            print(f"{sys.executable}: {known}", file=sys.stderr)
             return 2
         _run(path, rest, **how)
     else:

@@ -271,9 +271,9 @@ class _Streamed:
                 why = str(error)
         about = {
             "function": function,
-            "arr": f"{self.source.shape} {self.source.dtype}",
+            "arr": self.source.layout(),
             "axis": list(as_tuple(self.task.axis)),
-            "out": f"{self.target.shape} {self.target.dtype}",
+            "out": self.target.layout(),
             "blocks": list(self.cut.lengths),
             "why": why,
         }

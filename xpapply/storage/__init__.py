@@ -68,6 +68,8 @@ def in_file(x: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _may_be_store(kind: Any) -> bool:
+    if hasattr(kind, "read_unit"):  # what `stores` has, and what is written as they are
+        return True
     if arrays._library(kind) is not None or not hasattr(kind, "__getitem__"):
         return False
     return not {_package(cls) for cls in kind.__mro__} & _NO_STORES

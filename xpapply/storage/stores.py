@@ -45,6 +45,8 @@ class Store:
     """
 
     path: str | None = None
+    read_unit: tuple[int, ...] = ()
+    write_unit: tuple[int, ...] = ()
 
     def __init__(self, x: Any) -> None:
         self.x, self.shape = x, tuple(x.shape)
@@ -66,6 +68,10 @@ class Store:
         where = f" in {self.path}" if self.path else ""
         name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
         return f"{name} {self.shape} {self.dtype}{where}"
+
+    def layout(self) -> str:
+        """What two runs that write to it have to agree in."""
+        return f"{self.shape} {self.dtype}"
 
     def read(self, block: Block) -> np.ndarray:
         """The elements of a block."""
@@ -266,7 +272,9 @@ class Chunked(Store):
 
 
 def store(x: Any) -> Store:
-    """What reads and writes blocks of `x`."""
+    """What reads and writes blocks of `x`; a store does it itself."""
+    if isinstance(x, Store):
+        return x
     if isinstance(x, np.memmap) and getattr(x, "_mmap", None) is not None:
         return MemoryMap(x)
     return Store(x) if arrays.library(x) == "numpy" else Chunked(x)

@@ -1,13 +1,13 @@
 """A trained network at every voxel of a real 4-D MRI volume.
 
-    pip install ".[demo]"
-    python examples/denoise_volume.py
+    pip install "xpapply[demo]"
+    xpapply demo
 
 nibabel ships the volume: 128 x 96 x 24 voxels at two points in time, echo-planar MRI of a head.
 Noise is added to it (Gaussian, of a known strength, so that the truth is known), every voxel
 gets the 5 x 5 x 3 = 75 noisy values around it as its features, and a small network
-(75-64-64-1, trained by `train_denoiser.py` on other slices of the volume) says for each voxel
-how much noise is in it:
+(75-64-64-1, trained by `examples/train_denoiser.py` on other slices of the volume) says for
+each voxel how much noise is in it:
 
     noise = xpapply.apply_along_axis(network, -1, features)
 
@@ -19,7 +19,6 @@ shows one of the unseen slices.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import statistics
 import time
@@ -32,7 +31,7 @@ import nibabel
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-import xpapply
+from .. import MLP, apply_along_axis, explain
 
 HERE = Path(__file__).parent
 TRAINED = HERE / "denoiser.npz"
@@ -52,7 +51,7 @@ SHOWN = 12
 def read_volume() -> np.ndarray:
     """The volume that nibabel ships, float32 of shape (128, 96, 24, 2), Fortran-ordered."""
     path = Path(nibabel.__file__).parent / "tests" / "data" / "example4d.nii.gz"
-    volume: np.ndarray = nibabel.load(path).get_fdata(dtype=np.float32)
+    volume: np.ndarray = nibabel.Nifti1Image.from_filename(path).get_fdata(dtype=np.float32)
     return volume
 
 
@@ -74,7 +73,8 @@ def neighbourhoods(volume: np.ndarray) -> np.ndarray:
     )
     features = np.empty((*volume.shape, np.prod(WINDOW)), volume.dtype, order="F")
     for k, where in enumerate(itertools.product(*map(range, WINDOW))):
-        features[..., k] = windows[(..., *where)]
+        index: Any = (..., *where)
+        features[..., k] = windows[index]
     return features
 
 
@@ -196,7 +196,7 @@ def torch_rows(
 
 
 def cupy_rows(
-    network: xpapply.MLP, features: np.ndarray, noise: np.ndarray
+    network: MLP, features: np.ndarray, noise: np.ndarray
 ) -> list[tuple[str, float, float]]:
     """The same call on a CuPy array, where there is a GPU."""
     try:
@@ -208,7 +208,7 @@ def cupy_rows(
     on_gpu = cupy.asarray(features, order="F")
 
     def call() -> Any:
-        y = xpapply.apply_along_axis(network, -1, on_gpu)
+        y = apply_along_axis(network, -1, on_gpu)
         cupy.cuda.get_current_stream().synchronize()
         return y
 
@@ -220,6 +220,7 @@ def cupy_rows(
 
 
 def font(size: int) -> Any:
+    """That of the picture."""
     return ImageFont.load_default(size)
 
 
@@ -238,7 +239,7 @@ def draw(
     low, high, worst = 100.0, 900.0, 200.0
 
     def put(values: np.ndarray, left: int, top: int) -> None:
-        pixels = np.uint8(255 * np.clip(values[box], 0, 1)).T[::-1]
+        pixels = (255 * np.clip(values[box], 0, 1)).astype(np.uint8).T[::-1]
         panel = Image.fromarray(np.ascontiguousarray(pixels)).resize(
             (nx, ny), Image.Resampling.NEAREST
         )
@@ -269,33 +270,28 @@ def draw(
 # --- the whole --------------------------------------------------------------------------
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("out", "denoised.png"), metavar="PNG")
-    parser.add_argument("--small", action="store_true", help="a few slices of one point in time")
-    parser.add_argument("--seed", type=int, default=1, help="of the noise (default: 1)")
-    options = parser.parse_args()
-
+def show(out: Path, small: bool, seed: int) -> None:
+    """All of it, printed; the picture goes to `out`."""
     truth = read_volume()
     peak = float(truth.max())
-    noisy = add_noise(truth, options.seed)
+    noisy = add_noise(truth, seed)
     first = 0
-    if options.small:
+    if small:
         first = HELD_OUT.start - 1
         crop = np.s_[24:104, :, first : HELD_OUT.stop + 1, :1]
         truth, noisy = np.asfortranarray(truth[crop]), np.asfortranarray(noisy[crop])
     features = neighbourhoods(noisy)
     trained = Trained.read()
-    network = xpapply.MLP(trained.weights, trained.biases, activation="relu")
+    network = MLP(trained.weights, trained.biases, activation="relu")
     print(f"volume    {truth.shape} {truth.dtype}, noise of standard deviation {NOISE:g} added")
     print(f"features  {features.shape}, {features.nbytes / 1e6:.0f} MB\n")
 
     # the job: how much noise is in each voxel?
-    noise = xpapply.apply_along_axis(network, -1, features)
+    noise = apply_along_axis(network, -1, features)
     denoised = noisy - noise[..., 0]
 
-    print(xpapply.explain(network, -1, features), end="\n\n")
-    seconds, _ = median_time(lambda: xpapply.apply_along_axis(network, -1, features))
+    print(explain(network, -1, features), end="\n\n")
+    seconds, _ = median_time(lambda: apply_along_axis(network, -1, features))
     rows = [
         loop_row("NumPy at a voxel", trained.one_voxel, features, noise, step=6),
         *torch_rows(trained, features, noise),
@@ -309,12 +305,12 @@ def main() -> None:
     print("* timed on every 6th (NumPy) or 12th (torch) slice z, and multiplied")
 
     # a linear filter is a network with one layer
-    linear = xpapply.MLP([trained.linear[None]], [[trained.linear_bias]])
-    gaussian = xpapply.MLP([trained.gaussian[None]])
+    linear = MLP([trained.linear[None]], [[trained.linear_bias]])
+    gaussian = MLP([trained.gaussian[None]])
     images = {
         "with noise": noisy,
-        "best Gaussian filter": xpapply.apply_along_axis(gaussian, -1, features)[..., 0],
-        "best linear filter": xpapply.apply_along_axis(linear, -1, features)[..., 0],
+        "best Gaussian filter": apply_along_axis(gaussian, -1, features)[..., 0],
+        "best linear filter": apply_along_axis(linear, -1, features)[..., 0],
         "network, 75-64-64-1": denoised,
     }
     unseen = np.zeros(truth.shape, bool)
@@ -332,9 +328,5 @@ def main() -> None:
 
     shown = np.s_[:, :, SHOWN - first, 0]
     panels = {name: images[name][shown] for name in images if name != "best linear filter"}
-    draw(panels, truth[shown], notes, options.out)
-    print(f"\npicture   {options.out}")
-
-
-if __name__ == "__main__":
-    main()
+    draw(panels, truth[shown], notes, out)
+    print(f"\npicture   {out}")

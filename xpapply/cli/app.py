@@ -1,0 +1,171 @@
+"""The commands. Exit code 2: asked for wrongly, 1: it failed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .. import __version__, options
+from ..errors import InputError
+from . import files, model, running
+
+_ROUNDING = 1e-4
+"""Difference from the loop, as a part of the largest result, that `check` takes for rounding."""
+
+
+@contextlib.contextmanager
+def _telling() -> Iterator[None]:
+    """Errors as one line on stderr, without a traceback."""
+    try:
+        yield
+    except InputError as error:
+        notes = getattr(error, "__notes__", ())
+        raise click.UsageError("\n".join([str(error), *notes])) from None
+    except click.ClickException:
+        raise
+    except KeyboardInterrupt:
+        raise
+    except Exception as error:
+        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+        raise click.ClickException(f"{type(error).__name__}: {error}{notes}") from error
+
+
+def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments of all commands that look at a model and an input."""
+
+    @click.argument("model_", metavar="MODEL")
+    @click.argument("input_", metavar="INPUT")
+    @click.option("--activation", help="Of the hidden layers of a file of weights: relu, tanh ...")
+    @click.option("--output-activation", help="Of the last layer.")
+    @click.option("--trust", is_flag=True, help="The file of the model may run code of its own.")
+    @click.option("--axis", help="Of the slices: a number, or several with commas.")
+    @click.option("--device", default="", help="cuda, cuda:1 ...; by default the CPU.")
+    @click.option("--precision", type=click.Choice(["highest", "high", "medium"]))
+    @functools.wraps(command)
+    def wrapped(**given: Any) -> Any:
+        with _telling(), contextlib.ExitStack() as stack:
+            how = {k: given.pop(k) for k in ("device", "precision")}
+            chosen = {k: v for k, v in how.items() if v}
+            if chosen:
+                stack.enter_context(options(**chosen))
+            names = ("activation", "output_activation", "trust")
+            f = model.load(given.pop("model_"), *(given.pop(k) for k in names))
+            image = files.read(given.pop("input_"))
+            stack.callback(image.close)
+            axis = running.axis_of(given.pop("axis"), image)
+            return command(f, image, axis, **given)
+
+    return wrapped
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="xpapply")
+def commands() -> None:
+    """Apply a model to every slice of a volume or an image.
+
+    MODEL is a file with a network (safetensors, a torch checkpoint, ONNX, a saved plan), or a
+    function, package.module:name or script.py:name. INPUT is .npy, .npz, NIfTI, TIFF or .zarr.
+    """
+
+
+@commands.command()
+@_of_a_model
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path))
+@click.option("--mask", help="A file: results are written where it is not 0.")
+@click.option("--nodata", type=float, help="The value in INPUT where nothing was measured.")
+@click.option("--fill", type=float, help="The value in OUTPUT where there is no result; else NaN.")
+@click.option("--dtype", help="Of the results in the file.")
+@click.option("--memory", default="0", help="That blocks may take at a time: '500 MB'.")
+@click.option("--argmax", is_flag=True, help="Write the position of the largest: labels.")
+@click.option("--overwrite", is_flag=True, help="OUTPUT may exist, and is replaced.")
+@click.option("--resume", is_flag=True, help="Go on with what an interrupted run has left.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but errors.")
+def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
+    """Apply MODEL to every slice of INPUT, and write OUTPUT.
+
+    Nothing is there under the name of OUTPUT until all of it is written.
+    """
+    output = given["output"]
+    files.check_new(output, given["overwrite"], given["resume"])
+    image.check_apart(output)
+    nodata = given["nodata"] if given["nodata"] is not None else image.nodata
+    job = running.Job(f, image, axis, nodata)
+    mask, read = running.mask_of(given["mask"], job)
+    gaps = mask is not None or nodata is not None
+    result = running.Result.of(job, given["argmax"], given["dtype"], given["fill"], gaps)
+    if given["dry_run"]:
+        click.echo(job.plan())
+        click.echo(f"writes  {result.said(output)}")
+        return
+    begin = time.perf_counter()
+    visible = not given["quiet"] and sys.stderr.isatty()
+    around = functools.partial(
+        options, progress=visible, memory=given["memory"], resume=given["resume"]
+    )
+    with around():  # raises for a memory that is none, before a file is made
+        pass
+    try:
+        result.write(output, mask, given["resume"], around)
+    finally:
+        if read is not None:
+            read.close()
+    if not given["quiet"]:
+        click.echo(f"{result.said(output)} in {time.perf_counter() - begin:.3g} s", err=True)
+
+
+@commands.command("explain")
+@_of_a_model
+def explain_(f: Any, image: files.Image, axis: Any) -> None:
+    """Say what would run on the slices of INPUT, and how fast it can be."""
+    click.echo(running.Job(f, image, axis, image.nodata).plan())
+
+
+@commands.command()
+@_of_a_model
+@click.option("--slices", default=200, show_default=True, help="How many are compared.")
+def check(f: Any, image: files.Image, axis: Any, slices: int) -> None:
+    """Compare the results of a sample of slices with those of the plain loop."""
+    count, largest, part = running.parity(running.Job(f, image, axis, image.nodata), slices)
+    said = f"{count} slices, largest difference {largest:.3g} ({part:.2g} of the largest result)"
+    if part > _ROUNDING:
+        raise click.ClickException(f"not what the loop gives: {said}")
+    click.echo(f"as the loop: {said}")
+
+
+@commands.command()
+def doctor() -> None:
+    """Say what there is to run with: libraries, GPUs, compilers, caches."""
+    from . import doctor
+
+    click.echo(doctor.report())
+
+
+@commands.command()
+@click.option(
+    "-o",
+    "--output",
+    default="out/denoised.png",
+    show_default=True,
+    metavar="PNG",
+    type=click.Path(path_type=Path),
+)
+@click.option("--small", is_flag=True, help="A few slices of one point in time.")
+@click.option("--seed", default=1, show_default=True, help="Of the noise.")
+def demo(output: Path, small: bool, seed: int) -> None:
+    """A trained network at every voxel of a real MRI volume, with times and a picture."""
+    try:
+        from . import demo as it
+    except ImportError as error:
+        raise click.ClickException(f"pip install 'xpapply[demo]' ({error})") from None
+    it.show(output, small, seed)
+
+
+__all__ = ["check", "commands", "demo", "doctor", "explain_", "run"]

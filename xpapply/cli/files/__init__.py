@@ -1,0 +1,199 @@
+"""Volumes and images in files: an array to be read, and what an output of that kind needs.
+
+One file for each format, with ``read(path)`` and ``create(path, shape, dtype, wanted)``. Nothing is
+read before it is asked for, where the format allows it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+
+FORMATS = {
+    ".npy": "numpy",
+    ".npz": "npz",
+    ".nii": "nifti",
+    ".nii.gz": "nifti",
+    ".tif": "tiff",
+    ".tiff": "tiff",
+    ".zarr": "zarr",
+}
+"""The file of this folder that knows a format, by the end of the name."""
+
+PART = ".part"
+"""The end of the name of an output until it is finished."""
+
+
+@dataclass
+class Image:
+    """What a file has.
+
+    Attributes
+    ----------
+    array : array or Store
+        Its numbers, as they are stored.
+    axis : int or None
+        The axis of the features, if the format tells.
+    slope, offset : float or ndarray
+        ``array * slope + offset`` is meant.
+    nodata : float or None
+        What stands where nothing was measured.
+    format : str
+        One of `FORMATS`.
+    about : object
+        Header, CRS, attributes: for an output of the same format.
+    """
+
+    array: Any
+    axis: int | None
+    format: str
+    slope: Any = 1.0
+    offset: Any = 0.0
+    nodata: float | None = None
+    about: Any = None
+    temporary: list[Path] = field(default_factory=list)
+    path: Path | None = None
+
+    def check_apart(self, output: Path) -> None:
+        """Refuse an output that is the input."""
+        if self.path is not None and output.exists() and output.samefile(self.path):
+            raise InputError(f"{output} is the input: give the output another name")
+
+    def close(self) -> None:
+        """Remove what was made to read it."""
+        for path in self.temporary:
+            with suppress(OSError):
+                path.unlink()
+
+
+@dataclass
+class Wanted:
+    """What else there is to say of an output.
+
+    Attributes
+    ----------
+    like : Image
+        The input.
+    fill : float or None
+        What stands where there is no result.
+    resume : bool
+        Whether to go on with what an interrupted run has left.
+    chunks : tuple of int or None
+        Lengths of chunks that suit those of the input.
+    """
+
+    like: Image
+    fill: Any = None
+    resume: bool = False
+    chunks: tuple[int, ...] | None = None
+
+
+@dataclass
+class Output:
+    """A result that is being written; `finish` gives it its name."""
+
+    array: Any
+    path: Path
+    part: Path
+    close: Callable[[], None] = lambda: None
+
+    def finish(self) -> None:
+        """All of it is written."""
+        self.array = None
+        self.close()
+        if self.path.is_dir():
+            shutil.rmtree(self.path)
+        os.replace(self.part, self.path)
+
+
+def ending(path: Path) -> str:
+    """The end of a name, by which a format is known."""
+    name = path.name.lower()
+    if name.endswith(".nii.gz"):
+        return ".nii.gz"
+    for part in [path, *path.parents]:  # an array of a group: volume.zarr/0
+        if part.name.lower().endswith(".zarr"):
+            return ".zarr"
+    return path.suffix.lower()
+
+
+def of_format(path: Path) -> ModuleType:
+    """The file that knows the format of a file."""
+    name = FORMATS.get(ending(path))
+    if name is None:
+        raise InputError(
+            f"{path}: files that end in {ending(path) or 'nothing'} are not known. There are "
+            f"{', '.join(FORMATS)}"
+        )
+    return import_module(f"{__name__}.{name}")
+
+
+def library(name: str, extra: str) -> Any:
+    """A library that a format needs."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise InputError(
+            f"this format needs {name}: pip install 'xpapply[{extra}]' ({error})"
+        ) from None
+
+
+def read(text: str) -> Image:
+    """What a file has; ``file.npz:name`` is one array of several."""
+    path = Path(text)
+    inner = ""
+    if not path.exists() and ".npz:" in text:
+        before, inner = text.rsplit(":", 1)
+        path = Path(before)
+    if not path.exists():
+        raise InputError(f"{text}: there is no such file")
+    found = of_format(path)
+    try:
+        image: Image = found.read(path, inner) if inner else found.read(path)
+    except InputError:
+        raise
+    except (OSError, ValueError, EOFError, KeyError) as error:
+        raise InputError(f"{text} cannot be read: {error}") from error
+    image.path = path
+    if image.array.shape == ():
+        raise InputError(f"{text} holds one number, and no array")
+    return image
+
+
+def check_new(path: Path, overwrite: bool, resume: bool) -> None:
+    """Refuse an output that would replace something, or has nowhere to lie."""
+    of_format(path)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists: say --overwrite, or give another name")
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.resolve().parent}")
+    part = part_of(path)
+    if resume and not part.exists():
+        raise InputError(f"--resume: there is no {part}, which an interrupted run leaves")
+
+
+def part_of(path: Path) -> Path:
+    """Where an output lies until it is finished."""
+    return path.with_name(path.name + PART)
+
+
+def memory_map(
+    part: Path, shape: tuple[int, ...], dtype: np.dtype, head: bytes, order: Any
+) -> np.memmap:
+    """A file of a header and numbers, all zero, to be written to."""
+    nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    with open(part, "wb") as file:
+        file.write(head)
+        file.truncate(len(head) + nbytes)
+    return np.memmap(part, dtype, "r+", len(head), shape, order)

@@ -1,0 +1,98 @@
+"""NIfTI: volumes with an affine, read and written where they lie, in Fortran's order."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...errors import InputError
+from . import Image, Output, Wanted, ending, library, memory_map, part_of
+
+_PIECE = 1 << 24
+
+
+def read(path: Path) -> Image:
+    """A memory map of a volume; a compressed one is unpacked into a file beside it first."""
+    nibabel = library("nibabel", "cli")
+    temporary = []
+    if ending(path) == ".nii.gz":
+        unpacked = _unpacked(path)
+        temporary, path = [unpacked], unpacked
+    try:
+        image = nibabel.load(path)
+        at = image.dataobj
+        mapped = np.memmap(path, at.dtype, "r", at.offset, at.shape, "F")
+    except Exception as error:
+        for made in temporary:
+            made.unlink()
+        raise InputError(f"{path} cannot be read as NIfTI: {error}") from error
+    slope, offset = float(at.slope), float(at.inter)
+    return Image(mapped, -1, "nifti", slope, offset, None, image.header, temporary)
+
+
+def _unpacked(path: Path) -> Path:
+    """The contents of a compressed file: blocks of it cannot be read without all before them."""
+    number, name = tempfile.mkstemp(".nii", ".xpapply-")
+    try:
+        with os.fdopen(number, "wb") as file, gzip.open(path) as packed:
+            shutil.copyfileobj(packed, file, _PIECE)
+    except (OSError, EOFError) as error:
+        os.unlink(name)
+        raise InputError(f"{path} cannot be unpacked: {error}") from error
+    return Path(name)
+
+
+def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> Output:
+    """A memory map of a new volume, with the header of the input."""
+    nibabel = library("nibabel", "cli")
+    packed, part = ending(path) == ".nii.gz", part_of(path)
+    plain = part.with_name(part.name + ".nii") if packed else part
+    header = _header(nibabel, shape, dtype, how.like)
+    head = io.BytesIO()
+    header.write_to(head)
+    start = int(header["vox_offset"])
+    if how.resume:
+        if not plain.exists():
+            raise InputError(f"--resume: there is no {plain}")
+        made = np.memmap(plain, header.get_data_dtype(), "r+", start, shape, "F")
+    else:
+        text = head.getvalue().ljust(start, b"\0")
+        made = memory_map(plain, shape, header.get_data_dtype(), text, "F")
+        if packed:
+            part.touch()
+
+    def close() -> None:
+        with open(plain, "rb") as file, gzip.open(part, "wb", compresslevel=1) as target:
+            shutil.copyfileobj(file, target, _PIECE)
+        plain.unlink()
+
+    return Output(made, path, part, close) if packed else Output(made, path, part)
+
+
+def _header(nibabel: Any, shape: tuple[int, ...], dtype: np.dtype, like: Image) -> Any:
+    """That of the input, where it has one, for other numbers."""
+    if like.format == "nifti":
+        header = like.about.copy()
+    else:
+        header = nibabel.Nifti1Header()
+        header.set_sform(np.eye(4), code="scanner")
+    try:
+        header.set_data_dtype(dtype)
+        header.set_data_shape(shape)
+    except Exception as error:  # nibabel's own kinds
+        raise InputError(
+            f"NIfTI has no volumes of {dtype} with the shape {shape}: {error}. Choose --dtype, or "
+            "write .npy"
+        ) from None
+    header.set_slope_inter(1, 0)
+    header["cal_min"] = header["cal_max"] = 0
+    header["vox_offset"] = 0  # which makes room for the extensions
+    header.write_to(io.BytesIO())
+    return header

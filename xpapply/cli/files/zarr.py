@@ -1,0 +1,50 @@
+"""zarr: chunks in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from . import Image, Output, Wanted, library, part_of
+
+_CHUNK = 1 << 24
+"""Bytes of a chunk where the input has none."""
+
+
+def read(path: Path) -> Image:
+    """An array of a store; of a group one of its arrays is to be named."""
+    zarr = library("zarr", "files")
+    found = zarr.open(path, mode="r")
+    if not isinstance(found, zarr.Array):
+        names = ", ".join(name for name, _ in found.arrays()) or "none"
+        raise InputError(f"{path} is a group: name one of its arrays, {path}/NAME ({names})")
+    fill = found.attrs.get("_FillValue")
+    nodata = float(fill) if isinstance(fill, (int, float)) else None
+    return Image(found, -1, "zarr", nodata=nodata, about=found)
+
+
+def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> Output:
+    """An array in a new store, with chunks as the input has them."""
+    zarr = library("zarr", "files")
+    part = part_of(path)
+    if how.resume:
+        return Output(zarr.open_array(part, mode="r+"), path, part)
+    chunks = how.chunks or _chunks(shape, dtype)
+    chunks = tuple(max(1, min(c, n)) for c, n in zip(chunks, shape, strict=True))
+    made = zarr.create_array(part, shape=shape, dtype=dtype, chunks=chunks, overwrite=True)
+    if how.like.format == "zarr":
+        made.attrs.update({k: v for k, v in how.like.about.attrs.items() if k != "_FillValue"})
+    if how.fill is not None:
+        made.attrs["_FillValue"] = how.fill
+    return Output(made, path, part)
+
+
+def _chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+    """Whole last axes, as many as fit."""
+    left, found = max(1, _CHUNK // dtype.itemsize), []
+    for n in shape[::-1]:
+        found.append(max(1, min(n, left)))
+        left = max(1, left // max(1, n))
+    return tuple(found[::-1])

@@ -1,0 +1,214 @@
+"""What happens to blocks between a file and the function: numbers that are meant, masks, labels.
+
+An input and an output around the arrays of files. They share which slices have no values: those are
+seen when a block is read, and are filled when its results are written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..storage import stores
+from ..storage.stores import Block, Store
+
+
+class Missing:
+    """Which slices of the blocks that are under way have no values, by the place of a block."""
+
+    def __init__(self, nodata: float | None, axes: tuple[int, ...]) -> None:
+        self.nodata, self.axes = nodata, axes
+        self._found: dict[tuple[tuple[int, int], ...], np.ndarray] = {}
+
+    def see(self, block: Block, x: np.ndarray) -> None:
+        """Look at the numbers of a block, as they are stored."""
+        if self.nodata is None:
+            return
+        here = np.isnan(x) if math.isnan(self.nodata) else x == self.nodata
+        self._found[self._key(block, self.axes)] = here.any(axis=self.axes)
+
+    def at(self, batch: Block) -> np.ndarray | None:
+        """What was seen of the block of these slices."""
+        if self.nodata is None:
+            return None
+        return self._found.pop(self._key(batch, ()))
+
+    @staticmethod
+    def _key(block: Block, axes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+        return tuple((s.start, s.stop) for a, s in enumerate(block) if a not in axes)
+
+
+class Converted(Store):
+    """The numbers that are meant, ``stored * slope + offset``, in the dtype that `f` gets."""
+
+    def __init__(self, x: Any, dtype: np.dtype, slope: Any, offset: Any, missing: Missing) -> None:
+        self.x: Any = self
+        self.inner = x if isinstance(x, Store) else stores.store(x)
+        self.shape, self.path = self.inner.shape, self.inner.path
+        self.read_unit, self.write_unit = self.inner.read_unit, self.inner.write_unit
+        self.order = self.inner.order
+        self._dtype, self._slope, self._offset = dtype, slope, offset
+        self._missing = missing
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What `f` gets."""
+        return self._dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+    def nbytes(self) -> int:
+        """Those of the numbers that `f` gets."""
+        return math.prod(self.shape) * self._dtype.itemsize
+
+    def describe(self) -> str:
+        """It, in a message."""
+        return self.inner.describe()
+
+    def __getitem__(self, block: Block) -> np.ndarray:
+        return self.read(block)
+
+    def ahead(self, block: Block) -> None:
+        """Do what makes reading a block quick."""
+        self.inner.ahead(block)
+
+    def read(self, block: Block) -> np.ndarray:
+        """A copy of a block, as numbers that are meant."""
+        x = self.inner.read(block)
+        self._missing.see(block, x)
+        y = np.array(x, self._dtype, order="K")
+        if np.ndim(self._slope) or (self._slope, self._offset) != (1, 0):
+            y *= self._part(self._slope, block)
+            y += self._part(self._offset, block)
+        self.inner.release(block)
+        return y
+
+    def _part(self, factor: Any, block: Block) -> Any:
+        """A number, or those of the bands of a block."""
+        if np.ndim(factor) == 0:
+            return self._dtype.type(factor)
+        index = tuple(s if n > 1 else slice(None) for s, n in zip(block, factor.shape, strict=True))
+        return factor[index].astype(self._dtype)
+
+
+class Finished(Store):
+    """Where results go: labels of the largest, another dtype, a value where there are none.
+
+    Parameters
+    ----------
+    target : Store
+        What is written to.
+    shape : tuple of int
+        Of the results of `f`, with their core dims.
+    dtype : dtype
+        Of these results.
+    core : tuple of int
+        The axes of the results that one slice has.
+    labels : bool
+        Whether the position of the largest along the core axis is written.
+    fill : number
+        What is written where there is no result.
+    mask : Store or None
+        Results are written where it is not 0; its dims are those of the slices.
+    """
+
+    def __init__(
+        self, target: Any, shape: tuple[int, ...], dtype: np.dtype, core: tuple[int, ...],
+        labels: bool, fill: Any, mask: Any, missing: Missing,
+    ) -> None:  # fmt: skip
+        self.x: Any = self
+        self.inner = target if isinstance(target, Store) else stores.store(target)
+        self.shape, self._dtype, self.path = shape, dtype, self.inner.path
+        self._core, self._labels, self._fill = core, labels, fill
+        self._mask = None if mask is None else stores.store(mask)
+        self._missing = missing
+        self.read_unit = self.write_unit = self._with_core(self.inner.write_unit, 1)
+        if labels:
+            order = [a + sum(c <= a for c in core) for a in self.inner.order]
+            self.order = (*order, *core)
+        else:
+            self.order = self.inner.order
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the results of `f`."""
+        return self._dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+    def describe(self) -> str:
+        """It, in a message."""
+        return self.inner.describe()
+
+    def layout(self) -> str:
+        """What an interrupted run has to agree in."""
+        masked = "" if self._mask is None else hashlib.sha256(_bytes(self._mask)).hexdigest()[:16]
+        said = f"labels={self._labels} fill={self._fill} mask={masked} {self._missing.nodata}"
+        return f"{super().layout()}, {self.inner.layout()}, {said}"
+
+    def why_read_only(self) -> str:
+        """It is new."""
+        return self.inner.why_read_only()
+
+    def check_room(self) -> None:
+        """Raise `OSError` if there is no room for it where it lies."""
+        self.inner.check_room()
+
+    def flush(self) -> None:
+        """What was written is to be found by who opens it next."""
+        self.inner.flush()
+
+    def release(self, block: Block) -> None:
+        """A block that was written is not needed again."""
+        self.inner.release(self._without_core(block) if self._labels else block)
+
+    def write(self, block: Block, y: np.ndarray) -> None:
+        """Put the results of a block where they belong."""
+        batch = self._without_core(block)
+        absent = self._missing.at(batch)
+        if self._mask is not None:
+            outside = np.asarray(self._mask.read(batch)) == 0
+            absent = outside if absent is None else absent | outside
+        if self._labels:
+            y, block = y.argmax(self._core[0]), batch
+        if absent is not None and absent.any():
+            y = np.array(y, self.inner.dtype)
+            own = () if self._labels else self._core
+            y[np.broadcast_to(np.expand_dims(absent, own), y.shape)] = self._fill
+        self.inner.write(block, y)
+
+    def _without_core(self, block: Block) -> Block:
+        return tuple(s for a, s in enumerate(block) if a not in self._core)
+
+    def _with_core(self, unit: tuple[int, ...], one: int) -> tuple[int, ...]:
+        if not self._labels:
+            return unit
+        rest = iter(unit)
+        return tuple(one if a in self._core else next(rest) for a in range(len(self.shape)))
+
+
+def check_mask(mask: Any, batch: tuple[int, ...], name: str) -> Any:
+    """A mask for all slices: one of fewer dims is for each of the last ones."""
+    if mask.shape == batch:
+        return mask
+    if isinstance(mask, np.ndarray) and mask.shape == batch[: mask.ndim]:
+        plain = np.asarray(mask).reshape(*mask.shape, *(1,) * (len(batch) - mask.ndim))
+        return np.broadcast_to(plain, batch)
+    raise InputError(
+        f"--mask {name} has the shape {mask.shape}: it must be that of the slices, {batch}"
+    )
+
+
+def _bytes(mask: Store) -> bytes:
+    whole = mask.read(tuple(slice(0, n) for n in mask.shape))
+    return np.packbits(np.asarray(whole) != 0).tobytes()
