@@ -23,6 +23,19 @@ rng = np.random.default_rng(0)
 W = rng.normal(size=(3, 2)).astype(np.float32)
 
 
+def field(number, content):
+    """A message or text in a protobuf."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def varint(n):
+    found = bytearray()
+    while n > 127:
+        found.append(n & 127 | 128)
+        n >>= 7
+    return bytes([*found, n])
+
+
 def gemm(**kwargs):
     return model([("Gemm", ["x", "w"], ["y"], {})], (3,), {"w": W}, **kwargs)
 
@@ -395,6 +408,7 @@ def test_tensors_with_fewer_numbers_than_their_shape_says(tmp_path):
         (b"PK\x03\x04" + b"\0" * 100, "no ONNX model"),
         (b"hello", "no ONNX model"),
         (b"\x08\x08", "no graph"),
+        (b"\x08\x08" + field(7, field(1, b"") * 3)[:-1], "protobuf cannot read it"),
     ],
 )
 def test_what_is_no_onnx_file(tmp_path, content, match):
@@ -441,6 +455,55 @@ def test_functions(tmp_path):
     made.functions[0].node[0].CopyFrom(helper.make_node("F3", ["a"], ["b"], domain="my"))
     path.write_bytes(made.SerializeToString())
     refused(path, tmp_path, "calls itself")
+
+
+PARTS = {
+    "nodes": lambda n: field(1, b"") * n,
+    "constants": lambda n: field(1, field(4, b"Relu")) + field(5, b"") * n,
+    "attributes": lambda n: field(1, field(4, b"Relu") + field(5, b"") * n),
+    "names": lambda n: field(1, field(4, b"Relu") + field(1, b"") * n),
+    "values": lambda n: field(1, field(4, b"Relu")) + field(13, b"") * n,
+    "unknown fields": lambda n: field(1, field(4, b"Relu") + b"\xf8\x7f\x01" * n),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("nodes", 2_000_000), ("names", 2_000_000), *((name, 150_000) for name in PARTS)],
+)
+def test_millions_of_empty_parts(tmp_path, name, count):
+    """Of which protobuf makes two hundred bytes of memory each."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x08" + field(7, PARTS[name](count)) + field(8, b"\x10\x11"))
+    code = (
+        "import resource, sys\n"
+        "import onnx.checker, onnx.inliner\n"
+        "from xpapply.errors import InputError\n"
+        "from xpapply.models.onnx import load, files\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try:\n"
+        f"    load({str(path)!r})\n"
+        "except InputError as error:\n"
+        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, error)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    more, _, text = ran.stdout.partition(" ")
+    assert text.startswith("model.onnx")
+    if sys.platform == "linux":
+        assert int(more) < 200_000
+
+
+def test_what_protobuf_writes_is_counted_as_it_is(tmp_path, monkeypatch):
+    from xpapply.models.onnx import messages
+
+    made = gemm()
+    made.graph.node[0].attribute.add(name="many", type=7).ints.extend([1, -1, 300] * 500)
+    made.graph.node[0].attribute.add(name="more", type=6).floats.extend([0.5] * 500)
+    data = made.SerializeToString()
+    messages.check(data, onnx.ModelProto.DESCRIPTOR)
+    monkeypatch.setattr(messages, "MOST_MESSAGES", 10)
+    with pytest.raises(InputError, match="more than 10 parts"):
+        messages.check(data, onnx.ModelProto.DESCRIPTOR)
 
 
 def test_nodes_without_order_and_names_that_are_not_there(tmp_path):
@@ -495,6 +558,25 @@ def test_damaged_files(tmp_path, seed):
         except (InputError, UnsupportedError) as error:
             assert str(error)  # noqa: PT017
         assert time.perf_counter() - begin < 20
+
+
+def test_load_model(tmp_path):
+    made = gemm()
+    made.graph.node.append(helper.make_node("Relu", ["y"], ["z"]))
+    made.graph.output.append(helper.make_tensor_value_info("z", 1, ["b", 2]))
+    path = saved(made, tmp_path)
+    with pytest.raises(InputError, match=r"^model.onnx: it has 2 outputs"):
+        xpapply.load_model(path)
+    f = xpapply.load_model(path, output="z")
+    x = rng.normal(size=(5, 3)).astype(np.float32)
+    want = np.maximum(x @ W, 0)
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, x), want, rtol=1e-5, atol=1e-6)
+    plan = xpapply.compile(f, (3,), "float32")
+    plan.save(tmp_path / "net.xpapply")
+    again = xpapply.load_model(tmp_path / "net.xpapply")
+    np.testing.assert_allclose(xpapply.apply_along_axis(again, 1, x), want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="output= is for ONNX files"):
+        xpapply.load_model(tmp_path / "net.xpapply", output="z")
 
 
 def test_trust_makes_no_difference(tmp_path):

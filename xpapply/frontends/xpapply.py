@@ -125,5 +125,6 @@ def _of_flat(shape: tuple[int, ...]) -> Callable[..., Any]:
         xp = arrays.compat(v)
         return model(xp.reshape(v, shape))
 
+    of_flat.__qualname__ = f"a model of slices {shape}"
     of_flat.shape_of_slices = shape  # type: ignore[attr-defined]
     return of_flat

@@ -1,6 +1,7 @@
 """ONNX files as functions of a slice.
 
 - `files.py`: reading a file, and what is looked at before anything of it is believed
+- `messages.py`: how many parts it has, before protobuf reads it
 - `program.py`: what it says, as plain Python
 - `writer.py`: the graph of one slice, node by node
 - `elementwise.py`, `shapes.py`, `layers.py`, `ml.py`: the operators, a row for each

@@ -20,6 +20,7 @@ import onnx.inliner
 from onnx import TensorProto, helper
 
 from ...errors import InputError
+from . import messages
 from .program import (
     DTYPES,
     ML,
@@ -35,7 +36,7 @@ from .program import (
 
 MOST_BYTES = (1 << 31) - (1 << 20)
 """Of a model with its weights: protobuf has no larger messages."""
-MOST_NODES = 100_000
+MOST_NODES, MOST_ATTRIBUTES = 100_000, 1000
 CHECKED_BYTES = 1 << 26
 """Up to this size the file is shown to onnx's own checker."""
 DOMAINS = ("", ML, "com.microsoft")
@@ -92,6 +93,7 @@ def _content(path: Path) -> bytes:
 def _parsed(data: bytes) -> Any:
     if not data:
         raise InputError("it is empty")
+    messages.check(data, onnx.ModelProto.DESCRIPTOR)
     try:
         model = onnx.load_model_from_string(data)
     except Exception:  # protobuf's own errors, which say nothing more
@@ -103,7 +105,10 @@ def _parsed(data: bytes) -> Any:
 
 def _check_size(model: Any) -> None:
     """Refuse models of more nodes than there are anywhere, with those of functions counted."""
-    _count(model.graph, {(domain_of(f), f.name): f for f in model.functions}, {}, ())
+    graph = model.graph
+    if max(len(graph.initializer), len(graph.input), len(graph.output)) > MOST_NODES:
+        raise InputError(f"it has more than {MOST_NODES:,} constants, inputs or outputs")
+    _count(graph, {(domain_of(f), f.name): f for f in model.functions}, {}, ())
 
 
 def _count(
@@ -113,6 +118,8 @@ def _count(
     total = 0
     for node in body.node:
         total += 1
+        if len(node.attribute) > MOST_ATTRIBUTES:
+            raise InputError(f"node {node.name!r} has {len(node.attribute):,} attributes")
         key = (domain_of(node), node.op_type)
         if key in above:
             raise InputError(f"its function {node.op_type} calls itself")

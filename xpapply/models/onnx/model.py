@@ -146,7 +146,7 @@ class OnnxModel:
         if graph is not None and arrays.library(arr) != "numpy":
             raise TraceError(f"{runtime.ENGINE}: its graph runs where the array is")
         self._check_dtype(arrays.dtype_name(arr))
-        return runtime.on_all(self._session, shape, axis, arr, self._program.result_dtype)
+        return runtime.on_all(self._session, shape, axis, arr, graph)
 
     def __call__(self, v: Any) -> Any:
         """The model on one slice of any library."""

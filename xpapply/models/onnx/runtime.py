@@ -13,13 +13,16 @@ import numpy as np
 from ... import arrays, config, samples
 from ...errors import InputError, TraceError
 from ...frontends import AllAtOnce
-from ...ir.graph import ShapeDtype
+from ...ir.graph import Graph, ShapeDtype
 from ...layout import boxes
 
 ENGINE = "onnx.batch"
 INSTALL = "pip install onnxruntime runs it"
-_MOST_SLICES, _BLOCK_BYTES = 1 << 14, 1 << 25
-"""In one call: the memory that onnxruntime takes grows with them."""
+_FEWEST, _MOST, _BLOCK_BYTES = 128, 1 << 14, 1 << 21
+"""Slices in one call, and bytes of its largest value: beyond them memory is slower than caches, and
+far slower where it is new."""
+_MEMORY = 1 << 28
+"""Bytes of that value in any case."""
 
 
 def is_there() -> bool:
@@ -34,7 +37,7 @@ class Session:
     """A model that onnxruntime runs on batches of slices, on the CPU."""
 
     def __init__(self, data: bytes, dtype: str) -> None:
-        self._data, self._dtype = data, dtype
+        self._data, self.dtype = data, dtype
         self._known: dict[tuple[int, int], Any] = {}
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
@@ -46,9 +49,9 @@ class Session:
             What onnxruntime says of the model, or of the batch.
         """
         session = self._session()
-        if self._dtype == "bfloat16":
+        if self.dtype == "bfloat16":
             raise InputError("onnxruntime takes no arrays of bfloat16")
-        x = np.ascontiguousarray(batch, self._dtype)
+        x = np.ascontiguousarray(batch, self.dtype)
         name = session.get_inputs()[0].name
         try:
             (found,) = session.run(None, {name: x})
@@ -68,6 +71,8 @@ class Session:
             asked = onnxruntime.SessionOptions()
             asked.intra_op_num_threads = threads
             asked.log_severity_level = 4  # what goes wrong is raised
+            # threads that go on spinning would take the cores from what runs next
+            asked.add_session_config_entry("session.intra_op.allow_spinning", "0")
             try:
                 found = onnxruntime.InferenceSession(
                     self._data, asked, providers=["CPUExecutionProvider"]
@@ -78,34 +83,41 @@ class Session:
         return found
 
     def __reduce__(self) -> Any:
-        return Session, (self._data, self._dtype)
+        return Session, (self._data, self.dtype)
 
 
 def _short(error: Exception) -> str:
     return str(error).strip().partition("\n")[0][:300]
 
 
-def on_all(session: Session, shape: tuple[int, ...], axis: int, arr: Any, result: str) -> AllAtOnce:
-    """The model on all slices along an axis, which it takes in a shape.
+def on_all(
+    session: Session, shape: tuple[int, ...], axis: int, arr: Any, graph: Graph | None
+) -> AllAtOnce:
+    """The model on all slices along an axis, which it takes in a shape; `graph`: if it has one.
 
     Raises
     ------
     TraceError
         Where the result for a slice is not the same beside others.
     """
-    one = _tried(session, shape, axis, arr)
-    block = _block(shape, session)
+    together = _tried(session, shape, axis, arr)
+    block = _block(session, shape, graph)
     what = f"onnxruntime on blocks of up to {block:,} slices"
     if arrays.library(arr) != "numpy":
         what += ", on a copy on the host"
-    dtype = result or one.dtype.name
-    run = functools.partial(_along, session, shape)
-    return AllAtOnce(ENGINE, (what,), run, ShapeDtype(one.shape[1:], dtype))
+    run = functools.partial(_along, session, shape, block)
+    return AllAtOnce(ENGINE, (what,), run, ShapeDtype(together.shape[1:], together.dtype.name))
 
 
-def _block(shape: tuple[int, ...], session: Session) -> int:
-    nbytes = ShapeDtype(shape, session._dtype).nbytes
-    return min(_MOST_SLICES, max(1, _BLOCK_BYTES // max(1, nbytes)))
+def _block(session: Session, shape: tuple[int, ...], graph: Graph | None) -> int:
+    """How many slices are in one call."""
+    if graph is None:  # what is inside is not known
+        largest = 4 * ShapeDtype(shape, session.dtype).nbytes
+    else:  # windows are brought together a few at a time
+        which = zip(graph.nodes, graph.dependent(), strict=True)
+        largest = max(n.aval.nbytes for n, of_slice in which if of_slice and n.op != "windows")
+    count = max(_FEWEST, min(_MOST, _BLOCK_BYTES // max(1, largest)))
+    return max(1, min(count, _MEMORY // max(1, largest)))
 
 
 def _tried(session: Session, shape: tuple[int, ...], axis: int, arr: Any) -> np.ndarray:
@@ -141,12 +153,12 @@ def one_slice(session: Session, v: np.ndarray) -> np.ndarray:
     return np.asarray(found[0, ...])
 
 
-def _along(session: Session, shape: tuple[int, ...], arr: Any, axis: int) -> Any:
+def _along(session: Session, shape: tuple[int, ...], block: int, arr: Any, axis: int) -> Any:
     """All slices of an array."""
     x = arrays.on_host(arr)
     rows = np.moveaxis(x, axis, -1)
     batch, out = rows.shape[:-1], None
-    for box in boxes(rows.shape, len(batch), _block(shape, session)):
+    for box in boxes(rows.shape, len(batch), block):
         some = rows[box]
         own = some.shape[:-1]
         y = session(some.reshape(math.prod(own), *shape))
