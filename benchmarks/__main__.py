@@ -18,6 +18,7 @@ from . import pages
 SUITES = {"cpu": ("cpu",), "functions": ("cpu",), "several": ("cpu",), "dask": ("cpu",)}
 SUITES |= {"gpu": ("gpu",), "pairs": ("gpu",), "slices": ("cpu", "gpu")}
 SUITES |= {"modules": ("cpu", "gpu"), "files": ("cpu", "gpu"), "onnx": ("cpu",)}
+SUITES |= {"sklearn": ("cpu", "gpu")}
 """And the devices that each is for. The rows are in the file of this name."""
 SECONDS = {"cpu": 270.0, "functions": 270.0, "gpu": 270.0, "pairs": 150.0, "slices_gpu": 200.0}
 SECONDS |= {"slices_cpu": 270.0, "dask": 400.0}
@@ -26,7 +27,7 @@ SECONDS |= {"slices_cpu": 270.0, "dask": 400.0}
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("suite", choices=SUITES)
-    parser.add_argument("--device", choices=("cpu", "gpu"), help="of slices and modules")
+    parser.add_argument("--device", choices=("cpu", "gpu"), help="of suites for both")
     parser.add_argument("--seconds", type=float, help="begin nothing new after so many")
     parser.add_argument("--out", type=Path, help="folder of the results")
     parser.add_argument("--only", default="", help="cases whose names match; no files")

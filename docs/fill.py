@@ -40,6 +40,7 @@ KINDS = {
     ),
     Kind.CONTRACTION: "Attribute `subscripts`. Batching adds a letter to the batched operands.",
     Kind.LAYOUT: "Elements move, nothing is computed.",
+    Kind.TREES: "Nodes are constants, so batching leaves them as they are. Attribute `depth`.",
     Kind.COMPOSITE: (
         "Defined by other ops: no backend has to know them, though one that does keeps them "
         "whole. Parameters have the names and defaults that they have in `torch.nn.functional`."

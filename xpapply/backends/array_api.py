@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -119,6 +119,7 @@ class ArrayAPILowered(Lowered):
         self._batched = batch(expand(graph))
         # all values of a block are kept until its end
         nbytes = sum(math.prod(n.aval.shape[:-1]) * 8 for n in self._batched.nodes)
+        nbytes += sum(_bytes_of_places(self._batched, n) for n in self._batched.nodes)
         self._rows = max(1, _BLOCK_BYTES // nbytes)
         self.kernels: tuple[str, ...] = ("one array operation per node, in blocks of slices",)
         self._programs: dict[int, Callable[..., Any]] = {}
@@ -161,13 +162,27 @@ class ArrayAPILowered(Lowered):
         return found
 
 
-def _run(batched: Graph, at: int, x: Any, bound: tuple[Any, ...]) -> Any:
+def _bytes_of_places(graph: Graph, node: Node) -> int:
+    """What places in all trees take for a slice, and what is looked up by them."""
+    return 0 if node.op != "trees" else 40 * graph.nodes[node.args[6]].aval.shape[0]
+
+
+Own = Mapping[int, Callable[[Any], Any]]
+"""What computes nodes of a graph in another way, by their numbers: of the first operand."""
+
+
+def run_block(batched: Graph, at: int, x: Any, bound: tuple[Any, ...], own: Own) -> Any:
+    """The results for a block of slices, which lie along axis `at`; they take its place."""
+    return _run(batched, at, x, bound, own)
+
+
+def _run(batched: Graph, at: int, x: Any, bound: tuple[Any, ...], own: Own | None = None) -> Any:
     """One block."""
     xp = arrays.compat(x)
     before, behind = x.shape[:at], x.shape[at + 1 :]
     rows = xp.reshape(xp.moveaxis(x, at, 0), (x.shape[at], -1))
     with np.errstate(all="ignore"):  # torch does not warn about inf and NaN either
-        (y,) = evaluate(xp, batched, [rows], bound)
+        (y,) = evaluate(xp, batched, [rows], bound, own=own)
     y = xp.reshape(y, (*y.shape[:-1], *before, *behind))
     n = y.ndim - len(before) - len(behind)
     order = (*range(n, n + len(before)), *range(n), *range(n + len(before), y.ndim))
@@ -180,6 +195,7 @@ def evaluate(
     operands: Sequence[Any],
     consts: Sequence[Any] = (),
     axes: tuple[int, ...] = (),
+    own: Own | None = None,
 ) -> list[Any]:
     """The results of a graph, by one call per node on whole arrays: the definition.
 
@@ -196,6 +212,8 @@ def evaluate(
         What the constants are.
     axes : tuple of int
         The axes of a slice of any length.
+    own : mapping, optional
+        What computes nodes otherwise, such as a kernel, by their numbers: of the first operand.
 
     Returns
     -------
@@ -207,8 +225,10 @@ def evaluate(
     batch_size = like.shape[-1] if like.shape else 1
     values: list[Any] = []
     known: dict[Any, list[Any]] = {}
-    for node in graph.nodes:
-        if node.op == "input":
+    for i, node in enumerate(graph.nodes):
+        if own and i in own:
+            values.append(own[i](values[node.args[0]]))
+        elif node.op == "input":
             x = operands[node.attr("k")]
             values.append(x if hasattr(x, "dtype") else _number(xp, node, x, like))
         elif node.op == "const":
@@ -253,6 +273,8 @@ def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
         return along(xp, node.op, args, **attrs)
     if row.kind is Kind.CONTRACTION:
         return einsum(xp, attrs["subscripts"], *args)
+    if row.kind is Kind.TREES:
+        return trees(xp, *args, depth=attrs["depth"])
     if node.op == "concat":
         return xp.concat(args, axis=attrs["axis"])
     if node.op == "permute_dims":
@@ -335,6 +357,41 @@ def gathered(xp: ModuleType, op: str, x: Any, attrs: dict[str, Any]) -> Any:
     starts = (dilation * k for k in range(size))
     pieces = [x[(*before, slice(s, s + step * (count - 1) + 1, step), ...)] for s in starts]
     return xp.stack(pieces, axis=axis + 1)
+
+
+def trees(
+    xp: ModuleType,
+    x: Any,
+    feature: Any,
+    threshold: Any,
+    child: Any,
+    after: Any,
+    values: Any,
+    roots: Any,
+    start: Any,
+    *,
+    depth: int,
+) -> Any:
+    """What the leaves that slices come to add up to, one tree after the other.
+
+    Slices lie along the last axis of `x`, which has two: ``(M, B)``. All trees go down together.
+    """
+    count, several = x.shape[1], roots.shape[0]
+    flat = xp.reshape(x, (-1,))
+    place = xp.broadcast_to(xp.reshape(roots, (-1, 1)), (several, count))
+    place = xp.reshape(place, (-1,))
+    slices = xp.arange(count, dtype=roots.dtype, **arrays.beside(x))
+    slices = xp.reshape(xp.broadcast_to(slices, (several, count)), (-1,))
+    for _ in range(depth):
+        number = xp.take(flat, xp.take(feature, place) * count + slices)
+        second = number > xp.take(threshold, place)
+        second = second | ((number != number) & xp.take(after, place))
+        place = xp.take(child, place) + xp.astype(second, roots.dtype)
+    place = xp.reshape(place, (several, count))
+    total = xp.reshape(start, (-1, 1))
+    for k in range(several):  # in this order: the sum of an estimator to the last bit
+        total = total + xp.permute_dims(xp.take(values, place[k, ...], axis=0), (1, 0))
+    return total
 
 
 def index_key(key: tuple[Any, ...]) -> tuple[Any, ...]:

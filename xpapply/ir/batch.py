@@ -48,6 +48,8 @@ def _rule(builder: Builder, node: Node, args: list[Value], which: list[bool]) ->
         return builder.op("einsum", *args, subscripts=f"{','.join(letters)}->{result}{LETTER}")
     if node.op == "concat":
         args = [x if b else _repeat(builder, x) for x, b in zip(args, which, strict=True)]
+    elif kind is Kind.TREES:
+        pass  # nodes are constants
     elif kind is not Kind.LAYOUT:
         args = [x if b else _singleton(builder, x) for x, b in zip(args, which, strict=True)]
     elif node.op in ("reshape", "broadcast_to"):

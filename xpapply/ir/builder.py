@@ -50,6 +50,8 @@ def infer(op: str, avals: Sequence[ShapeDtype], attrs: dict[str, Any]) -> ShapeD
         return ShapeDtype(shape, row.result)
     if row.kind is Kind.ALONG:
         return _along(row, avals, attrs["axis"])
+    if row.kind is Kind.TREES:
+        return _trees(avals)
     if row.kind is Kind.CONTRACTION:
         subscripts = attrs["subscripts"]
         sizes = einsum_lengths(subscripts, [a.shape for a in avals])
@@ -85,6 +87,19 @@ def _along(row: Op, avals: Sequence[ShapeDtype], axis: int) -> ShapeDtype:
     rest = broadcast(*(a.shape[:axis] + a.shape[axis + 1 :] for a in avals))
     shape = (*rest[:axis], last.shape[axis], *rest[axis:])
     return ShapeDtype(shape, first.dtype if row.result == "same" else row.result)
+
+
+def _trees(avals: Sequence[ShapeDtype]) -> ShapeDtype:
+    """What all leaves have the shape of, for every slice."""
+    x, feature, threshold, child, after, values, roots, start = avals
+    nodes, width = values.shape
+    given = (feature, threshold, child, after, roots, start)
+    lengths = (nodes, nodes, nodes, nodes, *roots.shape[:1], width)
+    dtypes = ("int32", x.dtype, "int32", "bool", "int32", values.dtype)
+    wanted = [ShapeDtype((n,), dtype) for n, dtype in zip(lengths, dtypes, strict=True)]
+    if not 1 <= len(x.shape) <= 2 or list(given) != wanted:
+        raise TraceError(f"trees of {' and '.join(map(str, avals))}")
+    return ShapeDtype((width, *x.shape[1:]), values.dtype)
 
 
 @remembered(2048)

@@ -190,6 +190,8 @@ class Graph:
         for n in self.nodes:
             if n.op in OPS and OPS[n.op].kind is Kind.ALONG:
                 return f"{n.op} works along an axis: only the reference has it"
+        if self.descends:
+            return "it goes down decision trees"
         return None if gathers else self.why_not_windows()
 
     def why_not_windows(self) -> str | None:
@@ -200,6 +202,11 @@ class Graph:
     def gathers(self) -> bool:
         """Whether numbers are brought together from here and there, as for convolutions."""
         return any(n.op in OPS and OPS[n.op].gathers for n in self.nodes)
+
+    @property
+    def descends(self) -> bool:
+        """Whether it goes down decision trees."""
+        return any(n.op in OPS and OPS[n.op].kind is Kind.TREES for n in self.nodes)
 
     @property
     def gathered_bytes(self) -> int:
@@ -218,6 +225,8 @@ class Graph:
                 total += 2 * math.prod(sizes.values())
             elif kind is Kind.REDUCTION:
                 total += math.prod(self.nodes[n.args[0]].aval.shape)
+            elif kind is Kind.TREES:  # a comparison and an addition for each step down
+                total += 2 * n.attr("depth") * self.nodes[n.args[6]].aval.shape[0]
             elif kind is not Kind.LEAF and kind is not Kind.LAYOUT:
                 total += math.prod(n.aval.shape)
         return total

@@ -171,7 +171,7 @@ class _Conversion:
             return self.builder.cast(args[0], attrs["dtype"])
         if kind is Kind.ELEMENTWISE:
             return self.builder.node(n.op, *args)
-        if kind is Kind.ALONG:
+        if kind in (Kind.ALONG, Kind.TREES):
             raise _Refused
         if kind is Kind.CONTRACTION:
             if attrs["subscripts"] not in ("m,m->", MATVEC) or not all(a.aval.shape for a in args):

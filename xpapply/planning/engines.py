@@ -401,6 +401,14 @@ def by_windows(engine: Engine) -> str:
     return f"{engine.name} ({'; '.join(engine.kernels)}): {why}; {how}"
 
 
+def by_definition(engine: Engine) -> str:
+    """Why an engine does not run what an estimator's own method has compiled code for."""
+    return (
+        f"{engine.name} ({'; '.join(engine.kernels)}): the method itself takes less time on a CPU; "
+        f"options(engine={engine.name!r}) takes it"
+    )
+
+
 def limits(name: str, arr: Any) -> tuple[float, float] | None:
     """Bytes and operations per second of the device, where the backend knows them."""
     found = backend(name)

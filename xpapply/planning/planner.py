@@ -212,6 +212,9 @@ def _plan_network(
         slower = engines.in_float32(engine, half)
     elif engine is not None and graph is not None and graph.gathers and not forced:
         slower = engines.by_windows(engine)
+    elif engine is not None and graph is not None and graph.descends and not forced:
+        if engine.backend == "array_api" and "cpu" in common["device"].lower():
+            slower = engines.by_definition(engine)
     times: measured.Measured | None = None
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
     if may and (engine is None or slower):

@@ -15,7 +15,7 @@ from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced, sliced
 from ...layout import Layout
 from .. import Backend, Lowered
-from . import function_of_slice, networks, slices, unrolled
+from . import function_of_slice, networks, slices, trees, unrolled
 
 
 class CPU(Backend):
@@ -24,6 +24,8 @@ class CPU(Backend):
     name = "cpu"
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
+        if graph.descends:
+            return trees.why_not(graph, like)
         if _function_of_slices(graph) is not None:
             return function_of_slice.why_not(like)
         refusal = networks.why_not(graph, like)
@@ -32,6 +34,8 @@ class CPU(Backend):
         return unrolled.why_not(graph, like) and refusal
 
     def lower(self, graph: Graph) -> Lowered:
+        if graph.descends:
+            return trees.TreesLowered(graph)
         found = _function_of_slices(graph)
         if found is not None:
             return function_of_slice.OneFunction(graph, found)

@@ -16,20 +16,22 @@ from typing import Any
 import cupy
 from cupy.cuda.compiler import CompileException
 
+from ... import arrays
 from ...cache import remembered
 from ...codegen import chain, cost, tensor_network
 from ...codegen.graph_queries import prepare
 from ...config import PRECISIONS, current
 from ...ir.batch import batch
 from ...ir.graph import Graph
-from ...ir.rewrite import without_bfloat16
+from ...ir.rewrite import expand, without_bfloat16
 from ...ir.to_slice_graph import sliced
 from ...layout import Layout, boxes, columns, run_blocks
 from ...program import Program
-from .. import Backend, Lowered
+from .. import Backend, Lowered, array_api
 from . import bincount, compiler, slices
 from .launch import Calls, Chain, Tensor
 from .plain import ElementwiseWay, ReductionWay
+from .trees import TreesLowered
 from .ways import Task, Way, spacing
 from .weights import Weights
 
@@ -47,10 +49,12 @@ class CuPy(Backend):
             return f"no kernels for {like.dtype} input"
         if any(s % like.itemsize for s in like.strides):
             return "elements do not lie on multiples of their size"
+        if graph.descends and self.name == BACKEND.name:
+            return array_api.missing(arrays.compat(like), expand(graph))
         return graph.why_not_fused(gathers=self.name == BACKEND.name)
 
-    def lower(self, graph: Graph) -> CuPyLowered:
-        return CuPyLowered(graph)
+    def lower(self, graph: Graph) -> Lowered:
+        return TreesLowered(graph) if graph.descends else CuPyLowered(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         """From CuPy's pool."""
@@ -89,12 +93,12 @@ class CuPyOnTensors(CuPy):
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
         lowered = self.lower(graph)
-        if not lowered.by_address:
+        if not isinstance(lowered, CuPyLowered) or not lowered.by_address:
             return super().why_not(graph, like)
         return lowered.refusal(like, graph.consts)
 
-    def lower(self, graph: Graph) -> CuPyLowered:
-        return CuPyLowered(graph, borrowed=True)
+    def lower(self, graph: Graph) -> Lowered:
+        return TreesLowered(graph) if graph.descends else CuPyLowered(graph, borrowed=True)
 
     def way(self, name: str) -> Backend | None:
         return _WAYS.get((name, True))

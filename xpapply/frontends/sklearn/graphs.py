@@ -13,11 +13,12 @@ from ...backends import array_api
 from ...errors import TraceError
 from ...estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
+from ...ir.rewrite import compact
 from .. import Checked
-from . import composed, linear, models  # noqa: F401  # which fill the table
+from . import composed, linear, models, trees  # noqa: F401  # which fill the table
 from .batch import alive, along, estimator_and_name
 from .rows import back, result_of
-from .writer import Choice, Writer
+from .writer import Choice, Takes, Writer
 
 _PROBES = 6
 """Samples for which a formula is compared with the method."""
@@ -45,38 +46,49 @@ def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Writer
 def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of a method, for one sample; labels are numbers."""
     b, found = written(f, aval, args, kwargs)
-    if isinstance(found, Choice):
-        labels = found.labels
-        if labels.dtype.kind not in "biuf":
-            raise TraceError(
-                f"labels of dtype {labels.dtype}: a graph has numbers. Take predict_proba or "
-                "decision_function, and look up their argmax in classes_"
-            )
-        wide = labels.astype(np.int64) if labels.dtype.kind == "b" else labels
-        chosen = found.index == b.array(np.arange(len(labels)), "int64")
-        value = b.total(b.where(chosen, b.array(wide, wide.dtype.name), wide.dtype.type(0)))
-        found = b.cast(value, labels.dtype.name)
-    graph = b.graph(found)
+    graph = b.graph(_as_numbers(b, found))
     _compare(f, graph, aval)
     return graph
+
+
+def _as_numbers(b: Writer, found: Any) -> Any:
+    """What a method gives; labels, looked up in the graph."""
+    if not isinstance(found, Choice):
+        return found
+    labels, index = found.labels, found.index
+    if labels.dtype.kind not in "biuf":
+        raise TraceError(
+            f"labels of dtype {labels.dtype}: a graph has numbers. Take predict_proba or "
+            "decision_function, and look up their argmax in classes_"
+        )
+    wide = labels.astype(np.int64) if labels.dtype.kind == "b" else labels
+    several = len(index.shape)
+    index = b.op("reshape", index, shape=(*index.shape, 1)) if several else index
+    chosen = index == b.array(np.arange(len(labels)), index.aval.dtype)
+    each = b.where(chosen, b.array(wide, wide.dtype.name), wide.dtype.type(0))
+    return b.cast(b.total(each, several), labels.dtype.name)
 
 
 def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
     """What runs: a graph of numbers, or of the places of labels, with -1 where one is not sure."""
     b, found = written(f, aval, args, kwargs)
-    labels = None
+    labels, value = None, found
+    fine = functools.reduce(lambda x, y: x & y, (x == x for x in b.odd)) if b.odd else None
     if isinstance(found, Choice):
-        labels = found.labels
-        graph = b.graph(b.where(found.sure, found.index, np.int64(-1)))
-        result = ShapeDtype((), labels.dtype.name)
-    else:
-        graph = b.graph(found)
-        result = graph.result
+        labels, value = found.labels, found.index
+        for sure in (found.sure, fine):
+            value = value if sure is None else b.where(sure, value, value.dtype.type(-1))
+        value = b.cast(value, "int64")
+    elif fine is not None:
+        value = b.where(fine, value, value.dtype.type(np.nan))
+    graph = b.graph(value)
+    result = graph.result if labels is None else graph.result._replace(dtype=labels.dtype.name)
     _compare(f, graph, aval, labels)
     shown = None
     if labels is None or labels.dtype.kind in "biuf":
-        shown = graph if labels is None else lift(f, aval, args, kwargs)
-    return Checked(graph, functools.partial(_Around, alive(f), labels), result, shown)
+        shown = graph if labels is None else compact(b.graph(_as_numbers(b, found)))
+    around = functools.partial(_Around, alive(f), labels, b.takes, fine is not None)
+    return Checked(graph, around, result, shown)
 
 
 def _compare(f: Any, graph: Graph, aval: ShapeDtype, labels: np.ndarray | None = None) -> None:
@@ -113,16 +125,25 @@ class _Around:
     """What runs the graph of a method on arrays, where it is what the method gives."""
 
     def __init__(
-        self, alive: Callable[[], Any], labels: np.ndarray | None, run: Callable[[Any, int], Any]
+        self,
+        alive: Callable[[], Any],
+        labels: np.ndarray | None,
+        takes: Takes,
+        odd: bool,
+        run: Callable[[Any, int], Any],
     ) -> None:
-        self._alive, self._labels, self._run = alive, labels, run
+        self._alive, self._labels, self._takes, self._run = alive, labels, takes, run
+        self._odd = odd
+        """Whether NaN in a result says that the method may refuse the sample."""
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """The result for all slices along an axis."""
-        if not _finite(arr):  # which some estimators take, and most refuse
+        if not _taken(arr, self._takes):  # some estimators take it, and most refuse
             return along(self._alive, (), {}, arr, axis)
         found = self._run(arr, axis)
-        return found if self._labels is None else self._looked_up(arr, axis, found)
+        if self._labels is not None:
+            return self._looked_up(arr, axis, found)
+        return self._asked(arr, axis, found, found != found) if self._odd else found
 
     def _looked_up(self, arr: Any, axis: int, found: Any) -> Any:
         """The labels at their places; those that rounding could decide from the method itself."""
@@ -130,26 +151,44 @@ class _Around:
         assert labels is not None
         unsure = found < 0
         if isinstance(found, np.ndarray):
-            result = labels[found]
+            result = labels[found, ...]  # of one slice alone, too, with the dtype of the classes
         else:
             back(labels, found)  # raises for what the library has not
             flat = xp.reshape(xp.where(unsure, 0, found), (-1,))
             own = arrays.asarray(labels, found)
             result = xp.reshape(xp.take(own, flat, axis=0), tuple(found.shape))
-        if not bool(xp.any(unsure)):
+        return self._asked(arr, axis, result, unsure)
+
+    def _asked(self, arr: Any, axis: int, result: Any, unsure: Any) -> Any:
+        """The result, with what the method itself gives for some slices."""
+        if not bool(arrays.compat(arr).any(unsure)):
             return result
-        host = arrays.on_host(unsure)
+        host, result = arrays.on_host(unsure), arrays.on_host(result).copy()
+        core = result.ndim - arr.ndim + 1
+        host = np.moveaxis(host, range(axis, axis + core), range(-core, 0)) if core else host
+        host = host.any(tuple(range(host.ndim - core, host.ndim)))
         rows = np.moveaxis(arrays.on_host(arr), axis, -1)[host]
-        result = result.copy() if isinstance(result, np.ndarray) else arrays.on_host(result).copy()
-        result[host] = along(self._alive, (), {}, rows, 1)
+        last = np.moveaxis(result, range(axis, axis + core), range(-core, 0)) if core else result
+        try:
+            last[host] = along(self._alive, (), {}, rows, 1)
+        except Exception:  # it is raised again, where the slice stands
+            return along(self._alive, (), {}, arr, axis)
         return back(result, arr)
 
 
-def _finite(arr: Any) -> bool:
-    """Whether no number is NaN or infinite: a sum tells, unless it is too large itself."""
-    xp = arrays.compat(arr)
-    if not arrays.dtype_name(arr).startswith(("float", "bfloat")):
+def _taken(arr: Any, takes: Takes) -> bool:
+    """Whether a method takes all numbers. A sum tells of most arrays, or the ends."""
+    name = arrays.dtype_name(arr)
+    if (takes.nan and takes.infinite) or not name.startswith(("float", "bfloat")):
         return True
+    xp = arrays.compat(arr)
     with np.errstate(all="ignore"):
-        quick = arrays.dtype_name(arr) in ("float32", "float64") and xp.isfinite(xp.sum(arr))
-    return bool(quick) or bool(xp.all(xp.isfinite(arr)))
+        if takes.below is not None:
+            quick = (xp.max(arr) < takes.below) & (xp.min(arr) > -takes.below)
+        else:  # unless it is too large itself
+            quick = name in ("float32", "float64") and xp.isfinite(xp.sum(arr))
+        if bool(quick):
+            return True
+        below = np.inf if takes.below is None else takes.below
+        fine = xp.abs(arr) < below
+        return bool(xp.all(fine | (arr != arr) if takes.nan else fine))

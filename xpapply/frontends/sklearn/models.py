@@ -290,4 +290,4 @@ def support_classes(b: Writer, est: Any, x: Value) -> Choice:
     votes = b.product(first, won) + b.product(second, 1.0 - won)
     clear = b.cast(np.abs(scores) > tolerance, "float64")  # NaN is not
     known = b.total(clear) == float(clear.shape[0])
-    return Choice(b.op("argmax", votes, axis=(0,)), known, est.classes_)
+    return Choice(b.position(votes), known, est.classes_)

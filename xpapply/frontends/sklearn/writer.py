@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,20 +39,49 @@ class Choice:
     Attributes
     ----------
     index : Value
-        Which one, int64.
-    sure : Value
-        Whether rounding cannot have decided it, a boolean.
+        Which one, of any dtype: kernels keep to that of the scores.
+    sure : Value or None
+        Whether rounding cannot have decided it, a boolean; None: it never does.
     labels : array
         What they are.
     """
 
     index: Value
-    sure: Value
+    sure: Value | None
     labels: np.ndarray
 
 
+class Takes(NamedTuple):
+    """What a method takes for numbers of a sample.
+
+    Attributes
+    ----------
+    nan, infinite : bool
+        Whether these.
+    below : float or None
+        What magnitudes have to be below, if not all numbers are.
+    """
+
+    nan: bool = False
+    infinite: bool = False
+    below: float | None = None
+
+
 class Writer(NumPyBuilder):
-    """Builds the graph of a method of an estimator."""
+    """Builds the graph of a method of an estimator.
+
+    Attributes
+    ----------
+    takes : Takes
+        What the method takes for its input: all else is asked of the method itself.
+    odd : list of Value
+        Numbers that are NaN where the method may refuse what has come of its input on the way.
+    """
+
+    def __init__(self, consts: Iterable[np.ndarray] = ()) -> None:
+        super().__init__(consts)
+        self.takes = Takes()
+        self.odd: list[Value] = []
 
     def of(self, estimator: Any, name: str, x: Value) -> Any:
         """What a method of an estimator gives for a sample."""
@@ -132,6 +161,12 @@ class Writer(NumPyBuilder):
         high = self.largest(self.cast(x, dtype)) if x.shape else np.abs(x)
         return high * self.array(row * rel, dtype) + self.array((rest + 1.0) * rel, dtype)
 
+    def position(self, scores: Value) -> Value:
+        """That of the highest score, as a number like them."""
+        dtype = scores.aval.dtype
+        found = self.op("argmax", scores, axis=(0,))
+        return self.cast(found, dtype if dtype in ("float32", "float64") else "int64")
+
     def best(self, scores: Value, tolerance: Value, labels: Any) -> Choice:
         """The label with the highest score."""
         labels = np.asarray(labels)
@@ -140,11 +175,11 @@ class Writer(NumPyBuilder):
         high = self.op("max", scores, axis=(0,), keepdims=False)
         tolerance = tolerance + np.abs(high) * _near(scores)
         near = self.cast(scores >= high - tolerance, scores.aval.dtype)
-        return Choice(self.op("argmax", scores, axis=(0,)), self.total(near) == 1.0, labels)
+        return Choice(self.position(scores), self.total(near) == 1.0, labels)
 
     def positive(self, score: Value, tolerance: Value, labels: Any) -> Choice:
         """The second label where a score is above 0."""
-        index = self.cast(score > 0.0, "int64")
+        index = self.cast(score > 0.0, score.aval.dtype)
         return Choice(index, np.abs(score) > tolerance, np.asarray(labels))
 
 

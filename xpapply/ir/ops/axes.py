@@ -6,7 +6,7 @@ import math
 
 from .row import LARGER, SMALLER, Kind, Op
 
-_R, _A, _L = Kind.REDUCTION, Kind.ALONG, Kind.LAYOUT
+_R, _A, _L, _T = Kind.REDUCTION, Kind.ALONG, Kind.LAYOUT, Kind.TREES
 
 ROWS = [
     # reductions
@@ -134,4 +134,13 @@ ROWS = [
         gathers=True,
     ),
     Op("take", _L, "the numbers at `places` along an axis", gathers=True),
+    # trees
+    Op(
+        "trees",
+        _T,
+        "decision trees: h, and what the leaves that a comes to have in f, one tree after the"
+        " other; from the roots g, at most `depth` steps down. Node n looks at number b[n]: the"
+        " next one is d[n], or the one after that where the number is above c[n], or NaN and e[n]",
+        jumps=True,
+    ),
 ]

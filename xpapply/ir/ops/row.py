@@ -21,6 +21,7 @@ class Kind(Enum):
     CONTRACTION = "contraction"  # einsum
     ALONG = "along"  # orders, adds up or picks numbers along an axis, which stays
     LAYOUT = "layout"  # moves elements, computes nothing
+    TREES = "trees"  # goes down decision trees, whose nodes are constants
     COMPOSITE = "composite"  # defined by other ops
 
 

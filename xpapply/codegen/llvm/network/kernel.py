@@ -156,12 +156,12 @@ def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
                 u.op == "cast" for u in graph.nodes if i in u.args
             ):
                 return f"{n.aval.dtype} numbers are computed with before they are {dtype}"
-        elif n.aval.dtype not in numbers and not (OPS[n.op].finds_position and i == graph.out):
+        elif n.aval.dtype not in numbers and not _is_kept(graph, i, dtype):
             return f"{n.op} gives {n.aval.dtype} among {dtype} numbers"
         elif not reads:
             for a in n.args:
                 found = graph.nodes[a].aval.dtype
-                if found not in numbers:
+                if found not in numbers and not _is_kept(graph, a, dtype):
                     return f"{n.op} takes {found} among {dtype} numbers"
         if kind is Kind.ELEMENTWISE or kind is Kind.COMPOSITE:
             refusal = (
@@ -187,6 +187,17 @@ def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
     if rows * slices * np.dtype(dtype).itemsize > SCRATCH_BYTES:
         return f"{rows:,} numbers per slice do not fit in the cache, {slices} slices at a time"
     return None
+
+
+def _is_kept(graph: Graph, i: int, dtype: str) -> bool:
+    """Whether a node is a position that is only wanted as a number of the arithmetic's dtype.
+
+    It is kept as such a number; where it is the result it is cast when it is written.
+    """
+    if not OPS[graph.nodes[i].op].finds_position:
+        return False
+    users = [n for n in graph.nodes if i in n.args]
+    return i == graph.out or all(n.op == "cast" and n.aval.dtype == dtype for n in users)
 
 
 def tile_slices(dtype: str, target: Target, *, whole: bool = True) -> int:

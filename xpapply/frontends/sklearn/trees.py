@@ -1,0 +1,397 @@
+"""Formulas of scikit-learn: decision trees, forests, boosting, isolation forests.
+
+All are the op ``trees``. The leaves are added up in the order in which the estimators add them, so
+sums are equal to the last bit, and so is what is decided by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import TraceError
+from .writer import Choice, Takes, Value, Writer, formula
+
+_MOST_BYTES = 256 << 20
+"""Of nodes and leaves. Larger forests are read from memory for each block of slices, and take
+long to pack."""
+_BEYOND = 3.4028235677973366e38
+"""What float32 has no number for: it becomes infinity, which scikit-learn refuses."""
+
+
+class Tree(NamedTuple):
+    """A tree, node by node; the first is the root, and a leaf has no left child: -1.
+
+    Attributes
+    ----------
+    left, right : ndarray
+        The children.
+    feature, threshold : ndarray
+        What goes right is above the threshold.
+    missing_left : ndarray
+        Whether NaN goes left.
+    values : ndarray
+        A row for each node, of which those of leaves count.
+    """
+
+    left: np.ndarray
+    right: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    missing_left: np.ndarray
+    values: np.ndarray
+
+
+def _of_estimator(est: Any, values: np.ndarray, features: Any = None) -> Tree:
+    """That of a decision tree; `features`: those that it was fitted to."""
+    tree = est.tree_
+    feature = np.maximum(tree.feature, 0)
+    feature = feature if features is None else np.asarray(features)[feature]
+    there = getattr(tree, "missing_go_to_left", None)
+    missing = np.ones(tree.node_count) if there is None else there
+    left, right = tree.children_left, tree.children_right
+    return Tree(left, right, feature, tree.threshold, missing, values)
+
+
+class _InPairs(NamedTuple):
+    """The nodes of a tree, level by level, the children of each side by side."""
+
+    order: np.ndarray
+    child: np.ndarray
+    depth: int
+
+
+def _in_pairs(tree: Tree) -> _InPairs:
+    levels, depth = [np.zeros(1, np.intp)], 0
+    child = np.arange(len(tree.left))
+    count = 1
+    while True:
+        level = levels[-1]
+        inner = level[tree.left[level] >= 0]
+        if not len(inner):
+            break
+        child[inner] = count + 2 * np.arange(len(inner))
+        levels.append(np.stack([tree.left[inner], tree.right[inner]], 1).ravel().astype(np.intp))
+        count += 2 * len(inner)
+        depth += 1
+    order = np.concatenate(levels)
+    places = np.arange(len(order))
+    return _InPairs(order, np.where(tree.left[order] >= 0, child[order], places), depth)
+
+
+def _rounded_down(threshold: np.ndarray) -> np.ndarray:
+    """In float32: the numbers of float32 above it are those above the threshold."""
+    with np.errstate(over="ignore"):
+        found = threshold.astype(np.float32)
+    return np.where(found > threshold, np.nextafter(found, np.float32(-np.inf)), found)
+
+
+def descent(b: Writer, x: Value, trees: Sequence[Tree], start: Any) -> Value:
+    """``start`` and the values of the leaves that `x` comes to, added up: a vector."""
+    start = np.atleast_1d(np.asarray(start, np.float64))
+    nodes = sum(len(t.left) for t in trees)
+    nbytes = nodes * (13 + np.dtype(x.dtype).itemsize + 8 * len(start))
+    if nbytes > _MOST_BYTES:
+        raise TraceError(
+            f"its trees have {nodes:,} nodes, {nbytes >> 20:,} MiB: above {_MOST_BYTES >> 20} MiB "
+            "they are left to the method itself"
+        )
+    features, thresholds, children, after, values, roots = [], [], [], [], [], []
+    at = depth = 0
+    for tree in trees:
+        order, child, steps = _in_pairs(tree)
+        leaf = tree.left[order] < 0
+        features.append(np.where(leaf, 0, tree.feature[order]))
+        threshold = np.where(leaf, np.inf, tree.threshold[order])
+        thresholds.append(_rounded_down(threshold) if x.dtype.itemsize == 4 else threshold)
+        children.append(child + at)
+        after.append(~leaf & ~tree.missing_left[order].astype(bool))
+        values.append(tree.values[order])
+        roots.append(at)
+        at += len(order)
+        depth = max(depth, steps)
+
+    def joined(parts: list[np.ndarray], dtype: str) -> Value:
+        return b.array(np.concatenate(parts), dtype)
+
+    found: Value = b.node(
+        "trees",
+        x,
+        joined(features, "int32"),
+        joined(thresholds, x.aval.dtype),
+        joined(children, "int32"),
+        joined(after, "bool"),
+        joined(values, "float64"),
+        b.array(roots, "int32"),
+        b.array(start, "float64"),
+        depth=depth,
+    )
+    return found
+
+
+def _columns(b: Writer, x: Value, trees: Sequence[Sequence[Tree]], start: np.ndarray) -> Value:
+    """The same of trees for each number of the result."""
+    parts = [descent(b, x, t, s) for t, s in zip(trees, start, strict=True)]
+    return parts[0] if len(parts) == 1 else b.node("concat", *parts, axis=0)
+
+
+# --- what scikit-learn takes ------------------------------------------------------------------
+
+
+def _float32(b: Writer, x: Value, *, nan: bool) -> Value:
+    """A sample as trees compare it; what they refuse is asked of the method itself."""
+    found = b.cast(x, "float32")
+    if b.nodes[x.index].op == "input":
+        b.takes = Takes(nan=nan, below=_BEYOND if x.aval.dtype == "float64" else None)
+    elif x.dtype.kind == "f":
+        b.odd.append(b.total(found * np.float32(0)))  # NaN where a number is not finite
+    return found
+
+
+def _takes_nan(est: Any) -> bool:
+    """Whether an estimator of trees takes NaN."""
+    one = est.estimators_[0] if hasattr(est, "estimators_") else est
+    ask = getattr(one, "_support_missing_values", None)
+    return ask is not None and bool(ask(np.zeros((1, 1), np.float32)))
+
+
+# --- trees and forests ------------------------------------------------------------------------
+
+
+def _sums(b: Writer, est: Any, x: Value) -> Value:
+    """What all trees give, added up: for each output and, of classes, each class."""
+    alone = not hasattr(est, "estimators_")
+    several = [est] if alone else est.estimators_
+    x = _float32(b, x, nan=_takes_nan(est))
+    trees = []
+    for one in several:
+        value = np.asarray(one.tree_.value)
+        trees.append(_of_estimator(one, value.reshape(len(value), -1)))
+    found = descent(b, x, trees, np.zeros(trees[0].values.shape[1]))
+    return found if alone else found / b.array(float(len(several)), "float64")
+
+
+def _parts(b: Writer, est: Any, sums: Value) -> list[Value]:
+    """The probabilities of each output."""
+    counts = np.atleast_1d(est.n_classes_).tolist()
+    most = sums.shape[0] // len(counts)
+    if counts == [most]:
+        return [sums]
+    found = []
+    for k, count in enumerate(counts):
+        found.append(b.op("index", sums, key=((k * most, k * most + count, 1),)))
+    return found
+
+
+@formula("DecisionTreeClassifier.predict_proba", "ForestClassifier.predict_proba")
+def probabilities(b: Writer, est: Any, x: Value) -> Value:
+    """Of each class; of several outputs one row each."""
+    parts = _parts(b, est, _sums(b, est, x))
+    if len(parts) == 1:
+        return parts[0]
+    if len({p.shape for p in parts}) > 1:
+        raise TraceError(f"its {len(parts)} results have several shapes")
+    return b.op("reshape", b.node("concat", *parts, axis=0), shape=(len(parts), *parts[0].shape))
+
+
+@formula("DecisionTreeClassifier.predict_log_proba", "ForestClassifier.predict_log_proba")
+def log_probabilities(b: Writer, est: Any, x: Value) -> Value:
+    """Their logarithm."""
+    return np.log(probabilities(b, est, x))
+
+
+def _classes(b: Writer, est: Any, x: Value) -> Choice:
+    parts = _parts(b, est, _sums(b, est, x))
+    if len(parts) == 1:
+        return Choice(b.op("argmax", parts[0], axis=(0,)), None, np.asarray(est.classes_))
+    # the labels of all outputs, one after the other, have the dtype of the first
+    labels = [np.asarray(c).astype(np.asarray(est.classes_[0]).dtype) for c in est.classes_]
+    chosen, before = [], 0
+    for part, own in zip(parts, labels, strict=True):
+        index = b.op("argmax", part, axis=(0,)) + np.int64(before)
+        chosen.append(b.op("reshape", index, shape=(1,)))
+        before += len(own)
+    return Choice(b.node("concat", *chosen, axis=0), None, np.concatenate(labels))
+
+
+@formula("ForestClassifier.predict")
+def forest_classes(b: Writer, est: Any, x: Value) -> Choice:
+    """The likeliest class, of equal ones the first."""
+    return _classes(b, est, x)
+
+
+@formula("ForestRegressor.predict", "BaseDecisionTree.predict")
+def mean_of_trees(b: Writer, est: Any, x: Value) -> Any:
+    """The mean of what trees predict, or what one does: numbers, or a class."""
+    if hasattr(est, "classes_"):
+        return _classes(b, est, x)
+    found = _sums(b, est, x)
+    return b.number(found) if est.n_outputs_ == 1 else found
+
+
+@formula("BaseDecisionTree.apply")
+def leaf(b: Writer, est: Any, x: Value) -> Value:
+    """The number of the leaf."""
+    x = _float32(b, x, nan=_takes_nan(est))
+    numbers = np.arange(est.tree_.node_count, dtype=np.float64)[:, None]
+    return b.cast(b.number(descent(b, x, [_of_estimator(est, numbers)], 0.0)), "int64")
+
+
+# --- boosting ---------------------------------------------------------------------------------
+
+
+def _raw(b: Writer, est: Any, x: Value) -> Value:
+    """The sums of `GradientBoosting*`, one for each class of more than two."""
+    if est.init_ != "zero" and not type(est.init_).__name__.startswith("Dummy"):
+        raise TraceError(f"it begins with what {type(est.init_).__name__} predicts")
+    x = _float32(b, x, nan=False)
+    begin = est._raw_predict_init(np.zeros((1, est.n_features_in_), np.float32))[0]
+    columns = []
+    for of_class in est.estimators_.T:
+        scaled = [est.learning_rate * one.tree_.value.reshape(-1, 1) for one in of_class]
+        columns.append([_of_estimator(o, v) for o, v in zip(of_class, scaled, strict=True)])
+    return _columns(b, x, columns, begin)
+
+
+def _raw_of_histograms(b: Writer, est: Any, x: Value) -> Value:
+    """The same of `HistGradientBoosting*`."""
+    if getattr(est, "_preprocessor", None) is not None:
+        raise TraceError("features that are categories")
+    small = x.aval.dtype in ("float32", "float16")  # their order is that of float64
+    known = b.nodes[x.index].op == "input"
+    x = b.cast(x, "float32" if small else "float64")
+    if known:
+        b.takes = Takes(nan=True, infinite=True)
+    columns: list[list[Tree]] = [[] for _ in range(est.n_trees_per_iteration_)]
+    for of_iteration in est._predictors:
+        for column, one in zip(columns, of_iteration, strict=True):
+            column.append(_of_predictor(one.nodes))
+    begin = np.ravel(est._baseline_prediction).astype(np.float64)
+    return _columns(b, x, columns, begin)
+
+
+def _of_predictor(nodes: np.ndarray) -> Tree:
+    if nodes["is_categorical"].any():
+        raise TraceError("features that are categories")
+    leaf = nodes["is_leaf"].astype(bool)
+    return Tree(
+        np.where(leaf, -1, nodes["left"].astype(np.int64)),
+        np.where(leaf, -1, nodes["right"].astype(np.int64)),
+        nodes["feature_idx"].astype(np.int64),
+        nodes["num_threshold"].astype(np.float64),
+        nodes["missing_go_to_left"],
+        nodes["value"][:, None].astype(np.float64),
+    )
+
+
+def _decision(b: Writer, est: Any, x: Value) -> Value:
+    hist = type(est).__name__.startswith("Hist")
+    found = _raw_of_histograms(b, est, x) if hist else _raw(b, est, x)
+    return b.number(found) if found.shape == (1,) else found
+
+
+_BOTH = ("GradientBoostingClassifier", "HistGradientBoostingClassifier")
+
+
+@formula(*(f"{name}.decision_function" for name in _BOTH))
+def boosted_decision(b: Writer, est: Any, x: Value) -> Value:
+    """The sum."""
+    return _decision(b, est, x)
+
+
+@formula("GradientBoostingRegressor.predict")
+def boosted(b: Writer, est: Any, x: Value) -> Value:
+    """The sum."""
+    return _decision(b, est, x)
+
+
+@formula("HistGradientBoostingRegressor.predict")
+def boosted_by_histograms(b: Writer, est: Any, x: Value) -> Value:
+    """The sum, behind the link."""
+    found = _decision(b, est, x)
+    link = type(est._loss.link).__name__
+    if link not in ("LogLink", "IdentityLink"):
+        raise TraceError(f"the formula of {link} is not known")
+    return np.exp(found) if link == "LogLink" else found
+
+
+@formula(*(f"{name}.predict" for name in _BOTH))
+def boosted_classes(b: Writer, est: Any, x: Value) -> Choice:
+    """The class with the highest sum; of two the second, if the sum is above 0."""
+    sums = _decision(b, est, x)
+    if sums.shape:
+        return Choice(b.op("argmax", sums, axis=(0,)), None, est.classes_)
+    second = sums > 0.0 if type(est).__name__.startswith("Hist") else sums >= 0.0
+    return Choice(b.cast(second, "int64"), None, est.classes_)
+
+
+@formula(*(f"{name}.predict_proba" for name in _BOTH))
+def boosted_probabilities(b: Writer, est: Any, x: Value) -> Value:
+    """By the loss."""
+    sums = _decision(b, est, x)
+    loss = type(est._loss).__name__
+    if loss == "HalfMultinomialLoss":
+        return b.op("softmax", sums, axis=0)
+    if loss not in ("HalfBinomialLoss", "ExponentialLoss"):
+        raise TraceError(f"the formula of probabilities for {loss} is not known")
+    sums = sums * 2.0 if loss == "ExponentialLoss" else sums
+    return b.pair(1.0 / (np.exp(-sums) + 1.0))
+
+
+@formula("GradientBoostingClassifier.predict_log_proba")
+def boosted_logarithms(b: Writer, est: Any, x: Value) -> Value:
+    """Their logarithm."""
+    return np.log(boosted_probabilities(b, est, x))
+
+
+# --- isolation forests ------------------------------------------------------------------------
+
+
+def _isolated(b: Writer, est: Any, x: Value) -> Value:
+    known = b.nodes[x.index].op == "input"
+    x = b.cast(x, "float32")
+    if known:
+        b.takes = Takes(nan=True, infinite=True)
+    some = est._max_features != est.n_features_in_
+    trees = []
+    for one, features, steps, rest in zip(
+        est.estimators_,
+        est.estimators_features_,
+        est._decision_path_lengths,
+        est._average_path_length_per_tree,
+        strict=True,
+    ):
+        values = (steps + rest - 1.0)[:, None]
+        trees.append(_of_estimator(one, values, features if some else None))
+    depths = b.number(descent(b, x, trees, 0.0))
+    most = len(trees) * _mean_path(est._max_samples)
+    return np.power(2.0, -(depths / b.array(most, "float64"))) if most else depths * 0.0 + 0.5
+
+
+def _mean_path(samples: float) -> float:
+    """Of a search for something that is not there, in a tree of so many samples."""
+    if samples <= 2:
+        return float(samples == 2)
+    return float(2.0 * (np.log(samples - 1.0) + np.euler_gamma) - 2.0 * (samples - 1.0) / samples)
+
+
+@formula("IsolationForest.score_samples")
+def isolation(b: Writer, est: Any, x: Value) -> Value:
+    """Near -1 where few steps lead to a leaf."""
+    return -_isolated(b, est, x)
+
+
+@formula("IsolationForest.decision_function")
+def isolation_decision(b: Writer, est: Any, x: Value) -> Value:
+    """Below 0 for what is isolated."""
+    return -_isolated(b, est, x) - b.array(est.offset_, "float64")
+
+
+@formula("IsolationForest.predict")
+def isolated(b: Writer, est: Any, x: Value) -> Choice:
+    """-1 for what is isolated, else 1."""
+    score = isolation_decision(b, est, x)
+    inside = b.cast(score >= 0.0, "float64")
+    return Choice(inside, np.abs(score) > b.array(1e-9, "float64"), np.array([-1, 1]))
