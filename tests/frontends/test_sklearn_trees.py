@@ -348,11 +348,11 @@ def test_on_other_libraries(fitted, name, xp):
             got = xpapply.apply_along_axis(f, 1, arr)
         assert type(got) is type(arr)
         want = of_rows(f, host, 1)
-        same(
-            xpapply.arrays.on_host(got).astype(want.dtype),
-            want,
-            1e-13 if xp.name != "jax" else 1e-5,
-        )
+        got = xpapply.arrays.on_host(got).astype(want.dtype)
+        if xp.name == "jax":  # which has float32 alone
+            np.testing.assert_allclose(got, want, 1e-4, 1e-6)
+        else:
+            same(got, want)
 
 
 def test_explain_says_what_runs(fitted):
