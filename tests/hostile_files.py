@@ -52,7 +52,27 @@ def originals(folder):
     image = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
     image.append(nn.Sequential(nn.Linear(18, 3), nn.Softmax(-1)))
     xpapply.compile(image.eval(), (1, 6, 6)).save(folder / "image.xpapply")
+    _write_onnx(folder / "net.onnx")
     return {p.name: p.read_bytes() for p in sorted(folder.iterdir())}
+
+
+def _write_onnx(path):
+    import numpy as np
+    from onnx import helper, numpy_helper, save
+
+    rng = np.random.default_rng(0)
+    shapes = {"a": (6, 8), "b": (8,), "c": (8, 2), "d": (2,)}
+    weights = [numpy_helper.from_array(rng.random(s, np.float32), k) for k, s in shapes.items()]
+    nodes = [
+        helper.make_node("Gemm", ["x", "a", "b"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("Gemm", ["r", "c", "d"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"], axis=1),
+    ]
+    x = helper.make_tensor_value_info("x", 1, ["batch", 6])
+    y = helper.make_tensor_value_info("y", 1, ["batch", 2])
+    graph = helper.make_graph(nodes, "net", [x], [y], weights)
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 
 # --- damaged ------------------------------------------------------------------------------------
@@ -259,6 +279,7 @@ def made_by_hand(marker):
             torch_zip(layer, {path: b"x", "data/0": bytes(256)}, folder=".."),
         )
     yield "pt", "one record many times", overlapping(torch_zip(layer, {"data/0": bytes(1 << 20)}))
+    yield "pt", "a long directory", long_directory(torch_zip(layer), 300_000)
     yield "pt", "two of one name", torch_zip(layer) + torch_zip(layer)
     yield "pkl", "evil", pickled(marker)
     yield "joblib", "evil", zlib.compress(pickled(marker))
@@ -306,6 +327,15 @@ def overlapping(data):
         + count
         + struct.pack("<IIH", len(directory), at, 0)
     )
+
+
+def long_directory(data, count):
+    """A zip file whose directory has one record many times."""
+    end = data.rindex(b"PK\x05\x06")
+    at = int.from_bytes(data[end + 16 : end + 20], "little")
+    first = data[at : at + 46 + int.from_bytes(data[at + 28 : at + 30], "little")]
+    directory = data[at:end] + first * count
+    return data[:at] + directory + data[end : end + 12] + struct.pack("<IIH", len(directory), at, 0)
 
 
 def hostile_headers():
@@ -502,8 +532,10 @@ def main(folder, manifest):
                 return f"refused {error}"
             except Exception as error:
                 return f"raised {type(error).__name__}: {error}"
-            same = of and content(model) == valid[of]
-            return "same" if same else "other"
+            try:
+                return "same" if of and content(model) == valid[of] else "other"
+            except xpapply.InputError:  # of slices of another length
+                return "other"
 
         start = time.process_time()  # a busy machine changes nothing
         result, nbytes = peak_after(attempt)

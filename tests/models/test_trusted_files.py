@@ -83,12 +83,22 @@ def test_joblib_and_estimators(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.random((50, 4))
     est = linear.Ridge().fit(x, x @ rng.random(4))
-    for path, compress in ((tmp_path / "a.joblib", 0), (tmp_path / "b.joblib", 3)):
+    for compress in (0, 3, ("gzip", 3), ("bz2", 3), ("lzma", 3), ("xz", 3)):
+        path = tmp_path / "ridge.joblib"
         joblib.dump(est, path, compress=compress)
         with pytest.raises(UnsupportedError, match="was not opened"):
             load_model(path)
         found = load_model(path, trust=True)
         np.testing.assert_allclose(apply_along_axis(found, -1, x), est.predict(x))
+
+
+def test_functions_by_value(tmp_path):
+    cloudpickle = pytest.importorskip("cloudpickle")
+    path = tmp_path / "f.pkl"
+    path.write_bytes(cloudpickle.dumps(lambda v: v.max() - v.min()))
+    arr = np.arange(12.0).reshape(3, 4)
+    found = load_model(path, trust=True)
+    np.testing.assert_array_equal(apply_along_axis(found, -1, arr), [3, 3, 3])
 
 
 def test_what_is_no_function(tmp_path):

@@ -24,7 +24,10 @@ from .inferred import Description, Tensor
 from .model import Model as Model
 
 _TORCH_BEFORE_1_6 = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
-_COMPRESSED = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+_COMPRESSED = (
+    *(b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"),  # zlib
+    *(b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x5d\x00\x00", b"\x04\x22\x4d\x18"),
+)
 _OTHERS = {
     b"\x89HDF\r\n\x1a\n": "an HDF5 file, as Keras writes them. Export the model to ONNX, or give "
     "its weights to xpapply.MLP",

@@ -25,6 +25,7 @@ _BRANCHES = frozenset(
 )
 """Words in keys of layers that do not stand in one line, or are not what their shapes say."""
 _MOST_STATES = 20_000
+_MOST_ENTRIES = 10_000
 
 
 class Tensor(NamedTuple):
@@ -178,6 +179,8 @@ def _units(arrays: Mapping[str, np.ndarray], json_name: str) -> list[_Unit]:
     for key, x in arrays.items():
         name, _, leaf = key.rpartition(".")
         groups.setdefault(name, {})[leaf] = x
+    if len(groups) > _MOST_ENTRIES:
+        raise InputError(f"{len(groups):,} layers: at most {_MOST_ENTRIES:,} are put together")
     found, unclear = [], []
     for name in sorted(groups, key=_natural):
         own = groups[name]  # the weight first
@@ -220,6 +223,8 @@ def _ways(json_name: str, lists: bool = True) -> str:
 
 def _listed(units: Sequence[_Unit], entries: Sequence[Any]) -> list[Layer]:
     """The layers that a list names: keys of the file, layers without weights, parameters."""
+    if len(entries) > _MOST_ENTRIES:
+        raise InputError(f"a list of {len(entries):,} layers: at most {_MOST_ENTRIES:,}")
     by_name = {u.name: u for u in units}
     wrapped = unwrapped(by_name)
     found, used = [], set()

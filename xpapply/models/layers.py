@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cache import remembered
 from ..errors import InputError
 from ..ir import windows
 from ..ir.builder import Value
@@ -100,14 +101,16 @@ def every() -> list[str]:
     return [*KINDS, *activations()]
 
 
-def activations() -> list[str]:
+def activations() -> tuple[str, ...]:
     """The names of those that are ops without weights."""
-    return [
-        n
-        for n in known_activations()
-        if n == "identity"
-        or not any(k in OPS[n].parameters for k in ("keepdims", "eps", "weight", "correction"))
-    ]
+    return _activations(len(OPS))  # one may have come
+
+
+@remembered(4)
+def _activations(_: int) -> tuple[str, ...]:
+    needs = ("keepdims", "eps", "weight", "correction")
+    names = known_activations()
+    return tuple(n for n in names if n not in OPS or not {*needs} & {*OPS[n].parameters})
 
 
 def _defaults(kind: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import pickletools
 import warnings
 import zipfile
@@ -23,6 +24,8 @@ from . import pickles
 from .inferred import Tensor, unwrapped
 
 _MOST_RECORDS = 20_000
+_MOST_READ = 1 << 22
+"""Bytes that are read in one go: of the directory of a zip file, and of a pickle."""
 _MOST_OPCODES = 400_000
 _MOST_TUPLES = 40_000
 """Of which one may be in another: hashing those recurses in C, where nothing stops it."""
@@ -48,6 +51,16 @@ _DICTS = ("state_dict", "model_state_dict", "model", "net", "network", "weights"
 """Where checkpoints keep a model's weights, the usual name first."""
 
 
+class _Bounded(io.FileIO):
+    """A file of which nobody reads much in one go."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = os.fstat(self.fileno()).st_size - self.tell()
+        if min(left, left if size is None or size < 0 else size) > _MOST_READ:
+            raise InputError(f"a directory or a pickle of more than {_MOST_READ:,} bytes")
+        return super().read(size)
+
+
 def kind_of_zip(path: Path) -> str:
     """What a zip file holds: "weights", "script", "program", or "" for anything else.
 
@@ -57,8 +70,10 @@ def kind_of_zip(path: Path) -> str:
         If it is no whole zip file.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
+    except InputError:
+        raise
     except Exception as error:
         raise InputError(f"a zip file that cannot be read: {str(error)[:200]}") from None
     if len(infos) > _MOST_RECORDS:
@@ -137,7 +152,7 @@ def _short(error: Exception) -> str:
 def _look_at(path: Path) -> None:
     """Refuse what torch should not get."""
     size = path.stat().st_size
-    with zipfile.ZipFile(path) as archive:
+    with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
         names = [i.filename for i in infos]
         if len(set(names)) < len(names):
