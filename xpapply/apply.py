@@ -15,6 +15,7 @@ from .errors import InputError, TraceError, add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .looped_arguments import Arguments, Looped
+from .looped_call import not_parameters
 from .planning import lifting, planner
 from .planning.fallback import announce
 from .planning.plan import Plan, PlanOfSeveral, of_graph, of_several_graph
@@ -252,6 +253,10 @@ def explain(
     f, axis, arr, *args, **kwargs
         As for `apply_along_axis`. No result is computed; a Python function runs for the
         first slice, and if it decides by the data for some of those that decide otherwise.
+    compare : bool, optional
+        Whether each way that can run `f`, the loop too, is timed on some of the slices (up to
+        4,096) of an array in memory. They are called for it. Belongs to `f` if that has such a
+        parameter.
 
     Returns
     -------
@@ -278,6 +283,8 @@ def explain(
     """
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
+    if "compare" in kwargs and not_parameters(f, ("compare",)) and kwargs.pop("compare"):
+        return _compared(f, axis, arr, args, kwargs)
     if "out" in kwargs or config.current().device or storage.is_stored(arr):
         from .planning import streamed
 
@@ -297,6 +304,24 @@ def explain(
     arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     return replace(p, _of=f)  # what is remembered does not keep f alive, what is asked for does
+
+
+def _compared(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Plan:
+    """The plan, and what each way takes."""
+    from .planning import compared
+
+    plan = explain(f, axis, arr, *args, **kwargs)
+    if plan.engine == "stream" or arrays.library(arr) == "dask":
+        raise InputError("compare=True is for arrays in memory: give a part of this one")
+    if (wing := labelled.wing(arr)) is not None:
+        arr, axis = wing.inside(arr, axis)
+    if arrays.library(arr) is None:
+        arr = np.asanyarray(arr)
+    if not isinstance(axis, tuple):
+        axis = arrays.normalize_axis_index(axis, arr.ndim)
+    else:
+        axis = tuple(arrays.normalize_axis_index(a, arr.ndim) for a in axis)
+    return replace(plan, compared=compared.compare(apply_along_axis, f, axis, arr, (args, kwargs)))
 
 
 def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "float32") -> Graph:

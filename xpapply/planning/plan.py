@@ -6,7 +6,6 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 from weakref import WeakSet
 
@@ -19,6 +18,7 @@ from ..ir import saved
 from ..ir.graph import Graph, ShapeDtype
 from ..loop import first_place
 from . import compiled, engines, flat
+from .compared import Timed
 
 
 @dataclass(eq=False)
@@ -56,6 +56,8 @@ class Plan:
     floor, expected : float or None
         Seconds below which nothing on the device can be, and what the cost model expects;
         None where the engine does not choose by them.
+    compared : tuple of (engine, seconds per slice)
+        What each way took on some of the slices, the fastest first, if that was asked for.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Plan:
     limits: tuple[float, float] | None = None
     floor: float | None = None
     expected: float | None = None
+    compared: tuple[Timed, ...] = ()
     _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
     _of: Any = field(default=None, repr=False)
     """The function, for `_call` to find it alive."""
@@ -235,6 +238,7 @@ class Plan:
             "flop": cost and cost[1],
             "floor": self.floor,
             "expected": self.expected,
+            "compared": {t.engine: t.seconds for t in self.compared},
         }
 
     def _applied(self) -> str:
@@ -272,6 +276,9 @@ class Plan:
             elif self.expected is not None:
                 text += f": about {self.expected * 1e3:.3g} ms expected"
             lines.append(("floor", text))
+        if self.compared:
+            took = ", ".join(f"{t.engine} {_si(t.seconds)}s" for t in self.compared)
+            lines.append(("took", f"{took} per slice, measured on some"))
         lines.append(("refused", "; ".join(self.reasons) or "nothing"))
         return lines
 
@@ -279,11 +286,9 @@ class Plan:
         return "\n".join(f"{name:8}{text}" for name, text in self._lines())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{name}</th><td>{escape(text)}</td></tr>"
-            for name, text in self._lines()
-        )
-        return f"<table>{rows}</table>"
+        from . import card
+
+        return card.html(self.name, self._lines(), [(t.engine, t.seconds) for t in self.compared])
 
 
 @dataclass(eq=False)
