@@ -119,6 +119,8 @@ def lives_on(x: Any) -> bool:
     if isinstance(x, types.ModuleType):
         return x.__name__.partition(".")[0] in LIBRARIES and sys.modules.get(x.__name__) is x
     if isinstance(x, _FUNCTIONS):
+        if "<locals>" in getattr(x, "__qualname__", ""):  # made by a call of another function
+            return False
         root = (getattr(x, "__module__", None) or "").partition(".")[0]
         return root in LIBRARIES or root == "builtins"
     return False

@@ -29,16 +29,6 @@ _SAMPLE = 0.02
 _perf = time.perf_counter
 
 
-def along_numpy(original: Any, given: tuple, named: dict) -> Any:
-    """In the place of `numpy.apply_along_axis`."""
-    return _along("numpy.apply_along_axis", original, given, named)
-
-
-def along_cupy(original: Any, given: tuple, named: dict) -> Any:
-    """In the place of `cupy.apply_along_axis`."""
-    return _along("cupy.apply_along_axis", original, given, named)
-
-
 def along_masked(original: Any, given: tuple, named: dict) -> Any:
     """In the place of `numpy.ma.apply_along_axis`, which is counted and left as it is.
 
@@ -63,8 +53,10 @@ def along_masked(original: Any, given: tuple, named: dict) -> Any:
 
 def _arguments(given: tuple, named: dict) -> tuple[Any, Any, Any, tuple, dict] | None:
     """Function, axis, array, and what else the function gets; None where one is missing."""
-    if len(given) >= 3:
-        return given[0], given[1], given[2], given[3:], named
+    if len(given) == 3:
+        return *given, (), named
+    if len(given) > 3:
+        return *given[:3], given[3:], named
     names = ("func1d", "axis", "arr")[len(given) :]
     if any(name not in named for name in names):
         return None
@@ -101,6 +93,12 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
     known.looped(slices, length, took)
     tell(row, slices, took, "loop", known.why)
     return result
+
+
+along_numpy = functools.partial(_along, "numpy.apply_along_axis")
+"""In the place of `numpy.apply_along_axis`."""
+along_cupy = functools.partial(_along, "cupy.apply_along_axis")
+"""In the place of `cupy.apply_along_axis`."""
 
 
 class Attempt:

@@ -78,10 +78,10 @@ class Seen:
     that the last loop took for a slice.
     """
 
-    __slots__ = ("_cost", "_length", "_per_slice", "_spent", "python", "row", "why")
+    __slots__ = ("_cost", "_length", "_per_slice", "_spent", "python", "row", "stands_for", "why")
 
-    def __init__(self, row: Row, python: bool) -> None:
-        self.row, self.python = row, python
+    def __init__(self, row: Row, python: bool, stands_for: Any) -> None:
+        self.row, self.python, self.stands_for = row, python, stands_for
         self._per_slice, self._length = -1.0, 1
         self._cost = self._spent = 0.0
         self.why = "" if python else "it is a model, or compiled: left to the original"
@@ -112,8 +112,8 @@ _lock = threading.Lock()
 
 def seen(f: Any, loop: str) -> Seen:
     """What was seen of `f` in calls of a loop."""
-    kind: Any = type(f)
-    key = (loop, f.__code__ if kind is FunctionType else _key(f))
+    # by the code's identity: the hash of code is made anew each time
+    key = (loop, id(f.__code__ if type(f) is FunctionType else _key(f)))
     found = _seen.get(key)
     return _made(f, key, loop) if found is None else found
 
@@ -142,7 +142,7 @@ def _made(f: Any, key: Any, loop: str) -> Seen:
             name = "other functions" if f is None else frontends.name_of(f)
             place = "" if f is None else _place(f)
             python = f is None or (callable(f) and frontends.is_python(f))
-            _seen[key] = Seen(Row(name, place, loop), python)
+            _seen[key] = Seen(Row(name, place, loop), python, _key(f))  # which stays alive
         return _seen[key]
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _LINES = 12
 """Functions that the text names."""
-_WIDEST = 100
-"""Letters of a reason in the text."""
+_WIDEST, _NAME = 100, 40
+"""Letters of a reason, and of a function's name, in the text."""
 _NOTHING = "no call of numpy.apply_along_axis, numpy.vectorize or their like was seen"
 ESTIMATE = "Time saved is an estimate, from a few timed calls of each function."
 
@@ -62,7 +62,8 @@ def table(report: Report) -> str:
     head = ("function", "called by", "calls", "slices", "time", "saved", "ran by")
     lines: list[tuple[str, ...]] = [head]
     for row in found[:_LINES]:
-        name = f"{row.name} ({row.place})" if row.place else row.name
+        name = _short(row.name.rpartition("<locals>.")[2], _NAME)
+        name = f"{name} ({row.place})" if row.place else name
         saved = seconds(row.saved) if row.saved else "-"
         count = f"{row.calls:,}", f"{row.slices:,}"
         lines.append((name, row.loop, *count, seconds(row.seconds), saved, ran(row)))
@@ -75,7 +76,7 @@ def table(report: Report) -> str:
         ]
         texts.append("  ".join(cells).rstrip())
         reasons = why(found[k - 1]) if k else []
-        texts += [f"    loop: {_short(reason)}" for reason in reasons[:2]]
+        texts += [f"    loop: {_short(reason, _WIDEST)}" for reason in reasons[:2]]
     if len(found) > _LINES:
         texts.append(f"and {len(found) - _LINES:,} functions more")
     texts += [f"left: {_printable(text)}" for text in report.left]
@@ -84,9 +85,9 @@ def table(report: Report) -> str:
     return "\n".join(map(_printable, texts))
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 3] + "..."
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _printable(text: str) -> str:

@@ -304,7 +304,9 @@ class Stage:
         if root in CUPY:
             return self._of_cupy(x, name)
         if root in ("numpy", "scipy", "array_api_compat"):
-            return Function(self, x, name)
+            # what they make inside a function and hand to others is like a function of the user's
+            inner = "<locals>" in x.__qualname__ and find(x) is None
+            return self.function(x) if inner else Function(self, x, name)
         if root == "torch":
             return self._torch(x, name)
         if root == "xpapply" and x.__code__.co_filename.startswith(_HERE):
