@@ -405,3 +405,13 @@ def test_without_click():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert ran.returncode == 1
     assert ran.stderr.strip() == "The command line needs click: pip install 'xpapply[cli]'"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("labels", [False, True])
+def test_on_a_gpu(labels, cupy):
+    x = cube((70, 80, 6), "i2")
+    np.save("in.npy", x)
+    net("in.npy", "-o", "out.npy", "--device", "cuda", *["--argmax"] * labels)
+    wanted = xpapply.apply_along_axis(NET, -1, x.astype("f4"))
+    same(np.load("out.npy"), wanted.argmax(-1) if labels else wanted)
