@@ -33,7 +33,7 @@ def model(nodes, shape, constants=(), *, dtype="float32", out=None, opset=17, ml
 
 DOMAINS = dict.fromkeys(
     "Scaler Normalizer LinearClassifier LinearRegressor ArrayFeatureExtractor Binarizer Imputer"
-    " ZipMap TreeEnsembleRegressor LabelEncoder".split(),
+    " ZipMap TreeEnsembleRegressor LabelEncoder TreeEnsembleClassifier".split(),
     "ai.onnx.ml",
 )
 

@@ -303,6 +303,8 @@ def test_pipes(tmp_path):
     refused(path, tmp_path, "not beside the model")
     os.mkfifo(tmp_path / "pipe.onnx")
     refused(tmp_path / "pipe.onnx", tmp_path, "it is no file")
+    with pytest.raises(InputError, match=r"pipe.onnx: it is no file"):
+        xpapply.load_model(tmp_path / "pipe.onnx")
 
 
 def test_the_same_bytes_many_times(tmp_path):

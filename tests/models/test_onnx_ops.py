@@ -650,9 +650,8 @@ def test_scaler_and_normalizer(tmp_path):
 def test_linear_models(tmp_path, after):
     attrs = {"coefficients": numbers(12).tolist(), "intercepts": numbers(3).tolist()}
     attrs["post_transform"] = after
-    if after == "NONE":
-        nodes = node("LinearRegressor", targets=3, **attrs)
-        check(tmp_path, nodes, (4,), oracle="runtime")
+    nodes = node("LinearRegressor", targets=3, **attrs)
+    check(tmp_path, nodes, (4,), oracle="runtime")
     attrs |= {"classlabels_ints": [5, 7, 2], "multi_class": 1}
     nodes = [("LinearClassifier", ["x"], ["l", "y"], attrs)]
     check(tmp_path, nodes, (4,), oracle="runtime")

@@ -2,13 +2,23 @@
 
 import numpy as np
 import pytest
-from onnx_models import by_runtime
+from onnx_models import by_runtime, model, saved
 
 import xpapply
+from xpapply.ir.graph import ShapeDtype
 from xpapply.models.onnx import load
 
 skl2onnx = pytest.importorskip("skl2onnx")
-from sklearn import decomposition, ensemble, linear_model, neural_network, pipeline, svm  # noqa: E402
+from sklearn import (  # noqa: E402
+    decomposition,
+    ensemble,
+    linear_model,
+    neighbors,
+    neural_network,
+    pipeline,
+    svm,
+    tree,
+)
 from sklearn import preprocessing as pre  # noqa: E402
 
 rng = np.random.default_rng(0)
@@ -101,16 +111,146 @@ def test_labels_that_are_texts(tmp_path):
     )
 
 
-TREES = {
-    "forest": ensemble.RandomForestRegressor(5, random_state=0),
-    "boosting": ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0),
-    "svm": svm.SVR(),
+FORESTS = {
+    "tree": tree.DecisionTreeRegressor(max_depth=5),
+    "forest": ensemble.RandomForestRegressor(7, random_state=0),
+    "boosting": ensemble.GradientBoostingRegressor(n_estimators=9, random_state=0),
+    "extra": ensemble.ExtraTreesRegressor(5, max_depth=4, random_state=0),
 }
 
 
-@pytest.mark.parametrize("name", TREES)
+@pytest.mark.parametrize("name", FORESTS)
+def test_trees(tmp_path, name):
+    path = written(FORESTS[name].fit(X, Y), tmp_path / "model.onnx")
+    f = load(path)
+    x = np.concatenate([X, X * 3, np.full((1, 4), np.inf), np.zeros((1, 4))]).astype(np.float32)
+    plan = xpapply.explain(f, 1, x)
+    assert plan.graph is not None, plan.reasons
+    assert any(n.op == "trees" for n in plan.graph.nodes)
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, x), by_runtime(path, x), **TOL)
+    for engine in ("array_api", "onnx.batch"):
+        with xpapply.options(engine=engine):
+            got = xpapply.apply_along_axis(f, 1, x)
+        np.testing.assert_allclose(got, by_runtime(path, x), **TOL)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", ["forest", "boosting", "tree"])
+def test_trees_of_classes(tmp_path, name, classes):
+    labels = LABELS if classes == 3 else (LABELS > 3) * 4
+    estimator = {
+        "forest": ensemble.RandomForestClassifier(7, random_state=0),
+        "boosting": ensemble.GradientBoostingClassifier(n_estimators=9, random_state=0),
+        "tree": tree.DecisionTreeClassifier(max_depth=4),
+    }[name].fit(X, labels)
+    path = written(estimator, tmp_path / "model.onnx", zipmap=False)
+    x = np.concatenate([X, X * 3])
+    for output in ("probabilities", "label"):
+        f = load(path, output=output)
+        plan = xpapply.explain(f, 1, x)
+        assert plan.graph is not None, plan.reasons
+        got, want = xpapply.apply_along_axis(f, 1, x), by_runtime(path, x, output)
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, **TOL)
+    np.testing.assert_array_equal(got, estimator.predict(x))
+
+
+def lists(**changed):
+    """Two trees: a branch with two leaves, and a leaf."""
+    found = {
+        "nodes_treeids": [0, 0, 0, 1],
+        "nodes_nodeids": [0, 1, 2, 0],
+        "nodes_featureids": [1, 0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF", "LEAF"],
+        "nodes_values": [0.5, 0.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0, 0],
+        "target_treeids": [0, 0, 1],
+        "target_nodeids": [1, 2, 0],
+        "target_ids": [0, 0, 0],
+        "target_weights": [1.0, 2.0, 10.0],
+        "n_targets": 1,
+    }
+    return {k: v for k, v in (found | changed).items() if v is not None}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"nodes_modes": ["BRANCH_LT", "LEAF", "LEAF", "LEAF"]},
+        {"nodes_missing_value_tracks_true": [1, 0, 0, 0]},
+        {"base_values": [3.0]},
+        {"aggregate_function": "AVERAGE"},
+    ],
+)
+def test_what_trees_say(tmp_path, changed):
+    nodes = [("TreeEnsembleRegressor", ["x"], ["y"], lists(**changed))]
+    path = saved(model(nodes, (2,)), tmp_path)
+    x = np.array([[0, 0.5], [0, 0.50001], [0, np.nan], [0, -np.inf], [9, np.inf]], np.float32)
+    f = load(path)
+    assert xpapply.explain(f, 1, x).graph is not None
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, x), by_runtime(path, x), **TOL)
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"nodes_truenodeids": [0, 0, 0, 0]}, "no trees"),
+        ({"nodes_truenodeids": [7, 0, 0, 0]}, "not there"),
+        ({"nodes_falsenodeids": [1, 0, 0, 0]}, "no trees"),
+        ({"nodes_nodeids": [0, 1, 1, 0]}, "same number"),
+        ({"nodes_values": [0.5]}, "several lengths"),
+        ({"nodes_values": [np.nan, 0.0, 0.0, 0.0]}, "NaN"),
+        ({"nodes_featureids": [5, 0, 0, 0]}, "features outside 2"),
+        ({"nodes_featureids": [-5, 0, 0, 0]}, "features outside 2"),
+        ({"target_ids": [0, 0, 4]}, "weights of 1 results"),
+        ({"target_nodeids": [0, 2, 0]}, "no leaf"),
+        ({"aggregate_function": "MAX"}, "aggregate_function"),
+        ({"post_transform": "LOGISTIC"}, "post_transform"),
+        ({"nodes_modes": ["BRANCH_EQ", "LEAF", "LEAF", "LEAF"]}, "branches by BRANCH_EQ"),
+        ({"n_targets": 1 << 40}, "base values"),
+    ],
+)
+def test_trees_that_are_none(tmp_path, changed, match):
+    nodes = [("TreeEnsembleRegressor", ["x"], ["y"], lists(**changed))]
+    f = load(saved(model(nodes, (2,)), tmp_path))
+    with pytest.raises(xpapply.UnsupportedError, match=match):
+        f.lift(ShapeDtype((2,), "float32"))
+
+
+def test_deep_trees(tmp_path):
+    n = 2001
+    inner = np.arange(n) % 2 == 0
+    inner[-1] = False
+    deep = {
+        "nodes_treeids": [0] * n,
+        "nodes_nodeids": list(range(n)),
+        "nodes_featureids": [0] * n,
+        "nodes_modes": ["BRANCH_LEQ" if k else "LEAF" for k in inner],
+        "nodes_values": [0.0] * n,
+        "nodes_truenodeids": [k + 1 if inner[k] else 0 for k in range(n)],
+        "nodes_falsenodeids": [k + 2 if inner[k] else 0 for k in range(n)],
+        "target_treeids": [0],
+        "target_nodeids": [n - 1],
+        "target_ids": [0],
+        "target_weights": [1.0],
+    }
+    nodes = [("TreeEnsembleRegressor", ["x"], ["y"], deep)]
+    f = load(saved(model(nodes, (2,)), tmp_path))
+    with pytest.raises(xpapply.UnsupportedError, match="more than 500 levels"):
+        f.lift(ShapeDtype((2,), "float32"))
+
+
+OTHERS = {
+    "svm": svm.SVR(),
+    "neighbours": neighbors.KNeighborsRegressor(),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_what_has_no_graph_runs_through_onnxruntime(tmp_path, name):
-    path = written(TREES[name].fit(X, Y), tmp_path / "model.onnx")
+    path = written(OTHERS[name].fit(X, Y), tmp_path / "model.onnx")
     f = load(path)
     plan = xpapply.explain(f, 0, X.T)
     assert plan.engine == "onnx.batch"

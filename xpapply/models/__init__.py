@@ -122,6 +122,8 @@ def _load(
 ) -> Any:
     if file.is_dir():
         raise InputError("it is a folder: give the file of the model inside")
+    if file.exists() and not file.is_file():  # of a pipe nothing might ever come
+        raise InputError("it is no file, but a pipe or a device")
     kind = _kind(file)
     if output is not None and kind != "onnx":
         raise InputError("output= is for ONNX files, which name their outputs")

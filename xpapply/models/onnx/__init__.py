@@ -4,7 +4,7 @@
 - `messages.py`: how many parts it has, before protobuf reads it
 - `program.py`: what it says, as plain Python
 - `writer.py`: the graph of one slice, node by node
-- `elementwise.py`, `shapes.py`, `layers.py`, `ml.py`: the operators, a row for each
+- `elementwise.py`, `shapes.py`, `layers.py`, `ml.py`, `trees.py`: the operators, a row for each
 - `model.py`: the function of a slice
 - `runtime.py`: what has no graph runs through onnxruntime, in batches
 """

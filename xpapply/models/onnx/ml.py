@@ -62,7 +62,8 @@ def _linear(w: Writer, n: Node, x: Given, rows: int) -> Value:
     return y + w.const(np.array(offsets, np.float32))  # type: ignore[no-any-return]
 
 
-def _after(w: Writer, n: Node, y: Value) -> Value:
+def after(w: Writer, n: Node, y: Value) -> Value:
+    """What a node does with its scores at last."""
     how = n.attr("post_transform", "NONE")
     if how not in ("NONE", "LOGISTIC", "SOFTMAX"):
         raise TraceError(f"post_transform={how!r}")
@@ -73,7 +74,7 @@ def _after(w: Writer, n: Node, y: Value) -> Value:
 
 @row("LinearRegressor", domain=ML)
 def _regressor(w: Writer, n: Node, x: Given) -> Value:
-    return _after(w, n, _linear(w, n, x, n.attr("targets", 1)))
+    return after(w, n, _linear(w, n, x, n.attr("targets", 1)))
 
 
 @row("LinearClassifier", domain=ML)
@@ -85,7 +86,7 @@ def _classifier(w: Writer, n: Node, x: Given) -> tuple[Given, Given]:
     scores = _linear(w, n, x, len(labels))
     place = w.op("argmax", scores, axis=(1,), keepdims=False)
     label = None if texts else looked_up(w, np.array(labels, np.int64), place)
-    return label, _after(w, n, scores)
+    return label, after(w, n, scores)
 
 
 def looked_up(w: Writer, table: np.ndarray, places: Value) -> Value:

@@ -12,7 +12,7 @@ from ...cache import BoundedDict
 from ...errors import InputError, TraceError
 from ...frontends import AllAtOnce
 from ...ir.graph import Graph, ShapeDtype
-from . import elementwise, layers, ml, runtime, shapes, writer  # noqa: F401  # which fill the table
+from . import elementwise, layers, runtime, shapes, trees, writer  # noqa: F401  # the table
 from .program import Program, parse
 
 

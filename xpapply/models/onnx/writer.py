@@ -205,6 +205,10 @@ class Writer(Builder):
             shape = shape[1:]
         return self.made(x, ("trimmed", ndim), lambda: x.reshape(shape))
 
+    def array(self, x: Any, dtype: str) -> Value:
+        """A constant that is made here."""
+        return self.const(np.array(x, dtype, order="C"))  # type: ignore[no-any-return]
+
     def made(self, x: np.ndarray, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
         """An array that is made of another one, once: equal constants are one node."""
         found = self._made.get((id(x), key))
