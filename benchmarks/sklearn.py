@@ -57,7 +57,7 @@ class Case:
         one = self.make()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            one.fit(rows, numbers if "Regress" in self.name else labels)
+            one.fit(rows, numbers if "Regressor" in self.name else labels)
         f = getattr(one, self.method)
         x = _RNG.normal(size=(count // self.share, FEATURES))
         part = x if device == "cpu" else x[: max(1, len(x) // SHARE)]

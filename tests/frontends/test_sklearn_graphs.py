@@ -294,7 +294,11 @@ def test_ties_are_decided_by_the_method_itself(fitted, name, monkeypatch):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", ["logistic", "network", "svr", "pipeline", "k-means", "standard"])
+@pytest.mark.parametrize(
+    "name",
+    "logistic,network,svr,pipeline,k-means,standard,ridge of two,gaussian bayes,bernoulli bayes,"
+    "svc of two,lda,one class,classes of a network,two classes of a network".split(","),
+)
 def test_numbers_that_are_refused(fitted, name, bad):
     one = fitted(name)
     arr = RNG.normal(size=(6, 4, 7))

@@ -25,7 +25,7 @@ nodes, values, trees
     As `codegen.trees.Packed` has them.
 """
 
-_TOGETHER = 8
+_TOGETHER = 16
 """Slices that go down side by side."""
 _STEPS = 4
 """Steps between two questions whether all are at a leaf."""

@@ -79,6 +79,8 @@ def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
         for sure in (found.sure, fine):
             value = value if sure is None else b.where(sure, value, value.dtype.type(-1))
         value = b.cast(value, "int64")
+        if b.shows and found.sure is not None and len(labels) > 1:
+            b.takes = Takes(nan=True, infinite=True)  # such samples are asked of the method
     elif fine is not None:
         value = b.where(fine, value, value.dtype.type(np.nan))
     graph = b.graph(value)
@@ -151,7 +153,8 @@ class _Around:
         assert labels is not None
         unsure = found < 0
         if isinstance(found, np.ndarray):
-            result = labels[found, ...]  # of one slice alone, too, with the dtype of the classes
+            # of one slice alone, too, with the dtype of the classes; -1 is looked up again
+            result = labels.take(found, mode="wrap") if found.ndim else labels[found, ...]
         else:
             back(labels, found)  # raises for what the library has not
             flat = xp.reshape(xp.where(unsure, 0, found), (-1,))

@@ -76,12 +76,16 @@ class Writer(NumPyBuilder):
         What the method takes for its input: all else is asked of the method itself.
     odd : list of Value
         Numbers that are NaN where the method may refuse what has come of its input on the way.
+    shows : bool
+        Whether a choice is never sure for a sample with NaN or infinities, so that nobody need
+        look for these before.
     """
 
     def __init__(self, consts: Iterable[np.ndarray] = ()) -> None:
         super().__init__(consts)
         self.takes = Takes()
         self.odd: list[Value] = []
+        self.shows = False
 
     def of(self, estimator: Any, name: str, x: Value) -> Any:
         """What a method of an estimator gives for a sample."""
@@ -159,7 +163,12 @@ class Writer(NumPyBuilder):
         rest = float(np.abs(more).max()) if np.size(more) else 0.0
         rel, dtype = _near(x, scores), scores.aval.dtype
         high = self.largest(self.cast(x, dtype)) if x.shape else np.abs(x)
+        self.shows |= self._is_input(x)
         return high * self.array(row * rel, dtype) + self.array((rest + 1.0) * rel, dtype)
+
+    def _is_input(self, x: Value) -> bool:
+        node = self.nodes[x.index]
+        return node.op == "input" or (node.op == "cast" and self.nodes[node.args[0]].op == "input")
 
     def position(self, scores: Value) -> Value:
         """That of the highest score, as a number like them."""
