@@ -1,6 +1,6 @@
 """Models in ONNX files on NumPy arrays: xpapply beside onnxruntime, in its best batch.
 
-Needs torch, which exports them, onnx and onnxruntime.
+Needs torch and skl2onnx, which export them, onnx and onnxruntime.
 """
 
 from __future__ import annotations
@@ -41,11 +41,20 @@ def normalised() -> nn.Module:
     return nn.Sequential(*layers, nn.LayerNorm(32), nn.Linear(32, 4), nn.Softmax(-1))
 
 
+def forest(count: int = 100, depth: int = 8) -> Any:
+    """Of scikit-learn, fitted to products of two features."""
+    from sklearn.ensemble import RandomForestRegressor
+
+    x = np.random.default_rng(0).normal(size=(3000, 16))
+    found = RandomForestRegressor(count, max_depth=depth, random_state=0)
+    return found.fit(x, x[:, 0] * x[:, 1] + x[:, 2])
+
+
 class Model:
     """A model, how its slices look, and how many there are."""
 
     def __init__(
-        self, name: str, make: Callable[[], nn.Module], shape: tuple[int, ...], slices: int
+        self, name: str, make: Callable[[], Any], shape: tuple[int, ...], slices: int
     ) -> None:
         self.name, self.make, self.shape, self.slices = name, make, shape, slices
 
@@ -62,6 +71,7 @@ MODELS = (
     _dense(10, 50, 50, 3, activation="GELU"),
     _dense(32, 128, 128, 128, 8),
     Model("BatchNorm, GELU, LayerNorm, softmax", normalised, (32,), 1 << 18),
+    Model("forest of 100 trees", forest, (16,), 1 << 17),
     Model("CNN of 12 x 12", cnn, (1, 12, 12), 1 << 14),
     Model("CNN of 28 x 28", cnn, (1, 28, 28), 1 << 12),
 )
@@ -127,12 +137,18 @@ def timed(run: runner.Run, model: Model) -> dict[str, Any]:
 def exported(model: Model, path: Path) -> Path:
     """The model as a file, with any number of slices."""
     torch.manual_seed(0)
+    made = model.make()
+    if not isinstance(made, nn.Module):
+        import skl2onnx
+
+        kind = skl2onnx.common.data_types.FloatTensorType([None, *model.shape])
+        path.write_bytes(skl2onnx.to_onnx(made, initial_types=[("x", kind)]).SerializeToString())
+        return path
     names = {"input_names": ["x"], "dynamic_axes": {"x": {0: "slices"}}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.onnx.export(
-            model.make().eval(), (torch.zeros(2, *model.shape),), path, dynamo=False, **names
-        )
+        x = torch.zeros(2, *model.shape)
+        torch.onnx.export(made.eval(), (x,), path, dynamo=False, **names)
     return path
 
 

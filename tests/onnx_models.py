@@ -1,9 +1,18 @@
 """ONNX files for tests, and what others make of them."""
 
+import warnings
+
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import xpapply
+from xpapply.ir.graph import ShapeDtype
+from xpapply.models.onnx import load
+
+rng = np.random.default_rng(0)
 
 TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
 TYPES |= {"float16": TensorProto.FLOAT16, "bool": TensorProto.BOOL, "int32": TensorProto.INT32}
@@ -66,3 +75,33 @@ def by_runtime(path, batch, output=None):
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return session.run(output and [output], {session.get_inputs()[0].name: batch})[0]
+
+
+def numbers(*shape, dtype="float32", scale=1.0):
+    return (rng.normal(size=shape) * scale).astype(dtype)
+
+
+def check(tmp, nodes, shape, constants=(), x=None, tol=2e-5, oracle="reference", **kwargs):
+    """The graph gives for each slice what the oracle gives for a batch of it."""
+    made = model(nodes, shape, constants, **kwargs)
+    path = saved(made, tmp)
+    x = numbers(3, *shape, dtype=kwargs.get("dtype", "float32"), scale=2.0) if x is None else x
+    if oracle == "reference":
+        reference = ReferenceEvaluator(made)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            want = np.concatenate([reference.run(None, {"x": v[None]})[0] for v in x])
+    else:
+        want = np.concatenate([by_runtime(path, v[None]) for v in x])
+    f = load(path)
+    f.lift(ShapeDtype(x.shape[1:], x.dtype.name))  # there is a graph
+    axes = tuple(range(1, x.ndim))
+    got = xpapply.compile(f, x.shape[1:], x.dtype)(x, axes if len(axes) > 1 else 1)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, rtol=tol, atol=tol)
+    return f
+
+
+def node(op, *constants, **attrs):
+    """x and constants c0, c1 ... to y."""
+    return [(op, ["x", *constants], ["y"], attrs)]
