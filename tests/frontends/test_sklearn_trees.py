@@ -322,6 +322,17 @@ def test_compiled_plans(fitted, name):
     same(plan(arr, -1), of_rows(f, arr))
 
 
+@pytest.mark.parametrize("name", ["forest", "boosting", "histograms", "tree of two outputs"])
+def test_plans_in_files(fitted, name, tmp_path):
+    f = fitted(name).predict_proba
+    xpapply.compile(f, (5,), "float64").save(tmp_path / "forest.xpapply")
+    arr = RNG.normal(size=(20, 5))
+    same(
+        xpapply.apply_along_axis(xpapply.load_model(tmp_path / "forest.xpapply"), -1, arr),
+        of_rows(f, arr),
+    )
+
+
 def test_compiled_plans_run_without_scikit_learn(fitted, tmp_path):
     plan = xpapply.compile(fitted("forest").predict_proba, (5,), "float64")
     arr = RNG.normal(size=(20, 5))

@@ -9,9 +9,10 @@ import xpapply
 from conftest import library
 from xpapply.backends import array_api
 from xpapply.errors import TraceError
+from xpapply.ir import saved, trees
 from xpapply.ir.batch import batch
 from xpapply.ir.builder import Builder
-from xpapply.ir.graph import ShapeDtype
+from xpapply.ir.graph import Graph, ShapeDtype
 from xpapply.planning.engines import AnyLibrary
 
 
@@ -103,3 +104,46 @@ def test_other_byte_orders_and_read_only_memory():
     x.flags.writeable = False
     np.testing.assert_array_equal(plan(x, 1), want)
     np.testing.assert_array_equal(plan(swapped, 1), want)
+
+
+WRONG = {
+    "a child outside": (2, lambda c: c[2].max() + 40),
+    "a child in another tree": (2, lambda c: c[5][1]),
+    "a child before": (2, lambda c: 0),
+    "a child twice": (2, lambda c: c[2][c[2] > np.arange(len(c[2]))].max()),
+    "a feature outside": (0, lambda c: 5),
+    "a feature below": (0, lambda c: -1),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_files_with_nodes_that_lead_elsewhere_are_refused(tmp_path, what):
+    """Kernels would follow them out of memory, or for ever."""
+    rng = np.random.default_rng(5)
+    consts = tree_cases.drawn(rng, 4, 2, 5, "float32", leaning=1.0)
+    assert trees.why_not(consts, 5, 4) is None
+    assert "depth" in trees.why_not(consts, 5, 5)
+    x = tree_cases.slices(rng, 20, 5, "float32", consts)
+    path = tmp_path / "plan.xpapply"
+    saved.write(path, graph_of("float32", 5, consts), {})
+    got = xpapply.apply_along_axis(xpapply.load_model(path), -1, x)
+    np.testing.assert_array_equal(got, tree_cases.down(x, consts))
+    column, wrong = WRONG[what]
+    other = [c.copy() for c in consts]
+    other[column][1] = wrong(consts)
+    graph = graph_of("float32", 5, consts)
+    bad = Graph(graph.nodes, graph.outs, tuple(other))
+    saved.write(path, bad, {})
+    with pytest.raises(xpapply.InputError, match="trees that are none"):
+        xpapply.load_model(path)
+
+
+@pytest.mark.parametrize("column", [1, 3])
+def test_files_with_leaves_that_lead_on_are_refused(tmp_path, column):
+    consts = list(tree_cases.drawn(np.random.default_rng(6), 3, 2, 5, "float32"))
+    leaf = np.flatnonzero(consts[2] == np.arange(len(consts[2])))
+    consts[column][leaf[-1]] = 1
+    graph = graph_of("float32", 5, consts)
+    saved.write(tmp_path / "plan.xpapply", graph, {})
+    with pytest.raises(xpapply.InputError, match="leads on from a leaf"):
+        xpapply.load_model(tmp_path / "plan.xpapply")

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedError
-from .builder import Builder, Value
+from . import trees
+from .builder import Builder, Value, infer
 from .graph import Graph, Node, ShapeDtype, number
 from .ops import OPS, Kind, Op
 from .shapes import broadcast
@@ -233,6 +234,8 @@ def _node(
         raise InputError(f"unknown op {str(op)[:40]!r}. A later xpapply may know it")
     if row.kind is not Kind.LEAF:
         _check(row, [x.aval for x in operands], attrs)
+        if row.kind is Kind.TREES:
+            _check_trees(operands, attrs["depth"])
         return builder.node(op, *operands, **attrs)  # type: ignore[no-any-return]
     if operands or set(attrs) != {"value" if op == "scalar" else "k"}:
         raise InputError(f"{op} has other attributes than it needs")
@@ -288,6 +291,22 @@ def _check(row: Op, avals: list[ShapeDtype], attrs: dict[str, Any]) -> None:
         raise InputError("pad has more widths than axes")
 
 
+def _check_trees(operands: list[Value], depth: int) -> None:
+    """Refuse nodes that lead out of memory, or in circles."""
+    nodes = operands[0].builder.nodes
+    consts, shapes = operands[0].builder.consts, [x.shape for x in operands]
+    given = [nodes[x.index] for x in operands[1:]]
+    lengths = [len(s) for s in shapes[1:]]
+    if lengths != [1, 1, 1, 1, 2, 1, 1] or len(shapes[0]) != 1:
+        raise InputError(f"trees of operands {shapes}")
+    if any(n.op != "const" for n in given):
+        raise InputError("trees whose nodes are no constants")
+    infer("trees", [x.aval for x in operands], {})
+    why = trees.why_not([consts[n.attr("k")] for n in given], shapes[0][0], depth)
+    if why is not None:
+        raise InputError(f"trees that are none: {why}")
+
+
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "cast": ("dtype",),
     "reshape": ("shape",),
@@ -303,6 +322,7 @@ _OF_KIND: dict[Kind, tuple[str, ...]] = {
     Kind.REDUCTION: ("axis", "keepdims"),
     Kind.ALONG: ("axis",),
     Kind.CONTRACTION: ("subscripts",),
+    Kind.TREES: ("depth",),
 }
 
 
@@ -312,6 +332,8 @@ def _operands(row: Op) -> int:
         return len(set(re.findall(r"\{(\d)\}", row.c)))
     if row.name == "take_along_axis":
         return 2
+    if row.kind is Kind.TREES:
+        return 8
     return (
         1 if row.kind in (Kind.REDUCTION, Kind.ALONG, Kind.LAYOUT) and row.name != "concat" else 0
     )
@@ -347,6 +369,8 @@ def _check_attribute(row: Op, name: str, x: Any, avals: list[ShapeDtype]) -> Non
         fine = _integer(x) > 0
     elif name == "places":
         fine = type(x) is tuple and len(_shape(x)) == len(x)
+    elif name == "depth":
+        fine = type(x) is int and x >= 0
     elif name == "approximate":
         fine = x in ("none", "tanh")
     else:  # a number of a definition
