@@ -20,6 +20,7 @@ from xpapply.codegen.cxx import literal
 from xpapply.codegen.graph_queries import prepare
 from xpapply.frontends import find
 from xpapply.ir.batch import batch
+from xpapply.ir.builder import Builder
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, expand, fold, regions
 from xpapply.layout import MemoryOrder
@@ -200,6 +201,22 @@ def test_nvrtc_compiles_network_kernels(cupy, torch, name):
             source = nvrtc.elementwise_source(scalar_network.network_kernel(graph, access, 2))
             for architecture in nvrtc.ARCHITECTURES if dtype == "float32" else ("sm_90",):
                 assert len(nvrtc.compile_source(source, architecture)) > 1000
+
+
+@nvrtc_only
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint16", "uint32", "int64", "uint64"])
+def test_nvrtc_compiles_results_of_any_dtype(cupy, dtype):
+    """C++ has no ``long long(x)``."""
+    import nvrtc
+
+    b = Builder()
+    v = b.input(ShapeDtype((4,), "float64"))
+    scores = b.op("einsum", b.const(np.ones((3, 4))), v, subscripts="nm,m->n")
+    best = b.op("cast", b.op("argmax", scores, axis=(0,)), dtype="float64")
+    graph = prepare(b.graph(b.op("cast", best, dtype=dtype)))
+    access = Access(1, 0, True)
+    source = nvrtc.elementwise_source(scalar_network.network_kernel(graph, access, 2))
+    assert nvrtc.compile_source(source, "sm_90")
 
 
 @nvrtc_only

@@ -26,7 +26,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning"),  # of its own
+]
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 6))
@@ -55,6 +58,7 @@ CASES = {
     "isolation": (IsolationForest(n_estimators=20, random_state=0), None),
 }
 OF_TREES = "tree forest boosting histograms isolation".split()
+NO_FORMULA = {("pca", "score_samples")}
 METHODS = "predict predict_proba decision_function transform score_samples".split()
 
 
@@ -97,8 +101,8 @@ def test_they_are_what_the_methods_give_on_the_host(cupy, fitted, name, dtype):
             continue
         arr = cupy.asarray(host)
         plan = xpapply.explain(f, 1, arr)
-        # of integers a mixture rounds what it computes: the method itself runs
-        if not (name == "mixture" and dtype == "int32"):
+        # a mixture rounds what it computes of integers, and of float32: the method itself runs
+        if not (name == "mixture" and dtype != "float64") and (name, method) not in NO_FORMULA:
             assert plan.engine == "cupy", plan.reasons
         for _ in range(2):
             got = xpapply.apply_along_axis(f, 1, arr)

@@ -73,6 +73,7 @@ template <> __device__ __forceinline__ float xpapply_relu<float>(const float x) 
 
 _FUNCTION = re.compile(r"\b(?!xp)([a-z]\w*)\(")
 _T = re.compile(r"\bT\b")
+_MADE = re.compile(r"\bT(?=\()")
 
 
 def literal(value: float, dtype: str) -> str:
@@ -101,6 +102,8 @@ def of_float32(c: str) -> str:
 
 def expression(c: str, args: Iterable[str], ctype: str) -> str:
     """An expression of the table on these operands, of which ``T`` is the type."""
+    if " " in ctype:  # C++ has no long long(x)
+        c = _MADE.sub(f"({ctype})", c)
     return _T.sub(ctype, c.format(*args))
 
 

@@ -78,10 +78,15 @@ def _tried(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> np.ndarray
 
 def alive(f: Any) -> Callable[[], Any]:
     """How a plan finds the method that it is for, without keeping its object."""
-    find: Any = weakref.WeakMethod(f) if isinstance(f, MethodType) else weakref.ref(f)
+    # no WeakMethod: those say on stderr that they are gone when Python ends
+    own = isinstance(f, MethodType)
+    find: Any = weakref.ref(f.__self__ if own else f)
+    function: Any = f.__func__ if own else None
 
     def method() -> Any:
         found = find()
+        if own and found is not None:
+            return MethodType(function, found)
         if found is None:
             raise InputError("the estimator that this plan was made for is gone: keep it alive")
         return found
