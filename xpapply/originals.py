@@ -45,6 +45,11 @@ class Replaced:
         """From now on be nothing but the original, for who still holds on to this."""
         self._call = _original
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "original":  # of an object that is not yet made
+            raise AttributeError(name)
+        return getattr(self.original, name)
+
     def __repr__(self) -> str:
         return f"<{self.original!r}, replaced by xpapply.patch>"
 

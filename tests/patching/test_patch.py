@@ -2,6 +2,8 @@
 
 import copy
 import functools
+import math
+import os
 import pickle
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import originals
+from xpapply import originals, workers
 from xpapply.originals import Replaced
 
 X = np.random.default_rng(0).random((3000, 8))
@@ -27,6 +29,10 @@ def above(v):
 
 def by_hash(v):
     return hash(v.max()) % 7
+
+
+def by_hash_of_number(a):
+    return hash(a) % 7
 
 
 def larger(a, b):
@@ -264,6 +270,8 @@ def test_functions_are_found_in_tables_of_array_functions():
         Own.table = {np.apply_along_axis: lambda f, axis, arr: "meanwhile"}
         assert np.apply_along_axis(len, 0, Own()) == "meanwhile"
         assert np.apply_along_axis == OWN.along
+        assert np.apply_along_axis._implementation is OWN.along._implementation
+        assert not hasattr(np.apply_along_axis, "nothing")
 
 
 # --- calls --------------------------------------------------------------------------------------
@@ -444,6 +452,39 @@ def test_options_hold(patched):
         got = np.apply_along_axis(np.ptp, 1, X)
     np.testing.assert_array_equal(got, np.ptp(X, 1))
     assert engines(patched, "ptp") == {"loop"}
+
+
+def test_loops_are_shared_by_processes(patched, monkeypatch):
+    pytest.importorskip("joblib")
+    x = X[:300]
+
+    def slow(v):
+        return hash(sum(math.sin(k * v[0]) for k in range(10_000)))
+
+    asked, own = [], workers.called
+
+    def called(*given):
+        asked.append(given[1])
+        return own(*given)
+
+    monkeypatch.setattr(workers, "called", called)
+    with xpapply.options(workers=2):
+        found = np.apply_along_axis(slow, 1, x)
+        by_process = np.apply_along_axis(lambda v: os.getpid(), 1, X)  # which stays here
+    np.testing.assert_array_equal(found, OWN.along(slow, 1, x))
+    assert set(by_process) == {os.getpid()}
+    assert slow in asked
+
+
+def test_reasons_are_those_of_the_call(patched):
+    made = np.vectorize(by_hash_of_number)
+    with xpapply.options(engine="loop"):
+        made(X)
+    made(X)
+    (row,) = patched.report.rows
+    assert row.reasons.pop("options(engine='loop')") == 1
+    (why,) = row.reasons
+    assert why.startswith("the hash of a value")
 
 
 def test_models_are_left_to_the_original(torch, patched):

@@ -184,6 +184,25 @@ def test_ever_new_functions_go_to_one_row(monkeypatch, patched):
     assert sum(row.calls for row in patched.report.rows) == 6
 
 
+def test_reasons_are_not_without_end(patched):
+    for k in range(50):
+        np.apply_along_axis(len, 1, type(f"Own{k}", (np.ndarray,), {})((2, 2)))
+    (row,) = patched.report.rows
+    assert len(row.reasons) == 21
+    assert row.reasons["other reasons"] == 30
+
+
+def test_what_gains_nothing_goes_to_the_loop(patched, monkeypatch):
+    monkeypatch.setattr(along_axis, "_seconds_of_call", lambda *_: 0.0)
+    monkeypatch.setattr(along_axis, "_around_call", lambda: 0.0)
+    for _ in range(3):
+        np.apply_along_axis(np.median, 1, X)
+    (row,) = patched.report.rows
+    assert row.engines.pop("loop") == 1
+    assert sum(row.engines.values()) == 2
+    assert [*row.reasons] == ["planned anew for each call it takes longer than its loop"]
+
+
 def test_functions_are_not_kept_alive(patched):
     import gc
     import weakref

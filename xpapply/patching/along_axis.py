@@ -137,15 +137,18 @@ class Attempt:
         took = _perf() - self._started
         traced = found.traced
         assert traced is not None
-        rows = what.rows()
+        rows, ran_by, turn = what.rows(), str(traced.library), float(traced.seconds)
         token = busy.set(True)
         try:
             turn = _seconds_of_call(traced, rows, what, took)
+            ran_by = python_functions.engine_of(traced, rows)
+        except Exception:  # the result is there, and what is told of it may be less exact
+            pass
         finally:
             busy.reset(token)
-        saved = self._slices * (turn + what.around_call()) - took
-        engine = python_functions.engine_of(traced, rows)
-        tell(self._known.row, self._slices, took, engine, saved=saved)
+        looped = self._slices * (turn + what.around_call())
+        self._known.ran(self._slices, self._length, took, looped)
+        tell(self._known.row, self._slices, took, ran_by, saved=looped - took)
         return result
 
     def loop(self, run: Any) -> Any:
@@ -208,9 +211,14 @@ class OfOriginal(Along):
         f = self.f if first is None else Continued(self.f, first[0])
         if config.current().plain_loop:
             run = lambda: self.original(f, self.axis, self.arr, *self.args, **self.kwargs)  # noqa: E731
-        else:  # shared by processes, or shown
-            run = lambda: loop.of_library(f, self.axis, self.arr, self.args, self.kwargs)  # noqa: E731
+        else:
+            run = lambda: self._shared(f)  # noqa: E731
         return self.attempt.loop(run)
+
+    def _shared(self, f: Any) -> Any:
+        """The loop shared by processes, or shown, as the options say."""
+        with config.options(fallback="silent"):  # the report tells where processes do not share it
+            return loop.of_library(f, self.axis, self.arr, self.args, self.kwargs)
 
 
 def _seconds_of_call(traced: Any, rows: Any, what: Any, took: float) -> float:

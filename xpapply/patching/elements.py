@@ -25,6 +25,8 @@ from .along_axis import FEW, Attempt, Continued, busy
 from .records import WORTH, Seen, seen, tell
 
 NAME = "numpy.vectorize"
+_NO_ARRAYS = "arguments other than plain arrays of numbers are left to the original"
+_WRONG = "the original says what is wrong"
 _PLAIN = (int, float, complex, bool)
 _PROBES = 32
 """Elements, spread over all, for which the original runs as well ..."""
@@ -46,17 +48,19 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         return own(self, *args, **kwargs)
     known = seen(f, NAME)
     slices, length = _size(self, args, kwargs)
+    why = known.why
     if slices > FEW and known.python and known.is_worth(slices, length):
         what = _look(self, f, args, kwargs, known)
         if type(what) is tuple:
             return what[0]
-        if what is not None:
+        if type(what) is not str:
             return what.attempt.run(what)
+        why = what
     started = _perf()
     result = own(self, *args, **kwargs)
     took = _perf() - started
     known.looped(slices, length, took)
-    tell(known.row, slices, took, "loop", known.why)
+    tell(known.row, slices, took, "loop", why)
     return result
 
 
@@ -88,32 +92,30 @@ def _parsed(signature: str) -> Signature | None:
 
 
 def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: Seen) -> Any:
-    """What the function is applied to; None: the original runs; a tuple: its result."""
+    """What the function is applied to; a text: why the original runs; a tuple: its result."""
     if config.current().engine == "loop" or self.cache:
-        known.why = "cache=True counts calls" if self.cache else "options(engine='loop')"
-        return None
+        return "cache=True counts calls" if self.cache else "options(engine='loop')"
     looped, given = looped_call(f, args, kwargs, self.excluded)
     operands = [x if type(x) is np.ndarray else np.asarray(x) for x in given if _is_taken(x)]
     if len(operands) < len(given) or not any(type(x) is np.ndarray for x in given):
-        known.why = "arguments other than plain arrays of numbers are left to the original"
-        return None
+        return _NO_ARRAYS
     if any(x.dtype.kind not in "biufc" for x in operands):
-        return None
+        return _NO_ARRAYS
     numbers = self.signature is None
     promised = Signature(((),) * len(operands), ((),)) if numbers else _parsed(self.signature)
     if promised is None:
-        return None
+        return "its signature has another meaning in xpapply"
     try:
         dims = resolve(promised, [x.shape for x in operands])
-    except (TypeError, ValueError):  # the original says it in its own words
-        return None
+    except (TypeError, ValueError):
+        return _WRONG
     slices = math.prod(dims.loop)
     length = math.prod(operands[0].shape) // max(1, slices) or 1
     attempt = Attempt(known, slices, length)
     how = replace(looped.arguments, numbers=numbers, exactly=True)
     otypes, several, results = self.otypes, False, len(promised.outputs)
     if numbers and not slices:
-        return None
+        return "the slices are empty"
     if numbers and otypes is None:  # a call tells, as in the original
         started = _perf()
         first = looped(*(x.flat[0] for x in operands))
@@ -127,7 +129,7 @@ def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: Seen) -> Any:
     elif otypes is not None:
         several, results = len(otypes) > 1, len(otypes)
         if not numbers and results != len(promised.outputs):
-            return None
+            return _WRONG
     else:
         several = results > 1
     if numbers:

@@ -17,6 +17,8 @@ from ..errors import line_of
 
 _MOST = 10_000
 """Functions that are told apart. Those of a program that makes ever new ones go to one row."""
+_REASONS = 20
+"""Reasons that are told apart for a function."""
 _AGAIN = 50
 """A function that had to loop is looked at again when its loop has taken so many times what the
 look took: looking costs a fiftieth of the time at most."""
@@ -78,12 +80,23 @@ class Seen:
     that the last loop took for a slice.
     """
 
-    __slots__ = ("_cost", "_length", "_per_slice", "_spent", "python", "row", "stands_for", "why")
+    __slots__ = (
+        "_cost",
+        "_length",
+        "_per_slice",
+        "_slow",
+        "_spent",
+        "python",
+        "row",
+        "stands_for",
+        "why",
+    )
 
     def __init__(self, row: Row, python: bool, stands_for: Any) -> None:
         self.row, self.python, self.stands_for = row, python, stands_for
         self._per_slice, self._length = -1.0, 1
         self._cost = self._spent = 0.0
+        self._slow = 0
         self.why = "" if python else "it is a model, or compiled: left to the original"
 
     def is_worth(self, slices: int, length: int) -> bool:
@@ -100,6 +113,18 @@ class Seen:
         """The loop ran for so many seconds."""
         self._per_slice, self._length = seconds / max(1, slices), max(1, length)
         self._spent += seconds
+
+    def ran(self, slices: int, length: int, took: float, loop: float) -> None:
+        """It ran at once for so many seconds, and the loop would have for others.
+
+        Where it takes longer twice, the loop is next: each call has to be planned anew then, as
+        with other arguments each time.
+        """
+        self._slow = 0 if took < loop else self._slow + 1
+        if self._slow > 1:
+            self._slow = 0
+            self._per_slice, self._length = loop / max(1, slices), max(1, length)
+            self.refused(took, "planned anew for each call it takes longer than its loop")
 
     def refused(self, cost: float, why: str) -> None:
         """A look, which took so many seconds, said why the loop runs."""
@@ -165,6 +190,7 @@ def tell(
         row.seconds += seconds
         row.engines[engine] = row.engines.get(engine, 0) + 1
         if why:
+            why = why if why in row.reasons or len(row.reasons) < _REASONS else "other reasons"
             row.reasons[why] = row.reasons.get(why, 0) + 1
         if saved > 0:
             row.saved += saved
