@@ -207,3 +207,21 @@ def test_python_functions_by_name(cupy):
         assert xpapply.explain(f, 1, cupy.asarray(x)).engine == REDUCTION
         got = xpapply.apply_along_axis(f, 1, cupy.asarray(x))
     np.testing.assert_allclose(got.get(), np.apply_along_axis(f, 1, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_trees_have_a_kernel_of_their_own(array, dtype):
+    pytest.importorskip("sklearn")
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows = RNG.normal(size=(60, 4))
+    forest = RandomForestClassifier(5, max_depth=4).fit(rows, rows[:, 0] > 0)
+    plan = xpapply.explain(forest.predict_proba, -1, array((1000, 4), dtype))
+    assert plan.engine == "cupy"
+    assert plan.kernels == ("one kernel for all trees, a thread per slice",)
+    for engine in (ELEMENTWISE, REDUCTION):
+        with (
+            xpapply.options(engine=engine),
+            pytest.raises(xpapply.UnsupportedError, match="decision trees"),
+        ):
+            xpapply.explain(forest.predict_proba, -1, array((1000, 4), dtype))
