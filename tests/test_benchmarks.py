@@ -19,6 +19,7 @@ PAGES = {
     "files_gpu": "files",
     "gpu": "gpu",
     "several": "several",
+    "sklearn_gpu": "sklearn",
     "slices_cpu": "slices",
     "slices_gpu": "slices",
 }
