@@ -386,9 +386,9 @@ def test_without_kernels_the_method_runs_in_batches(fitted, without_llvmlite):
 
 
 def test_large_forests_run_in_batches(fitted, monkeypatch):
-    from xpapply.frontends.sklearn import trees
+    from xpapply.ir import forest
 
-    monkeypatch.setattr(trees, "_MOST_BYTES", 1 << 10)
+    monkeypatch.setattr(forest, "_MOST_BYTES", 1 << 10)
     one = RandomForestClassifier(**_FEW).fit(X, THREE)
     p = xpapply.explain(one, -1, X)
     assert p.engine == "sklearn.batch"

@@ -42,21 +42,19 @@ class Missing:
         return tuple((s.start, s.stop) for a, s in enumerate(block) if a not in axes)
 
 
-class Converted(Store):
-    """The numbers that are meant, ``stored * slope + offset``, in the dtype that `f` gets."""
+class _Around(Store):
+    """Another store, seen otherwise."""
 
-    def __init__(self, x: Any, dtype: np.dtype, slope: Any, offset: Any, missing: Missing) -> None:
+    def __init__(self, x: Any, shape: tuple[int, ...], dtype: np.dtype, missing: Missing) -> None:
         self.x: Any = self
         self.inner = x if isinstance(x, Store) else stores.store(x)
-        self.shape, self.path = self.inner.shape, self.inner.path
+        self.shape, self._dtype, self.path = shape, dtype, self.inner.path
         self.read_unit, self.write_unit = self.inner.read_unit, self.inner.write_unit
-        self.order = self.inner.order
-        self._dtype, self._slope, self._offset = dtype, slope, offset
-        self._missing = missing
+        self.order, self._missing = self.inner.order, missing
 
     @property
     def dtype(self) -> np.dtype:
-        """What `f` gets."""
+        """That of what is seen."""
         return self._dtype
 
     @property
@@ -64,13 +62,17 @@ class Converted(Store):
         """The number of dims."""
         return len(self.shape)
 
-    def nbytes(self) -> int:
-        """Those of the numbers that `f` gets."""
-        return math.prod(self.shape) * self._dtype.itemsize
-
     def describe(self) -> str:
         """It, in a message."""
         return self.inner.describe()
+
+
+class Converted(_Around):
+    """The numbers that are meant, ``stored * slope + offset``, in the dtype that `f` gets."""
+
+    def __init__(self, x: Any, dtype: np.dtype, slope: Any, offset: Any, missing: Missing) -> None:
+        super().__init__(x, tuple(x.shape), dtype, missing)
+        self._slope, self._offset = slope, offset
 
     def __getitem__(self, block: Block) -> np.ndarray:
         return self.read(block)
@@ -98,7 +100,7 @@ class Converted(Store):
         return factor[index].astype(self._dtype)
 
 
-class Finished(Store):
+class Finished(_Around):
     """Where results go: labels of the largest, another dtype, a value where there are none.
 
     Parameters
@@ -123,32 +125,13 @@ class Finished(Store):
         self, target: Any, shape: tuple[int, ...], dtype: np.dtype, core: tuple[int, ...],
         labels: bool, fill: Any, mask: Any, missing: Missing,
     ) -> None:  # fmt: skip
-        self.x: Any = self
-        self.inner = target if isinstance(target, Store) else stores.store(target)
-        self.shape, self._dtype, self.path = shape, dtype, self.inner.path
+        super().__init__(target, shape, dtype, missing)
         self._core, self._labels, self._fill = core, labels, fill
         self._mask = None if mask is None else stores.store(mask)
-        self._missing = missing
-        self.read_unit = self.write_unit = self._with_core(self.inner.write_unit, 1)
         if labels:
+            self.read_unit = self.write_unit = self._with_core(self.inner.write_unit)
             order = [a + sum(c <= a for c in core) for a in self.inner.order]
             self.order = (*order, *core)
-        else:
-            self.order = self.inner.order
-
-    @property
-    def dtype(self) -> np.dtype:
-        """That of the results of `f`."""
-        return self._dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dims."""
-        return len(self.shape)
-
-    def describe(self) -> str:
-        """It, in a message."""
-        return self.inner.describe()
 
     def layout(self) -> str:
         """What an interrupted run has to agree in."""
@@ -190,11 +173,9 @@ class Finished(Store):
     def _without_core(self, block: Block) -> Block:
         return tuple(s for a, s in enumerate(block) if a not in self._core)
 
-    def _with_core(self, unit: tuple[int, ...], one: int) -> tuple[int, ...]:
-        if not self._labels:
-            return unit
+    def _with_core(self, unit: tuple[int, ...]) -> tuple[int, ...]:
         rest = iter(unit)
-        return tuple(one if a in self._core else next(rest) for a in range(len(self.shape)))
+        return tuple(1 if a in self._core else next(rest) for a in range(len(self.shape)))
 
 
 def check_mask(mask: Any, batch: tuple[int, ...], name: str) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from ...frontends.sklearn.trees import Tree, descent
 from ...ir.builder import Value
+from ...ir.forest import Tree, descent
 from ...ir.ops import F
 from .ml import after, looked_up
 from .program import ML, Node
