@@ -58,6 +58,11 @@ def main(arguments: Sequence[str]) -> int | None:
 
         print(report())
         return None
+    if arguments[0] == "--version":
+        from . import __version__
+
+        print(f"xpapply {__version__}")
+        return None
     if arguments[0] in COMMANDS:
         from . import cli
 

@@ -94,11 +94,16 @@ def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
     Nothing is there under the name of OUTPUT until all of it is written.
     """
     output = given["output"]
+    if output.is_symlink():  # it stays one
+        output = output.resolve()
     files.check_new(output, given["overwrite"], given["resume"])
     image.check_apart(output)
     nodata = given["nodata"] if given["nodata"] is not None else image.nodata
     job = running.Job(f, image, axis, nodata)
-    mask, read = running.mask_of(given["mask"], job)
+    mask = None
+    if given["mask"] is not None:
+        mask, read = running.mask_of(given["mask"], job)
+        read.check_apart(output)
     gaps = mask is not None or nodata is not None
     result = running.Result.of(job, given["argmax"], given["dtype"], given["fill"], gaps)
     if given["dry_run"]:
@@ -112,11 +117,7 @@ def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
     )
     with around():  # raises for a memory that is none, before a file is made
         pass
-    try:
-        result.write(output, mask, given["resume"], around)
-    finally:
-        if read is not None:
-            read.close()
+    result.write(output, mask, given["resume"], around)
     if not given["quiet"]:
         click.echo(f"{result.said(output)} in {time.perf_counter() - begin:.3g} s", err=True)
 
@@ -145,7 +146,10 @@ def doctor() -> None:
     """Say what there is to run with: libraries, GPUs, compilers, caches."""
     from . import doctor
 
-    click.echo(doctor.report())
+    said = doctor.report()
+    click.echo(said)
+    if "WRONG" in said:
+        raise click.ClickException("an engine is wrong on this machine: please report it")
 
 
 @commands.command()

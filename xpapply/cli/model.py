@@ -40,11 +40,13 @@ def load(text: str, activation: str | None, output_activation: str | None, trust
     if activation or output_activation:
         raise InputError("--activation is for files with weights, and not for functions")
     found = _script(Path(source)) if source.endswith(".py") else _module(source)
-    for part in name.split("."):
-        if part not in found:
-            raise InputError(f"{source} has no {name}")
-        function = found[part]
-        found = {k: getattr(function, k) for k in dir(function)}
+    first, *rest = name.split(".")
+    try:
+        function = found[first] if first in found else getattr(sys.modules[source], first)
+        for part in rest:
+            function = getattr(function, part)
+    except (AttributeError, KeyError):
+        raise InputError(f"{source} has no {name}") from None
     return function
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import apply_along_axis, explain, frontends, loop
-from ..errors import InputError
+from ..errors import InputError, add_note
 from ..planning.plan import Plan
 from ..storage import stores
 from ..storage.journal import ENDING
@@ -48,10 +49,11 @@ class Job:
         x, dtype = self.image.array, self.wanted_dtype()
         same = np.dtype(x.dtype) == dtype and x.dtype.isnative and self.nodata is None
         if same and not self.is_scaled and not isinstance(x, stores.Store):
-            self.source = x
+            self.source = stores.store(x)
         else:
             slope, offset = self.image.slope, self.image.offset
             self.source = Converted(x, dtype, slope, offset, self.missing)
+        self.source.about += self.image.state()
 
     @property
     def axes(self) -> tuple[int, ...]:
@@ -89,8 +91,9 @@ class Job:
                 slice(0, n) if a in self.axes else slice(int(i := next(at)), int(i) + 1)
                 for a, n in enumerate(self.image.array.shape)
             )
-            x = stores.store(self.source).read(block)
-            found.append(np.squeeze(x, tuple(a for a in range(x.ndim) if a not in self.axes)))
+            x = self.source.read(block)
+            x = np.squeeze(x, tuple(a for a in range(x.ndim) if a not in self.axes))
+            found.append(x.transpose(np.argsort(np.argsort(self.axes))))
         return np.array(found)
 
     def plan(self) -> Plan:
@@ -154,10 +157,12 @@ class Result:
             stored = job.batch
             kind = next(np.dtype(t) for t in _LABELS if own[0] <= np.iinfo(t).max + 1)
         if dtype is not None:
-            kind = _dtype(dtype, kind)
+            kind = _dtype(dtype, kind, own[0] if labels else None)
         elif kind == np.bool_:
             kind = np.dtype(np.uint8)
-        return cls(job, one.dtype, shape, places, stored, kind, labels, _fill(fill, kind, gaps))
+        return cls(
+            job, one.dtype, shape, places, stored, kind, labels, _fill(fill, kind, gaps, labels)
+        )
 
     def said(self, path: Path) -> str:
         """The output, in words."""
@@ -172,14 +177,16 @@ class Result:
             at = loop.first_place(self.job.axes)
             own = () if self.labels else tuple(self.shape[a] for a in self.core)
             chunks = (*kept[:at], *own, *kept[at:])
-        return files.Wanted(self.job.image, self.fill, resume, chunks)
+        core = () if self.labels else self.core
+        return files.Wanted(self.job.image, self.fill, resume, core, self.job.axes, chunks)
 
     def write(self, path: Path, mask: Any, resume: bool, around: Callable[[], Any]) -> None:
         """Compute and write all of it."""
         output = files.of_format(path).create(
             path, self.stored, self.stored_dtype, self.wanted(resume)
         )
-        _check_left(output.array, self.stored, self.stored_dtype, output.part)
+        if resume:
+            _check_left(output.array, self.stored, self.stored_dtype, output.part)
         target = output.array
         plain = not self.labels and mask is None and self.job.nodata is None
         if not plain or self.dtype != self.stored_dtype or type(target) is np.ndarray:
@@ -190,43 +197,57 @@ class Result:
         try:
             with around():
                 apply_along_axis(self.job.f, self.job.axis, self.job.source, out=target)
+        except Exception as error:
+            target = None
+            self._left(error, output)
+            raise
+        try:
             output.finish()
         except Exception as error:
-            self._left(error, output)
+            packed = output.part.with_name(output.part.name + ".nii")
+            add_note(error, f"all results are in {packed if packed.exists() else output.part}")
             raise
 
     @staticmethod
     def _left(error: Exception, output: files.Output) -> None:
         """Keep what --resume can go on with, and nothing else."""
-        lists = [p for p in output.part.parent.glob(output.part.name + "*") if p.suffix == ENDING]
-        if lists:
+        name = output.part.name
+        lists = [
+            p
+            for p in output.part.parent.iterdir()
+            if p.name.startswith(name) and p.suffix == ENDING
+        ]
+        if lists and '"function": null' not in lists[0].read_text().partition("\n")[0]:
             error.__notes__ = [
                 f"the same command with --resume goes on; {lists[0]} lists what is done"
             ]
             return
         with suppress(Exception):
             output.close()
-        for left in (output.part, output.part.with_name(output.part.name + ".nii")):
+        for left in (output.part, output.part.with_name(name + ".nii"), *lists):
             with suppress(OSError):
-                left.unlink()
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def _check_left(found: Any, shape: tuple[int, ...], dtype: np.dtype, part: Path) -> None:
-    if tuple(found.shape) != shape or np.dtype(found.dtype) != dtype:
+    if tuple(found.shape) != shape or np.dtype(found.dtype).newbyteorder("=") != dtype:
         raise InputError(
             f"--resume: {part} is {tuple(found.shape)} {found.dtype}, this run makes {shape} "
             f"{dtype}. Say the same as then, or leave --resume away and say --overwrite"
         )
 
 
-def _dtype(text: str, kind: np.dtype) -> np.dtype:
+def _dtype(text: str, kind: np.dtype, classes: int | None) -> np.dtype:
     try:
         wanted = np.dtype(text)
     except TypeError:
         raise InputError(f"--dtype {text}: there is no such dtype") from None
-    if not np.can_cast(kind, wanted, "same_kind") and not (
-        kind.kind in "ui" and wanted.kind in "ui"
-    ):
+    if wanted.kind not in "fciu":
+        raise InputError(f"--dtype {text} has no numbers: choose one that has")
+    if classes is not None and wanted.kind in "iu" and classes - 1 <= np.iinfo(wanted).max:
+        return wanted
+    rule: Any = "safe" if wanted.kind in "iu" else "same_kind"
+    if not np.can_cast(kind, wanted, rule):
         raise InputError(
             f"--dtype {text} would cut results of {kind}: choose a dtype of real numbers, or say "
             "--argmax for labels"
@@ -234,7 +255,7 @@ def _dtype(text: str, kind: np.dtype) -> np.dtype:
     return wanted
 
 
-def _fill(given: float | None, dtype: np.dtype, gaps: bool) -> Any:
+def _fill(given: float | None, dtype: np.dtype, gaps: bool, labels: bool) -> Any:
     """What stands where there is no result."""
     if given is None:
         if not gaps:
@@ -242,29 +263,30 @@ def _fill(given: float | None, dtype: np.dtype, gaps: bool) -> Any:
         if dtype.kind not in "fc":
             raise InputError(f"results are {dtype}: say --fill, the value where there is no result")
         return math.nan
-    if not gaps:
+    if not gaps and not labels:
         raise InputError("--fill is for what --mask or --nodata leave out, and there is neither")
     if dtype.kind in "ui":
         limits = np.iinfo(dtype)
-        if given != int(given) or not limits.min <= given <= limits.max:
+        if not math.isfinite(given) or given != int(given) or not limits.min <= given <= limits.max:
             raise InputError(f"--fill {given:g} does not fit results of {dtype}")
         return int(given)
     return given
 
 
-def mask_of(text: str | None, job: Job) -> tuple[Any, files.Image | None]:
-    """The mask that an option names, for the slices of a job."""
-    if text is None:
-        return None, None
+def mask_of(text: str, job: Job) -> tuple[np.ndarray, files.Image]:
+    """The mask that an option names, for the slices of a job: where there is a number but 0."""
     image = files.read(text)
-    found = image.array
-    if isinstance(found, np.memmap):
-        found = np.asarray(found)
-    elif isinstance(found, stores.Store):
-        found = found.read(tuple(slice(0, n) for n in found.shape))
-    if found.ndim == len(job.batch) + 1 and found.shape[0] == 1:  # one band
-        found = found[0]
-    return check_mask(found, job.batch, text), image
+    try:
+        found = stores.store(image.array).read(tuple(slice(0, n) for n in image.array.shape))
+        meant = np.asarray(found) * image.slope + image.offset
+        inside = (meant != 0) & ~np.isnan(meant)
+        if image.nodata is not None:
+            inside &= np.asarray(found) != image.nodata
+    finally:
+        image.close()
+    if inside.ndim == len(job.batch) + 1 and inside.shape[0] == 1:  # one band
+        inside = inside[0]
+    return check_mask(inside, job.batch, text), image
 
 
 def parity(job: Job, count: int) -> tuple[int, float, float]:

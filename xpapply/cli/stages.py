@@ -49,6 +49,7 @@ class _Around(Store):
         self.x: Any = self
         self.inner = x if isinstance(x, Store) else stores.store(x)
         self.shape, self._dtype, self.path = shape, dtype, self.inner.path
+        self.about = self.inner.about
         self.read_unit, self.write_unit = self.inner.read_unit, self.inner.write_unit
         self.order, self._missing = self.inner.order, missing
 
@@ -56,11 +57,6 @@ class _Around(Store):
     def dtype(self) -> np.dtype:
         """That of what is seen."""
         return self._dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of dims."""
-        return len(self.shape)
 
     def describe(self) -> str:
         """It, in a message."""
@@ -73,9 +69,7 @@ class Converted(_Around):
     def __init__(self, x: Any, dtype: np.dtype, slope: Any, offset: Any, missing: Missing) -> None:
         super().__init__(x, tuple(x.shape), dtype, missing)
         self._slope, self._offset = slope, offset
-
-    def __getitem__(self, block: Block) -> np.ndarray:
-        return self.read(block)
+        self.about += f" scaled by {np.ravel(slope)} {np.ravel(offset)}"
 
     def ahead(self, block: Block) -> None:
         """Do what makes reading a block quick."""
@@ -117,8 +111,8 @@ class Finished(_Around):
         Whether the position of the largest along the core axis is written.
     fill : number
         What is written where there is no result.
-    mask : Store or None
-        Results are written where it is not 0; its dims are those of the slices.
+    mask : ndarray of bool or None
+        Where results are written; its dims are those of the slices.
     """
 
     def __init__(
@@ -127,7 +121,7 @@ class Finished(_Around):
     ) -> None:  # fmt: skip
         super().__init__(target, shape, dtype, missing)
         self._core, self._labels, self._fill = core, labels, fill
-        self._mask = None if mask is None else stores.store(mask)
+        self._mask = mask
         if labels:
             self.read_unit = self.write_unit = self._with_core(self.inner.write_unit)
             order = [a + sum(c <= a for c in core) for a in self.inner.order]
@@ -135,7 +129,11 @@ class Finished(_Around):
 
     def layout(self) -> str:
         """What an interrupted run has to agree in."""
-        masked = "" if self._mask is None else hashlib.sha256(_bytes(self._mask)).hexdigest()[:16]
+        masked = (
+            ""
+            if self._mask is None
+            else hashlib.sha256(np.packbits(self._mask).tobytes()).hexdigest()[:16]
+        )
         said = f"labels={self._labels} fill={self._fill} mask={masked} {self._missing.nodata}"
         return f"{super().layout()}, {self.inner.layout()}, {said}"
 
@@ -160,9 +158,15 @@ class Finished(_Around):
         batch = self._without_core(block)
         absent = self._missing.at(batch)
         if self._mask is not None:
-            outside = np.asarray(self._mask.read(batch)) == 0
+            outside = ~self._mask[batch]
             absent = outside if absent is None else absent | outside
         if self._labels:
+            if y.dtype.kind == "f" and (none := np.isnan(y).any(self._core[0])).any():
+                if self._fill is None:
+                    raise InputError(
+                        "results are NaN somewhere, which is no class: say --fill, the label there"
+                    )
+                absent = none if absent is None else absent | none
             y, block = y.argmax(self._core[0]), batch
         if absent is not None and absent.any():
             y = np.array(y, self.inner.dtype)
@@ -178,18 +182,13 @@ class Finished(_Around):
         return tuple(1 if a in self._core else next(rest) for a in range(len(self.shape)))
 
 
-def check_mask(mask: Any, batch: tuple[int, ...], name: str) -> Any:
+def check_mask(mask: np.ndarray, batch: tuple[int, ...], name: str) -> np.ndarray:
     """A mask for all slices: one of fewer dims is for each of the last ones."""
     if mask.shape == batch:
         return mask
-    if isinstance(mask, np.ndarray) and mask.shape == batch[: mask.ndim]:
-        plain = np.asarray(mask).reshape(*mask.shape, *(1,) * (len(batch) - mask.ndim))
+    if mask.shape == batch[: mask.ndim]:
+        plain = mask.reshape(*mask.shape, *(1,) * (len(batch) - mask.ndim))
         return np.broadcast_to(plain, batch)
     raise InputError(
         f"--mask {name} has the shape {mask.shape}: it must be that of the slices, {batch}"
     )
-
-
-def _bytes(mask: Store) -> bytes:
-    whole = mask.read(tuple(slice(0, n) for n in mask.shape))
-    return np.packbits(np.asarray(whole) != 0).tobytes()

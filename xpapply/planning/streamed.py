@@ -212,7 +212,7 @@ class _Streamed:
         )
 
     def __call__(self, arr: Any, axis: Any) -> Any:
-        if arr is not self.source.x or axis != self.task.axis:
+        if not (arr is self.source or arr is self.source.x) or axis != self.task.axis:
             raise InputError("this plan is for one array in a file, and for its axis")
         self._warn()
         resume = config.current().resume

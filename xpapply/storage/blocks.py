@@ -170,9 +170,11 @@ def _raise_too_large(
     asked = config.current().memory
     said = f"options(memory=...) allows {asked:,}" if asked else f"there are {memory():,} free"
     units = target.write_unit
-    what = f"a chunk of out is {units}, so that" if max(units, default=1) > 1 else "one slice is"
+    what = f"a block of {found} has to be computed at once, as a chunk of out is {units}"
+    if max(units, default=1) == 1:
+        what = f"one slice is a block of {found}, which has to be computed at once"
     raise InputError(
-        f"{what} a block of {found} has to be computed at once: with its results {size:,} bytes, "
+        f"{what}: with its results {size:,} bytes, "
         f"and {together} of them at a time, where {said}. Allow more memory, or give out smaller "
         "chunks along the axes that are looped over"
     )

@@ -42,9 +42,12 @@ class Store:
         The axes in the order of the storage, slowest first.
     path : str or None
         Where it is in the file system.
+    about : str
+        What else a run that goes on with another has to find as it was.
     """
 
     path: str | None = None
+    about = ""
     read_unit: tuple[int, ...] = ()
     write_unit: tuple[int, ...] = ()
 
@@ -71,7 +74,15 @@ class Store:
 
     def layout(self) -> str:
         """What two runs that write to it have to agree in."""
-        return f"{self.shape} {self.dtype}"
+        return f"{self.shape} {self.dtype}{self.about}"
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self.shape)
+
+    def __getitem__(self, block: Block) -> np.ndarray:
+        return self.read(block)
 
     def read(self, block: Block) -> np.ndarray:
         """The elements of a block."""

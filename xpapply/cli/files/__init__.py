@@ -6,6 +6,8 @@ read before it is asked for, where the format allows it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -66,9 +68,25 @@ class Image:
     path: Path | None = None
 
     def check_apart(self, output: Path) -> None:
-        """Refuse an output that is the input."""
-        if self.path is not None and output.exists() and output.samefile(self.path):
-            raise InputError(f"{output} is the input: give the output another name")
+        """Refuse an output that is what is read, or has it inside."""
+        if self.path is None:
+            return
+        own, new = self.path.resolve(), output.resolve()
+        if own == new or new in own.parents or own in new.parents:
+            raise InputError(
+                f"{output} is the input or the mask, or holds it: give the output another name"
+            )
+
+    def state(self) -> str:
+        """What tells the file from another one, or from what it was before."""
+        if self.path is None:
+            return ""
+        paths = sorted(self.path.rglob("*")) if self.path.is_dir() else [self.path]
+        digest = hashlib.sha256()
+        for path in paths:
+            found = path.stat()
+            digest.update(f"{path.name} {found.st_size} {found.st_mtime_ns};".encode())
+        return f" of {self.path.resolve()} {digest.hexdigest()[:16]}"
 
     def close(self) -> None:
         """Remove what was made to read it."""
@@ -89,6 +107,10 @@ class Wanted:
         What stands where there is no result.
     resume : bool
         Whether to go on with what an interrupted run has left.
+    core : tuple of int
+        Axes of the output that are of the result of one slice.
+    axes : tuple of int
+        Axes of the slices in the input.
     chunks : tuple of int or None
         Lengths of chunks that suit those of the input.
     """
@@ -96,6 +118,8 @@ class Wanted:
     like: Image
     fill: Any = None
     resume: bool = False
+    core: tuple[int, ...] = ()
+    axes: tuple[int, ...] = ()
     chunks: tuple[int, ...] | None = None
 
 
@@ -112,9 +136,12 @@ class Output:
         """All of it is written."""
         self.array = None
         self.close()
+        old = self.path.with_name(self.path.name + ".old")
         if self.path.is_dir():
-            shutil.rmtree(self.path)
+            os.rename(self.path, old)
         os.replace(self.part, self.path)
+        if old.is_dir():
+            shutil.rmtree(old)
 
 
 def ending(path: Path) -> str:
@@ -176,11 +203,21 @@ def check_new(path: Path, overwrite: bool, resume: bool) -> None:
     of_format(path)
     if path.exists() and not overwrite:
         raise InputError(f"{path} exists: say --overwrite, or give another name")
+    if path.is_dir() and not _is_zarr_array(path):
+        raise InputError(f"{path} is a folder, and no array of zarr: it is not replaced")
     if not path.resolve().parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.resolve().parent}")
     part = part_of(path)
     if resume and not part.exists():
         raise InputError(f"--resume: there is no {part}, which an interrupted run leaves")
+
+
+def _is_zarr_array(path: Path) -> bool:
+    if (path / ".zarray").exists():
+        return True
+    with suppress(OSError, ValueError):
+        return bool(json.loads((path / "zarr.json").read_text())["node_type"] == "array")
+    return False
 
 
 def part_of(path: Path) -> Path:

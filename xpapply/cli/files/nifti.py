@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ _PIECE = 1 << 24
 
 
 def read(path: Path) -> Image:
-    """A memory map of a volume; a compressed one is unpacked into a file beside it first."""
+    """A memory map of a volume; a compressed one is unpacked into a temporary file first."""
     nibabel = library("nibabel", "cli")
     temporary = []
     if ending(path) == ".nii.gz":
@@ -30,9 +31,12 @@ def read(path: Path) -> Image:
         at = image.dataobj
         mapped = np.memmap(path, at.dtype, "r", at.offset, at.shape, "F")
     except Exception as error:
-        for made in temporary:
-            made.unlink()
         raise InputError(f"{path} cannot be read as NIfTI: {error}") from error
+    finally:
+        if os.name == "posix":  # it is there as long as it is mapped, whatever becomes of us
+            for made in temporary:
+                made.unlink()
+            temporary = []
     slope, offset = float(at.slope), float(at.inter)
     return Image(mapped, -1, "nifti", slope, offset, None, image.header, temporary)
 
@@ -43,9 +47,12 @@ def _unpacked(path: Path) -> Path:
     try:
         with os.fdopen(number, "wb") as file, gzip.open(path) as packed:
             shutil.copyfileobj(packed, file, _PIECE)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         os.unlink(name)
         raise InputError(f"{path} cannot be unpacked: {error}") from error
+    except BaseException:
+        os.unlink(name)
+        raise
     return Path(name)
 
 
@@ -54,6 +61,11 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
     nibabel = library("nibabel", "cli")
     packed, part = ending(path) == ".nii.gz", part_of(path)
     plain = part.with_name(part.name + ".nii") if packed else part
+    if how.like.format == "nifti" and min(how.axes, default=3) < 3:
+        raise InputError(
+            "the slices lie along an axis of space, so that results have no place in it: write "
+            ".npy, or say --axis 3"
+        )
     header = _header(nibabel, shape, dtype, how.like)
     head = io.BytesIO()
     header.write_to(head)

@@ -13,8 +13,8 @@ from ...errors import InputError
 from ...storage.stores import Block, Store
 from . import Image, Output, Wanted, library, part_of
 
-_PLACE = (33922, 33550, 34264, 34735)
-"""Tags of a GeoTIFF."""
+_PLACE = (33922, 33550, 34264, 34735, 42112, 42113)
+"""Tags of a GeoTIFF: its place, and what GDAL says of scales and of missing values."""
 
 
 def read(path: Path) -> Image:
@@ -24,7 +24,12 @@ def read(path: Path) -> Image:
         if not file.series:
             raise InputError(f"{path} has no image")
         first = file.pages[0]
-        if any(tag in first.tags for tag in _PLACE) and find_spec("rasterio"):
+        if any(tag in first.tags for tag in _PLACE):
+            if find_spec("rasterio") is None:
+                raise InputError(
+                    f"{path} says where on earth it is, or which value means no data, and that "
+                    "needs rasterio: pip install 'xpapply[geo]'"
+                )
             return _raster(path)
         axes = file.series[0].axes
     try:
@@ -127,7 +132,12 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
         return Output(tifffile.memmap(part, mode="r+"), path, part)
     try:
         made = tifffile.memmap(
-            part, shape=shape, dtype=dtype, photometric="minisblack", bigtiff=None, metadata=None
+            part,
+            shape=shape,
+            dtype=dtype,
+            photometric="minisblack",
+            metadata=None,
+            planarconfig="contig" if len(shape) == 3 and how.core == (2,) else None,
         )
     except (ValueError, TypeError) as error:
         raise InputError(

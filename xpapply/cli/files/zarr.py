@@ -12,6 +12,12 @@ from . import Image, Output, Wanted, library, part_of
 _CHUNK = 1 << 24
 """Bytes of a chunk where the input has none."""
 
+_OF_NUMBERS = frozenset(
+    "_FillValue missing_value scale_factor add_offset valid_min valid_max valid_range "
+    "_ARRAY_DIMENSIONS".split()
+)
+"""Attributes that say something of the numbers of the input, or of its dims."""
+
 
 def read(path: Path) -> Image:
     """An array of a store; of a group one of its arrays is to be named."""
@@ -22,7 +28,9 @@ def read(path: Path) -> Image:
         raise InputError(f"{path} is a group: name one of its arrays, {path}/NAME ({names})")
     fill = found.attrs.get("_FillValue")
     nodata = float(fill) if isinstance(fill, (int, float)) else None
-    return Image(found, -1, "zarr", nodata=nodata, about=found)
+    slope = float(found.attrs.get("scale_factor", 1.0))
+    offset = float(found.attrs.get("add_offset", 0.0))
+    return Image(found, -1, "zarr", slope, offset, nodata, found)
 
 
 def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> Output:
@@ -35,7 +43,7 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
     chunks = tuple(max(1, min(c, n)) for c, n in zip(chunks, shape, strict=True))
     made = zarr.create_array(part, shape=shape, dtype=dtype, chunks=chunks, overwrite=True)
     if how.like.format == "zarr":
-        made.attrs.update({k: v for k, v in how.like.about.attrs.items() if k != "_FillValue"})
+        made.attrs.update({k: v for k, v in how.like.about.attrs.items() if k not in _OF_NUMBERS})
     if how.fill is not None:
         made.attrs["_FillValue"] = how.fill
     return Output(made, path, part)

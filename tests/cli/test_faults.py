@@ -1,0 +1,242 @@
+"""What once lost data or was wrong without a word: inputs replaced, runs mixed, masks misread."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xpapply
+
+pytest.importorskip("click")
+pytest.importorskip("nibabel")
+pytest.importorskip("safetensors")
+import nibabel
+from test_run import NET, cube, net, nothing_is_left, run, same
+from test_run import folder as folder  # a fixture
+
+from xpapply.cli import files, running
+
+
+def write(name, text):
+    Path(name).write_text(text)
+
+
+RAISES = """
+def f(v):
+    if v[0] == 7:
+        raise ArithmeticError
+    return v.sum()
+"""
+
+
+def test_an_output_is_no_input_and_no_mask_and_holds_none():
+    zarr = pytest.importorskip("zarr")
+    x = cube((20, 6))
+    group = zarr.open_group("g.zarr", mode="w")
+    group.create_array("bands", data=x)
+    group.create_array("other", data=x)
+    np.save("mask.npy", np.ones(20))
+    np.save("in.npy", x)
+    for given in (
+        ("g.zarr/bands", "-o", "g.zarr"),
+        ("g.zarr/bands", "-o", "g.zarr/bands"),
+        ("in.npy", "-o", "mask.npy", "--mask", "mask.npy"),
+        ("in.npy", "-o", "g.zarr"),
+    ):
+        net(*given, "--overwrite", code=2)
+    assert {"bands", "other"} == set(zarr.open_group("g.zarr", mode="r"))
+    np.testing.assert_array_equal(np.load("mask.npy"), 1)
+    zarr.create_array("old.zarr", data=x)
+    net("in.npy", "-o", "old.zarr", "--overwrite")
+    assert zarr.open_array("old.zarr", mode="r").shape == (20, 3)
+    nothing_is_left("old.zarr.old")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".nii.gz"])
+def test_runs_of_two_inputs_are_not_mixed(ending):
+    write("f.py", RAISES)
+    x = np.ones((6, 1, 1, 4), "f4")
+
+    def save(numbers, name="in"):
+        if ending == ".npy":
+            np.save(name, numbers)
+        else:
+            nibabel.Nifti1Image(numbers, np.eye(4)).to_filename(name + ending)
+
+    x[5] = 7
+    save(x)
+    given = ("f.py:f", "in" + ending, "-o", "out.npy", "--memory", "300")
+    run(*given, code=1)
+    save(x * 0 + 3)
+    assert "is of another run" in run(*given, "--resume", code=2)
+    save(x * 0 + 3, "other")
+    run("f.py:f", "other" + ending, *given[2:], "--resume", code=2)
+    run(*given)
+    np.testing.assert_array_equal(np.load("out.npy"), np.full((6, 1, 1), 12))
+    nothing_is_left()
+
+
+def test_what_was_computed_is_kept_where_it_cannot_be_packed(monkeypatch):
+    nibabel.Nifti1Image(cube(), np.eye(4)).to_filename("in.nii")
+
+    def full(*given, **how):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("xpapply.cli.files.nifti.gzip.open", full)
+        said = net("in.nii", "-o", "out.nii.gz", code=1)
+    assert "no space left" in said
+    assert "out.nii.gz.part.nii" in said
+    found = nibabel.load("out.nii.gz.part.nii").get_fdata()
+    wanted = nibabel.load("in.nii").get_fdata(dtype=np.float32)
+    same(found, xpapply.apply_along_axis(NET, -1, wanted))
+    assert not Path("out.nii.gz").exists()
+
+
+def test_masks_are_what_is_meant():
+    x, inside = cube((7, 8, 5, 6)), np.zeros((7, 8, 5), "f4")
+    inside[2:4] = 1
+    np.save("in.npy", x)
+    image = nibabel.Nifti1Image((inside * 2 - 1).astype("i2"), np.eye(4))
+    image.header.set_slope_inter(0.5, 0.5)
+    image.to_filename("mask.nii")
+    np.testing.assert_array_equal(nibabel.load("mask.nii").get_fdata(), inside)
+    net("in.npy", "-o", "out.npy", "--mask", "mask.nii")
+    wanted = np.where(inside[..., None], xpapply.apply_along_axis(NET, -1, x), np.nan)
+    same(np.load("out.npy"), wanted)
+    np.save("mask.npy", np.where(inside, 1, np.nan))
+    net("in.npy", "-o", "again.npy", "--mask", "mask.npy")
+    same(np.load("again.npy"), wanted)
+
+
+@pytest.mark.filterwarnings("ignore:Use `@` matmul:PendingDeprecationWarning")
+@pytest.mark.filterwarnings("ignore::rasterio.errors.NotGeoreferencedWarning")
+def test_missing_values_of_tiff_need_who_knows_them(monkeypatch):
+    rasterio = pytest.importorskip("rasterio")
+    x = cube((6, 20, 30), "i2")
+    x[:, 3, 4] = -999
+    with rasterio.open(
+        "in.tif", "w", driver="GTiff", count=6, height=20, width=30, dtype="int16", nodata=-999
+    ) as file:
+        file.write(x)
+    net("in.tif", "-o", "out.tif")
+    with rasterio.open("out.tif") as file:
+        assert np.isnan(file.read()).sum() == 3
+    monkeypatch.setattr("xpapply.cli.files.tiff.find_spec", lambda name: None)
+    assert "xpapply[geo]" in net("in.tif", "-o", "other.tif", code=2)
+
+
+def test_scaling_of_zarr():
+    zarr = pytest.importorskip("zarr")
+    x = cube((20, 6), "i2")
+    made = zarr.create_array("in.zarr", data=x)
+    made.attrs.update({"scale_factor": 0.5, "add_offset": 5.0, "units": "K", "_FillValue": -9999})
+    net("in.zarr", "-o", "out.zarr")
+    found = zarr.open_array("out.zarr", mode="r")
+    same(found[...], xpapply.apply_along_axis(NET, -1, x.astype("f4") * 0.5 + 5))
+    assert set(found.attrs) == {"units", "_FillValue"}
+    assert np.isnan(found.attrs["_FillValue"])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "object", "U3", "bool", "M8[s]"])
+def test_dtypes_that_cut(dtype):
+    np.save("in.npy", np.full((5, 4), 300))
+    said = run("numpy:max", "in.npy", "-o", "out.npy", "--dtype", dtype, code=2)
+    assert "would cut" in said or "no numbers" in said
+    run("numpy:max", "in.npy", "-o", "out.npy", "--dtype", "float32")
+    assert np.load("out.npy").tolist() == [300.0] * 5
+
+
+def test_more_labels_than_the_dtype_has():
+    write("f.py", "import numpy as np\ndef f(v):\n    return np.arange(200.0) * v[0]\n")
+    np.save("in.npy", np.ones((5, 4)))
+    given = ("f.py:f", "in.npy", "-o", "out.npy", "--argmax")
+    assert "would cut" in run(*given, "--dtype", "int8", code=2)
+    run(*given, "--dtype", "int16")
+    assert np.load("out.npy").tolist() == [199] * 5
+
+
+def test_no_label_where_results_are_nan():
+    x = cube((20, 6))
+    x[3] = np.nan
+    np.save("in.npy", x)
+    given = ("in.npy", "-o", "out.npy", "--argmax")
+    assert "--fill" in net(*given, code=2)
+    assert "does not fit" in net(*given, "--fill", "nan", code=2)
+    net(*given, "--fill", "255")
+    found = np.load("out.npy")
+    assert found[3] == 255
+    assert (np.delete(found, 3) < 3).all()
+
+
+def test_nifti_of_the_other_byte_order():
+    header = nibabel.Nifti1Header(endianness=">")
+    x = cube()
+    image = nibabel.Nifti1Image(x, np.eye(4), header)
+    image.header.set_data_dtype(">f4")
+    image.to_filename("in.nii")
+    net("in.nii", "-o", "out.nii")
+    same(nibabel.load("out.nii").get_fdata(), xpapply.apply_along_axis(NET, -1, x))
+
+
+@pytest.mark.parametrize("axis", ["2,0", "0,2", "-1,1"])
+def test_axes_in_any_order(axis):
+    x = cube((2, 3, 4))
+    np.save("in.npy", x)
+    write("f.py", "def f(v):\n    return v * 2 + v[0, 1]\n")
+    axes = tuple(map(int, axis.split(",")))
+    run("f.py:f", "in.npy", "-o", "out.npy", "--axis", axis)
+    same(np.load("out.npy"), xpapply.apply_along_axis(lambda v: v * 2 + v[0, 1], axes, x))
+    job = running.Job(len, files.read("in.npy"), tuple(a % 3 for a in axes))
+    assert job.sample(3).shape[1:] == tuple(x.shape[a] for a in axes)
+
+
+def test_names_with_signs_of_patterns_are_resumed():
+    write("f.py", RAISES)
+    x = np.ones((6, 4))
+    x[5] = 7
+    np.save("in.npy", x)
+    said = run("f.py:f", "in.npy", "-o", "s[1].npy", "--memory", "300", code=1)
+    assert "--resume" in said
+    assert Path("s[1].npy.part").exists()
+
+
+def test_nothing_stays_in_the_temporary_folder(tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    nibabel.Nifti1Image(cube(), np.eye(4)).to_filename("in.nii.gz")
+    nibabel.Nifti1Image(np.ones((7, 8, 5), "u1"), np.eye(4)).to_filename("mask.nii.gz")
+    given = ("in.nii.gz", "-o", "out.nii", "--mask", "mask.nii.gz")
+    net(*given, "--dry-run")
+    net(*given, "--argmax", code=2)
+    net(*given)
+    packed = Path("in.nii.gz").read_bytes()
+    Path("in.nii.gz").write_bytes(packed[:200] + b"\xff" * 300 + packed[500:])
+    assert "unpacked" in net("in.nii.gz", "-o", "other.nii", code=2)
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_slices_along_an_axis_of_space_have_no_place_in_it():
+    nibabel.Nifti1Image(cube((6, 8, 5, 4)), np.eye(4)).to_filename("in.nii")
+    assert "axis of space" in net("in.nii", "-o", "out.nii", "--axis", "0", code=2)
+    net("in.nii", "-o", "out.npy", "--axis", "0")
+    assert np.load("out.npy").shape == (3, 8, 5, 4)
+
+
+def test_tiff_stays_one_image():
+    tifffile = pytest.importorskip("tifffile")
+    how = {"photometric": "minisblack", "planarconfig": "contig"}
+    tifffile.imwrite("in.tif", cube((40, 30, 6)), **how)
+    net("in.tif", "-o", "out.tif")
+    with tifffile.TiffFile("out.tif") as file:
+        assert len(file.pages) == 1
+        assert file.series[0].axes == "YXS"
+        assert file.series[0].shape == (40, 30, 3)
+
+
+def test_an_attribute_that_raises_does_not_hide_others():
+    write("f.py", "class A:\n    @property\n    def a(self):\n        1 / 0\n    def f(self, v):\n"
+                  "        return v.sum()\nof = A()\n")  # fmt: skip
+    np.save("in.npy", np.ones((5, 4)))
+    run("f.py:of.f", "in.npy", "-o", "out.npy")
+    assert np.load("out.npy").tolist() == [4.0] * 5
