@@ -10,10 +10,13 @@ from xpapply import patching
 from xpapply.patching import along_axis, elements, records
 from xpapply.planning import python_functions
 
-python_functions._FEW, python_functions._PLANNING = 0, 0.0
-along_axis.FEW = elements.FEW = 0
-records.WORTH = elements.WORTH = -1.0
-records._AGAIN = 0
+
+def pytest_configure():
+    """Not when it is imported: pytest imports each file when it looks for doctests."""
+    python_functions._FEW, python_functions._PLANNING = 0, 0.0
+    along_axis.FEW = elements.FEW = 0
+    records.WORTH = elements.WORTH = -1.0
+    records._AGAIN = 0
 
 
 def pytest_sessionfinish():

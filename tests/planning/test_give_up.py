@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import config
+from xpapply import config, originals
 from xpapply.frontends.python import executor, in_blocks, runner
 from xpapply.planning import python_functions, several_arrays
 
@@ -28,14 +28,14 @@ class Counted:
 
     def __init__(self, f):
         self.f, self.calls = f, 0
-        loop = np.apply_along_axis
+        loop = originals.apply_along_axis
 
         def counting(g, axis, arr, *args, **kwargs):
             self.calls += arr.size // arr.shape[axis]
             return loop(g, axis, arr, *args, **kwargs)
 
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(np, "apply_along_axis", counting)
+        self.patch.setattr(originals, "apply_along_axis", counting)
 
 
 @pytest.fixture
