@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import xpapply
 
 pytest.importorskip("sklearn")
+pytest.importorskip("llvmlite")  # without it they run in batches, see test_sklearn.py
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,

@@ -635,3 +635,9 @@ def test_ufuncs_have_the_dtypes_of_numpy(f, dtype):
     got, want = run(graph, x), f(x)
     assert got.dtype == want.dtype
     np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["U3", "S5", "U0", "f4", "c16"])
+def test_bytes_of_any_dtype(dtype):
+    dtype = np.dtype(dtype)
+    assert ShapeDtype((2, 3), dtype.name).nbytes == 6 * dtype.itemsize

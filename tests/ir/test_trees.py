@@ -1,5 +1,8 @@
 """The op `trees`: its rule, and its definition on every library."""
 
+import sys
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import tree_cases
@@ -14,6 +17,11 @@ from xpapply.ir.batch import batch
 from xpapply.ir.builder import Builder
 from xpapply.ir.graph import Graph, ShapeDtype
 from xpapply.planning.engines import AnyLibrary
+
+needs_llvmlite = pytest.mark.skipif(
+    sys.modules.get("llvmlite", "") is None or find_spec("llvmlite") is None,
+    reason="kernels for CPUs need llvmlite",
+)
 
 
 def graph_of(dtype, features, consts, before=None, after=None):
@@ -68,6 +76,7 @@ def test_the_definition_on_other_libraries(lib):
 @given(case=tree_cases.cases())
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.kernels
+@needs_llvmlite
 def test_on_a_cpu(case, axis):
     dtype, features, consts, x = case
     graph = graph_of(dtype, features, consts, lambda v: v * 2.0, lambda y: y / 3.0)
@@ -80,6 +89,7 @@ def test_on_a_cpu(case, axis):
 
 
 @pytest.mark.kernels
+@needs_llvmlite
 def test_threads_and_blocks():
     rng = np.random.default_rng(3)
     consts = tree_cases.drawn(rng, 8, 2, 6, "float32", trees=9, leaning=0.9)
@@ -94,6 +104,7 @@ def test_threads_and_blocks():
 
 
 @pytest.mark.kernels
+@needs_llvmlite
 def test_other_byte_orders_and_read_only_memory():
     rng = np.random.default_rng(4)
     consts = tree_cases.drawn(rng, 6, 2, 5, "float32")

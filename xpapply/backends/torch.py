@@ -35,9 +35,10 @@ _OF_NN = "elu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus".spli
 _NATIVE: dict[str, Callable[..., Any]] = {
     "relu": lambda x, out: torch.clamp_min(x, 0, out=out),
     "sigmoid": torch.sigmoid,
+    "isfinite": lambda x, out: torch.isfinite(x) if out is None else out.copy_(torch.isfinite(x)),
     **{n: getattr(torch._C._nn, n) for n in _OF_NN if hasattr(torch._C._nn, n)},
 }
-"""Composites that torch has as one operation with ``out=``."""
+"""Composites that torch has as one operation, and what it has without ``out=``."""
 _IDLE_BYTES = 1 << 20
 """Buffers up to this size are kept for the next call of the kind."""
 _spare = kept(Dict())

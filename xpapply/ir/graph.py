@@ -34,7 +34,9 @@ class ShapeDtype(NamedTuple):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a number; NumPy does not know bfloat16."""
+        """Bytes of a number; NumPy does not know bfloat16, nor its own names of texts, "str96"."""
+        if self.dtype.startswith(("str", "bytes")):
+            return int("".join(filter(str.isdigit, self.dtype)) or 0) // 8
         return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
 
     @property
