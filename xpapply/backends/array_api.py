@@ -111,6 +111,15 @@ class ArrayAPI(Backend):
 BACKEND = ArrayAPI()
 
 
+def run(graph: Graph, x: Any, axis: int) -> Any:
+    """A graph by its definition on the slices of `x`, or on one slice; `UnsupportedError`."""
+    refused = BACKEND.why_not(graph, x)
+    if refused:
+        raise UnsupportedError(refused)
+    lowered = BACKEND.lower(graph)
+    return lowered(x, axis, lowered.bind(graph.consts, x))
+
+
 class ArrayAPILowered(Lowered):
     """One namespace call per node, on a block of slices."""
 

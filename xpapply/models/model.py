@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import arrays, masked
 from ..backends import array_api
-from ..errors import InputError, UnsupportedError
+from ..errors import InputError
 from ..ir.builder import Builder
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, with_input
@@ -99,9 +99,4 @@ class Model:
         v = xp.asarray(v)
         flat = (math.prod(v.shape),)
         graph = with_input(self.lift(ShapeDtype(tuple(v.shape), arrays.dtype_name(v))), flat)
-        v = xp.reshape(v, flat)
-        refused = array_api.BACKEND.why_not(graph, v)
-        if refused:
-            raise UnsupportedError(refused)
-        lowered = array_api.BACKEND.lower(graph)
-        return lowered(v, axis, lowered.bind(graph.consts, v))
+        return array_api.run(graph, xp.reshape(v, flat), axis)
