@@ -7,11 +7,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-COMMANDS = ("run", "explain", "check", "doctor", "demo")
+COMMANDS = {
+    "run": "apply a model to every slice of a volume or an image, into a file",
+    "explain": "say what would run, and how fast it can be",
+    "check": "compare some slices with the plain loop",
+    "doctor": "say what there is to run with, and try it",
+    "demo": "a network on a real MRI volume, with a picture",
+}
 """Those of `cli`. They win over files of their names."""
 
 _USAGE = (
-    "python -m xpapply run | explain | check | doctor | demo [--help]\n"
+    "xpapply run | explain | check | doctor | demo [--help]\n"
     "       "
     "python -m xpapply [-q] [--report FILE] script.py [args ...]\n"
     "       python -m xpapply [-q] [--report FILE] -m module [args ...]\n"
@@ -24,8 +30,11 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m xpapply",
         usage=_USAGE,
-        description="Run a program whose calls of numpy.apply_along_axis and numpy.vectorize run "
-        "at once where they can. Without arguments: the versions that a bug report needs.",
+        description="Apply a model to a file, or run a program whose calls of "
+        "numpy.apply_along_axis and\nnumpy.vectorize run at once where they can. Without "
+        "arguments: the versions that a\nbug report needs. xpapply and python -m xpapply are the "
+        "same.\n\ncommands:\n" + "\n".join(f"  {name:9}{what}" for name, what in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument("-q", "--quiet", action="store_true", help="show no report at the end")

@@ -1,5 +1,6 @@
 """What once lost data or was wrong without a word: inputs replaced, runs mixed, masks misread."""
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +12,12 @@ pytest.importorskip("click")
 pytest.importorskip("nibabel")
 pytest.importorskip("safetensors")
 import nibabel
-from test_run import NET, cube, net, nothing_is_left, run, same
+from test_run import NET, WEIGHTS, cube, net, nothing_is_left, run, same
 from test_run import folder as folder  # a fixture
 
+from conftest import library
 from xpapply.cli import files, running
+from xpapply.cli.app import commands
 
 
 def write(name, text):
@@ -240,3 +243,85 @@ def test_an_attribute_that_raises_does_not_hide_others():
     np.save("in.npy", np.ones((5, 4)))
     run("f.py:of.f", "in.npy", "-o", "out.npy")
     assert np.load("out.npy").tolist() == [4.0] * 5
+
+
+# --- what stopped a reader of the page --------------------------------------------------
+
+
+def test_errors_of_models_name_the_options():
+    said = run("net.safetensors", "in.npy", "-o", "out.npy", code=2)
+    assert "On the command line activation= is --activation" in " ".join(said.split())
+    write("net.pkl", "")
+    Path("net.pkl").write_bytes(b"\x80\x04N.")
+    assert "trust=True is --trust" in " ".join(
+        run("net.pkl", "in.npy", "-o", "o.npy", code=1).split()
+    )
+
+
+def test_a_script_needs_the_name_of_a_function():
+    write("mine.py", "def f(v): return v.sum()")
+    assert "mine.py:NAME" in run("mine.py", "in.npy", "-o", "out.npy", code=2)
+
+
+def test_one_of_several_outputs():
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper
+
+    x, y, z = (helper.make_tensor_value_info(k, 1, ["n", 4]) for k in "xyz")
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["z"])]
+    graph = helper.make_graph(nodes, "two", [x], [y, z])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "two.onnx")
+    np.save("in.npy", cube((5, 4)))
+    said = run("two.onnx", "in.npy", "-o", "out.npy", code=2)
+    assert "output= is --model-output" in " ".join(said.split())
+    run("two.onnx", "in.npy", "-o", "out.npy", "--model-output", "z")
+    np.testing.assert_array_equal(np.load("out.npy"), -np.load("in.npy"))
+
+
+def test_one_of_several_sets_of_weights():
+    torch = library("torch")
+    tensors = {k: torch.tensor(w) for k, w in WEIGHTS.items()}
+    torch.save({"a": {k: t * 0 for k, t in tensors.items()}, "b": tensors}, "two.pt")
+    np.save("in.npy", cube((5, 6)))
+    given = ("two.pt", "in.npy", "-o", "out.npy", "--activation", "relu")
+    assert "key= is --key" in " ".join(run(*given, code=2).split())
+    run(*given, "--key", "b")
+    same(np.load("out.npy"), xpapply.apply_along_axis(NET, -1, np.load("in.npy")))
+
+
+def test_a_warning_is_a_line():
+    write("slow.py", "def f(v): return hash(v.max()) % 7")
+    np.save("in.npy", cube((5000, 4)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        said = run("slow.py:f", "in.npy", "-o", "out.npy")
+        assert said.startswith("Warning: f runs slice by slice")
+        assert "return callback" not in said
+        assert not run("slow.py:f", "in.npy", "-o", "quiet.npy", "-q")
+
+
+def test_how_many_slices_are_compared():
+    np.save("in.npy", cube((5, 6)))
+    assert "0 is not in the range" in net("in.npy", "--slices", 0, command="check", code=2)
+
+
+def test_help_names_the_commands():
+    from xpapply import command_line
+
+    said = command_line.parser().format_help()
+    for name in commands.commands:
+        assert f"\n  {name} " in said
+    assert set(commands.commands) == set(command_line.COMMANDS)
+
+
+def test_doctor_says_what_is_missing(monkeypatch):
+    from xpapply.cli import doctor
+
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    assert "not installed: pip install torch" in doctor.report()
+
+
+def test_an_engine_of_another_library_says_so():
+    said = pytest.raises(xpapply.UnsupportedError, match="it is no engine for ndarray")
+    with xpapply.options(engine="cupy"), said:
+        xpapply.explain(NET, -1, np.ones((50, 6), "f4"))

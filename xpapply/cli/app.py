@@ -6,6 +6,7 @@ import contextlib
 import functools
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import click
 
 from .. import __version__, options
-from ..errors import InputError
+from ..errors import FallbackWarning, InputError
 from . import files, model, running
 
 _ROUNDING = 1e-4
@@ -21,8 +22,22 @@ _ROUNDING = 1e-4
 
 
 @contextlib.contextmanager
-def _telling() -> Iterator[None]:
-    """Errors as one line on stderr, without a traceback."""
+def _telling(quiet: bool = False) -> Iterator[None]:
+    """Errors and warnings as one line on stderr, without a traceback."""
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore", FallbackWarning)
+        warnings.showwarning = _show
+        with _told_errors():
+            yield
+
+
+def _show(message: Warning | str, *more: object, **named: object) -> None:
+    click.echo(f"Warning: {message}", err=True)
+
+
+@contextlib.contextmanager
+def _told_errors() -> Iterator[None]:
     try:
         yield
     except InputError as error:
@@ -44,19 +59,21 @@ def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.argument("input_", metavar="INPUT")
     @click.option("--activation", help="Of the hidden layers of a file of weights: relu, tanh ...")
     @click.option("--output-activation", help="Of the last layer.")
+    @click.option("--key", help="Of a checkpoint with several sets of weights: which.")
+    @click.option("--model-output", metavar="NAME", help="Of an ONNX file with several: which.")
     @click.option("--trust", is_flag=True, help="The file of the model may run code of its own.")
     @click.option("--axis", help="Of the slices: a number, or several with commas.")
     @click.option("--device", default="", help="cuda, cuda:1 ...; by default the CPU.")
     @click.option("--precision", type=click.Choice(["highest", "high", "medium"]))
     @functools.wraps(command)
     def wrapped(**given: Any) -> Any:
-        with _telling(), contextlib.ExitStack() as stack:
+        with _telling(given.get("quiet", False)), contextlib.ExitStack() as stack:
             how = {k: given.pop(k) for k in ("device", "precision")}
             chosen = {k: v for k, v in how.items() if v}
             if chosen:
                 stack.enter_context(options(**chosen))
-            names = ("activation", "output_activation", "trust")
-            f = model.load(given.pop("model_"), *(given.pop(k) for k in names))
+            names = ("activation", "output_activation", "key", "model_output", "trust")
+            f = model.load(given.pop("model_"), **{k: given.pop(k) for k in names})
             image = files.read(given.pop("input_"))
             stack.callback(image.close)
             axis = running.axis_of(given.pop("axis"), image)
@@ -131,7 +148,13 @@ def explain_(f: Any, image: files.Image, axis: Any) -> None:
 
 @commands.command()
 @_of_a_model
-@click.option("--slices", default=200, show_default=True, help="How many are compared.")
+@click.option(
+    "--slices",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="How many are compared.",
+)
 def check(f: Any, image: files.Image, axis: Any, slices: int) -> None:
     """Compare the results of a sample of slices with those of the plain loop."""
     count, largest, part = running.parity(running.Job(f, image, axis, image.nodata), slices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
 
@@ -22,6 +23,8 @@ def report() -> str:
     for engine in ("numpy", "cpu", "torch"):
 
         def run(engine: str = engine) -> str:
+            if engine == "torch" and find_spec("torch") is None:
+                return "not installed: pip install torch"
             with options(engine=engine):
                 found = apply_along_axis(net, -1, x)
             gap = float(np.abs(found - wanted).max())

@@ -89,7 +89,7 @@ def vectorized(
         found: AllAtOnce = owner(f).all_at_once(axis, arr, shape, graph)
         return found
     if not hasattr(f, "along"):
-        raise TraceError(f"{type(owner(f)).__name__} takes one slice")
+        raise TraceError(f"{type(owner(f)).__name__} has no call of its own for all slices at once")
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):
         raise TraceError("with further arguments that are no numbers")
     run = lambda x, axis: f.along(axis, x, *args)  # noqa: E731

@@ -79,7 +79,7 @@ def table(report: Report) -> str:
         texts += [f"    loop: {_short(reason, _WIDEST)}" for reason in reasons[:2]]
     if len(found) > _LINES:
         texts.append(f"and {len(found) - _LINES:,} functions more")
-    texts += [f"left: {_printable(text)}" for text in report.left]
+    texts += [f"left: {_printable(text)}" for text in _left(report)]
     if report.saved:
         texts.append(ESTIMATE)
     return "\n".join(map(_printable, texts))
@@ -115,7 +115,7 @@ def fragment(report: Report) -> str:
     """The report as HTML for a notebook: a paragraph and a table."""
     found = report.rows
     if not found:
-        return f"<p>{escape(_NOTHING)}.</p>{_left(report)}"
+        return f"<p>{escape(_NOTHING)}.</p>"
     head = "".join(
         f"<th scope='col'{kind}>{name}</th>"
         for name, kind in (
@@ -128,14 +128,16 @@ def fragment(report: Report) -> str:
     )
     body = "".join(map(_line, found))
     note = f"<p>{escape(ESTIMATE)}</p>" if report.saved else ""
+    left = "".join(f"<p>Left as it is: {escape(text)}.</p>" for text in _left(report))
     return (
         f"<p>{escape(summary(report))}.</p><table class='xpapply'><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{note}{_left(report)}"
+        f"<tbody>{body}</tbody></table>{note}{left}"
     )
 
 
-def _left(report: Report) -> str:
-    return "".join(f"<p>Left as it is: {escape(text)}.</p>" for text in report.left)
+def _left(report: Report) -> tuple[str, ...]:
+    """What is not replaced, where it was called at all."""
+    return report.left if any(".ma." in row.loop for row in report.rows) else ()
 
 
 def _line(row: Row) -> str:

@@ -222,7 +222,8 @@ def _plan_network(
         try:
             found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted, graph=graph)
         except TraceError as error:
-            if f"no graph: {error}" not in reasons:
+            # of an engine that was asked for, what else there might be is no reason
+            if f"no graph: {error}" not in reasons and (not forced or forced in own_ways):
                 reasons.append(str(error))
         else:
             if engine is not None and graph is not None and not half:
@@ -260,7 +261,7 @@ def _plan_network(
         )
         return p, lifted.unchanged
     if forced:
-        why = "; ".join(reasons) or "it is no engine for this array"
+        why = "; ".join(reasons) or f"it is no engine for {arrays.describe(arr)}"
         raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
     return loop_for(*reasons)
 
