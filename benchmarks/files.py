@@ -7,6 +7,7 @@ system's cache where it has room.
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -24,10 +25,12 @@ import numpy as np
 import xpapply
 
 from . import runner
-from .files_report import ARR_GET, IN_MEMORY, LOOP, OURS
+from .files_report import ARR_GET, BY_HAND, IN_MEMORY, LOOP, OURS, WHOLE
 
 GIGABYTES = {"cpu": 20.0, "gpu": 8.0}
 QUICK = 0.05
+SHARE = 10
+"""One of so many bytes is that of the command line's volumes."""
 REPEATS = 3
 MEMORY = "300 MB"
 LOOPED = 1 << 20
@@ -212,6 +215,82 @@ def of_zarr(f: Callable[..., Any], width: int, size: float) -> dict[str, Any]:
         shutil.rmtree(folder)
 
 
+# --- the command line -------------------------------------------------------------------
+
+
+_BY_HAND = """
+    import sys
+    import numpy as np, xpapply
+    model, arr, out = sys.argv[1:]
+    if arr.endswith(".nii"):
+        import nibabel
+        image = nibabel.load(arr)
+        y = xpapply.apply_along_axis(xpapply.load_model(model), -1, np.asarray(image.dataobj))
+        nibabel.Nifti1Image(y, image.affine).to_filename(out)
+    else:
+        np.save(out, xpapply.apply_along_axis(xpapply.load_model(model), -1, np.load(arr)))
+"""
+
+
+def of_command(ending: str, sizes: tuple[int, ...], size: float) -> dict[str, Any]:
+    """``xpapply run`` from file to file, beside the call of the model on the data in memory."""
+    import nibabel
+
+    folder = Path(tempfile.mkdtemp())
+    shape = (max(1, int(size * 1e9 / SHARE) // (64 * 250 * 500)), 250, 500, 16)
+    model, arr, out = (folder / name for name in ("net.xpapply", f"in{ending}", f"out{ending}"))
+    try:
+        xpapply.compile(network(*sizes), (16,), "f4").save(model)
+        f = xpapply.load_model(model)
+        rng = np.random.default_rng(0)
+        x = np.empty(shape, "f4", order="F" if ending == ".nii" else "C")
+        for part in x:
+            part[...] = rng.random(part.shape, dtype="f4")
+        if ending == ".nii":
+            nibabel.Nifti1Image(x, np.eye(4)).to_filename(arr)
+        else:
+            np.save(arr, x)
+        python = [sys.executable, "-c", textwrap.dedent(_BY_HAND), str(model), str(arr), str(out)]
+        command = [sys.executable, "-m", "xpapply", "run", str(model), str(arr), "-o", str(out)]
+        seconds: dict[str, float] = {}
+        resident = 0
+        for _ in range(REPEATS):
+            out.unlink(missing_ok=True)
+            whole, peak, said = _watched(command)
+            (own,) = re.findall(r"in ([0-9.e+-]+) s", said)
+            resident = max(resident, peak)
+            begin = time.perf_counter()
+            y = xpapply.apply_along_axis(f, -1, x)
+            now = {OURS: float(own), IN_MEMORY: time.perf_counter() - begin, WHOLE: whole}
+            read = nibabel.load(out).dataobj if ending == ".nii" else np.load(out, mmap_mode="r")
+            wrong = not np.array_equal(read, y)
+            del y, read
+            now[BY_HAND], _, _ = _watched(python)
+            seconds = {k: min(t, seconds.get(k, t)) for k, t in now.items()}
+        return {"seconds": seconds, "bytes": x.nbytes, "resident": resident, "wrong": wrong}
+    finally:
+        shutil.rmtree(folder)
+
+
+def _watched(command: list[str]) -> tuple[float, int, str]:
+    """Seconds of a process, the most bytes that it had in memory, and what it said on stderr."""
+    begin, peak = time.perf_counter(), 0
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            try:
+                status = Path(f"/proc/{process.pid}/status").read_text()
+            except OSError:  # it has just ended
+                break
+            peak = max(peak, *(int(kb) << 10 for kb in re.findall(r"VmHWM:\s+(\d+)", status)), 0)
+            time.sleep(0.01)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    seconds = time.perf_counter() - begin
+    if process.returncode:
+        raise RuntimeError(f"{command[1:4]} ended with {process.returncode}: {said[-500:]}")
+    return seconds, peak, said
+
+
 # --- arrays of the host on a GPU ----------------------------------------------------------
 
 
@@ -266,6 +345,8 @@ def pinned_rate() -> float:
 CASES = {
     "cpu": [
         Case("memory map, 16-32-32-1", memory_map),
+        Case("xpapply run, .npy, 16-32-32-1", partial(of_command, ".npy", (16, 32, 32, 1))),
+        Case("xpapply run, .nii, 16-64-64-64-4", partial(of_command, ".nii", (16, 64, 64, 64, 4))),
         Case("zarr, 16-32-32-1", partial(of_zarr, network(16, 32, 32, 1), 1)),
         Case("zarr, median", partial(of_zarr, np.median, 0)),
     ],

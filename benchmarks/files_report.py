@@ -8,6 +8,7 @@ from . import pages
 from .pages import digits
 
 OURS, LOOP, IN_MEMORY = "xpapply", "loop over blocks", "in memory"
+WHOLE, BY_HAND = "whole process", "by hand: read all, call, write all"
 ARR_GET = "cupy.asarray and .get()"
 FLOORS = (IN_MEMORY, "codec", ARR_GET)
 WANTED = 0.8
@@ -31,6 +32,13 @@ def render(data: dict[str, Any]) -> str:
             "computed into other files. *In memory* is the same call on an array in memory; "
             "*codec* reads and writes the same chunks and computes nothing; *loop over "
             "blocks* is what one writes by hand: read, compute, write, one after the other."
+        )
+    if any(WHOLE in e["seconds"] for e in found.values()):
+        what += (
+            " A tenth of it is the volume of the command line, `xpapply run`: the seconds are "
+            "those that it says, from making the output to renaming it, and those of the *whole "
+            "process*, Python's start and imports among them; *resident* is the most memory of "
+            f"that process. Beside it, *{BY_HAND}*, in a process of its own."
         )
     parts = [
         "# Arrays on a GPU and back" if on_gpu else "# Arrays larger than memory",
