@@ -19,6 +19,7 @@ PAGES = {
     "files_gpu": "files",
     "gpu": "gpu",
     "onnx": "onnx",
+    "patched": "patched",
     "several": "several",
     "sklearn_cpu": "sklearn",
     "sklearn_gpu": "sklearn",

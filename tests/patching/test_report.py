@@ -4,6 +4,7 @@ import html.parser
 import os
 import re
 import stat
+import threading
 
 import numpy as np
 import pytest
@@ -224,3 +225,23 @@ def test_functions_are_not_kept_alive(patched):
     del f, g, each
     gc.collect()
     assert [ref() for ref in gone] == [None, None]
+
+
+def test_calls_that_fell_back_are_counted_when_somebody_asks(patched):
+    """They wait, also for more than are kept at a time, and in several threads."""
+    calls = 10 * records._KEPT + 3
+
+    def some():
+        for _ in range(calls):
+            np.apply_along_axis(by_hash, 1, X[:3])
+
+    threads = [threading.Thread(target=some) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (row,) = patched.report.rows
+    assert (row.calls, row.slices, row.engines) == (4 * calls, 12 * calls, {"loop": 4 * calls})
+    assert row.seconds > 0
+    np.apply_along_axis(by_hash, 1, X[:3])
+    assert patched.report.rows[0].calls == 4 * calls + 1

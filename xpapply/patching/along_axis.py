@@ -70,7 +70,6 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
         return original(*given, **named)
     f, axis, arr, args, kwargs = found
     known = seen(f, name)
-    row = known.row
     if type(axis) is not int:
         axis = int(axis) if isinstance(axis, np.integer) else None
     mine = type(arr) is np.ndarray or type(arr) is np.memmap
@@ -79,7 +78,7 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
         started = _perf()
         result = original(*given, **named)
         why = "" if mine else f"arrays of class {type(arr).__name__} are left to the original"
-        tell(row, 0, _perf() - started, "loop", why)
+        tell(known.row, 0, _perf() - started, "loop", why)
         return result
     length = arr.shape[axis]
     slices = arr.size // length if length else 0
@@ -89,9 +88,7 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
         return attempt.run(OfOriginal(f, axis, arr, args, kwargs, attempt, original))
     started = _perf()
     result = original(*given, **named)
-    took = _perf() - started
-    known.looped(slices, length, took)
-    tell(row, slices, took, "loop", known.why)
+    known.fell_back(slices, length, _perf() - started, known.why)
     return result
 
 

@@ -22,7 +22,7 @@ from ..looped_call import looped_call
 from ..planning import python_functions
 from ..planning.several_arrays import Several
 from .along_axis import FEW, Attempt, Continued, busy
-from .records import WORTH, Seen, seen, tell
+from .records import WORTH, Seen, seen
 
 NAME = "numpy.vectorize"
 _NO_ARRAYS = "arguments other than plain arrays of numbers are left to the original"
@@ -36,18 +36,32 @@ _MOST_PROBES = 256
 _SHARE = 8
 """Of so many elements one is run again at most."""
 
+# what each call looks for, found at once: a call of a few microseconds feels it
 _perf = time.perf_counter
+_is_busy = busy.get
+_call_original, _VECTORIZE, _ARRAY = originals.call_vectorize, originals.vectorize, np.ndarray
 
 
 @functools.wraps(originals.call_vectorize)
 def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     """In the place of ``numpy.vectorize.__call__``."""
-    own = originals.call_vectorize
-    f = vars(self).get("pyfunc")
-    if type(self) is not originals.vectorize or busy.get() or not callable(f):
-        return own(self, *args, **kwargs)
+    f = self.__dict__.get("pyfunc")
+    if type(self) is not _VECTORIZE or _is_busy() or not callable(f):
+        return _call_original(self, *args, **kwargs)
     known = seen(f, NAME)
-    slices, length = _size(self, args, kwargs)
+    # how many slices there are at least, and how many numbers one has
+    slices, length, shape = 1, 1, ()
+    for x in (*args, *kwargs.values()) if kwargs else args:
+        if type(x) is _ARRAY and x.size > slices:
+            slices, shape = x.size, x.shape
+    if shape and self.signature is not None:
+        signature, ndim = known.core_ndim
+        if signature is not self.signature:
+            ndim = _core_ndim(self.signature)
+            known.core_ndim = self.signature, ndim
+        if ndim:
+            length = (shape[-1] if ndim == 1 else math.prod(shape[-ndim:])) or 1
+            slices //= length
     why = known.why
     if slices > FEW and known.python and known.is_worth(slices, length):
         what = _look(self, f, args, kwargs, known)
@@ -57,23 +71,9 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             return what.attempt.run(what)
         why = what
     started = _perf()
-    result = own(self, *args, **kwargs)
-    took = _perf() - started
-    known.looped(slices, length, took)
-    tell(known.row, slices, took, "loop", why)
+    result = _call_original(self, *args, **kwargs)
+    known.fell_back(slices, length, _perf() - started, why)
     return result
-
-
-def _size(self: Any, args: tuple, kwargs: dict) -> tuple[int, int]:
-    """How many slices there are at least, and how many numbers one has."""
-    found, length = 1, 1
-    for x in (*args, *kwargs.values()) if kwargs else args:
-        if type(x) is np.ndarray and x.size > found:
-            found, shape = x.size, x.shape
-    if self.signature is not None and found > 1:
-        ndim = _core_ndim(self.signature)
-        length = math.prod(shape[len(shape) - ndim :]) if ndim else 1
-    return found // max(1, length), length
 
 
 @remembered(256)

@@ -24,6 +24,8 @@ _AGAIN = 50
 look took: looking costs a fiftieth of the time at most."""
 WORTH = 2e-3
 """Seconds that a loop must take for a look at the function."""
+_KEPT = 64
+"""Calls that looped are counted when there are so many, or when somebody asks."""
 
 
 @dataclass
@@ -86,6 +88,8 @@ class Seen:
         "_per_slice",
         "_slow",
         "_spent",
+        "_waiting",
+        "core_ndim",
         "python",
         "row",
         "stands_for",
@@ -97,17 +101,48 @@ class Seen:
         self._per_slice, self._length = -1.0, 1
         self._cost = self._spent = 0.0
         self._slow = 0
+        self._waiting: list[tuple[int, int, float, str]] = []
+        self.core_ndim: tuple[str | None, int] = (None, 0)  # of a signature, the last one
         self.why = "" if python else "it is a model, or compiled: left to the original"
 
     def is_worth(self, slices: int, length: int) -> bool:
         """Whether so many slices of a length are worth a look at the function."""
-        per_slice = self._per_slice
-        if per_slice < 0:
-            return True
-        if length > self._length:
-            per_slice *= length / self._length
+        if self._waiting:
+            last, long, seconds, _ = self._waiting[-1]
+            per_slice, long = seconds / (last or 1), long or 1
+        else:
+            per_slice, long = self._per_slice, self._length
+            if per_slice < 0:
+                return True
+        if length > long:
+            per_slice *= length / long
         expected = slices * per_slice
-        return expected > WORTH and self._spent + expected > _AGAIN * self._cost
+        if expected <= WORTH:
+            return False
+        self.count()
+        return self._spent + expected > _AGAIN * self._cost
+
+    def fell_back(self, slices: int, length: int, seconds: float, why: str) -> None:
+        """A call went to the original at once, which took so many seconds.
+
+        It is counted later: such calls may take a few microseconds, and counting takes one.
+        """
+        self._waiting.append((slices, length, seconds, why))
+        if len(self._waiting) >= _KEPT:
+            self.count()
+
+    def count(self) -> None:
+        """Count the calls that fell back."""
+        with _lock:
+            self.count_locked()
+
+    def count_locked(self) -> None:
+        """The same, for who has the lock."""
+        found = self._waiting[:]
+        del self._waiting[: len(found)]  # others may have come
+        for slices, length, seconds, why in found:
+            self.looped(slices, length, seconds)
+            _add(self.row, slices, seconds, "loop", why, 0.0)
 
     def looped(self, slices: int, length: int, seconds: float) -> None:
         """The loop ran for so many seconds."""
@@ -128,6 +163,7 @@ class Seen:
 
     def refused(self, cost: float, why: str) -> None:
         """A look, which took so many seconds, said why the loop runs."""
+        self.count()
         self._cost, self._spent, self.why = cost, 0.0, why
 
 
@@ -185,15 +221,19 @@ def tell(
 ) -> None:
     """Count a call."""
     with _lock:
-        row.calls += 1
-        row.slices += slices
-        row.seconds += seconds
-        row.engines[engine] = row.engines.get(engine, 0) + 1
-        if why:
-            why = why if why in row.reasons or len(row.reasons) < _REASONS else "other reasons"
-            row.reasons[why] = row.reasons.get(why, 0) + 1
-        if saved > 0:
-            row.saved += saved
+        _add(row, slices, seconds, engine, why, saved)
+
+
+def _add(row: Row, slices: int, seconds: float, engine: str, why: str, saved: float) -> None:
+    row.calls += 1
+    row.slices += slices
+    row.seconds += seconds
+    row.engines[engine] = row.engines.get(engine, 0) + 1
+    if why:
+        why = why if why in row.reasons or len(row.reasons) < _REASONS else "other reasons"
+        row.reasons[why] = row.reasons.get(why, 0) + 1
+    if saved > 0:
+        row.saved += saved
 
 
 def clear() -> None:
@@ -205,6 +245,8 @@ def clear() -> None:
 def rows() -> dict[Any, Row]:
     """A copy of what was counted so far."""
     with _lock:
+        for found in _seen.values():
+            found.count_locked()
         return {key: found.row.minus(None) for key, found in _seen.items()}
 
 

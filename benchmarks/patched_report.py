@@ -1,0 +1,38 @@
+"""What the suite `patched` measured, as text: results/patched.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import pages
+from .pages import digits
+
+ORIGINAL, PATCHED = "original", "patched"
+WANTED = 5e-6
+
+
+def render(data: dict[str, Any]) -> str:
+    """The page."""
+    settings = data["settings"]
+    found = {n: e for n, e in data["cases"].items() if "skipped" not in e}
+    parts = [
+        "# Calls that fall back while NumPy is patched",
+        "`benchmarks/patched.py`: calls of a function that does nothing, by NumPy's own "
+        "`apply_along_axis` and `vectorize`, and by what stands in their places under "
+        "`xpapply.patch()`, which hands them on as they have too few slices. Microseconds of a "
+        f"call; both by turns, {settings['turns']:,} of {settings['group']} calls each: the "
+        "shortest turns, and the median of the differences of turns beside each other, of which "
+        f"at most {digits(WANTED * 1e6)} is wanted.",
+        pages.machine_table(data),
+    ]
+    rows = [
+        [
+            name,
+            digits(e[ORIGINAL] * 1e6),
+            digits(e[PATCHED] * 1e6),
+            digits(e["cost"] * 1e6) if e["cost"] <= WANTED else f"**{digits(e['cost'] * 1e6)}**",
+        ]
+        for name, e in found.items()
+    ]
+    parts.append(pages.table(["", ORIGINAL, PATCHED, "cost"], rows, full=False))
+    return pages.page(parts)
