@@ -372,3 +372,27 @@ def test_sizes_are_products():
         slices = math.prod(shape) // 8
         tile = lowered._lanes if lies.access.anywhere else lowered._whole
         assert slices <= lies.tiles * tile < slices + tile * max(1, slices // 300)
+
+
+def test_weights_stay_where_the_first_thread_packed_them():
+    """Threads that come at once get one address, of memory that is kept."""
+    import threading
+
+    graph = graph_of(mlp(8, 200, 4), 8, "float32")
+    lowered = networks.NetworkLowered(graph)
+    kernel = networks.network.network_kernel(
+        graph, networks.network.Access("rows", "rows"), lowered._target
+    )
+    for _ in range(20):
+        bound, found, start = lowered.bind(graph.consts, None), set(), threading.Barrier(8)
+
+        def ask(bound=bound, found=found, start=start):
+            start.wait()
+            found.add(bound.address(kernel))
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert len(found) == 1

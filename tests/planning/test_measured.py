@@ -116,3 +116,82 @@ def test_times_are_taken_by_turns():
     )
     assert asked == ["a", "b"] * 3
     assert all(0 < s < 1 for s in found)
+
+
+@pytest.fixture
+def compiled(monkeypatch):
+    """However few the multiply-adds are, a kernel is worth it."""
+    pytest.importorskip("llvmlite")
+    from xpapply.backends.cpu import networks
+
+    monkeypatch.setattr(networks, "_COMPILED_MACS", 0)
+    monkeypatch.setattr(networks, "_SAMPLE_MACS", 0)
+
+
+def test_a_kernel_is_measured_as_well(net, times, compiled):
+    x = images(4 * SLICES)
+    p = xpapply.explain(net, (1, 2, 3), x)
+    assert p.engine == "cpu"
+    assert p.kernels[0].startswith("one kernel")
+    assert p.reasons[-1].startswith("torch.batch (the module itself")
+    assert "; options(engine='torch.batch') takes it" in p.reasons[-1]
+    times["numpy"] = 1.9e-3
+    cache.clear()
+    p = xpapply.explain(net, (1, 2, 3), x)
+    assert p.engine == "torch.batch"
+    assert p.reasons[-1].startswith("cpu (one kernel")
+
+
+def test_a_kernel_notices_what_changes(net, times, compiled):
+    x = images(4 * SLICES)
+
+    def same():
+        got = xpapply.apply_along_axis(net, (1, 2, 3), x)
+        with torch.no_grad():
+            want = net(torch.from_numpy(x)).numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+    same()
+    with torch.no_grad():
+        net[0].weight += 1
+        net[4].bias -= 3
+    same()
+    net[1] = nn.Tanh()
+    same()
+    handle = net[2].register_forward_hook(lambda m, i, y: 2 * y)
+    with xpapply.options(fallback="silent"):
+        same()
+    handle.remove()
+    same()
+    net.append(nn.Dropout(0.5).eval())
+    same()
+    with pytest.raises(xpapply.InputError, match=r"\.eval\(\)"):
+        xpapply.apply_along_axis(net.train(), (1, 2, 3), x)
+
+
+def test_a_kernel_for_tensors(net, times, compiled):
+    x = torch.from_numpy(images(4 * SLICES))
+    assert xpapply.explain(net, (1, 2, 3), x).engine == "cpu"
+    got = xpapply.apply_along_axis(net, (1, 2, 3), x)
+    assert isinstance(got, torch.Tensor)
+    np.testing.assert_allclose(got.numpy(), net(x).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_few_multiply_adds_are_not_worth_a_kernel(net):
+    pytest.importorskip("llvmlite")
+    p = xpapply.explain(net, (1, 2, 3), images())
+    why = "cpu: so few slices with convolutions take less time than a kernel to compile"
+    assert why in p.reasons
+    with xpapply.options(engine="cpu"):
+        assert xpapply.explain(net, (1, 2, 3), images(40)).engine == "cpu"
+
+
+def test_a_saved_plan_has_the_kernel(net, compiled):
+    import pickle
+
+    x = images(70)
+    plan = pickle.loads(pickle.dumps(xpapply.compile(net, (1, 8, 8), "float32")))
+    want = net(torch.from_numpy(x)).numpy()
+    with xpapply.options(engine="cpu"):
+        np.testing.assert_allclose(plan(x, (1, 2, 3)), want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(plan(x, (1, 2, 3)), want, rtol=1e-4, atol=1e-5)

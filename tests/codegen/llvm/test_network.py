@@ -114,7 +114,7 @@ def test_parts_of_a_value_lie_in_it(torch):
 def test_weights_lie_as_they_are_read():
     weights = Weights()
     w, b = np.arange(15.0).reshape(5, 3), -np.arange(5.0)
-    assert weights.blocks(0, 1, (5, 3), [3, 2]) == 0
+    assert weights.blocks(lambda v: v[0], lambda v: v[1], (1, 5, 3), [3, 2]) == 0
     assert weights.flat(2, (2, 2)) == 20
     assert weights.flat(2, (2, 2)) == 20
     packed = weights.packed({0: w, 1: b, 2: np.array([7.0, 8.0])}, "float32")

@@ -248,10 +248,11 @@ def test_chunks_are_cut_by_bytes():
     """What a slice has alive between its layers decides, not the slice and its result."""
     net = Net(lambda m, x: m.c(x.unsqueeze(-2)).amax((-1, -2)), c=nn.Conv1d(1, 512, 3, padding=1))
     arr = np.random.default_rng(6).standard_normal((3000, 36)).astype("f")
-    plan = xpapply.explain(net, 1, arr)
+    with xpapply.options(engine="torch.batch"):
+        plan = xpapply.explain(net, 1, arr)
     alive = 512 * 36 * 4
     assert alive <= plan._call._batches.bytes_per_slice <= 1.1 * alive
-    with xpapply.options(block_bytes=1 << 22):
+    with xpapply.options(block_bytes=1 << 22, engine="torch.batch"):
         net = Net(net.run, c=net.c)
         plan = xpapply.explain(net, 1, arr)
         _CALLS.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,6 +30,13 @@ _PIECE_MACS = 5e8
 """The most of one piece: between two, Python looks whether the call was interrupted."""
 _IDLE_BYTES = 1 << 18
 """Memory for a tile up to this size is kept for the next call."""
+_COMPILED_MACS = 4e7
+"""Multiply-adds of a network with convolutions, for each of them, that are worth a kernel: it is
+long, and without it they take no longer than it takes to compile."""
+_SAMPLE_MACS = 1.6e7
+"""The least by which its time is measured: threads share them."""
+_SAMPLE_TILES = 2
+"""The least for each thread."""
 _GIL_MACS = 3e5
 """Below this many, letting go of the GIL takes longer than the work."""
 _PATIENCE = 0.01
@@ -37,24 +45,36 @@ _CALL = 3e-5
 """Seconds that such a call takes, however few slices there are."""
 _MAC = 4e-11
 """Seconds that it takes for a multiply-add."""
+_WINDOW_MAC = 1e-9
+"""The same with convolutions."""
 
 
 def why_not(graph: Graph, like: Any) -> str | None:
     """Why no kernel runs a graph on arrays like `like`, or None."""
-    refusal = compiler.why_not() or graph.why_not_fused()
+    refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
     if refusal is not None:
         return refusal
     if not getattr(like.dtype, "isnative", True):
         return "the bytes of the array's numbers are in another order than the CPU's"
     target = compiler.host()
     slices = math.prod(like.shape) // max(1, graph.input.shape[0])
-    few = slices < network.tile_slices("float32", target)
-    return _refusal(graph, target, few)
+    refusal = _refusal(graph, target, slices < _tile(graph, target))
+    if refusal is None and graph.gathers and config.current().engine != "cpu":
+        products = sum(n.op == "einsum" for n in graph.nodes)
+        if slices * graph.flops() / 2 < _COMPILED_MACS * products:
+            return "so few slices with convolutions take less time than a kernel to compile"
+    return refusal
 
 
 @remembered(512)
 def _refusal(graph: Graph, target: Target, few: bool) -> str | None:
     return network.why_not(graph, target, few=few)
+
+
+@remembered(512)
+def _tile(graph: Graph, target: Target) -> int:
+    """The slices of a tile."""
+    return network.tile_slices(network.prepare(graph), target)
 
 
 _Compiled = tuple[network.NetworkKernel, compiler.Function]
@@ -80,11 +100,12 @@ class _Weights:
     def __init__(self, consts: tuple[Any, ...]) -> None:
         self.consts = consts
         self._packed: np.ndarray | None = None
+        self._lock = threading.Lock()
 
     def address(self, kernel: network.NetworkKernel) -> int:
         """Where the kernels of the graph find them: all kernels have one order."""
-        if self._packed is None:
-            with np.errstate(all="ignore"):
+        with self._lock, np.errstate(all="ignore"):  # other threads have the address, too
+            if self._packed is None:
                 self._packed = kernel.pack(values_of_constants(kernel.graph, self.consts))
         assert self._packed.size == max(1, kernel.weights.size)
         return of_array(self._packed)
@@ -191,10 +212,10 @@ class NetworkLowered(Lowered):
     def __init__(self, graph: Graph, target: Target | None = None) -> None:
         self.graph = graph
         self._target = target or compiler.host()
-        dtype = network.compute_dtype(network.prepare(graph))
-        self._whole = network.tile_slices(dtype, self._target)
-        self._lanes = network.tile_slices(dtype, self._target, whole=False)
+        self._whole = _tile(graph, self._target)
+        self._lanes = network.tile_slices(network.prepare(graph), self._target, whole=False)
         self._macs = graph.flops() / 2
+        self._mac = _WINDOW_MAC if graph.gathers else _MAC
         self.kernels = (f"one kernel, {self._target.name}",)
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> _Weights:
@@ -211,7 +232,7 @@ class NetworkLowered(Lowered):
         lies = _layout(x, at, out, self._whole, self._lanes)
         macs = self._macs_of(x, at)
         ready = functools.partial(self._ready, lies, macs, address_of(x), at, bound)
-        cost = _CALL + _MAC * macs
+        cost = _CALL + self._mac * macs
         if not self._would_wait(lies, macs):
             return ready()
         patience = _kernel(self.graph, lies.access, self._target)
@@ -234,7 +255,7 @@ class NetworkLowered(Lowered):
         if macs >= _POOL_MACS or config.current().engine == "cpu":
             return False
         patience = _kernel(self.graph, lies.access, self._target)
-        return patience.would_wait(_CALL + _MAC * macs)
+        return patience.would_wait(_CALL + self._mac * macs)
 
     def _macs_of(self, x: Any, at: int) -> float:
         return self._macs * math.prod(x.shape) / max(1, x.shape[at])
@@ -275,6 +296,14 @@ class NetworkLowered(Lowered):
             threads.in_threads(work, iter(range(0, tiles, size)), count, short=True)
 
         return call if macs < _POOL_MACS else threaded
+
+    def fair_sample(self) -> int:
+        """Slices that keep every thread at work; only of networks with convolutions."""
+        if not self.graph.gathers:
+            return 0
+        enough = math.ceil(_SAMPLE_MACS / max(1.0, self._macs))
+        least = max(enough, _SAMPLE_TILES * config.current().thread_count() * self._whole)
+        return -(-least // self._whole) * self._whole
 
     def _by_definition(self, at: int, bound: _Weights) -> Callable[[Any, Any], None]:
         """What runs where there is no kernel, or not yet."""

@@ -86,6 +86,7 @@ ROWS = [
         c="xpapply_relu({0})",
         llvm="relu relu same",
         instructions=1.0,
+        rising=True,
         **LINEAR,
         activation="ReLU",
         define=lambda x: F.maximum(x, 0.0),

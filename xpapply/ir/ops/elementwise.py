@@ -176,6 +176,7 @@ ROWS = [
         "tanh",
         "hyperbolic tangent",
         instructions=8.0,
+        rising=True,
         keeps_finite=True,
         off=lambda a, e: e,
         activation="Tanh",

@@ -78,10 +78,12 @@ class Op:
         Finite operands give finite results, but for overflow.
     homogeneous : bool
         A power of two that multiplies the operand multiplies the result.
+    rising : bool
+        A larger operand gives no smaller result, and NaN alone gives NaN.
     shows : tuple of int
         The operands whose infinities and NaN are seen in the result, which then is one, too.
     gathers : bool
-        Its result has numbers from here and there: libraries have it, compiled kernels not.
+        Its result has numbers from here and there, as the windows of convolutions.
     silent : bool
         NumPy never warns of it.
     compares : bool
@@ -140,6 +142,7 @@ class Op:
     needs_registers: bool = False
     keeps_finite: bool = False
     homogeneous: bool = False
+    rising: bool = False
     shows: tuple[int, ...] = ()
     gathers: bool = False
     silent: bool = False

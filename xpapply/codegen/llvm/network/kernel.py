@@ -15,6 +15,8 @@ from .. import operations
 from ..registers import INDEX, POINTER, Register
 from ..target import Target
 from ..writer import Writer
+from .geometry import letters_of
+from .products import Products
 from .schedule import Schedule
 from .tile import Tile
 from .transfers import Transfers
@@ -43,6 +45,10 @@ dims, sizes
 
 SCRATCH_BYTES = 1 << 20
 """The most memory for a tile, which should stay in the second cache."""
+NEAR_BYTES = 1 << 19
+"""The most for two vectors of slices of a network with convolutions, and not one."""
+WIDE_BYTES = 1 << 22
+"""The most for one."""
 WEIGHT_BYTES = 1 << 22
 """The most weights. All of them are read for each tile: from the third cache in that time."""
 FEW_WEIGHT_BYTES = 1 << 20
@@ -133,9 +139,9 @@ def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
     """Why there is no kernel for a graph, or None. `few`: of fewer slices than a tile has."""
     if len(graph.inputs) != 1 or len(graph.outs) != 1:
         return "kernels of networks have one input and one result"
-    graph = prepare(graph)
-    dtype, result = compute_dtype(graph), graph.result.dtype
-    graph = _computed(graph)
+    whole = prepare(graph)
+    dtype, result = compute_dtype(whole), whole.result.dtype
+    graph = _computed(whole)
     dependent = graph.dependent()
     if not dependent[graph.out]:
         return "the result does not depend on the slice"
@@ -173,18 +179,19 @@ def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
                 return refusal
         if kind is Kind.REDUCTION and graph.nodes[n.args[0]].aval.dtype != dtype:
             return f"{n.op} of {graph.nodes[n.args[0]].aval.dtype}"
-        if kind is Kind.CONTRACTION:
+        if kind is Kind.CONTRACTION and letters_of(graph, dependent, i) is None:
             shapes = [graph.nodes[a].aval.shape for a in n.args]
             size = math.prod(einsum_lengths(n.attr("subscripts"), shapes).values())
-            if size > _TABLE and n.attr("subscripts") != "nm,m->n":
-                return f"a product of {size:,} terms that is none with a matrix of weights"
+            if size > _TABLE:
+                return f"a product of {size:,} terms that is none with constants"
     weights = sum(math.prod(n.aval.shape) for n in graph.nodes if n.op == "const")
     most = FEW_WEIGHT_BYTES if few else WEIGHT_BYTES
     if weights * np.dtype(dtype).itemsize > most:
         return f"{weights:,} weights do not stay in the cache{' for few slices' if few else ''}"
     rows = Schedule(graph).rows
-    slices = tile_slices(dtype, target)
-    if rows * slices * np.dtype(dtype).itemsize > SCRATCH_BYTES:
+    slices = tile_slices(whole, target)
+    most = WIDE_BYTES if graph.gathers else SCRATCH_BYTES
+    if rows * slices * np.dtype(dtype).itemsize > most:
         return f"{rows:,} numbers per slice do not fit in the cache, {slices} slices at a time"
     return None
 
@@ -200,22 +207,27 @@ def _is_kept(graph: Graph, i: int, dtype: str) -> bool:
     return i == graph.out or all(n.op == "cast" and n.aval.dtype == dtype for n in users)
 
 
-def tile_slices(dtype: str, target: Target, *, whole: bool = True) -> int:
-    """The slices of a tile, or the lanes of a vector."""
-    lanes = target.bits // (8 * np.dtype(dtype).itemsize)
+def tile_slices(graph: Graph, target: Target, *, whole: bool = True) -> int:
+    """The slices of a tile of a graph as `prepare` makes it, or the lanes of a vector."""
+    size = np.dtype(compute_dtype(graph)).itemsize
+    lanes = target.bits // (8 * size)
     if not whole:
         return lanes
-    return lanes * (4 if target.registers >= 32 else 8)
+    if not graph.gathers:
+        return lanes * (4 if target.registers >= 32 else 8)
+    # places fill blocks, too: what counts is that all values stay in the second cache
+    two = 2 * lanes * size * Schedule(_computed(graph)).rows <= NEAR_BYTES
+    return 2 * lanes if two else lanes
 
 
 def network_kernel(graph: Graph, access: Access, target: Target) -> NetworkKernel:
     """Write the kernel of a graph for a CPU; see `ARGUMENTS` for how it is called."""
-    graph = prepare(graph)
-    dtype, result = compute_dtype(graph), graph.result.dtype
-    graph = _computed(graph)
+    whole = prepare(graph)
+    dtype, result = compute_dtype(whole), whole.result.dtype
+    graph = _computed(whole)
     schedule, weights, writer = Schedule(graph), Weights(), Writer(target)
     lanes = writer.lanes(operations.element(dtype))
-    slices = tile_slices(dtype, target, whole=not access.anywhere)
+    slices = tile_slices(whole, target, whole=not access.anywhere)
 
     def body(*given: Register) -> None:
         arguments = dict(zip(ARGUMENTS, given, strict=True))
@@ -238,7 +250,10 @@ def _compute(tile: Tile) -> None:
     """All steps but the first, which is the input."""
     for step in tile.schedule.steps:
         if tile.schedule.graph.nodes[step.out].op != "input":
-            tile.step(step)
+            if step.product is None:
+                tile.step(step)
+            else:
+                Products(tile, step).write()
 
 
 def _ends(tile: Tile) -> tuple[int, int, int, int]:

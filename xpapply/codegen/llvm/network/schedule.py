@@ -1,14 +1,13 @@
 """What a network's kernel computes, one step after the other, and where each value lies.
 
 A value of n numbers per slice is n rows of the scratch memory, with one number for each slice of
-a tile. Rows are used again once what is in them is not needed.
+a tile. Rows are used again once what is in them is not needed. What only moves numbers, such as
+the windows of a convolution, has no rows: it says where they are.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,14 @@ from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
 from ....ir.rewrite import Region
 from ...graph_queries import GraphQueries
+from .geometry import Product, affine, letters_of, moved, pooled, product
+
+COSTLY = 4.0
+"""Instructions of a region for each number: costlier ones are a loop of their own, because a
+block of a product would repeat their text for each of its sums."""
+_JOINED = ("max", "min", "sum")
+_WINDOW = 9
+"""Numbers that are joined at most while they are in registers."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +37,14 @@ class Step:
         The product with weights that it begins with.
     region : Region or None
         The elementwise nodes that it computes; those of a product follow it.
+    pool : Product or None
+        The product with what its results are joined to: `out` is that.
     """
 
     out: int
     product: int | None = None
     region: Region | None = None
+    pool: Product | None = None
 
 
 class Schedule:
@@ -51,77 +61,272 @@ class Schedule:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.queries = q = GraphQueries(graph)
-        self.fused = {p: r for r in q.regions.values() if (p := self._fuses(r)) is not None}
-        first_of = {r.out: p for p, r in self.fused.items()}
+        every = ((i, letters_of(graph, q.dependent, i)) for i in range(len(graph.nodes)))
+        self._letters = {i: found for i, found in every if found is not None}
+        self._faces = {self._face(i): i for i in self._letters}
+        """Of a product the last node with the same numbers in the same order, and which it is."""
+        fused = {p: r for r in q.regions.values() if (p := self._fuses(r)) is not None}
+        first_of = {r.out: p for p, r in fused.items()}
         self.steps: list[Step] = []
-        self._root: dict[int, tuple[int, int]] = {}
-        """Of a value that is a part of another one's rows: which, and from which of them on."""
+        self._lies: dict[int, tuple[int, np.ndarray]] = {}
+        """In which value's rows a value lies, and in which of them."""
+        self.copies: dict[int, tuple[int, np.ndarray]] = {}
+        """Values that are brought together in rows of their own: where their numbers lie before."""
+        self._products: dict[int, Product] = {}
+        self.windows: dict[int, tuple[int, np.ndarray]] = {}
+        """Of reductions: of which value, and which of its numbers are joined for each result."""
+        done: set[int] = set()
+        """What others compute."""
         for i, n in enumerate(graph.nodes):
-            if not q.dependent[i] or i in self.fused:
+            if not q.dependent[i] or i in done:
                 continue
             region = q.regions.get(i)
-            part = self._part(i)
-            if part is not None:
-                root, row = self._root.get(n.args[0], (n.args[0], 0))
-                self._root[i] = root, row + part
+            if i in self._letters:
+                self._products[i] = self._product(i)
+            if i in fused:
+                continue
+            if self._moves(i):
+                self._move(i)
             elif region is not None:
-                self.steps.append(Step(i, first_of.get(i), region))
+                done |= self._compute(Step(i, first_of.get(i), region))
+            elif i in self._letters:
+                done |= self._compute(Step(i, i))
+            elif OPS[n.op].kind is Kind.REDUCTION:
+                done |= self._reduce(i)
             elif i not in q.region_of:
-                self.steps.append(Step(i, i if q.affine(i) else None))
+                self.steps.append(Step(i))
         self._rows, self.rows = self._places()
 
+    # --- where values lie -----------------------------------------------------------------
+
+    def lies(self, i: int) -> tuple[int, np.ndarray]:
+        """In which value's rows a value lies, and for each number in which of them."""
+        if i not in self._lies:
+            shape = self.graph.nodes[i].aval.shape
+            self._lies[i] = i, np.arange(self.queries.size(i)).reshape(shape)
+        return self._lies[i]
+
     def row(self, i: int) -> int:
-        """The first row of a value."""
-        root, offset = self._root.get(i, (i, 0))
-        return self._rows[root] + offset
+        """The first row of a value whose numbers lie one after the other."""
+        root, places = self.lies(i)
+        return self._rows[root] + int(places.flat[0])
+
+    def base(self, i: int) -> int:
+        """The first row of the value that a value lies in."""
+        return self._rows[self.lies(i)[0]]
+
+    def _moves(self, i: int) -> bool:
+        """Whether a value has no rows of its own."""
+        n = self.graph.nodes[i]
+        if n.op == "cast":
+            return self.graph.nodes[n.args[0]].op == "input"
+        return OPS[n.op].kind is Kind.LAYOUT and n.op not in ("concat", "pad")
+
+    def _move(self, i: int) -> None:
+        """Say where the numbers of a value lie; bring them together where they have to be."""
+        n = self.graph.nodes[i]
+        root, places = self.lies(n.args[0])
+        self._lies[i] = root, places if n.op == "cast" else moved(n.op, dict(n.attrs), places)
+        _, places = self._lies[i]
+        apart = i == self.graph.out and not _side_by_side(places)
+        uneven = any(u in self._letters for u in self.queries.uses.get(i, []))
+        if apart or (uneven and affine(places) is None):
+            self.copies[i] = self._lies.pop(i)
+            self.steps.append(Step(i))
+
+    # --- products -------------------------------------------------------------------------
+
+    def _operand(self, i: int) -> int:
+        """Which operand of a product are the constants."""
+        return int(self.queries.dependent[self.graph.nodes[i].args[0]])
+
+    def _face(self, i: int) -> int:
+        """The last node of those behind a product that give its numbers another shape alone."""
+        while i != self.graph.out:
+            users = self.queries.uses.get(i, [])
+            if len(users) != 1 or self.graph.nodes[users[0]].op != "reshape":
+                break
+            (i,) = users
+        return i
+
+    def _product(self, i: int) -> Product:
+        k = self._operand(i)
+        x = self.graph.nodes[i].args[1 - k]
+        found = product(self.graph, i, k, self._letters[i], self.lies(x)[1])
+        assert found is not None
+        return found
+
+    def product(self, step: Step) -> Product:
+        """How the product of a step is computed."""
+        assert step.product is not None
+        return step.pool or self._products[step.product]
+
+    def face(self, product: int) -> int:
+        """What stands for a product in the region behind it."""
+        return self._face(product)
 
     def bias(self, step: Step) -> int | None:
-        """The constant that the sums of a product begin with."""
-        found = None if step.product is None else self.queries.bias(step.product)
-        if found is None or step.region is None or found[0] not in step.region.nodes:
+        """The constant that the sums of a product begin with: the same at all places."""
+        if step.product is None or step.region is None:
             return None
-        return found[1]
+        face = self.face(step.product)
+        found = self.queries.bias(face)
+        if found is None or found[0] not in step.region.nodes:
+            return None
+        values = np.arange(self.queries.size(found[1])).reshape(
+            self.graph.nodes[found[1]].aval.shape
+        )
+        everywhere = self._shown(step.product, values)
+        same = (everywhere == everywhere[self._first_place(step.product)]).all()
+        return found[1] if same else None
+
+    def _shown(self, product: int, values: np.ndarray) -> np.ndarray:
+        """Numbers that are combined with a product's results, in the shape of these."""
+        face = self.graph.nodes[self.face(product)].aval.shape
+        return np.broadcast_to(values, face).reshape(self.graph.nodes[product].aval.shape)
+
+    def _first_place(self, product: int) -> tuple[slice, ...]:
+        letters = self._letters[product]
+        return tuple(slice(1 if c in letters.places else None) for c in letters.result)
+
+    def of_outputs(self, product: int, values: np.ndarray) -> np.ndarray:
+        """Numbers as `bias` has them, for each group and output."""
+        letters = self._letters[product]
+        found = self._shown(product, values)[self._first_place(product)]
+        order = letters.groups + letters.outputs + letters.places
+        return found.transpose([letters.result.index(c) for c in order])
 
     def _fuses(self, region: Region) -> int | None:
         """The product that a region follows without being stored, if there is one."""
         q = self.queries
         size = q.size(region.out)
         for a in sorted(region.inputs, reverse=True):
-            if q.affine(a) and q.size(a) == size and a != self.graph.out:
+            if a in self._faces and q.size(a) == size and a != self.graph.out:
                 if all(u in region.nodes for u in q.uses[a]):
-                    return a
+                    return self._faces[a]
         return None
 
-    def _part(self, i: int) -> int | None:
-        """From which row of its operand a value lies there already, one row after the other."""
-        n = self.graph.nodes[i]
-        if n.op == "cast" and self._is_input(n.args[0]):
-            return 0
-        if OPS[n.op].kind is not Kind.LAYOUT or n.op == "concat":
-            return None
-        order = moved(n.op, dict(n.attrs), self.graph.nodes[n.args[0]].aval.shape).reshape(-1)
-        if not order.size or not np.array_equal(order, order[0] + np.arange(order.size)):
-            return None
-        return int(order[0])
+    def rest(self, step: Step) -> list[int]:
+        """The nodes of a step's region that are not computed with its sums."""
+        if step.region is None:
+            return []
+        bias = self.bias(step)
+        known = () if bias is None else (self.queries.bias(self.face(step.product))[0],)  # type: ignore[index,arg-type]
+        return [i for i in step.region.nodes if i not in known]
 
-    def _is_input(self, i: int) -> bool:
-        return self.graph.nodes[i].op == "input"
+    def cheap(self, nodes: list[int]) -> bool:
+        """Whether elementwise nodes are computed while what they are of is in registers."""
+        return sum(OPS[self.graph.nodes[i].op].instructions for i in nodes) <= COSTLY
+
+    def rises(self, step: Step) -> bool:
+        """Whether what follows a product leaves the largest of its results the largest."""
+        for i in self.rest(step):
+            n = self.graph.nodes[i]
+            others = [a for a in n.args if not self.queries.dependent[a]]
+            if not OPS[n.op].rising or len(n.args) - len(others) != 1:
+                return False
+            if any(self.graph.nodes[a].op != "scalar" for a in others):
+                return False
+        return True
+
+    def _compute(self, step: Step) -> set[int]:
+        """A product, a region, or both, and what joins the results; the nodes behind them."""
+        found = None if step.product is None else self._joined(step)
+        step, behind = found or (step, set())
+        self.steps.append(step)
+        return behind
+
+    def _joined(self, step: Step) -> tuple[Step, set[int]] | None:
+        """A product's step with the reduction that alone reads it, and the nodes up to there."""
+        assert step.product is not None
+        value = step.out if step.region is not None else self.face(step.product)
+        start = np.arange(self.queries.size(value)).reshape(self.graph.nodes[value].aval.shape)
+        found = self._chain(value, start[..., None], "")
+        if found is None:
+            return None
+        last, op, table, chain = found
+        if table.shape[-1] > _WINDOW:
+            return None
+        rises = self.rises(step)
+        if not (op != "sum" and rises) and not self.cheap(self.rest(step)):
+            return None
+        pool = pooled(self._products[step.product], op, table)
+        if pool is None:
+            return None
+        return Step(last, step.product, step.region, pool), chain
+
+    def _chain(
+        self, i: int, table: np.ndarray, op: str
+    ) -> tuple[int, str, np.ndarray, set[int]] | None:
+        """Reductions of one kind, one after the other, with nothing but moves between them.
+
+        The last one, the op, what of the first value is joined for each result, and the nodes.
+        """
+        found, passed = None, set()
+        while i != self.graph.out:
+            users = self.queries.uses.get(i, [])
+            if len(users) != 1:
+                break
+            (i,) = users
+            n = self.graph.nodes[i]
+            passed.add(i)
+            taps = table.shape[-1]
+            if self._moves(i) and n.op != "cast":
+                before = self.graph.nodes[n.args[0]].aval.shape
+                order = moved(n.op, dict(n.attrs), np.arange(int(np.prod(before))).reshape(before))
+                table = table.reshape(-1, taps)[order.reshape(-1)].reshape(*order.shape, taps)
+            elif n.op in _JOINED and op in ("", n.op):
+                op, table = n.op, self._table(i, table)
+                found = i, op, table, set(passed)
+            else:
+                break
+        return found
+
+    def _table(self, i: int, before: np.ndarray) -> np.ndarray:
+        """What a reduction joins, of what its operand's numbers were joined from."""
+        n = self.graph.nodes[i]
+        axes = n.attr("axis")
+        kept = [d for d in range(before.ndim - 1) if d not in axes]
+        moved_ = before.transpose(*kept, *axes, before.ndim - 1)
+        return moved_.reshape(*n.aval.shape, -1)
+
+    def _reduce(self, i: int) -> set[int]:
+        """A reduction, with those of its kind behind it; the nodes of these."""
+        n = self.graph.nodes[i]
+        (a,) = n.args
+        start = np.arange(self.queries.size(a)).reshape(self.graph.nodes[a].aval.shape)
+        table = self._table(i, start[..., None])
+        found = self._chain(i, table, n.op) if n.op in _JOINED else None
+        last, _, table, behind = found or (i, n.op, table, set())
+        self.windows[last] = a, table
+        self.steps.append(Step(last))
+        return behind
+
+    # --- memory ---------------------------------------------------------------------------
 
     def _reads(self, step: Step) -> set[int]:
         """The values whose rows a step reads."""
-        nodes = (step.out,) if step.region is None else step.region.nodes
-        found = {a for i in nodes for a in self.graph.nodes[i].args} - set(nodes)
+        if step.out in self.copies:
+            return {self.copies[step.out][0]}
+        found: set[int] = set()
+        if step.region is not None:
+            found |= {a for i in step.region.nodes for a in self.graph.nodes[i].args}
+            found -= set(step.region.nodes)
+        elif step.out in self.windows and step.product is None:
+            found.add(self.windows[step.out][0])
+        elif step.product is None:
+            found |= set(self.graph.nodes[step.out].args)
         if step.product is not None:
+            found -= {step.product, self.face(step.product)}
             found |= set(self.graph.nodes[step.product].args)
-        found.discard(-1 if step.product is None else step.product)
-        return {self._root.get(a, (a, 0))[0] for a in found if self.queries.dependent[a]}
+        return {self.lies(a)[0] for a in found if self.queries.dependent[a]}
 
     def _places(self) -> tuple[dict[int, int], int]:
         """The first row of each value that has rows of its own, and the number of rows."""
         last: dict[int, int] = {}
         for k, step in enumerate(self.steps):
             last |= dict.fromkeys(self._reads(step), k)
-        last[self._root.get(self.graph.out, (self.graph.out, 0))[0]] = len(self.steps)
+        last[self.lies(self.graph.out)[0]] = len(self.steps)
         taken: dict[int, tuple[int, int]] = {}
         rows: dict[int, int] = {}
         most = 0
@@ -138,14 +343,6 @@ class Schedule:
         return rows, most
 
 
-def moved(op: str, attrs: dict[str, Any], shape: tuple[int, ...]) -> np.ndarray:
-    """For each number of the result of an op that moves numbers, which of its operand it is."""
-    source = np.arange(math.prod(shape)).reshape(shape)
-    if op == "permute_dims":
-        return source.transpose(attrs["axes"])
-    if op == "index":
-        return source[tuple(slice(*k) if isinstance(k, tuple) else k for k in attrs["key"])]
-    if op == "broadcast_to":
-        return np.broadcast_to(source, attrs["shape"])
-    assert op == "reshape", op
-    return source
+def _side_by_side(places: np.ndarray) -> bool:
+    flat = places.reshape(-1)
+    return np.array_equal(flat, flat[:1] + np.arange(flat.size))

@@ -7,7 +7,6 @@ registers, so many outputs times so many vectors, and reads each weight once for
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable, Sequence
 
@@ -20,18 +19,16 @@ from ....ir.shapes import einsum_lengths
 from .. import operations
 from ..registers import INDEX, Register, Type
 from ..writer import Writer
-from .schedule import Schedule, Step, moved
+from .geometry import Dim, affine, contiguous, merged
+from .schedule import Schedule, Step
 from .weights import Weights
 
-_UNROLLED = 100
-"""Multiply-adds of vectors in one block: up to so many stand there one after the other."""
-_AT_ONCE = 4.0
-"""Instructions of a region for each number: costlier ones are a loop of their own, because a
-block of a product would repeat their text for each of its sums."""
 _LONG = 32
 """Terms of a sum: one of more is made of several, whose errors are smaller."""
 _CHAINS = 4
 """Of how many, where numbers are joined."""
+_FEW = 16
+"""Numbers that are joined without a loop."""
 
 
 class Tile:
@@ -71,9 +68,9 @@ class Tile:
         self.vectors, self.slices = vectors, vectors * self.lanes
         self.kind = Type(self.element, self.lanes)
         self._graph, self._queries = schedule.graph, schedule.queries
-        self._packed, self._scratch, self._weights = packed, scratch, weights
+        self.packed, self._scratch, self.weights = packed, scratch, weights
         registers = writer.target.registers
-        self._wide = min(vectors, 4 if registers >= 32 else 2)
+        self.wide = min(vectors, 4 if registers >= 32 else 2)
 
     # --- memory -------------------------------------------------------------------------
 
@@ -83,13 +80,17 @@ class Tile:
         count = j * self.slices
         return self.writer.offset(base, count, self.element)
 
-    def _load(self, pointer: Register, g: int) -> Register:
+    def load(self, pointer: Register, g: int) -> Register:
         """Vector `g` of a row."""
         at = self.writer.offset(pointer, g * self.lanes, self.element)
         return self.writer.load(at, self.kind, self.align)
 
     def _store(self, x: Register, pointer: Register, g: int) -> None:
         self.writer.store(x, self.writer.offset(pointer, g * self.lanes, self.element), self.align)
+
+    def store_at(self, x: Register, row: Register, skip: Register | int, g: int) -> None:
+        """Vector `g` of those behind the first `skip` numbers of a row."""
+        self._store(x, self.writer.offset(row, skip, self.element), g)
 
     @property
     def align(self) -> int:
@@ -98,10 +99,10 @@ class Tile:
     def _weight(self, at: int, j: Register | int = 0) -> Register:
         """A number among the weights, in all lanes."""
         w = self.writer
-        where = w.offset(w.offset(self._packed, at, self.element), j, self.element)
+        where = w.offset(w.offset(self.packed, at, self.element), j, self.element)
         return w.broadcast(w.load(where, Type(self.element)), self.lanes)
 
-    def _as_stored(self, x: Register) -> Register:
+    def as_stored(self, x: Register) -> Register:
         """Masks are numbers in scratch memory."""
         return self.writer.cast(x, self.element) if x.type.element == "i1" else x
 
@@ -131,134 +132,25 @@ class Tile:
     # --- steps --------------------------------------------------------------------------
 
     def step(self, step: Step) -> None:
-        """Write a step."""
+        """Write a step that is no product."""
         n = self._graph.nodes[step.out]
-        if step.product is not None:
-            self._product(step)
-        elif step.region is not None:
-            self._region(step.region, {})
+        every = np.arange(self._queries.size(step.out)).reshape(n.aval.shape)
+        if step.region is not None:
+            self.region(step.region, {})
+        elif step.out in self.schedule.copies:
+            self._copy(n.args[0], self.schedule.copies[step.out][1], step.out, every)
         elif OPS[n.op].kind is Kind.REDUCTION:
             self._reduction(step.out, n)
         elif OPS[n.op].kind is Kind.CONTRACTION:
             self._contraction(step.out, n)
         elif n.op == "concat":
-            self._concat(step.out, n)
+            self._concat(step.out, n, every)
         else:
-            order = moved(n.op, dict(n.attrs), self._graph.nodes[n.args[0]].aval.shape)
-            self._copy(n.args[0], order.reshape(-1), step.out, None)
-
-    # --- products -----------------------------------------------------------------------
-
-    def _product(self, step: Step) -> None:
-        assert step.product is not None
-        w, x = self._graph.nodes[step.product].args
-        n, k = self._graph.nodes[w].aval.shape
-        bias = self.schedule.bias(step)
-        sizes = _shared(n, self._high(k))
-        at = self._weights.blocks(w, bias, (n, k), sizes)
-        known = {step.product: step.product}
-        if bias is not None:
-            known[self._queries.bias(step.product)[0]] = step.product  # type: ignore[index]
-        region = step.region
-        rest = [] if region is None else [i for i in region.nodes if i not in known]
-        fused = sum(OPS[self._graph.nodes[i].op].instructions for i in rest) <= _AT_ONCE
-        source, target = self.schedule.row(x), self.schedule.row(step.out)
-        done = 0
-        for size in dict.fromkeys(sizes):
-            count = sizes.count(size)
-            first = done
-
-            def block(
-                b: Register | int, size: int = size, at: int = at, first: int = first
-            ) -> None:
-                record = self.writer.offset(self._packed, at, self.element)
-                record = self.writer.offset(record, b * (size * (k + 1)), self.element)
-                rows = [b * size + (first + r) for r in range(size)]
-
-                def group(skip: Register | int) -> None:
-                    sums = self._sums(size, k, record, self.row(source), skip)
-                    for r, j in enumerate(rows):
-                        place = self.row(target, j)
-                        for g, s in enumerate(sums[r]):
-                            if rest and fused:
-                                s = self._numbers(region, rest, j, skip, g, dict.fromkeys(known, s))  # type: ignore[arg-type]
-                            self._store_at(self._as_stored(s), place, skip, g)
-
-                self.groups(self._width(size), group)
-
-            self.each(count, block)
-            at += count * size * (k + 1)
-            done += count * size
-        if rest and not fused:
-            assert region is not None
-            self._region(region, dict.fromkeys(known, step.out))
-
-    def _high(self, k: int) -> int:
-        """Outputs of a block at most, whose sums have so many terms."""
-        if not self.writer.target.fma:  # a product needs a register until it is added
-            return 2 if k > _LONG else 4
-        return 3 if k > _LONG else 6
-
-    def _width(self, size: int) -> int:
-        """Vectors that a block of so many outputs has: more of them for one output alone."""
-        return min(self.vectors, 4) if size == 1 else self._wide
-
-    def _store_at(self, x: Register, row: Register, skip: Register | int, g: int) -> None:
-        self._store(x, self.writer.offset(row, skip, self.element), g)
-
-    def _sums(
-        self, size: int, k: int, record: Register, source: Register, skip: Register | int
-    ) -> list[list[Register]]:
-        """The sums of a block: for each output and each vector."""
-        w, width = self.writer, self._width(size)
-        one = Type(self.element)
-        begun = [
-            w.broadcast(w.load(w.offset(record, r, self.element), one), self.lanes)
-            for r in range(size)
-        ]
-        source = w.offset(source, skip, self.element)
-        record = w.offset(record, size, self.element)
-        # two sums, of even and odd terms: a smaller error, and additions that wait less
-        chains = 2 if k > _LONG or (size == 1 and k > 1) else 1
-        zero = w.constant(0.0, self.kind)
-        state = [x for x in begun for _ in range(width)] + [zero] * ((chains - 1) * width * size)
-
-        def term(sums: Sequence[Register], i: Register | int, chain: int) -> list[Register]:
-            row = w.offset(source, i * self.slices, self.element)
-            numbers = w.offset(record, i * size, self.element)
-            xs = [self._load(row, g) for g in range(width)]
-            found = list(sums)
-            for r in range(size):
-                c = w.broadcast(w.load(w.offset(numbers, r, self.element), one), self.lanes)
-                for g in range(width):
-                    at = (chain * size + r) * width + g
-                    found[at] = w.fma(c, xs[g], found[at])
-            return found
-
-        step, whole = 1, k
-        if k * size * width > _UNROLLED:
-            step = 4 if size * width < 8 else 2
-            whole = k - k % step
-
-            def several(i: Register, *sums: Register) -> Sequence[Register]:
-                found: Sequence[Register] = sums
-                for u in range(step):
-                    found = term(found, i + u, u % chains)
-                return found
-
-            state = list(w.loop(whole, several, state, step=step))
-        else:
-            whole = 0
-        for i in range(whole, k):
-            state = term(state, i, i % chains)
-        if chains == 2:
-            half = len(state) // 2
-            state = [x + y for x, y in zip(state[:half], state[half:], strict=True)]
-        return [state[r * width : (r + 1) * width] for r in range(size)]
+            self._pad(step.out, n, every)
 
     # --- elementwise --------------------------------------------------------------------
 
-    def _region(self, region: Region, known: dict[int, int]) -> None:
+    def region(self, region: Region, known: dict[int, int]) -> None:
         """Elementwise nodes, number by number; `known`: nodes that lie where others do."""
         nodes = [i for i in region.nodes if i not in known]
         target = self.schedule.row(region.out)
@@ -270,7 +162,7 @@ class Tile:
             def group(skip: Register | int) -> None:
                 for g in range(width):
                     stored = {
-                        i: self._load(
+                        i: self.load(
                             self.writer.offset(
                                 self.row(self.schedule.row(at), j), skip, self.element
                             ),
@@ -278,14 +170,14 @@ class Tile:
                         )
                         for i, at in known.items()
                     }
-                    x = self._numbers(region, nodes, j, skip, g, stored)
-                    self._store_at(self._as_stored(x), place, skip, g)
+                    x = self.numbers(region, nodes, j, skip, g, stored)
+                    self.store_at(self.as_stored(x), place, skip, g)
 
             self.groups(width, group)
 
         self.each(self._queries.size(region.out), each)
 
-    def _numbers(
+    def numbers(
         self,
         region: Region,
         nodes: Sequence[int],
@@ -316,13 +208,13 @@ class Tile:
             return operations.constant(self.writer, number(n), n.aval.dtype, self.lanes)
         if not self._queries.dependent[a]:
             single = self._queries.size(a) == 1
-            at = self._weights.flat(a, () if single else shape)
+            at = self.weights.flat(a, () if single else shape)
             x = self._weight(at, 0 if single else j)
         else:
-            order = np.arange(self._queries.size(a)).reshape(n.aval.shape)
-            index = self._index(np.broadcast_to(order, shape).reshape(-1), j)
-            place = self.row(self.schedule.row(a), index)
-            x = self._load(self.writer.offset(place, skip, self.element), g)
+            _, places = self.schedule.lies(a)
+            index = self._index(np.broadcast_to(places, shape).reshape(-1), j)
+            place = self.row(self.schedule.base(a), index)
+            x = self.load(self.writer.offset(place, skip, self.element), g)
         return self.writer.compare("une", "ne", x, 0) if n.aval.dtype == "bool" else x
 
     def _index(self, order: np.ndarray, j: Register | int) -> Register | int:
@@ -337,67 +229,121 @@ class Tile:
 
     # --- all else -----------------------------------------------------------------------
 
-    def _copy(self, a: int, order: np.ndarray, out: int, into: np.ndarray | None) -> None:
-        """Numbers of a value, of which `order` says which, to rows `into` of another one."""
-        target = self.schedule.row(out)
+    def nest(self, dims: Sequence[Dim], body: Callable[..., object]) -> None:
+        """``body(read, write, number)`` for all of these loops, one inside the other."""
+
+        self._level(dims, body, (0, 0, 0))
+
+    def _level(
+        self, dims: Sequence[Dim], body: Callable[..., object], at: tuple[Register | int, ...]
+    ) -> None:
+        if not dims:
+            body(*at)
+            return
+        first, *rest = dims
+
+        def each(i: Register | int) -> None:
+            there = tuple(p + i * s for p, s in zip(at, first[1:], strict=True))
+            self._level(rest, body, there)
+
+        self.each(first.size, each)
+
+    def _copy(self, a: int, source: np.ndarray, out: int, target: np.ndarray) -> None:
+        """Numbers of a value, by their positions in its rows, to rows of another one."""
+        first = self.schedule.row(out)
         dependent = self._queries.dependent[a]
-        flat = 0 if dependent else self._weights.flat(a, self._graph.nodes[a].aval.shape)
+        flat = 0 if dependent else self.weights.flat(a, self._graph.nodes[a].aval.shape)
 
-        def each(j: Register | int) -> None:
-            place = self.row(target, j if into is None else self._index(into, j))
-            index = self._index(order, j)
-            if dependent:
-                source = self.row(self.schedule.row(a), index)
-                for g in range(self.vectors):
-                    self._store(self._load(source, g), place, g)
-            else:
-                x = self._weight(flat, index)
-                for g in range(self.vectors):
-                    self._store(x, place, g)
+        def one(read: Register | int, write: Register | int, _: Register | int = 0) -> None:
+            place = self.row(first, write)
+            row = self.row(self.schedule.base(a), read) if dependent else None
+            x = None if dependent else self._weight(flat, read)
+            for g in range(self.vectors):
+                self._store(x if row is None else self.load(row, g), place, g)  # type: ignore[arg-type]
 
-        self.each(order.size, each)
+        from_, to = affine(source), affine(target)
+        if from_ is not None and to is not None:
+            steps = zip(source.shape, from_[1], to[1], strict=True)
+            dims = merged([Dim(n, r, w) for n, r, w in steps])
+            self.nest(dims, lambda r, w, _: one(r + from_[0], w + to[0]))
+        else:
+            tables = source.reshape(-1), target.reshape(-1)
+            self.each(source.size, lambda j: one(*(self._index(t, j) for t in tables)))
 
-    def _concat(self, out: int, n: Node) -> None:
+    def _concat(self, out: int, n: Node, every: np.ndarray) -> None:
         axis, start = n.attr("axis"), 0
-        whole = np.arange(self._queries.size(out)).reshape(n.aval.shape)
         for a in n.args:
-            length = self._graph.nodes[a].aval.shape[axis]
-            into = whole[(*(slice(None),) * axis, slice(start, start + length))]
+            aval = self._graph.nodes[a].aval
+            length = aval.shape[axis]
+            into = every[(*(slice(None),) * axis, slice(start, start + length))]
             start += length
-            self._copy(a, np.arange(self._queries.size(a)), out, into.reshape(-1))
+            flat = np.arange(self._queries.size(a)).reshape(aval.shape)
+            source = self.schedule.lies(a)[1] if self._queries.dependent[a] else flat
+            self._copy(a, source, out, into)
+
+    def _pad(self, out: int, n: Node, every: np.ndarray) -> None:
+        """What is inside, and the sides, axis by axis."""
+        (a,) = n.args
+        value = self.writer.constant(float(n.attr("number")), self.kind)
+        first, inside = self.schedule.row(out), every
+
+        def fill(places: np.ndarray) -> None:
+            even = affine(places)
+            if even is None:  # nothing
+                return
+            dims = merged([Dim(size, k) for size, k in zip(places.shape, even[1], strict=True)])
+
+            def one(read: Register | int, *_: Register | int) -> None:
+                for g in range(self.vectors):
+                    self._store(value, self.row(first, read + even[0]), g)
+
+            self.nest(dims, one)
+
+        for axis, (before, after) in enumerate(n.attr("widths")):
+            length = inside.shape[axis]
+            low, middle, high = np.split(inside, [before, length - after], axis)
+            fill(low)
+            fill(high)
+            inside = middle
+        self._copy(a, self.schedule.lies(a)[1], out, inside)
 
     def _reduction(self, out: int, n: Node) -> None:
-        """Along axes: numbers joined one after the other, long sums in several chains."""
-        (a,) = n.args
-        shape, axes = self._graph.nodes[a].aval.shape, n.attr("axis")
-        kept = [d for d in range(len(shape)) if d not in axes]
-        source = np.arange(math.prod(shape)).reshape(shape)
-        table = source.transpose(*kept, *axes).reshape(self._queries.size(out), -1)
-        count = table.shape[1]
-        target, first = self.schedule.row(out), self.schedule.row(a)
+        """Numbers joined one after the other, long sums in several chains."""
+        a, table = self.schedule.windows[out]
+        places = self.schedule.lies(a)[1].reshape(-1)[table]
+        count = places.shape[-1]
+        target, base = self.schedule.row(out), self.schedule.base(a)
         width = min(self.vectors, 2)
-        position = OPS[n.op].finds_position
         chains = _CHAINS if count >= _LONG and n.op in ("sum", "prod") else 1
+        first, apart = places[..., 0], (places - places[..., :1]).reshape(-1, count)
+        even = affine(first) if (apart == apart[0]).all() else None
 
-        def each(j: Register | int) -> None:
-            place = self.row(target, j)
+        def one(index: Callable[..., Register | int], write: Register | int) -> None:
+            place = self.row(target, write)
 
             def group(skip: Register | int) -> None:
                 def at(c: Register | int) -> list[Register]:
-                    index = self._index(table.reshape(-1), j * count + c)
-                    row = self.writer.offset(self.row(first, index), skip, self.element)
-                    return [self._load(row, g) for g in range(width)]
+                    row = self.writer.offset(self.row(base, index(c)), skip, self.element)
+                    return [self.load(row, g) for g in range(width)]
 
-                if position:
-                    sums = self._positions(n.op, at, count, width)
+                if OPS[n.op].finds_position:
+                    found = self._positions(n.op, at, count, width)
                 else:
-                    sums = self._joined(n.op, at, count, width, chains)
-                for g, s in enumerate(sums):
-                    self._store_at(s, place, skip, g)
+                    found = self._joined(n.op, at, count, width, chains)
+                for g, s in enumerate(found):
+                    self.store_at(s, place, skip, g)
 
             self.groups(width, group)
 
-        self.each(table.shape[0], each)
+        if even is None:
+            flat = places.reshape(-1)
+            self.each(first.size, lambda j: one(lambda c: self._index(flat, j * count + c), j))
+            return
+        steps = zip(first.shape, even[1], contiguous(first.shape), strict=True)
+        self.nest(
+            merged([Dim(*given) for given in steps]),
+            lambda r, w, _: one(lambda c: r + (self._index(apart[0], c) + even[0]), w),
+        )
 
     def _joined(
         self,
@@ -410,6 +356,8 @@ class Tile:
         def join(x: Register, y: Register) -> Register:
             return operations.apply(self.writer, OPS[op].join, [x, y], self.dtype)
 
+        if count <= _FEW:
+            return _in_halves(at, join, 0, count)
         state = [x for c in range(chains) for x in at(c)]
         whole = chains + (count - chains) // chains * chains
 
@@ -460,6 +408,10 @@ class Tile:
             else np.zeros(grid.shape[1], int)
             for ks, shape in zip(names, shapes, strict=True)
         ]
+        where = [
+            self.schedule.lies(a)[1].reshape(-1)[k] if self._queries.dependent[a] else k
+            for a, k in zip(n.args, where, strict=True)
+        ]
         target = self.schedule.row(out)
         width = min(self.vectors, 2)
 
@@ -481,7 +433,7 @@ class Tile:
 
                 zero = self.writer.constant(0.0, self.kind)
                 for g, s in enumerate(self.writer.loop(count, term, [zero] * width)):
-                    self._store_at(s, place, skip, g)
+                    self.store_at(s, place, skip, g)
 
             self.groups(width, group)
 
@@ -493,13 +445,20 @@ class Tile:
             n = self._graph.nodes[a]
             if n.op == "scalar":
                 return operations.constant(self.writer, number(n), n.aval.dtype, self.lanes)
-            return self._weight(self._weights.flat(a, n.aval.shape), index)
-        place = self.row(self.schedule.row(a), index)
-        return self._load(self.writer.offset(place, skip, self.element), g)
+            return self._weight(self.weights.flat(a, n.aval.shape), index)
+        place = self.row(self.schedule.base(a), index)
+        return self.load(self.writer.offset(place, skip, self.element), g)
 
 
-def _shared(n: int, most: int) -> list[int]:
-    """`n` outputs in as few blocks as possible, of at most two sizes, the larger ones first."""
-    blocks = -(-n // most)
-    size, larger = divmod(n, blocks)
-    return [size + 1] * larger + [size] * (blocks - larger)
+def _in_halves(
+    at: Callable[[int], list[Register]],
+    join: Callable[[Register, Register], Register],
+    first: int,
+    end: int,
+) -> list[Register]:
+    """Numbers joined in pairs, and these in pairs."""
+    if end - first == 1:
+        return at(first)
+    middle = (first + end) // 2
+    halves = (_in_halves(at, join, *part) for part in ((first, middle), (middle, end)))
+    return [join(x, y) for x, y in zip(*halves, strict=True)]

@@ -40,20 +40,29 @@ class Weights:
         return self._flat[key]
 
     def blocks(
-        self, matrix: int, bias: int | None, shape: tuple[int, int], sizes: Sequence[int]
+        self,
+        matrix: Callable[[Values], np.ndarray],
+        bias: Callable[[Values], np.ndarray] | None,
+        shape: tuple[int, int, int],
+        sizes: Sequence[int],
     ) -> int:
-        """Where a matrix lies in blocks of so many rows: their biases, then column by column."""
-        n, k = shape
+        """Where matrices lie in blocks of so many rows: their biases, then column by column.
+
+        `matrix` gives them in this shape, of groups, outputs and terms, and `bias` a number for
+        each output of each group.
+        """
+        g, n, k = shape
         assert sum(sizes) == n
+        ends = np.cumsum(sizes)[:-1]
 
         def make(values: Values) -> np.ndarray:
-            zero = np.zeros(n, values[matrix].dtype)
-            added = zero if bias is None else np.broadcast_to(values[bias].reshape(-1), (n,))
-            columns = np.vstack([added, values[matrix].T])
-            ends = np.cumsum(sizes)[:-1]
-            return np.concatenate([b.reshape(-1) for b in np.split(columns, ends, axis=1)])
+            every = matrix(values).reshape(shape)
+            added = np.zeros((g, n)) if bias is None else bias(values).reshape(g, n)
+            columns = np.concatenate([added[:, None], every.transpose(0, 2, 1)], 1)
+            pieces = [b.reshape(-1) for one in columns for b in np.split(one, ends, axis=1)]
+            return np.concatenate(pieces)
 
-        return self._add(n * (k + 1), make)
+        return self._add(g * n * (k + 1), make)
 
     def _add(self, size: int, make: Callable[[Values], np.ndarray]) -> int:
         at = self.size

@@ -1,0 +1,199 @@
+"""Networks with convolutions as kernels that are compiled for this CPU."""
+
+import copy
+import math
+
+import guarded as pages
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply.ir.rewrite import compact, fold, with_input
+from xpapply.layout import MemoryOrder
+
+pytest.importorskip("torch")
+pytest.importorskip("llvmlite")
+
+import torch
+
+from xpapply.backends import array_api
+from xpapply.backends.cpu import compiler, networks
+
+nn = torch.nn
+CPUS = ["AVX-512", "AVX2", "SSE2"]
+RNG = np.random.default_rng(7)
+
+
+def target(name):
+    try:
+        return compiler.host(name)
+    except xpapply.InputError as error:
+        pytest.skip(str(error))
+
+
+def graph_of(net, shape, dtype="float32"):
+    """Of flat slices, as calls along several axes have it."""
+    return with_input(compact(fold(xpapply.lift(net, shape, dtype))), (math.prod(shape),))
+
+
+def run(lowered, x, axis, make=np.empty):
+    """All slices of `x`, into memory that `make` makes."""
+    graph = lowered.graph
+    order = MemoryOrder.of(x.strides, x.ndim, axis)
+    before, behind = order.batch(x.shape)
+    out = make((*before, *graph.result.shape, *behind), graph.result.dtype)
+    lowered(x.transpose(order.axes), order.at, lowered.bind(graph.consts, x), out)
+    return out, out.transpose(order.result_axes(len(graph.result.shape)))
+
+
+class Residual(nn.Module):
+    def __init__(self, inner, after):
+        super().__init__()
+        self.inner, self.after = inner, after
+
+    def forward(self, x):
+        return self.after(x + self.inner(x))
+
+
+class OfOne(nn.Sequential):
+    """A network for batches, of one image."""
+
+    def forward(self, x):
+        return self[0](x[None])[0]
+
+
+ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.LeakyReLU, nn.GELU, nn.Sigmoid, nn.Identity)
+
+
+@st.composite
+def layers(draw, n, shape):
+    """A layer that images of this shape, with the channels first, can go through."""
+    channels, *places = shape
+    small = min(places)
+
+    def each(values):
+        return tuple(draw(values) for _ in range(n))
+
+    kind = draw(st.sampled_from(["conv", "conv", "conv", "max", "mean", "transposed", "skip"]))
+    if kind in ("max", "mean"):
+        size = each(st.integers(1, min(3, small)))
+        pads = tuple(draw(st.integers(0, s // 2)) for s in size)
+        step = draw(st.none() | st.integers(1, 3))
+        if kind == "max":
+            if draw(st.booleans()):
+                pads = (0,) * n
+            return getattr(nn, f"MaxPool{n}d")(size, step, pads)
+        return getattr(nn, f"AvgPool{n}d")(size, step, pads)
+    groups = draw(st.sampled_from([g for g in (1, 1, 2, channels) if channels % g == 0]))
+    outputs = groups * draw(st.integers(1, 9 if groups == 1 else 3))
+    bias, dilation = draw(st.booleans()), each(st.integers(1, 2))
+    pads = draw(st.just((0,) * n) | st.tuples(*[st.integers(0, 2)] * n))
+    room = [(p + 2 * e - 1) // d + 1 for p, e, d in zip(places, pads, dilation, strict=True)]
+    size = tuple(draw(st.integers(1, max(1, min(5, r)))) for r in room)
+    if kind == "transposed":
+        made = getattr(nn, f"ConvTranspose{n}d")
+        return made(channels, outputs, each(st.integers(1, 3)), draw(st.integers(1, 2)), bias=bias)
+    if kind == "skip":
+        made = getattr(nn, f"Conv{n}d")(channels, channels, 3, padding=1, groups=groups)
+        return Residual(made, draw(st.sampled_from([nn.ReLU, nn.Identity]))())
+    stride = each(st.integers(1, 2))
+    made = getattr(nn, f"Conv{n}d")
+    return made(channels, outputs, size, stride, pads, dilation, groups, bias)
+
+
+@st.composite
+def networks_of_layers(draw):
+    """A network, and the shape of its slices."""
+    n = draw(st.integers(1, 3))
+    shape = (draw(st.integers(1, 4)), *(draw(st.integers(3, [30, 9, 5][n - 1])) for _ in range(n)))
+    torch.manual_seed(draw(st.integers(0, 99)))
+    made, x = [], torch.zeros(2, *shape)
+    for _ in range(draw(st.integers(1, 4))):
+        layer = draw(layers(n, tuple(x.shape[1:])))
+        try:
+            after = layer(x)
+        except RuntimeError:  # nothing is left
+            continue
+        if 0 in after.shape or after[0].numel() > 4000:
+            continue
+        made.append(layer)
+        x = after
+        if draw(st.booleans()):
+            made.append(draw(st.sampled_from(ACTIVATIONS))())
+        if draw(st.integers(0, 3)) == 0 and n > 1:
+            made.append(getattr(nn, f"BatchNorm{n}d")(x.shape[1]))
+    if draw(st.booleans()):
+        made += [nn.Flatten(), nn.Linear(x[0].numel(), draw(st.integers(1, 5)))]
+    return OfOne(nn.Sequential(*made)).eval().requires_grad_(False), shape
+
+
+@st.composite
+def arrays(draw, features, dtype):
+    """Flat slices in some order of memory, and their axis."""
+    ndim = draw(st.integers(1, 3))
+    shape = [draw(st.integers(1, [1, 70, 7][ndim - 1])) for _ in range(ndim)]
+    axis = draw(st.integers(0, ndim - 1))
+    shape[axis] = features
+    order = draw(st.permutations(range(ndim)))
+    x = np.empty([shape[a] for a in order], dtype).transpose(np.argsort(order))
+    x[...] = np.random.default_rng(draw(st.integers(0, 9))).standard_normal(x.shape)
+    return x, axis
+
+
+def by_torch(net, shape, x, axis):
+    """Each slice's result in float64, along the last axes."""
+    slices = np.moveaxis(x, axis, -1)
+    net = copy.deepcopy(net).double()
+    every = torch.tensor(slices.reshape(-1, *shape), dtype=torch.float64)
+    y = net[0](every).numpy()
+    return y.reshape(*slices.shape[:-1], *y.shape[1:])
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", CPUS)
+@given(data=st.data())
+def test_as_torch_and_as_the_definition(name, data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    dtype = data.draw(st.sampled_from(["float32", "float32", "float64"]), label="dtype")
+    net = net.to(getattr(torch, dtype))
+    x, axis = data.draw(arrays(math.prod(shape), dtype), label="x")
+    graph = graph_of(net, shape, dtype)
+    assert networks._refusal(graph, target(name), False) is None
+    end = data.draw(st.booleans(), label="end")
+    x = pages.guarded(x, end, writable=False)
+    outs = []
+
+    def make(given, kind):
+        outs.append(pages.guarded(np.zeros(given, kind), end))
+        return outs[0]
+
+    _, y = run(networks.NetworkLowered(graph, target(name)), x, axis, make)
+    assert pages.intact(outs[0])
+    k = len(graph.result.shape)
+    y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+    want = by_torch(net, shape, x, axis)
+    scale = max(1, np.abs(want).max())
+    eps = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(y, want, rtol=0, atol=eps * scale)
+
+
+@pytest.mark.kernels
+@given(data=st.data())
+def test_infinities_and_nan_as_the_definition(data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    x = RNG.standard_normal((40, math.prod(shape))).astype("f4")
+    odd = data.draw(st.lists(st.sampled_from([np.nan, np.inf, -np.inf]), min_size=1, max_size=9))
+    for value in odd:
+        x[data.draw(st.integers(0, 39)), data.draw(st.integers(0, x.shape[1] - 1))] = value
+    graph = graph_of(net, shape)
+    _, y = run(networks.NetworkLowered(graph), x, 1)
+    reference, want = array_api.BACKEND.lower(graph), np.empty_like(y)
+    with np.errstate(all="ignore"):
+        want = np.asarray(reference(x, 1, reference.bind(graph.consts, x), None))
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(want))
+    np.testing.assert_array_equal(np.isposinf(y), np.isposinf(want))
+    np.testing.assert_array_equal(np.isneginf(y), np.isneginf(want))
+    finite = np.isfinite(want)
+    np.testing.assert_allclose(y[finite], want[finite], rtol=1e-4, atol=1e-4)
