@@ -287,6 +287,7 @@ def made_by_hand(marker):
     yield "pt", "evil, no zip", pickled(marker)
     yield "safetensors", "evil", pickled(marker)
     yield "onnx", "evil", pickled(marker)
+    yield from (("onnx", what, data) for what, data in many_of_onnx())
     for length in (2**63, 2**64 - 1, 2**40, 100 << 20, 1 << 23, 0, 1):
         yield "safetensors", f"header of {length}", length.to_bytes(8, "little") + b'{"a":1}'
     for header in hostile_headers():
@@ -305,6 +306,41 @@ def made_by_hand(marker):
     yield "xpapply", "version 7", b"\x93XPAPPLY" + struct.pack("<IIQ", 7, 0, 0)
     for plan in hostile_plans():
         yield "xpapply", "graph", signed(json.dumps(plan).encode(), bytes(256))
+
+
+def many_of_onnx():
+    """ONNX files of a megabyte or two with as many parts as fit into that."""
+
+    def field(number, data, times=1):
+        size, length = len(data), b""
+        while size > 127:
+            size, length = size >> 7, length + bytes([size & 127 | 128])
+        return (bytes([number << 3 | 2]) + length + bytes([size]) + data) * times
+
+    def of_node(data):
+        return field(7, field(1, field(1, b"x") + data + field(4, b"Relu")))
+
+    def of_attribute(data):
+        return of_node(field(5, field(1, b"a") + data))
+
+    named = field(1, b"a")
+    for what, data in (
+        ("inputs of a node", of_node(field(1, b"", 950_000))),
+        ("outputs of a node", of_node(field(2, b"abc", 400_000))),
+        ("nodes", field(7, field(1, b"", 390_000))),
+        ("attributes of a node", of_node(field(5, b"", 390_000))),
+        ("attributes", field(7, field(1, field(5, named, 900) + field(4, b"Relu"), 110))),
+        ("constants", field(7, field(5, field(8, b"ab"), 99_000))),
+        ("inputs", field(7, field(11, named, 390_000))),
+        ("strings", of_attribute(field(9, b"", 950_000))),
+        ("tensors", of_attribute(field(10, b"", 390_000))),
+        ("graphs", of_attribute(field(11, b"", 390_000))),
+        ("functions", field(7, b"") + b"\xca\x01\x00" * 390_000),
+        ("versions", field(8, b"", 390_000)),
+        ("unknown", b"\xfa\x7f\x00" * 950_000),
+        ("numbers in turns", field(7, field(5, field(8, b"t") + b"\x08\x01\x10\x01" * 400_000))),
+    ):
+        yield f"many {what}", b"\x08\x08" + data
 
 
 def overlapping(data):

@@ -495,19 +495,6 @@ def test_millions_of_empty_parts(tmp_path, name, count):
         assert int(more) < 200_000
 
 
-def test_what_protobuf_writes_is_counted_as_it_is(tmp_path, monkeypatch):
-    from xpapply.models.onnx import messages
-
-    made = gemm()
-    made.graph.node[0].attribute.add(name="many", type=7).ints.extend([1, -1, 300] * 500)
-    made.graph.node[0].attribute.add(name="more", type=6).floats.extend([0.5] * 500)
-    data = made.SerializeToString()
-    messages.check(data, onnx.ModelProto.DESCRIPTOR)
-    monkeypatch.setattr(messages, "MOST_MESSAGES", 10)
-    with pytest.raises(InputError, match="more than 10 parts"):
-        messages.check(data, onnx.ModelProto.DESCRIPTOR)
-
-
 def test_nodes_without_order_and_names_that_are_not_there(tmp_path):
     made = model([("Add", ["x", "z"], ["y"], {}), ("Relu", ["y"], ["z"], {})], (3,))
     path = tmp_path / "model.onnx"
