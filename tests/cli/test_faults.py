@@ -1,5 +1,7 @@
 """What once lost data or was wrong without a word: inputs replaced, runs mixed, masks misread."""
 
+import errno
+import os
 import warnings
 from pathlib import Path
 
@@ -325,3 +327,43 @@ def test_an_engine_of_another_library_says_so():
     said = pytest.raises(xpapply.UnsupportedError, match="it is no engine for ndarray")
     with xpapply.options(engine="cupy"), said:
         xpapply.explain(NET, -1, np.ones((50, 6), "f4"))
+
+
+# --- power cuts -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".nii", ".nii.gz", ".tif", ".zarr"])
+def test_an_output_is_on_the_disk_before_it_has_its_name(ending, monkeypatch):
+    pytest.importorskip("zarr")
+    np.save("in.npy", cube((4, 5, 3, 6)) if "nii" in ending else cube((5, 6)))
+    seen, fsync, replace = [], os.fsync, os.replace
+
+    def spy(file):
+        seen.append(os.fstat(file).st_ino)
+        fsync(file)
+
+    def named(old, new, **how):
+        if str(new) == "out" + ending:
+            inside = [Path(old), *Path(old).rglob("*")]
+            assert {p.stat().st_ino for p in inside} <= set(seen)
+            seen.clear()
+        replace(old, new, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", spy)
+        patch.setattr("os.replace", named)
+        net("in.npy", "-o", "out" + ending)
+    assert Path("out" + ending).exists()
+    assert seen == [Path().absolute().stat().st_ino]
+
+
+def test_no_output_where_the_disk_fails(monkeypatch):
+    np.save("in.npy", cube((5, 6)))
+
+    def fails(file):
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", fails)
+        assert "input/output error" in net("in.npy", "-o", "out.npy", code=1)
+    assert not Path("out.npy").exists()

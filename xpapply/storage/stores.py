@@ -144,8 +144,16 @@ class MemoryMap(Store):
 
     def release(self, block: Block) -> None:
         """Give back the pages of a block; what was written to them is the file's."""
-        if self._is_shared and hasattr(mmap, "MADV_DONTNEED"):
-            self._advise(mmap.MADV_DONTNEED, [_span(self._view(block))])
+        if not (self._is_shared and hasattr(mmap, "MADV_DONTNEED")):
+            return
+        found = self._view(block)
+        low, high = _span(found)
+        self._advise(mmap.MADV_DONTNEED, [(low, high)])
+        if self._reserved is not None and high - low <= 2 * found.nbytes:
+            # begins to write it to the disk, beside what is computed next
+            with suppress(OSError):
+                start = low - self._at + self._in_file
+                os.posix_fadvise(self._reserved, start, high - low, os.POSIX_FADV_DONTNEED)
 
     def write(self, block: Block, y: np.ndarray) -> None:
         """Put elements into a block, for which there is room on the disk from now on."""

@@ -133,15 +133,41 @@ class Output:
     close: Callable[[], None] = lambda: None
 
     def finish(self) -> None:
-        """All of it is written."""
+        """All of it is written.
+
+        It is on the disk before it has its name, so that a power cut leaves nothing or all of it.
+        """
         self.array = None
         self.close()
+        _sync(self.part)
         old = self.path.with_name(self.path.name + ".old")
         if self.path.is_dir():
             os.rename(self.path, old)
         os.replace(self.part, self.path)
+        _sync_folder(self.path.absolute().parent)
         if old.is_dir():
             shutil.rmtree(old)
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or all of a folder, on the disk."""
+    if path.is_dir():
+        for inner in path.iterdir():
+            _sync(inner)
+        _sync_folder(path)
+        return
+    with open(path, "r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    """Have the names in a folder on the disk, where the system has such a thing."""
+    with suppress(OSError):
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def ending(path: Path) -> str:
