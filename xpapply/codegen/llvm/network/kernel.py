@@ -47,8 +47,9 @@ SCRATCH_BYTES = 1 << 20
 """The most memory for a tile, which should stay in the second cache."""
 NEAR_BYTES = 1 << 19
 """The most for two vectors of slices of a network with convolutions, and not one."""
-WIDE_BYTES = 1 << 22
-"""The most for one."""
+WIDE_BYTES = 3 << 22
+"""The most for one. Beyond the second cache all that is near a place is read at once, so that the
+third one is read once for each layer."""
 WEIGHT_BYTES = 1 << 22
 """The most weights. All of them are read for each tile: from the third cache in that time."""
 FEW_WEIGHT_BYTES = 1 << 20

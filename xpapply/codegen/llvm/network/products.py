@@ -32,8 +32,9 @@ _SEGMENT = 64
 added up in pieces."""
 _AT_ONCE = 8
 """Sums that have to be under way for none to wait for the one before."""
-_NEAR_BYTES = 1 << 14
-"""Weights of a layer up to this size are read for each place, and stay in the first cache."""
+_NEAR_BYTES = 1 << 18
+"""Weights of a layer up to this size are read at each place, from the second cache. Of more, a
+block is read once, and what it is multiplied with for each block."""
 
 
 class Products:
@@ -75,15 +76,16 @@ class Products:
     def _block(self) -> tuple[int, int, int, int]:
         """Outputs, places and vectors of a block, and how many sums one result is made of."""
         p, t = self._product, self._tile
-        most, taps, n = self._most(), len(p.taps), p.outputs.size
+        taps, n = len(p.taps), p.outputs.size
+        most = max(self._most(), taps)
         last = p.places[-1].size if p.places else 1
-        if not p.places and n == 1 and taps == 1:
+        if not p.places and taps == n == 1:
             width = min(t.vectors, 4)
         else:
             width = t.wide
         while width > 1 and width * taps > most:
             width //= 2
-        alone = not p.places
+        alone = not p.places and taps == 1
         # the same for all tiles, so that a slice gives the same numbers wherever it lies
         most_of_one = _LONG // 2 if t.schedule.graph.gathers else _LONG
         several = alone and (p.count > most_of_one or (n == 1 and p.count > 1))
