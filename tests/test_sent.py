@@ -218,10 +218,10 @@ def test_pickled_again_and_within(elsewhere):
 
 def test_explained(elsewhere):
     said = elsewhere["explained"]
-    assert "apply   Linear to slices float32[8] of a numpy array (20, 8): (n)->(k)" in said
-    assert "engine  compiled: the graph that came with it" in said
-    assert "result  float32[2], 20 slices, out (20, 2)" in said
-    assert "refused the function itself: there is no module 'torch' here" in said
+    assert "apply    Linear to slices float32[8] of a numpy array (20, 8): (n)->(k)" in said
+    assert "engine   compiled: the graph that came with it" in said
+    assert "result   float32[2], 20 slices, out (20, 2)" in said
+    assert "refused  the function itself: there is no module 'torch' here" in said
 
 
 def test_what_has_no_graph(elsewhere):

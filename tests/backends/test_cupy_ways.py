@@ -53,7 +53,7 @@ def test_explain_names_them(array, engine, net, shape, what):
     assert plan.engine == engine
     assert plan.kernels[0].startswith(what)
     assert plan.expected >= plan.floor > 0
-    assert f"engine  {engine}: one " in str(plan)
+    assert f"engine   {engine}: one " in str(plan)
 
 
 @pytest.mark.parametrize(

@@ -32,10 +32,12 @@ def html(
     known = dict(lines)
     engine, _, what = known.get("engine", "").partition(": ")
     rows = [("engine", f"<b>{escape(engine)}</b> {escape(what)}")]
-    rows += [(k, escape(text)) for k, text in lines if k not in ("engine", "refused", "took")]
+    rows += [
+        (k, escape(text)) for k, text in lines if k not in ("engine", "refused", "fallback", "took")
+    ]
     if compared:
         rows.append(("took", _bars(compared)))
-    reasons = [part for part in known.get("refused", "nothing").split("; ") if part != "nothing"]
+    reasons = [part for part in known.get("refused", "").split("; ") if part]
     if reasons:
         items = "".join(f"<li>{escape(part)}</li>" for part in reasons)
         told = f"{len(reasons)} faster way{'s' * (len(reasons) > 1)}, or parts of one"

@@ -279,11 +279,11 @@ class Plan:
         if self.compared:
             took = ", ".join(f"{t.engine} {_si(t.seconds)}s" for t in self.compared)
             lines.append(("took", f"{took} per slice, measured on some"))
-        lines.append(("refused", "; ".join(self.reasons) or "nothing"))
+        lines.append(("refused", "; ".join(self.reasons)) if self.reasons else ("fallback", "none"))
         return lines
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:8}{text}" for name, text in self._lines())
+        return "\n".join(f"{name:9}{text}" for name, text in self._lines())
 
     def _repr_html_(self) -> str:
         from . import card
