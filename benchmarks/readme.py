@@ -1,0 +1,281 @@
+"""What README.md shows of the results: a sentence, tables, the times before and after, a picture.
+
+    python -m benchmarks.readme     # writes them into README.md and docs/_static
+
+Needs nothing but Python. A test compares README.md and the pictures with what is made here.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from html import escape
+from math import floor, log10
+from pathlib import Path
+
+from . import cpu_report, gpu_report, pages
+from .pages import digits, milli
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+STATIC = ROOT / "docs" / "_static"
+MARKED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
+
+CPU, GPU, FUNCTIONS = (pages.load(name, pages.RESULTS) for name in ("cpu", "gpu", "functions"))
+IDIOMS = FUNCTIONS["idioms"]
+LOOPED = "numpy.apply_along_axis"
+
+
+def two(x: float) -> str:
+    """Two significant digits."""
+    return digits(x, 2)
+
+
+def sentence() -> str:
+    """What it is, and how much it gains: the middle half of the ways that need no loop."""
+    fast = [e for e in IDIOMS.values() if e["vectorized"]]
+    low, _, high = statistics.quantiles((e[LOOPED] / e["xpapply"] for e in fast), n=4)
+    return (
+        "**Your `np.apply_along_axis` call is slow because it calls your function once per pixel.\n"
+        f"Change `np` to `xpapply`: same result, typically {two(low)} to {two(high)} times faster; "
+        "where it cannot be, it\ntells you why.** "
+        f"(Two CPU cores; the middle half of the {len(fast)} of [{len(IDIOMS)} ways to call it]"
+        "(benchmarks/results/functions.md)\nthat run without the loop. "
+        f"The other {len(IDIOMS) - len(fast)} take as long as before.)"
+    )
+
+
+TREND = "polyfit"
+
+
+def before_after() -> str:
+    """Four lines: the loop and xpapply."""
+    entry = IDIOMS[TREND]
+    before, after = f"{milli(entry[LOOPED])} ms", f"{milli(entry['xpapply'])} ms"
+    return f"""```python
+>>> import numpy as np, xpapply
+>>> years = np.arange(1981, 2021)
+>>> temperature = np.random.default_rng(0).random((40, 142, 141))  # years, latitude, longitude
+>>> trend = lambda v: np.polyfit(years, v, 1)[0]  # v: the 40 years of one grid cell
+>>> slow = np.apply_along_axis(trend, 0, temperature)  # {before}
+>>> fast = xpapply.apply_along_axis(trend, 0, temperature)  # {after}
+>>> np.allclose(slow, fast)
+True
+
+```
+"""
+
+
+TASKS = {
+    "`np.median`": "median",
+    "`np.polyfit(years, v, 1)[0]`": TREND,
+    "`v[v > 0].mean()`": "mean_of_positive",
+    "scikit-learn, `model.predict(v.reshape(1, -1))[0]`": "sklearn_predict",
+}
+NET = "16-64-64-64-4 ReLU"
+
+
+def cpu() -> str:
+    """Five rows."""
+    rows = []
+    for task, name in TASKS.items():
+        e = IDIOMS[name]
+        times = (e[LOOPED], e.get("by hand"), e["xpapply"])
+        rows.append([task, f"{e['slices']:,}", *map(milli, times), two(times[0] / times[2])])
+    net, slices = CPU["networks"][NET], CPU["settings"]["rows"]
+    ways = (cpu_report.LOOP, cpu_report.CHUNKS, cpu_report.OURS)
+    times = tuple(net[way]["median"] for way in ways)
+    last = [f"torch network {NET}", f"{slices:,}", *map(milli, times), two(times[0] / times[2])]
+    head = ["function of a slice", "slices", "`np.apply_along_axis`", "whole array, by hand"]
+    return pages.table([*head, "xpapply", "times faster"], [*rows, last])
+
+
+NETS = ("8-16-1 ReLU", "16-64-64-64-4 ReLU", "32-128-128-8 ReLU")
+
+
+def gpu() -> str:
+    """Three rows."""
+    r = gpu_report.Report(GPU)
+    ways = (gpu_report.EAGER, gpu_report.JAX_HIGHEST, gpu_report.OURS)
+    rows = [
+        [
+            net,
+            f"{digits(r.number(net, gpu_report.CUPY_LOOP))} s",
+            *(r.ms(net, way) for way in ways),
+            milli(r.floor(net)),
+        ]
+        for net in NETS
+    ]
+    head = ["network", "`cupy.apply_along_axis`", "torch eager", "JAX, `jit(vmap)`", "xpapply"]
+    return pages.table([*head, "floor"], rows)
+
+
+def machines() -> str:
+    """Where both tables were measured."""
+    return (
+        f"CPU: {FUNCTIONS['machine']['processor'].split(', load')[0]}. "
+        f"GPU: {GPU['machine']['GPU'].split(',')[0]}, {GPU['settings']['rows']:,} slices of "
+        "float32 in a CuPy array."
+    )
+
+
+def shown() -> str:
+    """The picture, for light and dark pages."""
+    return (
+        "<picture>\n"
+        '<source media="(prefers-color-scheme: dark)" srcset="docs/_static/time-dark.svg">\n'
+        f'<img src="docs/_static/time-light.svg" alt="{escape(words())}">\n'
+        "</picture>"
+    )
+
+
+# --- the picture ----------------------------------------------------------------------
+
+CURVE = "16-32-32-1 tanh"
+"""The network, which both suites have."""
+LOOP, TORCH, OURS = "loop, CPU", "torch, CPU", "xpapply, CPU"
+TORCH_GPU, OURS_GPU = "torch, GPU", "xpapply, GPU"
+
+
+def curves() -> dict[str, list[tuple[int, float]]]:
+    """Numbers of slices and seconds, by ways.
+
+    The loop is a straight line through what a slice takes. On a GPU few slices take what the host
+    takes, and then the device.
+    """
+    net, many = CPU["networks"][CURVE], CPU["settings"]["rows"]
+    looped = net[cpu_report.LOOP]["median"] / many
+    found = {LOOP: [(n, looped * n) for n in (1, many)]}
+    for way, few, all_at_once in (
+        (TORCH, cpu_report.ARRAY, cpu_report.EAGER),
+        (OURS, cpu_report.OURS, cpu_report.OURS),
+    ):
+        points = [(int(n), 1e-6 * t) for n, t in CPU["small"][CURVE][few].items()]
+        found[way] = [*points, (many, net[all_at_once]["median"])]
+    for way, name in ((TORCH_GPU, gpu_report.EAGER), (OURS_GPU, gpu_report.OURS)):
+        host, device = (GPU[part][CURVE][name] for part in ("host", "device"))
+        points = [(int(n), 1e-6 * (t + device[n])) for n, t in host.items()]
+        found[way] = [*points, (GPU["rows"][CURVE], GPU["networks"][CURVE][name]["median"])]
+    return found
+
+
+WIDTH, HEIGHT = 760, 430
+LEFT, RIGHT, TOP, BOTTOM = 74, 172, 48, 52
+UNITS = {-6: "1 µs", -5: "10 µs", -4: "100 µs", -3: "1 ms", -2: "10 ms", -1: "100 ms"}
+UNITS |= {0: "1 s", 1: "10 s", 2: "100 s"}
+LIGHT = {"paper": "#ffffff", "ink": "#1f2328", "quiet": "#59636e", "grid": "#d8dee4"}
+LIGHT |= {LOOP: "#b3261e", TORCH: "#8a6d00", OURS: "#0a5bd3", TORCH_GPU: "#8a6d00"}
+LIGHT |= {OURS_GPU: "#0a5bd3"}
+DARK = {"paper": "#0d1117", "ink": "#f0f6fc", "quiet": "#9da7b3", "grid": "#2b323b"}
+DARK |= {LOOP: "#ff8a80", TORCH: "#e3b341", OURS: "#79b8ff", TORCH_GPU: "#e3b341"}
+DARK |= {OURS_GPU: "#79b8ff"}
+MARKS = {LOOP: "circle", TORCH: "square", OURS: "circle", TORCH_GPU: "square", OURS_GPU: "circle"}
+LINE = 17
+"""Between labels, at least."""
+
+
+def picture(dark: bool = False) -> str:
+    """Time against the number of slices, both logarithmic, as SVG."""
+    colours, found = DARK if dark else LIGHT, curves()
+    points = [point for curve in found.values() for point in curve]
+    right = log10(max(n for n, _ in points))
+    low = floor(log10(min(t for _, t in points)))
+    high = log10(max(t for _, t in points)) + 0.15
+
+    def x(n: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * log10(n) / right
+
+    def y(t: float) -> float:
+        return TOP + (HEIGHT - TOP - BOTTOM) * (high - log10(t)) / (high - low)
+
+    title = f"One network ({CURVE}) on every slice of an array"
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" '
+        f'height="{HEIGHT}" role="img" font-family="system-ui, sans-serif" font-size="13">',
+        f"<title>{escape(title)}</title>",
+        f"<desc>{escape(words())}</desc>",
+        f'<rect width="{WIDTH}" height="{HEIGHT}" rx="6" fill="{colours["paper"]}"/>',
+        f'<text x="{LEFT}" y="26" font-size="15" font-weight="600" fill="{colours["ink"]}">'
+        f"{escape(title)}</text>",
+    ]
+    quiet = f'fill="{colours["quiet"]}"'
+    for power in range(low, floor(high) + 1):
+        at = f"{y(10.0**power):.1f}"
+        out.append(
+            f'<path d="M{LEFT} {at}H{WIDTH - RIGHT}" stroke="{colours["grid"]}"/>'
+            f'<text x="{LEFT - 8}" y="{at}" dy="4" text-anchor="end" {quiet}>{UNITS[power]}</text>'
+        )
+    for power in range(floor(right) + 1):
+        out.append(
+            f'<text x="{x(10**power):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle" '
+            f"{quiet}>{10**power:,}</text>"
+        )
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    out.append(
+        f'<text x="{middle}" y="{HEIGHT - 10}" text-anchor="middle" {quiet}>number of slices</text>'
+    )
+    ends = {}
+    for way, curve in found.items():
+        if not curve:
+            continue
+        colour, dash = colours[way], ' stroke-dasharray="7 4"' if way.endswith("GPU") else ""
+        path = "L".join(f"{x(n):.1f} {y(t):.1f}" for n, t in curve)
+        out.append(
+            f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2.5"{dash}>'
+            f"<title>{escape(way)}</title></path>"
+        )
+        out += [_mark(MARKS[way], x(n), y(t), colour) for n, t in curve]
+        n, t = curve[-1]
+        ends[way] = (x(n) + 10, y(t) + 4, f"{way}: {duration(t)}")
+    place = 0.0
+    for way, (at, height, text) in sorted(ends.items(), key=lambda item: item[1][1]):
+        # labels of neighbouring curves do not lie upon each other
+        place = max(height, place + LINE)
+        out.append(
+            f'<text x="{at:.1f}" y="{place:.1f}" font-weight="600" fill="{colours[way]}">'
+            f"{escape(text)}</text>"
+        )
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def _mark(kind: str, x: float, y: float, colour: str) -> str:
+    if kind == "circle":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>'
+    return f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7" fill="{colour}"/>'
+
+
+def duration(t: float) -> str:
+    """Seconds with the unit that fits: ``"23 ms"``."""
+    unit, scale = next((u, s) for u, s in (("s", 1), ("ms", 1e3), ("µs", 1e6)) if t * s >= 1)
+    return f"{digits(t * scale, 2)} {unit}"
+
+
+def words() -> str:
+    """What the picture shows, for those who do not see it."""
+    ends = (f"{way} {duration(c[-1][1])} for {c[-1][0]:,}" for way, c in curves().items())
+    return (
+        "Time against the number of slices, both axes logarithmic. One slice takes 15 to 90 "
+        "microseconds in each; the loop grows at once, the others later. "
+        f"Last points: {'; '.join(ends)} slices."
+    )
+
+
+# --- into the files -------------------------------------------------------------------
+
+PARTS = {f.__name__: f for f in (sentence, before_after, cpu, gpu, machines, shown)}
+
+
+def filled(text: str) -> str:
+    """A page with what is measured between its marks."""
+    return MARKED.sub(lambda m: f"{m[1]}{PARTS[m[2]]().strip()}\n{m[3]}", text)
+
+
+def pictures() -> dict[Path, str]:
+    """The files of the picture."""
+    return {STATIC / "time-light.svg": picture(), STATIC / "time-dark.svg": picture(dark=True)}
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for file, text in pictures().items():
+        file.write_text(text, encoding="utf-8")
