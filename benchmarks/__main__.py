@@ -37,7 +37,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, help="of each call, on a CPU")
     parser.add_argument("--resume", action="store_true", help="what is missing in the JSON")
     parser.add_argument("--render", action="store_true", help="the page again, from the JSON")
-    parser.add_argument("--readme", action="store_true", help="what the README has of the JSON")
     parser.add_argument("--kernels", type=Path, help=argparse.SUPPRESS)  # a cache, then removed
     args = parser.parse_args()
     args.device = args.device or (SUITES[args.suite][0] if len(SUITES[args.suite]) == 1 else None)
@@ -50,15 +49,9 @@ def main() -> None:
     args = arguments()
     name = args.suite if len(SUITES[args.suite]) == 1 else f"{args.suite}_{args.device}"
     report = importlib.import_module(f".{args.suite}_report", __package__)
-    if args.render or args.readme:
+    if args.render:
         folder = args.out or pages.RESULTS
-        data = pages.load(name, folder)
-        if args.render:
-            pages.save(name, data, report.render, folder)
-        elif hasattr(report, "readme"):
-            print(report.readme(data))
-        else:
-            sys.exit(f"{args.suite} makes no text for the README")
+        pages.save(name, pages.load(name, folder), report.render, folder)
         return
     args.quick = args.quick or args.dry
     args.out = args.out or (None if args.quick or args.only else pages.RESULTS)

@@ -1,4 +1,4 @@
-"""What the suite `gpu` measured, as text: results/gpu.md, a page of the docs, the README."""
+"""What the suite `gpu` measured, as text: results/gpu.md, a page of the docs."""
 
 from __future__ import annotations
 
@@ -395,27 +395,6 @@ def page(data: dict[str, Any]) -> str:
     if any(r.number(net, OURS_HIGH) for net in r.entries):
         plots.append(_plot(r, "Less precise products", lower, OURS_MEDIUM))
     return body(r, "\n\n".join(f"```{{raw}} html\n{svg}\n```" for svg in plots if svg))
-
-
-def readme(data: dict[str, Any]) -> str:
-    """The table for the README."""
-    r = Report(data)
-
-    def loops(net: str) -> str:
-        found = [r.number(net, way) for way in (NUMPY_LOOP, CUPY_LOOP)]
-        return " / ".join("" if t is None else f"{digits(t, 3)} s" for t in found)
-
-    head = ["network", "floor", "xpapply, CuPy array", '"medium"', "torch eager"]
-    head += ["JAX, jit(vmap), highest", "kernel per layer by hand"]
-    head += ["`numpy` / `cupy.apply_along_axis`"]
-    ways = (OURS, OURS_MEDIUM, EAGER, JAX_HIGHEST, KERNELS)
-    return pages.table(
-        head,
-        (
-            [net, milli(r.floor(net)), *(r.ms(net, way) for way in ways), loops(net)]
-            for net in r.entries
-        ),
-    )
 
 
 # --- the plots ------------------------------------------------------------------------

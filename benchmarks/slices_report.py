@@ -322,7 +322,7 @@ def render(data: Mapping[str, Any]) -> str:
     return pages.page(parts)
 
 
-# --- for the documentation and the README ---------------------------------------------
+# --- for the documentation ------------------------------------------------------------
 
 PAGE = {
     CAREFUL: CAREFUL,
@@ -364,16 +364,3 @@ def logsumexp(data: Mapping[str, Any]) -> str:
 def where(r: Report) -> str:
     machine = r.data.get("machine", {})
     return machine.get("GPU") or machine.get("processor", "")
-
-
-def readme(data: Mapping[str, Any]) -> str:
-    """A sentence with numbers, in the case that has most slices."""
-    r = Report(data)
-    name = next(n for n, c in r.cases.items() if c["function"] == "logsumexp" and c["ways"])
-    ours = f"{milli(r.seconds(name, OURS))} ms and {megabytes(r.extra(name, OURS))} MB"
-    others = [
-        f"{r.label(way)} {milli(r.seconds(name, way))} ms and {megabytes(r.extra(name, way))} MB"
-        for way in (NAIVE, SCIPY, TORCH)
-        if r.seconds(name, way) is not None
-    ]
-    return f"{name}, float32, {where(r)}: {ours}; {'; '.join(others)}."
