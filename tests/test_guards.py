@@ -41,7 +41,7 @@ SPECIAL = {
     "__call__ overridden below": lambda c: setattr(
         c.__bases__[0], "__call__", lambda self, v: v.min()
     ),
-    "__call__ that is no function": lambda c: setattr(c, "__call__", staticmethod(np.ptp)),
+    "__call__ that is not a function": lambda c: setattr(c, "__call__", staticmethod(np.ptp)),
     "attribute overridden": lambda c: setattr(c, "k", 7.0),
     "attribute becomes a property": lambda c: setattr(c, "k", property(lambda self: 9.0)),
     "bases": lambda c: setattr(c, "__bases__", (Other,)),

@@ -75,15 +75,15 @@ def test_the_order_of_arguments(host_place, call, make, order):
 @pytest.mark.parametrize(
     ("f", "says"),
     [
-        ("median", r"f is no function: found 'median'. Pass the function itself: np.median"),
-        ("mediane", "f is no function: found 'mediane'$"),
-        (None, "f is no function: found None"),
-        (3.5, "f is no function: found 3.5. Pass the function itself, not what it returns"),
+        ("median", r"f is not a function: found 'median'. Pass the function itself: np.median"),
+        ("mediane", "f is not a function: found 'mediane'$"),
+        (None, "f is not a function: found None"),
+        (3.5, "f is not a function: found 3.5. Pass the function itself, not what it returns"),
         (np.float64(3.5), r"found float64 \(\) float64. Pass the function itself"),
-        (ARR[0], r"f is no function: found ndarray \(3, 4\) float64"),
-        ([np.sum], "f is no function: found a list of 1"),
-        ({"0.weight": 1}, "f is no function: found a dict of 1"),
-        (object(), "f is no function: found an object of class object"),
+        (ARR[0], r"f is not a function: found ndarray \(3, 4\) float64"),
+        ([np.sum], "f is not a function: found a list of 1"),
+        ({"0.weight": 1}, "f is not a function: found a dict of 1"),
+        (object(), "f is not a function: found an object of class object"),
     ],
 )
 def test_what_is_no_function(call, f, says):
@@ -92,7 +92,7 @@ def test_what_is_no_function(call, f, says):
 
 
 def test_a_tensor_is_no_function(torch):
-    with pytest.raises(TypeError, match=r"f is no function: found Tensor \(4,\)"):
+    with pytest.raises(TypeError, match=r"f is not a function: found Tensor \(4,\)"):
         xpapply.apply_along_axis(torch.ones(4), 2, ARR)
 
 
@@ -115,7 +115,7 @@ def test_what_is_no_array(call, arr, found):
         with pytest.raises(np.exceptions.AxisError) as caught:
             call(f, 0, arr)
         assert str(caught.value) == str(numpys.value)
-        assert notes(caught.value) == [f"arr is no array and no list: found {found}"]
+        assert notes(caught.value) == [f"arr is neither an array nor a list: found {found}"]
 
 
 @pytest.mark.parametrize("call", CALLS)

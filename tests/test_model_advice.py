@@ -26,7 +26,7 @@ def notes(error):
     return getattr(error, "__notes__", [])
 
 
-# --- models that are no functions -----------------------------------------------------
+# --- models that are not functions -----------------------------------------------------
 
 
 class Session:
@@ -66,7 +66,7 @@ LOAD = "load it into its module: net.load_state_dict(...); net.eval(), and pass 
     ],
 )
 def test_models_that_are_no_functions(call, f, says):
-    with pytest.raises(TypeError, match=f"f is no function: found .*{re.escape(says)}"):
+    with pytest.raises(TypeError, match=f"f is not a function: found .*{re.escape(says)}"):
         call(f, 1, ARR)
 
 

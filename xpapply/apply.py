@@ -73,7 +73,8 @@ def apply_along_axis(
     numpy.exceptions.AxisError
         If `axis` is out of range.
     TypeError
-        If `f` is no function or `axis` neither an integer nor a tuple of them, with what was found.
+        If `f` is not a function, or `axis` neither an integer nor a tuple of them, with what was
+        found.
     ValueError
         If any other dimension has length 0, as NumPy does.
     InputError
@@ -459,7 +460,7 @@ def _axis_of(given: Any, axis: Any, ndim: int) -> int:
         return arrays.normalize_axis_index(axis, ndim)
     except np.exceptions.AxisError as error:
         if ndim == 0:
-            add_note(error, f"arr is no array and no list: found {_shown(given)}")
+            add_note(error, f"arr is neither an array nor a list: found {_shown(given)}")
         raise
 
 
@@ -513,7 +514,7 @@ def _check_order(f: Any, axis: Any, arr: Any) -> None:
 
 def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
     """What is wrong with `f`, and what to do."""
-    text = f"f is no function: found {_shown(f)}"
+    text = f"f is not a function: found {_shown(f)}"
     if callable(axis) or callable(arr):
         return f"{text}; {_ORDER}"
     if isinstance(f, str) and callable(getattr(np, f, None)):

@@ -72,7 +72,7 @@ class elementwise:
     ------
     TraceError
         When it is called, if the expression asks for the truth of an element (``if``, ``and``),
-        or uses something that is no op of the table.
+        or uses something that is not an op of the table.
     InputError
         If shapes do not broadcast, devices differ, or `out` has another shape.
     TypeError
@@ -177,7 +177,7 @@ class reduction:
     ------
     TraceError
         When it is called, if an expression asks for the truth of an element, uses something that
-        is no op of the table, or `reduce` does not return what it takes.
+        is not an op of the table, or `reduce` does not return what it takes.
     InputError
         For empty slices without an identity, shapes that do not broadcast, different devices.
     numpy.exceptions.AxisError

@@ -19,7 +19,7 @@ _LOAD = "load it into its module: net.load_state_dict({}); net.eval(), and pass 
 
 
 def for_model(f: Any) -> str:
-    """The line to write for a model that is no function; "" for anything else."""
+    """The line to write for a model that is not a function; "" for anything else."""
     if callable(getattr(f, "fit", None)):
         for name in MAIN:
             if hasattr(f, name):

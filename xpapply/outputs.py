@@ -18,7 +18,7 @@ def check_count(out: tuple[Any, ...], results: int) -> None:
 
 
 def check_array(target: Any, like: Any, name: str) -> None:
-    """Refuse what is no array, or not of the arguments' library."""
+    """Refuse what is not an array, or not of the arguments' library."""
     if arrays.library(target) is None:
         more = ""
         if hasattr(target, "__setitem__") and hasattr(target, "shape"):

@@ -422,7 +422,7 @@ def norm(x: Any, ord: Any = 2, axis: Axis = None, keepdims: bool = False) -> Any
     numpy.exceptions.AxisError
         If `axis` is out of range.
     InputError
-        For slices of no elements, where `ord` is infinite; for an `ord` that is no number.
+        For slices of no elements, where `ord` is infinite; for an `ord` that is not a number.
     TypeError
         For object arrays and masked arrays.
 
@@ -462,7 +462,7 @@ def normalize(x: Any, ord: Any = 2, axis: Axis = None) -> Any:
     numpy.exceptions.AxisError
         If `axis` is out of range.
     InputError
-        For an `ord` that is no number.
+        For an `ord` that is not a number.
     TypeError
         For object arrays and masked arrays.
 

@@ -324,7 +324,7 @@ def test_doctor_says_what_is_missing(monkeypatch):
 
 
 def test_an_engine_of_another_library_says_so():
-    said = pytest.raises(xpapply.UnsupportedError, match="it is no engine for ndarray")
+    said = pytest.raises(xpapply.UnsupportedError, match="it is not an engine for ndarray")
     with xpapply.options(engine="cupy"), said:
         xpapply.explain(NET, -1, np.ones((50, 6), "f4"))
 

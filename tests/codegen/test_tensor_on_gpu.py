@@ -225,7 +225,7 @@ def assert_accurate(cupy, torch, core, net, x, groups):
         some = groups == group
         ours, allowed = error(got[some], exact[some]), error(theirs[some], exact[some])
         errors[float(group)] = (ours, 2 * allowed + 1e-7)
-    # NaN is no error that is small enough
+    # NaN is not an error that is small enough
     assert all(ours <= allowed for ours, allowed in errors.values()), errors
 
 

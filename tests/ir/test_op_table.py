@@ -59,7 +59,7 @@ def f(v):
 
 
 def test_without_the_row():
-    with pytest.raises(xpapply.UnsupportedError, match="arcsinh is no op of the table"):
+    with pytest.raises(xpapply.UnsupportedError, match="arcsinh is not an op of the table"):
         xpapply.lift(f, (6,), "float64")
     assert "arcsinh" not in numpy_ufuncs.known()
 

@@ -145,7 +145,7 @@ def test_files_with_nodes_that_lead_elsewhere_are_refused(tmp_path, what):
     graph = graph_of("float32", 5, consts)
     bad = Graph(graph.nodes, graph.outs, tuple(other))
     saved.write(path, bad, {})
-    with pytest.raises(xpapply.InputError, match="trees that are none"):
+    with pytest.raises(xpapply.InputError, match="trees that are not valid"):
         xpapply.load_model(path)
 
 

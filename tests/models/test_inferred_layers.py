@@ -140,7 +140,7 @@ def test_activations_are_asked_for(file):
         load_model(path)
     with pytest.raises(InputError, match="did you mean 'relu'"):
         load_model(path, activation="rellu")
-    with pytest.raises(InputError, match="'flatten' is no activation"):
+    with pytest.raises(InputError, match="'flatten' is not an activation"):
         load_model(path, activation="flatten")
     with pytest.raises(InputError, match="2 activations for 1 hidden layers"):
         load_model(path, activation=["relu", "tanh"])
@@ -159,8 +159,8 @@ def test_json_beside(file):
         ('{"activation": 7}', "activations are names"),
         ('{"activatoin": "relu"}', "net.json: unknown 'activatoin'"),
         ("[1]", "a JSON object was expected"),
-        ("{", "no JSON"),
-        ("[" * 100_000, "no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ('{"layers": "relu"}', "'layers' is a list"),
         ('{"layers": ["fc1", "relu", "fc2"], "activation": "relu"}', "give that alone"),
         ('{"layers": ["fc1", "relu"]}', "leaves out fc2.*from net.json"),

@@ -387,7 +387,7 @@ def test_conv_needs_to_be_told_what_it_does(tmp_path):
     assert "module=" in str(error.value)
 
 
-# --- what is no model ---------------------------------------------------------------------------
+# --- what is not a model --------------------------------------------------------------------------
 
 
 def test_other_files(tmp_path):

@@ -114,7 +114,7 @@ def test_inputs_of_texts(tmp_path):
     made = model([("Identity", ["x"], ["y"], {})], (3,))
     made.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
     made.graph.output[0].type.tensor_type.elem_type = TensorProto.STRING
-    refused(made, tmp_path, "'x' \\(string.*is no array of numbers")
+    refused(made, tmp_path, "'x' \\(string.*is not an array of numbers")
 
 
 def test_several_outputs(tmp_path):
@@ -269,8 +269,8 @@ def test_what_onnx_saves(tmp_path):
         ({"location": "."}, "not beside the model"),
         ({"location": "other.bin"}, "not beside the model"),
         ({"offset": 4}, "bytes 4 ... 28 of 'weights.bin', which has 24"),
-        ({"offset": -4}, "'-4' is no number of bytes"),
-        ({"offset": "9" * 5000}, "is no number of bytes"),
+        ({"offset": -4}, "'-4' is not a number of bytes"),
+        ({"offset": "9" * 5000}, "is not a number of bytes"),
         ({"length": 23}, "has 24 bytes, the file says 23"),
         ({"length": 10**17}, "has 24 bytes, the file says"),
         ({"dims": [1 << 40, 1 << 20]}, "bytes 0 ... .* of 'weights.bin', which has 24"),
@@ -302,8 +302,8 @@ def test_pipes(tmp_path):
     os.mkfifo(tmp_path / "weights.bin")
     refused(path, tmp_path, "not beside the model")
     os.mkfifo(tmp_path / "pipe.onnx")
-    refused(tmp_path / "pipe.onnx", tmp_path, "it is no file")
-    with pytest.raises(InputError, match=r"pipe.onnx: it is no file"):
+    refused(tmp_path / "pipe.onnx", tmp_path, "it is not a file")
+    with pytest.raises(InputError, match=r"pipe.onnx: it is not a file"):
         xpapply.load_model(tmp_path / "pipe.onnx")
 
 
@@ -406,9 +406,9 @@ def test_tensors_with_fewer_numbers_than_their_shape_says(tmp_path):
     ("content", "match"),
     [
         (b"", "it is empty"),
-        (b"\x80\x04K\x01.", "no ONNX model"),
-        (b"PK\x03\x04" + b"\0" * 100, "no ONNX model"),
-        (b"hello", "no ONNX model"),
+        (b"\x80\x04K\x01.", "not an ONNX model"),
+        (b"PK\x03\x04" + b"\0" * 100, "not an ONNX model"),
+        (b"hello", "not an ONNX model"),
         (b"\x08\x08", "no graph"),
         (b"\x08\x08" + field(7, field(1, b"") * 3)[:-1], "protobuf cannot read it"),
     ],
@@ -419,7 +419,7 @@ def test_what_is_no_onnx_file(tmp_path, content, match):
     refused(path, tmp_path, match)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "missing.onnx")
-    refused(tmp_path, tmp_path, "it is no file")
+    refused(tmp_path, tmp_path, "it is not a file")
 
 
 def test_unknown_sets_of_operators(tmp_path):
@@ -499,7 +499,7 @@ def test_nodes_without_order_and_names_that_are_not_there(tmp_path):
     made = model([("Add", ["x", "z"], ["y"], {}), ("Relu", ["y"], ["z"], {})], (3,))
     path = tmp_path / "model.onnx"
     path.write_bytes(_with_rank(made).SerializeToString())
-    refused(path, tmp_path, "onnx finds it is no valid model")
+    refused(path, tmp_path, "onnx finds it is not a valid model")
 
 
 @pytest.mark.parametrize("seed", range(4))

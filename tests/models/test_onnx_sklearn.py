@@ -103,7 +103,9 @@ def test_classifiers(tmp_path, name, classes, zipmap):
 def test_labels_that_are_texts(tmp_path):
     estimator = linear_model.LogisticRegression().fit(X, np.array(["a", "b", "c"])[LABELS // 3])
     path = written(estimator, tmp_path / "model.onnx", zipmap=False)
-    with pytest.raises(xpapply.InputError, match=r"'label'.*is no array of numbers.*probabilities"):
+    with pytest.raises(
+        xpapply.InputError, match=r"'label'.*is not an array of numbers.*probabilities"
+    ):
         load(path, output="label")
     f = load(path, output="probabilities")
     np.testing.assert_allclose(
@@ -196,16 +198,16 @@ def test_what_trees_say(tmp_path, changed):
 @pytest.mark.parametrize(
     ("changed", "match"),
     [
-        ({"nodes_truenodeids": [0, 0, 0, 0]}, "no trees"),
+        ({"nodes_truenodeids": [0, 0, 0, 0]}, "not trees"),
         ({"nodes_truenodeids": [7, 0, 0, 0]}, "not there"),
-        ({"nodes_falsenodeids": [1, 0, 0, 0]}, "no trees"),
+        ({"nodes_falsenodeids": [1, 0, 0, 0]}, "not trees"),
         ({"nodes_nodeids": [0, 1, 1, 0]}, "same number"),
         ({"nodes_values": [0.5]}, "several lengths"),
         ({"nodes_values": [np.nan, 0.0, 0.0, 0.0]}, "NaN"),
         ({"nodes_featureids": [5, 0, 0, 0]}, "features outside 2"),
         ({"nodes_featureids": [-5, 0, 0, 0]}, "features outside 2"),
         ({"target_ids": [0, 0, 4]}, "weights of 1 results"),
-        ({"target_nodeids": [0, 2, 0]}, "no leaf"),
+        ({"target_nodeids": [0, 2, 0]}, "leaves that do not exist"),
         ({"aggregate_function": "MAX"}, "aggregate_function"),
         ({"post_transform": "LOGISTIC"}, "post_transform"),
         ({"nodes_modes": ["BRANCH_EQ", "LEAF", "LEAF", "LEAF"]}, "branches by BRANCH_EQ"),

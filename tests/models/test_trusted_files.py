@@ -103,7 +103,7 @@ def test_functions_by_value(tmp_path):
 
 def test_what_is_no_function(tmp_path):
     (tmp_path / "x.pkl").write_bytes(pickle.dumps([1, 2]))
-    with pytest.raises(InputError, match="an object of class list, which is no function"):
+    with pytest.raises(InputError, match="an object of class list, which is neither a function"):
         load_model(tmp_path / "x.pkl", trust=True)
 
 

@@ -180,8 +180,11 @@ def test_tensors_inside_functions(f):
 
 def test_tensors_that_are_no_part_of_a_graph():
     for f, why in (
-        (lambda v: NET(torch.from_numpy(v)).softmax(-1).numpy(), "torch softmax is no op"),
-        (lambda v: NET(torch.from_numpy(v).int().float()).detach().numpy(), "torch int is no op"),
+        (lambda v: NET(torch.from_numpy(v)).softmax(-1).numpy(), "torch softmax is not an op"),
+        (
+            lambda v: NET(torch.from_numpy(v).int().float()).detach().numpy(),
+            "torch int is not an op",
+        ),
         (lambda v: NET(torch.from_numpy(v)[[0, 1] * 4]).detach().numpy(), "more than integers"),
         (lambda v: NET(torch.tensor(v, requires_grad=True)).detach().numpy(), "more than a dtype"),
     ):

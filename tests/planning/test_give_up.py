@@ -169,7 +169,7 @@ def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine
 def test_explain_and_apply_decide_the_same_for_arguments_that_are_not_remembered(
     monkeypatch, counted
 ):
-    unhashable = {"weights": np.ones(6)}  # a dict is no key of the memory
+    unhashable = {"weights": np.ones(6)}  # a dict is not a key of the memory
     f = lambda v, how: (v * how["weights"]).sum()  # noqa: E731
     for limit in (1e9, 0.0):
         counted.calls = 0

@@ -160,7 +160,7 @@ def test_plans_without_a_graph_are_not_pickled():
     [
         (lambda v: print(v), "calls print"),
         (lambda v: v if v[0] > 0 else -v, r"decides by the data \(test_plan.py:\d+\)"),
-        (lambda v: np.convolve(v, [1, 1]), r"numpy.convolve is no op of the table \(test_plan"),
+        (lambda v: np.convolve(v, [1, 1]), r"numpy.convolve is not an op of the table \(test_plan"),
         (lambda v: v.nothing, "raises AttributeError"),
     ],
 )

@@ -181,7 +181,7 @@ class Backend:
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
         """The reason why it cannot run a function of slices, or None.
 
-        `arrays` are the arguments that are no numbers. After a refusal `array_api` runs, one array
+        `arrays` are the arguments that are not numbers. After a refusal `array_api` runs, one array
         operation per node: the definition.
         """
         return "it has no functions of slices"

@@ -37,7 +37,7 @@ def bincount_rows(xp: Any, x: Any, weights: Any, length: int, *, within: bool = 
     ValueError
         If a value is negative or too large.
     TypeError
-        If the values are no integers.
+        If the values are not integers.
     """
     if not isinstance(x, Batched):
         x = as_rows(xp, x, batch_size(weights))

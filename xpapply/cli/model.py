@@ -45,7 +45,7 @@ def load(
     Raises
     ------
     InputError
-        If there is no such file or name, or it is no function.
+        If there is no such file or name, or it is not a function.
     """
     path = Path(text)
     how = {"activation": activation, "output_activation": output_activation, "key": key}

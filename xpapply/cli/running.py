@@ -76,7 +76,7 @@ class Job:
         if dtype.kind not in "fc" and (self.is_scaled or not frontends.is_python(self.f)):
             return np.dtype(np.float32 if dtype.itemsize <= 2 else np.float64)
         if dtype.kind not in "fcbiu":
-            raise InputError(f"the input has numbers of {dtype}, which are none")
+            raise InputError(f"the input has elements of dtype {dtype}, which are not numbers")
         return dtype
 
     def sample(self, count: int) -> np.ndarray:

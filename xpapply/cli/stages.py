@@ -164,7 +164,7 @@ class Finished(_Around):
             if y.dtype.kind == "f" and (none := np.isnan(y).any(self._core[0])).any():
                 if self._fill is None:
                     raise InputError(
-                        "results are NaN somewhere, which is no class: say --fill, the label there"
+                        "some results are NaN, which is not a class: say --fill, a label for them"
                     )
                 absent = none if absent is None else absent | none
             y, block = y.argmax(self._core[0]), batch

@@ -45,7 +45,7 @@ and may have more:
 ``serves(f) -> bool``
     whether it serves this object of its package; the others are Python functions;
 ``as_function(f) -> callable``
-    what an object that it serves, and that is no function, stands for where one is wanted.
+    what an object that it serves, and that is not a function, stands for where one is wanted.
 """
 
 from __future__ import annotations

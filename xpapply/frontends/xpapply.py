@@ -91,7 +91,7 @@ def vectorized(
     if not hasattr(f, "along"):
         raise TraceError(f"{type(owner(f)).__name__} has no call of its own for all slices at once")
     if kwargs or any(getattr(x, "ndim", 0) or isinstance(x, (list, tuple)) for x in args):
-        raise TraceError("with further arguments that are no numbers")
+        raise TraceError("with further arguments that are not numbers")
     run = lambda x, axis: f.along(axis, x, *args)  # noqa: E731
     try:
         call = f.bound(axis, arr, *args)

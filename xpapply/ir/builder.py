@@ -239,7 +239,7 @@ class Builder:
 
     _value: type[Value] = Value
     _hint = ""
-    """What is said of ufuncs that are no ops."""
+    """What is said of ufuncs that are not ops."""
 
     def __init__(self, consts: Iterable[np.ndarray] = ()) -> None:
         self.nodes: list[Node] = []
@@ -299,7 +299,7 @@ class Builder:
         """The op that a ufunc is, or how it is written with others."""
         name, define = op_or_definition(ufunc)
         if name is None and define is None:
-            raise TraceError(f"numpy.{ufunc.__name__} is no op of the table{self._hint}")
+            raise TraceError(f"numpy.{ufunc.__name__} is not an op of the table{self._hint}")
         return name or "", define
 
     def expanded(self, name: str, operands: Iterable[Any], attrs: dict[str, Any]) -> Any:

@@ -109,7 +109,7 @@ def _times(numerator: float, denominator: float) -> Callable[[Any], Any]:
 
 def _conjugate(x: Any) -> Any:
     if x.dtype.kind == "c":
-        raise TraceError("numpy.conjugate of a complex element is no op of the table")
+        raise TraceError("numpy.conjugate of a complex element is not an op of the table")
     return x
 
 

@@ -167,7 +167,7 @@ def _read(data: bytes) -> tuple[Graph, dict[str, str]]:
         raise InputError("the header has other entries than those of a saved plan")
     about = said["about"]
     if not isinstance(about, dict) or not all(isinstance(x, str) for x in about.values()):
-        raise InputError("what the header says about the plan is no text")
+        raise InputError("what the header says about the plan is not text")
     consts = _consts(said["consts"], data, _START + length)
     return _graph(said["nodes"], said["outs"], consts), about
 
@@ -241,7 +241,7 @@ def _node(
         raise InputError(f"{op} has other attributes than it needs")
     if op == "scalar":
         if aval.shape or not isinstance(attrs["value"], str):
-            raise InputError("a number that is none")
+            raise InputError("a value that is not a number")
         found = number(Node("scalar", (), tuple(attrs.items()), aval))
         if repr(found) != attrs["value"]:
             raise InputError(f"the number {attrs['value'][:40]!r}")
@@ -258,7 +258,7 @@ def _decoded(x: Any) -> Any:
         return tuple(map(_decoded, x))
     if isinstance(x, dict):
         if set(x) != {"float"} or x["float"] not in ("inf", "-inf", "nan"):
-            raise InputError("an attribute that is no number, text or list of them")
+            raise InputError("an attribute that is not a number, text or list of them")
         return float(x["float"])
     return x
 
@@ -300,11 +300,11 @@ def _check_trees(operands: list[Value], depth: int) -> None:
     if lengths != [1, 1, 1, 1, 2, 1, 1] or len(shapes[0]) != 1:
         raise InputError(f"trees of operands {shapes}")
     if any(n.op != "const" for n in given):
-        raise InputError("trees whose nodes are no constants")
+        raise InputError("trees whose nodes are not constants")
     infer("trees", [x.aval for x in operands], {})
     why = trees.why_not([consts[n.attr("k")] for n in given], shapes[0][0], depth)
     if why is not None:
-        raise InputError(f"trees that are none: {why}")
+        raise InputError(f"trees that are not valid: {why}")
 
 
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def why_not(consts: Sequence[np.ndarray], features: int, depth: int) -> str | None:
-    """Why constants are no trees for slices of so many numbers, or None.
+    """Why constants are not trees for slices of so many numbers, or None.
 
     Parameters
     ----------

@@ -123,7 +123,7 @@ def _load(
     if file.is_dir():
         raise InputError("it is a folder: give the file of the model inside")
     if file.exists() and not file.is_file():  # of a pipe nothing might ever come
-        raise InputError("it is no file, but a pipe or a device")
+        raise InputError("it is not a file, but a pipe or a device")
     kind = _kind(file)
     if output is not None and kind != "onnx":
         raise InputError("output= is for ONNX files, which name their outputs")
@@ -269,5 +269,5 @@ def _beside(file: Path) -> Description:
     try:
         said = json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{file.name} beside it is no JSON: {str(error)[:200]}") from None
+        raise InputError(f"{file.name} beside it is not JSON: {str(error)[:200]}") from None
     return inferred.described(said, file.name)

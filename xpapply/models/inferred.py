@@ -305,7 +305,7 @@ def _stacked(units: Sequence[_Unit], said: Description, json_name: str) -> list[
     made_of: dict[str, Layer] = {}
     for name in {*each, last}:
         if name in KINDS:
-            raise InputError(f"{name!r} is no activation. Known are {', '.join(known)}")
+            raise InputError(f"{name!r} is not an activation. Known are {', '.join(known)}")
         made_of[name] = made(name, {})
     found = _with_activations(order, [made_of[name] for name in each], json_name)
     return found if last == "identity" else [*found, made_of[last]]

@@ -50,7 +50,7 @@ def as_function(x: Any, path: Path) -> Any:
     x = frontends.as_function(x)
     if not callable(x):
         raise InputError(
-            f"{path.name} holds an object of class {type(x).__qualname__}, which is no function of "
-            "a slice and no estimator"
+            f"{path.name} holds an object of class {type(x).__qualname__}, which is neither a "
+            "function of a slice nor an estimator"
         )
     return x

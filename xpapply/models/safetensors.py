@@ -91,5 +91,5 @@ def _said(metadata: dict[str, str]) -> Description:
         try:
             said["layers"] = json.loads(said["layers"])
         except (ValueError, RecursionError):
-            raise InputError("the metadata has 'layers' that are no JSON") from None
+            raise InputError("the metadata has 'layers' that are not JSON") from None
     return described(said, "the file's metadata")

@@ -98,7 +98,7 @@ def _tensor(name: str, x: Any) -> Tensor:
 
     dtype = str(x.dtype).removeprefix("torch.")
     if x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
-        raise InputError(f"{name} is no plain tensor, but {x.layout} on {x.device}")
+        raise InputError(f"{name} is not a plain tensor, but {x.layout} on {x.device}")
     x = x.detach()
     return Tensor(np.array((x.float() if dtype == "bfloat16" else x).numpy()), dtype)
 

@@ -336,7 +336,7 @@ def able_for_slices(
     """What can run a function of slices on arrays, and as which borrower of their memory.
 
     The fastest is the first; the reference is asked where no other can. Why others cannot goes to
-    `reasons`. `given` are the arguments that are no numbers.
+    `reasons`. `given` are the arguments that are not numbers.
     """
     library, forced = arrays.library(given[0]), config.current().engine
     assert library is not None

@@ -359,7 +359,7 @@ def _in_line(rows: Rows) -> list[np.ndarray]:
         n = len(rows.batch)
         own = merged(x.shape, [(s,) for s in x.strides], range(n, x.ndim))
         if len(own) > 1:
-            raise UnsupportedError("the elements of a slice are no even step apart")
+            raise UnsupportedError("the elements of a slice are not evenly spaced")
         dim = own[0] if own else Dim(1, (x.itemsize,), -1)
         shape, strides = (*x.shape[:n], dim.size), (*x.strides[:n], *dim.steps)
         found.append(np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False))

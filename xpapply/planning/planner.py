@@ -261,7 +261,7 @@ def _plan_network(
         )
         return p, lifted.unchanged
     if forced:
-        why = "; ".join(reasons) or f"it is no engine for {arrays.describe(arr)}"
+        why = "; ".join(reasons) or f"it is not an engine for {arrays.describe(arr)}"
         raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
     return loop_for(*reasons)
 

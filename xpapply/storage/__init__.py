@@ -48,7 +48,7 @@ def check(x: Any, name: str) -> None:
         elif callable(keys := getattr(x, "keys", None)):
             found = ", ".join(repr(k) for k, _ in zip(keys(), range(5), strict=False))
             way = f"give one of its arrays by its name, of {found}" if found else "it is empty"
-        raise TypeError(f"{name} is {package}.{kind}, which is no array: {way}")
+        raise TypeError(f"{name} is {package}.{kind}, which is not an array: {way}")
 
 
 def _has_blocks(x: Any) -> bool:

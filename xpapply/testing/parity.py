@@ -318,7 +318,7 @@ def _dtype(f: Any, values: np.ndarray) -> str:
 def _rounded(f: Any, values: np.ndarray) -> np.ndarray:
     """The input as the network sees it, in float64."""
     name = _dtype(f, values)
-    # 16-bit networks may read their input in float32: that is no error
+    # 16-bit networks may read their input in float32: that is not an error
     return (
         np.asarray(values).astype("float32" if name == "float32" else "float64").astype("float64")
     )

@@ -304,7 +304,7 @@ def test_numpy_arrays_are_run_in_inference_mode():
     assert calls()[-1] is True
     result = xpapply.apply_along_axis(net, 1, torch.from_numpy(arr))
     assert not result.is_inference()
-    result.sum().backward()  # weights are no tensors of inference
+    result.sum().backward()  # weights are not tensors of inference
 
 
 def test_what_every_call_takes_is_no_matter_of_slices():

@@ -179,7 +179,7 @@ class Patches(nn.Module):
 
 @st.composite
 def of_steps(draw):
-    """A network that is no graph, and the shape of its slices."""
+    """A network that is not a graph, and the shape of its slices."""
     heads = draw(st.integers(1, 2))
     width, steps = heads * draw(st.integers(1, 3)), draw(st.integers(1, 5))
     how = {

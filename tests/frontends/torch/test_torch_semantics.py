@@ -116,7 +116,7 @@ def test_what_the_loop_gives(name, engine):
 
 @pytest.mark.parametrize("question", ["is_tensor", "isinstance"])
 def test_questions_for_the_class(question):
-    """The stand-in is no tensor: such a forward runs in torch itself, on all slices at once."""
+    """The stand-in is not a tensor: such a forward runs in torch itself, on all slices at once."""
 
     class Asks(nn.Module):
         def forward(self, x):

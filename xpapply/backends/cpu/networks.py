@@ -161,7 +161,7 @@ def _layout(x: Any, at: int, out: Any, whole: int, lanes: int) -> _Layout:
     steps = list(zip(xs, beside, strict=True))
     dims = merged(x.shape, steps, [a for a in range(x.ndim) if a != at])[::-1]
     inner = merged(out.shape, [(s,) for s in ys], range(at, at + ndim))
-    assert len(inner) <= 1, "the numbers of a result are no even step apart"
+    assert len(inner) <= 1, "the numbers of a result are not evenly spaced"
     x_step = xs[at] if x.shape[at] > 1 else x.itemsize
     y_step = inner[0].steps[0] if inner else out.itemsize
     length, (x_slice, y_slice) = (dims[0].size, dims[0].steps) if dims else (1, (0, 0))

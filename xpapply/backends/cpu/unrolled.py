@@ -94,7 +94,7 @@ def _slices(consts: int, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.nd
         ys, ndim = [s // out.itemsize for s in out.strides], out.ndim - x.ndim + 1
         own = merged(out.shape, [(s,) for s in ys], range(at, at + ndim))
         if len(own) > 1:
-            raise UnsupportedError("the numbers of a result are no even step apart")
+            raise UnsupportedError("the numbers of a result are not evenly spaced")
         inner.append(own[0].steps[0] if own else 1)
         beside.append([*ys[:at], 0, *ys[at + ndim :]])
     steps = (*(s[at] for s in given), *(1,) * consts, *inner)

@@ -92,7 +92,7 @@ def _machine_code(source: str, architecture: str) -> tuple[bytes, Path]:
         raise RuntimeError(nvrtc.getProgramLog(program)) from error
     finally:
         nvrtc.destroyProgram(program)
-    with contextlib.suppress(OSError):  # a cache that cannot be written is no error
+    with contextlib.suppress(OSError):  # a cache that cannot be written is not an error
         path.parent.mkdir(parents=True, exist_ok=True)
         # another process may write the same: a file is there whole or not at all
         handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")

@@ -52,7 +52,7 @@ class Type(NamedTuple):
 
     @property
     def is_float(self) -> bool:
-        """Whether the numbers are no integers."""
+        """Whether the numbers are not integers."""
         return self.element in _FLOATS
 
     @property

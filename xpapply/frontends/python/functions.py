@@ -20,7 +20,7 @@ from .tracer import Traced, Tracer, tracers, values
 def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any]) -> Any:
     """A call with ``out=``, and perhaps with ``where=``."""
     if not isinstance(out, Tracer) or not isinstance(out.value, np.ndarray):
-        raise recorder.refuse("out= of several arrays, or of one that is no array")
+        raise recorder.refuse("out= of several arrays, or of one that is not an array")
     where = kwargs.pop("where", True)
     result = as_array(recorder, compute())
     changed = out.value.copy()
@@ -140,7 +140,7 @@ def _selected(x: Any) -> bool:
 
 def _copyto(recorder: Recorder, dst: Any, src: Any, where: Any = True) -> None:
     if not isinstance(dst, Tracer) or not isinstance(dst.value, np.ndarray):
-        raise recorder.refuse("numpy.copyto into something that is no array")
+        raise recorder.refuse("numpy.copyto into something that is not an array")
     src = as_array(recorder, src)
     recorder.real(lambda: np.copyto(dst.value.copy(), values(src), where=values(where)))
     if where is True:

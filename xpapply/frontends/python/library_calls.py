@@ -187,7 +187,7 @@ class LibraryCalls:
         def call(v: Any) -> Any:
             v = arrays.as_array(self._recorder, v)
             if not isinstance(v, Tracer) or v.ndim != 1:
-                raise self._recorder.refuse(f"{name} of something that is no slice")
+                raise self._recorder.refuse(f"{name} of something that is not a slice")
             row = self.network(x, v.value.shape, v.dtype)
             frontend = frontend_of(x)
             self._stage.watch.add(frontend.watch(x, (), {}))
@@ -232,7 +232,7 @@ class LibraryCalls:
                 found = [np.asarray(a) for a in found]
             shape = np.broadcast_shapes(*(np.shape(values(a)) for a in found))
             if not shape or 0 in shape:
-                raise self._recorder.refuse("numpy.vectorize of a number or of nothing")
+                raise self._recorder.refuse("numpy.vectorize of a number, or without arguments")
             if np.prod(shape) > 4096:
                 raise self._recorder.refuse("numpy.vectorize of more than 4096 elements")
             wide = [

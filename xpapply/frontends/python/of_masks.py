@@ -188,7 +188,7 @@ def _without_nan(name: str) -> Callable[..., Value]:
 
 def _of_booleans(a: Any) -> Value:
     if not isinstance(a, Value) or len(a.shape) != 1:
-        raise UnsupportedError("a count of what is no condition")
+        raise UnsupportedError("a count of what is not a condition")
     found: Value = a if a.dtype == "bool" else a.builder.ufunc(np.not_equal, a, 0)
     return found
 

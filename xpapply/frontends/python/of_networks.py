@@ -16,9 +16,9 @@ def inlined(lowering: Any, runs: Any, x: Any) -> Value:
     """The graph of a network, where what `runs` it has one for that."""
     graph: Graph | None = getattr(runs, "inlined", None)
     if graph is None:
-        raise UnsupportedError("a network is no op of the table")
+        raise UnsupportedError("a network is not an op of the table")
     if not isinstance(x, Value):
-        raise UnsupportedError("a network of something that is no slice")
+        raise UnsupportedError("a network of something that is not a slice")
     builder, found, own = lowering.builder, [], graph.nodes
     consts = [c.view() for c in graph.consts]
     for node in own:

@@ -147,7 +147,7 @@ def _written_at(lowering: Any, x: Any, key: tuple, item: Any) -> Value:
 def place_of(lowering: Any, index: Any, length: int) -> Value:
     """A computed index as NumPy has it: negative ones count from the end, others raise."""
     if not isinstance(index, Value) or index.dtype.kind not in "iu" or index.dtype == np.uint64:
-        raise UnsupportedError("an index that is no integer")
+        raise UnsupportedError("an index that is not an integer")
     index = lowering.operand(index, np.int64)
     index = lowering.builder.where(index < 0, index + length, index)
     lowering.mark((index < 0) | (index >= length))

@@ -17,7 +17,7 @@ from .tracer import Tracer, tracers, values
 
 def _vector(recorder: Recorder, x: Any, name: str) -> Tracer:
     if not isinstance(x, Tracer) or x.ref is None or np.ndim(x.value) != 1:
-        raise recorder.refuse(f"{name} of something that is no slice")
+        raise recorder.refuse(f"{name} of something that is not a slice")
     return x
 
 

@@ -148,7 +148,7 @@ def to_graph(path: Path, aval: Avals, of_slices: bool = False, dtype: Any = None
     Raises
     ------
     UnsupportedError
-        If something in it is no op of the table; the message says what and where.
+        If something in it is not an op of the table; the message says what and where.
     """
     lowering = _Lowering(aval, of_slices)
     used = _used(path)
@@ -276,7 +276,7 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
         return _ufunc(lowering, function, *args, **kwargs)
     named = (_OF_SLICES.get(name) if lowering.of_slices else None) or _FUNCTIONS.get(name)
     if named is None or function is None:
-        raise UnsupportedError(f"{name} is no op of the table")
+        raise UnsupportedError(f"{name} is not an op of the table")
     given = bound(function, args, kwargs)
     given = {k: x for k, x in given.items() if not _default(k, x)}
     try:

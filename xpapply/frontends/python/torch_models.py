@@ -33,7 +33,7 @@ class Model(Forbidden):
         found = list(tracers((args, kwargs)))
         for t in found:
             if not isinstance(t, Tensor):
-                raise recorder.refuse(f"{self._xp_name} of something that is no tensor")
+                raise recorder.refuse(f"{self._xp_name} of something that is not a tensor")
         stage.watch.add(frontend.watch(module, (), {}))
         # every one is asked, since asking may write a step down (`Selected`)
         moving = [t.value for t in [t for t in found if t.ref is not None]]

@@ -14,7 +14,7 @@ from .tracer import Tracer, values
 
 def _vector(recorder: Recorder, x: Any, name: str) -> Tracer:
     if not isinstance(x, Tracer) or np.ndim(x.value) != 1:
-        raise recorder.refuse(f"numpy.{name} into something that is no vector")
+        raise recorder.refuse(f"numpy.{name} into something that is not a vector")
     return x
 
 

@@ -77,7 +77,7 @@ def inverse_function(b: Writer, est: Any, x: Value) -> Value:
     """A ufunc of NumPy, or nothing."""
     given = est.inverse_func
     if est.inv_kw_args or not (given is None or isinstance(given, np.ufunc)):
-        raise TraceError("the function of a FunctionTransformer is no ufunc of NumPy")
+        raise TraceError("the function of a FunctionTransformer is not a ufunc of NumPy")
     return x if given is None else given(x)
 
 
@@ -85,5 +85,5 @@ def inverse_function(b: Writer, est: Any, x: Value) -> Value:
 def function(b: Writer, est: Any, x: Value) -> Value:
     """The same."""
     if est.kw_args or not (est.func is None or isinstance(est.func, np.ufunc)):
-        raise TraceError("the function of a FunctionTransformer is no ufunc of NumPy")
+        raise TraceError("the function of a FunctionTransformer is not a ufunc of NumPy")
     return x if est.func is None else est.func(x)

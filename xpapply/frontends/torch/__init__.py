@@ -50,7 +50,7 @@ def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
     for m in modules(f, args, kwargs):
         if script.is_script(m):
             continue  # its code is walked, and asks of stand-ins what it asks of tensors
-        # the stand-in is no tensor by class: torch's C code would take it for one
+        # the stand-in is not a tensor by class: torch's C code would take it for one
         code = getattr(type(m).forward, "__code__", None)
         own = not type(m).__module__.startswith(("torch.nn.", "torch._dynamo."))
         asked = _CLASS_QUESTIONS & set(code.co_names) if code is not None and own else ()
@@ -183,7 +183,7 @@ def _lift_surely(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched
 
 
 def _same_twice(lift: Callable[[], Graph], f: Any, args: tuple, kwargs: dict) -> Graph:
-    """Lift twice: what differs between two runs (random draws, counters) is no graph."""
+    """Lift twice: what differs between two runs (random draws, counters) is not a graph."""
     with untouched(modules(f, args, kwargs)):
         once, again = lift(), lift()
     same = once == again and all(

@@ -90,7 +90,7 @@ def several(f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str) -> FlatFunc
     Raises
     ------
     TraceError
-        For what is no module, or returns anything but tensors in tuples, lists and dicts.
+        For what is not a module, or returns anything but tensors in tuples, lists and dicts.
     """
     check(f, (), {})
     own, flat = _own_method(f), None

@@ -32,7 +32,7 @@ class Parts(tuple[torch.Tensor, ...]):
 
 
 class Structure:
-    """How the tensors lie in what a module returns, and all that is no tensor."""
+    """How the tensors lie in what a module returns, and all that is not a tensor."""
 
     def __init__(self, found: Any) -> None:
         self._records = any(map(_is_record, tree_leaves(found)))

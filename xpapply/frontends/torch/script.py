@@ -28,7 +28,7 @@ _WORDS: dict[str, Callable[..., Any]] = {
     "prim::device": lambda x: x.device,
     **{f"aten::{name}": call for name, call in aten.WORDS.items()},
 }
-"""What is no function of tensors."""
+"""What is not a function of tensors."""
 
 
 def is_script(f: Any) -> bool:

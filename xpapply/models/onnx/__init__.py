@@ -45,7 +45,7 @@ def load(path: str | Path, *, output: str | None = None, trust: bool = False) ->
     Raises
     ------
     InputError
-        For what is no ONNX model, is damaged, has several inputs, or several outputs and no
+        For what is not an ONNX model, is damaged, has several inputs, or several outputs and no
         `output`; for a batch of a fixed size above 1; where a node has no graph and onnxruntime is
         not installed.
     UnsupportedError

@@ -142,7 +142,7 @@ def _clip(w: Writer, n: Node, x: Given, low: Given = None, high: Given = None) -
 def _of_several(w: Writer, n: Node, *operands: Given) -> Any:
     op = {"Min": "minimum", "Max": "maximum"}.get(n.op, "add")
     if not operands:
-        raise TraceError("of nothing")
+        raise TraceError("without any input")
     values = w.alike(*operands)
     y = functools.reduce(lambda a, b: w.op(op, a, b), values)
     return y / len(values) if n.op == "Mean" else y

@@ -81,7 +81,7 @@ def _said_of(path: Path) -> Iterator[None]:
 def _content(path: Path) -> bytes:
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
-        raise InputError("it is no file")
+        raise InputError("it is not a file")
     if found.st_size > MOST_BYTES:
         raise InputError(
             f"{found.st_size:,} bytes, and an ONNX file has {MOST_BYTES:,} at most: larger "
@@ -97,9 +97,9 @@ def _parsed(data: bytes) -> Any:
     try:
         model = onnx.load_model_from_string(data)
     except Exception:  # protobuf's own errors, which say nothing more
-        raise InputError("it is no ONNX model, or damaged: protobuf cannot read it") from None
+        raise InputError("it is not an ONNX model, or damaged: protobuf cannot read it") from None
     if not model.HasField("graph") or not model.graph.node:
-        raise InputError("it is no ONNX model: it has no graph, or no nodes")
+        raise InputError("it is not an ONNX model: it has no graph, or no nodes")
     return model
 
 
@@ -187,7 +187,7 @@ def _check(data: bytes) -> None:
     try:
         onnx.checker.check_model(data)
     except Exception as error:
-        raise InputError(f"onnx finds it is no valid model: {_first_line(error)}") from None
+        raise InputError(f"onnx finds it is not a valid model: {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -257,7 +257,7 @@ def _beside(folder: Path, location: str, what: str) -> Path:
 
 def _whole(text: str, what: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InputError(f"{what} {text[:40]!r} is no number of bytes")
+        raise InputError(f"{what} {text[:40]!r} is not a number of bytes")
     return int(text)
 
 
@@ -273,7 +273,7 @@ def _choose_input(model: Any) -> None:
         raise InputError(f"it has {len(given)} inputs ({names}): a function of a slice has one")
     (x,) = given
     if x.type.tensor_type.elem_type not in DTYPES:
-        raise InputError(f"its input {described(x)} is no array of numbers")
+        raise InputError(f"its input {described(x)} is not an array of numbers")
     shape = shape_of(x)
     if shape is None:
         return
@@ -312,7 +312,7 @@ def _choose_output(model: Any, wanted: str | None) -> None:
         found[0].CopyFrom(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
     elif found[0].type.tensor_type.elem_type not in (*DTYPES, TensorProto.UNDEFINED):
         raise InputError(
-            f"its output {described(found[0])} is no array of numbers"
+            f"its output {described(found[0])} is not an array of numbers"
             + (f": the outputs are {there}" if wanted is None or len(graph.output) > 1 else "")
         )
     chosen = type(found[0])()

@@ -24,7 +24,7 @@ _SHORT = 16
 """Bytes of texts that are passed over in runs as well."""
 _WINDOW = 1 << 20
 """Bytes of a run of texts."""
-_DAMAGED = "it is no ONNX model, or damaged: protobuf cannot read it"
+_DAMAGED = "it is not an ONNX model, or damaged: protobuf cannot read it"
 _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _NUMBERS = {0: _VARINT, 1: rb"[\s\S]{8}", 5: rb"[\s\S]{4}"}
 """By how numbers are written."""

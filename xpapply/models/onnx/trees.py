@@ -57,7 +57,7 @@ class _Forest:
         parents = np.bincount(children, minlength=count)
         self.roots = np.flatnonzero(parents == 0)
         if parents.max() > 1 or not np.array_equal(np.unique(tree), np.sort(tree[self.roots])):
-            raise TraceError("nodes that are no trees")
+            raise TraceError("nodes that are not trees")
         if len(self.roots) > _MOST_TREES:
             raise TraceError(f"{len(self.roots):,} trees")
         if count * width > _MOST_VALUES:
@@ -68,7 +68,7 @@ class _Forest:
         if not len(where) == len(ids) == len(weights) or not len(ids):
             raise TraceError("lists of weights of several lengths, or of float64")
         if min(ids) < 0 or max(ids) >= width or not self.leaf[where].all():
-            raise TraceError(f"weights of {width} results that are none, or of no leaf")
+            raise TraceError(f"weights of {width} results or of leaves that do not exist")
         np.add.at(self.values, (where, ids), weights)
 
     def _places(self, tree: np.ndarray, node: np.ndarray) -> np.ndarray:
@@ -82,7 +82,7 @@ class _Forest:
         """Each by itself, from its root on."""
         found = [self._of_root(root) for root in self.roots.tolist()]
         if sum(len(t.left) for t in found) < len(self.leaf):  # a circle
-            raise TraceError("nodes that are no trees")
+            raise TraceError("nodes that are not trees")
         return found
 
     def _of_root(self, root: int) -> Tree:
