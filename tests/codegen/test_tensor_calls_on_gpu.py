@@ -68,7 +68,7 @@ def test_weights_that_change_in_place(cupy, torch, needs_tensor_cores):
     assert on_tensor_cores(xpapply.explain(net, 1, array))
     first = xpapply.apply_along_axis(net, 1, array).get()
     compiled = compiler.function.cache_info().misses
-    texts = launch._tensor_kernel.cache_info().misses
+    texts = launch._written.cache_info().misses
     saved = {k: v.clone() for k, v in net.state_dict().items()}
     try:
         with torch.no_grad():
@@ -80,7 +80,7 @@ def test_weights_that_change_in_place(cupy, torch, needs_tensor_cores):
         net.load_state_dict(saved)
     third = xpapply.apply_along_axis(net, 1, array).get()
     assert compiler.function.cache_info().misses == compiled
-    assert launch._tensor_kernel.cache_info().misses == texts
+    assert launch._written.cache_info().misses == texts
     assert error(second, exact) < 5e-7
     assert error(second, first.astype(float)) > 0.1
     np.testing.assert_array_equal(first, third)

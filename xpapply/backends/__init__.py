@@ -99,6 +99,13 @@ class Lowered:
         Made once for a layout, so that repeated calls of few slices decide nothing again.
         """
 
+    def faster_than_layers(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
+        """Whether a network with convolutions takes less time here than in its own library.
+
+        The parameters are those of `estimate`. False where that is not known.
+        """
+        return False
+
     def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate | None:
         """What a call with arrays like `x` would run, and what that takes.
 

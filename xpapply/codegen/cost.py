@@ -15,6 +15,8 @@ from ..ir.rewrite import MATVEC
 
 LAUNCH = 2e-6
 """Seconds until a kernel works."""
+_ONE_IMAGE = 2e-5
+"""Seconds that a block takes at least for a slice with convolutions: layer by layer."""
 _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
 _OVERHEAD = 50.0
@@ -150,6 +152,22 @@ def library(graph: Graph, slices: int, device: Device) -> float:
         calls = len(nodes)
         moved = 2 * slices * sum(n.aval.nbytes for n in nodes)
     return calls * LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
+
+
+def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> float:
+    """Seconds of the kernel that holds feature maps on chip: it is bound by instructions."""
+    rate = device.multiprocessors * device.clock * 128 * (0.4 if precision == "highest" else 0.6)
+    work = slices * (_products(graph) + 2 * _elementwise(graph)) / rate
+    return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
+
+
+def by_layers(graph: Graph, slices: int, device: Device) -> float:
+    """Seconds of a network's own library: a call per layer, whose results go through memory."""
+    work = [n for n in graph.nodes if OPS[n.op].kind not in (Kind.LEAF, Kind.LAYOUT)]
+    moved = 2 * slices * sum(n.aval.nbytes for n in work)
+    rate = device.multiprocessors * device.clock * 128 * 0.6
+    products = slices * _products(graph) / rate
+    return 4 * len(work) * LAUNCH + max(moved / device.bandwidth, products)
 
 
 def half(graph: Graph, slices: int, device: Device) -> float:

@@ -105,6 +105,8 @@ class Engine:
         self.slower_than_half = False
         """What runs computes in float32, and the library's own operations in 16 bits would take
         less time, if the parameters are of 16 bits."""
+        self.faster_than_layers = False
+        """What runs keeps the feature maps of a convolutional network on chip."""
 
     def look_at(self, seen: Any, axis: int, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
@@ -118,6 +120,7 @@ class Engine:
             self.floor, self.expected = found.floor, found.expected
             reasons += found.refused
         self.slower_than_half = self.lowered.slower_than_half(seen, consts, order.at)
+        self.faster_than_layers = self.lowered.faster_than_layers(seen, consts, order.at)
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices."""

@@ -211,7 +211,7 @@ def _plan_network(
     if engine is not None and half:
         slower = engines.in_float32(engine, half)
     elif engine is not None and graph is not None and graph.gathers and not forced:
-        slower = engines.by_windows(engine)
+        slower = "" if engine.faster_than_layers else engines.by_windows(engine)
     elif engine is not None and graph is not None and graph.descends and not forced:
         if engine.backend == "array_api" and "cpu" in common["device"].lower():
             slower = engines.by_definition(engine)

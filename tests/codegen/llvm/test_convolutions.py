@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.codegen import geometry
+from xpapply.codegen.geometry import Dim
 from xpapply.codegen.llvm import network
-from xpapply.codegen.llvm.network import geometry
-from xpapply.codegen.llvm.network.geometry import Dim
-from xpapply.codegen.llvm.network.schedule import Schedule
 from xpapply.codegen.llvm.target import TARGETS
+from xpapply.codegen.schedule import Schedule
 from xpapply.ir.rewrite import compact, fold, with_input
 
 torch = pytest.importorskip("torch")

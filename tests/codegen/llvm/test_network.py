@@ -9,10 +9,10 @@ import pytest
 
 import xpapply
 from xpapply.codegen.llvm import network
-from xpapply.codegen.llvm.network.schedule import Schedule
 from xpapply.codegen.llvm.network.transfers import _pieces
 from xpapply.codegen.llvm.network.weights import Weights
 from xpapply.codegen.llvm.target import TARGETS
+from xpapply.codegen.schedule import Schedule
 from xpapply.ir.rewrite import compact, fold
 
 FUSED = {

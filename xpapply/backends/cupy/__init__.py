@@ -18,7 +18,7 @@ from cupy.cuda.compiler import CompileException
 
 from ... import arrays
 from ...cache import remembered
-from ...codegen import chain, cost, tensor_network
+from ...codegen import chain, cost, feature_maps, tensor_network
 from ...codegen.graph_queries import prepare
 from ...config import PRECISIONS, current
 from ...ir.batch import batch
@@ -150,6 +150,31 @@ class TensorWay(Way):
         return _tensor(self._graph, _target(task))
 
 
+class MapsWay(Way):
+    """One kernel that holds the feature maps of a convolutional network."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._graph = graph
+
+    def named(self, task: Task) -> str:
+        words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
+        return f"one kernel, feature maps in shared memory ({words[task.precision]})"
+
+    def why_not(self, task: Task) -> str | None:
+        if not task.device.core:
+            return "needs a device of compute capability 8.0 or later"
+        return _maps_why_not(self._graph, _target(task)) or (
+            None if task.finite else "a weight is not finite"
+        )
+
+    def seconds(self, task: Task) -> float:
+        return cost.feature_maps(self._graph, task.slices, task.device, task.precision)
+
+    def runner(self, task: Task) -> Any:
+        return _maps(self._graph, _target(task))
+
+
 class SlicesWay(Way):
     """One generated kernel that reads each slice once."""
 
@@ -224,6 +249,8 @@ class CuPyLowered(Lowered):
             self._ways = [*self._whole_slices(), TensorWay(graph)]
             if not self.by_address:
                 self._ways += plain
+        elif not way:
+            self._ways = [MapsWay(graph)]
         self._alone = bool(way)
 
     def _whole_slices(self) -> list[Way]:
@@ -282,6 +309,16 @@ class CuPyLowered(Lowered):
         refusals = [way.refusal(task) for way in self._ways]
         return None if None in refusals else "; ".join(map(str, refusals))
 
+    def faster_than_layers(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
+        """Whether feature maps fit on chip, and that takes less time than layers one by one."""
+        if not self.graph.gathers:
+            return False
+        task = self._task(x, Weights(consts), at)
+        seconds, first = self._decided(task)[0][0]
+        if not isinstance(first, MapsWay):
+            return False
+        return seconds <= cost.by_layers(self.graph, task.slices, task.device)
+
     def slower_than_half(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
         """Whether torch's own operations in 16 bits should take less time than what runs here.
 
@@ -334,6 +371,16 @@ def _tensor(graph: Graph, target: tensor_network.Target) -> Tensor:
 @remembered(512)
 def _tensor_why_not(graph: Graph, target: tensor_network.Target) -> str | None:
     return tensor_network.why_not(graph, target)
+
+
+@remembered(512)
+def _maps(graph: Graph, target: tensor_network.Target) -> Tensor:
+    return Tensor(graph, target, feature_maps.map_kernel)
+
+
+@remembered(512)
+def _maps_why_not(graph: Graph, target: tensor_network.Target) -> str | None:
+    return feature_maps.why_not(graph, target)
 
 
 _NOTHING = nullcontext()

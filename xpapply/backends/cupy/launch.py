@@ -30,10 +30,18 @@ from .weights import Weights
 
 
 class Tensor:
-    """One kernel on tensor cores: which one depends on how the array lies in memory."""
+    """One kernel on tensor cores: which one depends on how the array lies in memory.
 
-    def __init__(self, graph: Graph, target: Target) -> None:
-        self.graph, self.target = graph, target
+    `write` writes it, for a way of access.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        write: Callable[[Graph, Access, Target], TensorKernel] = tensor_kernel,
+    ) -> None:
+        self.graph, self.target, self._write = graph, target, write
         self._known = BoundedDict()
 
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
@@ -50,13 +58,13 @@ class Tensor:
         number = x.device.id
         access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
         numbers += placement(access, numbers[1], math.prod(self.graph.result.shape))
-        text = _tensor_kernel(self.graph, access, self.target)
+        text = _written(self._write, self.graph, access, self.target)
         kernel = compiler.function(text.source, text.name, number, text.shared)
         tiles = -(-slices // text.slices)
         # few tiles spread over all multiprocessors
         multiprocessors = compiler.device(number).multiprocessors
         groups = min(text.groups, -(-tiles // multiprocessors))
-        grid = (min(multiprocessors, -(-tiles // groups)),)
+        grid = (min(text.blocks * multiprocessors, -(-tiles // groups)),)
         block = (groups * text.threads + text.helpers,)
         return kernel, text, grid, block, tuple(numbers[k] for k in text.arguments)
 
@@ -118,8 +126,13 @@ class Chain:
 
 
 @remembered(512)
-def _tensor_kernel(graph: Graph, access: Access, target: Target) -> TensorKernel:
-    return tensor_kernel(graph, access, target)
+def _written(
+    write: Callable[[Graph, Access, Target], TensorKernel],
+    graph: Graph,
+    access: Access,
+    target: Target,
+) -> TensorKernel:
+    return write(graph, access, target)
 
 
 class Calls:

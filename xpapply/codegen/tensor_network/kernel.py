@@ -49,7 +49,7 @@ class TensorKernel:
     threads: int
     """threads per tile"""
     groups: int
-    """most tiles that a block works on at a time; one block per multiprocessor"""
+    """most tiles that a block works on at a time"""
     helpers: int
     """threads of a block beside those that take tiles"""
     shared: int
@@ -61,6 +61,8 @@ class TensorKernel:
     _graph: Graph = field(repr=False)
     _size: int = field(repr=False)
     _pieces: list[tuple[int, Piece]] = field(repr=False)
+    blocks: int = 1
+    """blocks that a multiprocessor has at a time"""
 
     def pack(self, consts: Sequence[np.ndarray]) -> np.ndarray:
         """The weights as bytes."""

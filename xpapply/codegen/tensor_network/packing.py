@@ -109,19 +109,8 @@ class Packing:
         placed = np.zeros((len(product.outputs), len(product.inputs)))
         rows, columns = np.array(product.outputs), np.array(product.inputs)
         placed[np.ix_(rows >= 0, columns >= 0)] = w[np.ix_(rows[rows >= 0], columns[columns >= 0])]
-        if self.scaled:
-            hi = placed.astype(np.float16)
-            # infinity meets `hi` alone, so that has the sign of the weight, if nothing else
-            lost = (hi == 0) & (placed != 0)
-            hi[lost] = np.copysign(np.finfo(np.float16).smallest_subnormal, placed[lost])
-            parts = [hi.view(np.uint16)]
-            if self.parts == 2:
-                lo = (placed - hi.astype(np.float64)).astype(np.float16)
-                parts.append(lo.view(np.uint16))
-        else:
-            parts = [_bfloat16(placed.astype(np.float32))]
-        both = np.stack(parts)
-        P, C, T, K = len(parts), product.chunks, product.chunk, product.steps
+        both = split_weights(placed, self.precision)
+        P, C, T, K = len(both), product.chunks, product.chunk, product.steps
         if self.core == "wgmma":
             # [chunk][part][step][tile][half of the step][row of the tile][8 terms]
             blocks = both.reshape(P, C, T, 8, K, 2, 8).transpose(1, 0, 4, 2, 5, 3, 6)
@@ -172,11 +161,11 @@ class Packing:
         """Weights with both scales in them, exponents of input features and of output features."""
         w = value(product.weights).astype(np.float64)
         largest = np.abs(w).max(0)
-        p = np.clip(self._typical(product, value) + _exponent(largest), -110, 110)
+        p = np.clip(self._typical(product, value) + exponents(largest), -110, 110)
         p[largest == 0] = 0
         w = np.ldexp(w, -p)
         largest = np.abs(w).max(1)
-        q = np.clip(12 - _exponent(largest), -110, 110)
+        q = np.clip(12 - exponents(largest), -110, 110)
         q[largest == 0] = 0
         return np.ldexp(w, q[:, None]), p, q
 
@@ -189,7 +178,7 @@ class Packing:
         if not product.final:
             return _TYPICAL
         largest = np.abs(value(product.weights)).max()
-        return _TYPICAL - 2 - int(_exponent(largest)) if largest else _TYPICAL
+        return _TYPICAL - 2 - int(exponents(largest)) if largest else _TYPICAL
 
 
 class Floats:
@@ -234,7 +223,21 @@ def laid_out(a: np.ndarray, slots: Slots) -> np.ndarray:
     return out
 
 
-def _exponent(a: np.ndarray) -> np.ndarray:
+def split_weights(w: np.ndarray, precision: str) -> np.ndarray:
+    """Weights as 16-bit numbers: float16 and what is left of it, float16, or bfloat16."""
+    if precision == "medium":
+        return _bfloat16(w.astype(np.float32))[None]
+    hi = w.astype(np.float16)
+    # infinity meets `hi` alone, so that has the sign of the weight, if nothing else
+    lost = (hi == 0) & (w != 0)
+    hi[lost] = np.copysign(np.finfo(np.float16).smallest_subnormal, w[lost])
+    parts = [hi.view(np.uint16)]
+    if precision == "highest":
+        parts.append((w - hi.astype(np.float64)).astype(np.float16).view(np.uint16))
+    return np.stack(parts)
+
+
+def exponents(a: np.ndarray) -> np.ndarray:
     """floor(log2(a)) of positive numbers."""
     return np.frexp(np.asarray(a, np.float64))[1] - 1
 

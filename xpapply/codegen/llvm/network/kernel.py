@@ -11,13 +11,13 @@ from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
 from ....ir.rewrite import expand, prune
 from ....ir.shapes import einsum_lengths
+from ...geometry import letters_of
+from ...schedule import Schedule
 from .. import operations
 from ..registers import INDEX, POINTER, Register
 from ..target import Target
 from ..writer import Writer
-from .geometry import letters_of
 from .products import Products
-from .schedule import Schedule
 from .tile import Tile
 from .transfers import Transfers
 from .weights import Values, Weights

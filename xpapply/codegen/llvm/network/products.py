@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....ir.ops import OPS
+from ...geometry import Dim
+from ...schedule import Step
 from .. import operations
 from ..registers import Register, Type
-from .geometry import Dim
-from .schedule import Step
 from .tile import Tile
 from .weights import Values
 

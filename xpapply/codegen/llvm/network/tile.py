@@ -16,11 +16,11 @@ from ....ir.graph import Node, number
 from ....ir.ops import OPS, Kind
 from ....ir.rewrite import Region
 from ....ir.shapes import einsum_lengths
+from ...geometry import Dim, affine, contiguous, merged
+from ...schedule import Schedule, Step
 from .. import operations
 from ..registers import INDEX, Register, Type
 from ..writer import Writer
-from .geometry import Dim, affine, contiguous, merged
-from .schedule import Schedule, Step
 from .weights import Weights
 
 _LONG = 32

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....ir.graph import Graph
-from ....ir.ops import OPS, Kind
-from ....ir.rewrite import Region
-from ...graph_queries import GraphQueries
+from ..ir.graph import Graph
+from ..ir.ops import OPS, Kind
+from ..ir.rewrite import Region
 from .geometry import Product, affine, letters_of, moved, pooled, product
+from .graph_queries import GraphQueries
 
 COSTLY = 4.0
 """Instructions of a region for each number: costlier ones are a loop of their own, because a
@@ -119,7 +119,10 @@ class Schedule:
         """Whether a value has no rows of its own."""
         n = self.graph.nodes[i]
         if n.op == "cast":
-            return self.graph.nodes[n.args[0]].op == "input"
+            source = self.graph.nodes[n.args[0]]
+            while source.op == "reshape":
+                source = self.graph.nodes[source.args[0]]
+            return source.op == "input"
         return OPS[n.op].kind is Kind.LAYOUT and n.op not in ("concat", "pad")
 
     def _move(self, i: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....ir.graph import Graph
+from ..ir.graph import Graph
 
 
 class Dim(NamedTuple):
@@ -239,3 +239,24 @@ def moved(op: str, attrs: dict[str, Any], source: np.ndarray) -> np.ndarray:
         return np.moveaxis(found[..., ::apart], -1, axis + 1)[every]
     assert op == "reshape", op
     return source.reshape(attrs["shape"])
+
+
+def strided(table: np.ndarray) -> tuple[int, list[tuple[int, int]]] | None:
+    """``table[k]`` as a base and loops (size, step), the outermost first, which count up to k.
+
+    None where no such loops have these numbers in this order.
+    """
+    flat = np.asarray(table).reshape(-1)
+    loops: list[tuple[int, int]] = []
+    while flat.size > 1:
+        step = int(flat[1] - flat[0])
+        breaks = np.flatnonzero(np.diff(flat) != step)
+        size = int(breaks[0]) + 1 if breaks.size else flat.size
+        if flat.size % size:
+            return None
+        rows = flat.reshape(-1, size)
+        if (rows - rows[:, :1] != step * np.arange(size)).any():
+            return None
+        loops.insert(0, (size, step))
+        flat = rows[:, 0]
+    return int(flat[0]), loops

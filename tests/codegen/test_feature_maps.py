@@ -1,0 +1,206 @@
+"""The kernel that holds feature maps in shared memory: its text runs as host C++."""
+
+import math
+
+import host_maps
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from xpapply.codegen import feature_maps
+from xpapply.codegen.access import Access
+from xpapply.codegen.feature_maps.kernel import Plan
+from xpapply.codegen.feature_maps.terms import fours, offsets
+from xpapply.codegen.feature_maps.weights import packed
+from xpapply.codegen.geometry import Dim, strided
+from xpapply.codegen.tensor_network import Target
+
+pytest.importorskip("torch")
+
+import torch
+from convolution_cases import OfOne, arrays, by_torch, graph_of, networks_of_layers
+
+nn = torch.nn
+RNG = np.random.default_rng(3)
+PLANS = [Plan(1, 1, 1, True), Plan(1, 2, 2, False), Plan(2, 4, 3, True), Plan(1, 8, 2, True)]
+
+
+def network(*layers):
+    torch.manual_seed(0)
+    return OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
+
+
+def classic():
+    first = [nn.Conv2d(1, 10, 3), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(10, 20, 3), nn.Tanh(), nn.AvgPool2d(2)]
+    return network(*first, *second, nn.Flatten(), nn.Linear(20 * 2 * 2, 3)), (1, 14, 14)
+
+
+# --- terms ----------------------------------------------------------------------------------
+
+
+@st.composite
+def dims(draw):
+    found, step = [], 1
+    for _ in range(draw(st.integers(1, 4))):
+        size = draw(st.integers(1, 7))
+        found.insert(0, Dim(size, step * draw(st.integers(1, 3))))
+        step = found[0].read * size
+    return found
+
+
+@given(dims())
+def test_every_term_is_read_once_and_nothing_else_is(loops):
+    every, found = offsets(loops), fours(loops)
+    assert sorted(k for k in found.slots.reshape(-1) if k >= 0) == list(range(every.size))
+    assert len(found.starts) == len(found.slots)
+    assert len(found.starts) % 4 == 0
+    words = set(every)
+    for start, row in zip(found.starts, found.slots, strict=True):
+        reach = [0, found.d1, found.d2, found.d1 + found.d2]
+        for k, by in zip(row, reach, strict=True):
+            assert start + by in words
+            assert k < 0 or every[k] == start + by
+
+
+@given(dims(), st.sampled_from(["highest", "high", "medium"]), st.integers(1, 3))
+def test_packed_weights_are_the_weights(loops, precision, groups):
+    found, n = fours(loops), 11
+    w = RNG.standard_normal((groups, n, offsets(loops).size)).astype("f4")
+    raw = packed(w, found.slots, 2, precision, 0)
+    parts = 2 if precision == "highest" else 1
+    steps = raw.view(np.uint16).reshape(groups, 2, found.steps, 8, 4, parts, 2, 2)
+    kind = np.uint16
+    if precision == "medium":
+        numbers = (steps.astype(np.uint32) << 16).view(np.float32)
+    else:
+        numbers = steps.view(np.float16).astype(np.float64)
+    assert kind == raw.dtype
+    # group, tile, output of the tile, step, lane, half, term of the pair
+    total = numbers.sum(5).transpose(0, 1, 3, 2, 4, 5, 6).reshape(groups, 16, -1)
+    slots = found.slots.reshape(-1)
+    assert not total[:, n:].any()
+    assert not total[:, :, slots < 0].any()
+    got = np.empty((groups, n, offsets(loops).size))
+    got[:, :, slots[slots >= 0]] = total[:, :n, slots >= 0]
+    if precision != "medium":  # each output has a scale of its own
+        scale = np.abs(w).max(-1) / np.abs(got).max(-1)
+        scale = 2.0 ** np.round(np.log2(scale))
+        got *= scale[..., None]
+    error = {"highest": 2**-21, "high": 2**-10, "medium": 2**-8}[precision]
+    assert np.abs(got - w).max() <= error * np.abs(w).max()
+
+
+@given(dims())
+def test_loops_that_count_words(loops):
+    table = offsets(loops)
+    base, found = strided(table)
+    assert (offsets([Dim(size, step) for size, step in found]) + base == table).all()
+
+
+def test_no_loops_for_words_here_and_there():
+    assert strided(np.array([0, 1, 5, 7, 8])) is None
+
+
+# --- the kernel -----------------------------------------------------------------------------
+
+
+def error_of(got, want):
+    return np.abs(got - want).max(initial=0) / max(1e-30, np.abs(want).max(initial=0))
+
+
+@pytest.mark.kernels
+@settings(deadline=None)
+@given(data=st.data())
+def test_as_torch(data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    plan = data.draw(st.sampled_from(PLANS), label="plan")
+    careful = data.draw(st.booleans(), label="careful")
+    x = x[tuple(slice(None) if a == axis else slice(6) for a in range(x.ndim))]
+    graph = graph_of(net, shape)
+    reason = feature_maps.why_not(graph, Target("mma", "highest"))
+    if reason is not None:
+        assert reason.startswith(("no product", "the result does not depend"))
+        return
+    y = host_maps.run_maps(graph, np.ascontiguousarray(x), axis, plan=plan, careful=careful)
+    k = len(graph.result.shape)
+    y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+    want = by_torch(net, shape, x, axis)
+    scale = max(1, np.abs(want).max())
+    np.testing.assert_allclose(y, want, rtol=0, atol=2e-5 * scale)
+
+
+@pytest.mark.parametrize(("precision", "most"), [("high", 3e-3), ("medium", 3e-2)])
+def test_precisions(precision, most):
+    net, shape = classic()
+    x = RNG.standard_normal((5, math.prod(shape))).astype("f4")
+    y = host_maps.run_maps(graph_of(net, shape), x, 1, precision)
+    assert 1e-6 < error_of(y, by_torch(net, shape, x, 1)) < most
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-9, 1e9, 1e30])
+def test_numbers_beyond_the_range_of_float16(scale):
+    """One slice leaves the range: its block runs again in float32."""
+    net = network(nn.Conv1d(2, 5, 3, bias=False), nn.ReLU(), nn.Conv1d(5, 3, 4, bias=False))
+    x = RNG.standard_normal((6, 2 * 20)).astype("f4")
+    x[3] *= np.float32(scale)
+    y = host_maps.run_maps(graph_of(net, (2, 20)), x, 1, plan=PLANS[1])
+    want = by_torch(net, (2, 20), x, 1)
+    for k in range(6):
+        assert error_of(y[k], want[k]) < 2e-6
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_infinities_and_nan(odd):
+    net, shape = classic()
+    graph = graph_of(net, shape)
+    x = RNG.standard_normal((5, math.prod(shape))).astype("f4")
+    x[2, 40] = odd
+    y = host_maps.run_maps(graph, x, 1, plan=PLANS[1])
+    with torch.no_grad():
+        want = net[0](torch.tensor(x).reshape(-1, *shape)).numpy()
+    np.testing.assert_allclose(y, want, rtol=2e-5, atol=2e-5)
+    assert not np.isfinite(want[2]).all() or odd != np.nan
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+def test_dtypes_of_the_input(dtype):
+    net, shape = classic()
+    x = (RNG.standard_normal((4, math.prod(shape))) * 9).astype(dtype)
+    graph = graph_of(net, shape, dtype)
+    y = host_maps.run_maps(graph, x, 1)
+    assert error_of(y, by_torch(net, shape, x.astype("f4"), 1)) < 2e-6
+
+
+def test_padded_maps_are_written_in_place():
+    """What is padded is no copy: the padded map alone has words."""
+    net = network(nn.Conv1d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv1d(4, 2, 5, padding=2))
+    maps = feature_maps.kernel.Maps.of(feature_maps.kernel.prepare(graph_of(net, (1, 50))))
+    assert len(maps.homes) == 2
+    assert maps.words <= 52 + 4 * 54 + 100
+
+
+def test_what_does_not_fit():
+    net = network(nn.Conv2d(64, 64, 3, padding=1))
+    reason = feature_maps.why_not(graph_of(net, (64, 64, 64)), Target("mma", "highest"))
+    assert "do not fit in" in reason
+
+
+def test_no_kernel_without_a_product():
+    reason = feature_maps.why_not(graph_of(network(nn.MaxPool1d(2)), (1, 8)), Target("mma", "high"))
+    assert reason == "no product with a matrix of weights"
+
+
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
+def test_compiles(architecture, precision):
+    pytest.importorskip("cupy")
+    import nvrtc
+
+    net, shape = classic()
+    graph = graph_of(net, shape)
+    for access in (Access(1, 0, dense=True), Access(0, 1, dense=True), Access(2, 1, wide=True)):
+        text = feature_maps.map_kernel(graph, access, Target("mma", precision))
+        assert nvrtc.compile_plain(text.source, architecture)

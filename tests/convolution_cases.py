@@ -1,0 +1,121 @@
+"""Convolutional networks of all kinds, drawn by hypothesis, and what torch computes of them."""
+
+import copy
+import math
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply.ir.rewrite import compact, fold, with_input
+
+nn = torch.nn
+
+
+def graph_of(net, shape, dtype="float32"):
+    """Of flat slices, as calls along several axes have it."""
+    return with_input(compact(fold(xpapply.lift(net, shape, dtype))), (math.prod(shape),))
+
+
+class Residual(nn.Module):
+    def __init__(self, inner, after):
+        super().__init__()
+        self.inner, self.after = inner, after
+
+    def forward(self, x):
+        return self.after(x + self.inner(x))
+
+
+class OfOne(nn.Sequential):
+    """A network for batches, of one image."""
+
+    def forward(self, x):
+        return self[0](x[None])[0]
+
+
+ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.LeakyReLU, nn.GELU, nn.Sigmoid, nn.Identity)
+
+
+@st.composite
+def layers(draw, n, shape):
+    """A layer that images of this shape, with the channels first, can go through."""
+    channels, *places = shape
+    small = min(places)
+
+    def each(values):
+        return tuple(draw(values) for _ in range(n))
+
+    kind = draw(st.sampled_from(["conv", "conv", "conv", "max", "mean", "transposed", "skip"]))
+    if kind in ("max", "mean"):
+        size = each(st.integers(1, min(3, small)))
+        pads = tuple(draw(st.integers(0, s // 2)) for s in size)
+        step = draw(st.none() | st.integers(1, 3))
+        if kind == "max":
+            if draw(st.booleans()):
+                pads = (0,) * n
+            return getattr(nn, f"MaxPool{n}d")(size, step, pads)
+        return getattr(nn, f"AvgPool{n}d")(size, step, pads)
+    groups = draw(st.sampled_from([g for g in (1, 1, 2, channels) if channels % g == 0]))
+    outputs = groups * draw(st.integers(1, 9 if groups == 1 else 3))
+    bias, dilation = draw(st.booleans()), each(st.integers(1, 2))
+    pads = draw(st.just((0,) * n) | st.tuples(*[st.integers(0, 2)] * n))
+    room = [(p + 2 * e - 1) // d + 1 for p, e, d in zip(places, pads, dilation, strict=True)]
+    size = tuple(draw(st.integers(1, max(1, min(5, r)))) for r in room)
+    if kind == "transposed":
+        made = getattr(nn, f"ConvTranspose{n}d")
+        return made(channels, outputs, each(st.integers(1, 3)), draw(st.integers(1, 2)), bias=bias)
+    if kind == "skip":
+        made = getattr(nn, f"Conv{n}d")(channels, channels, 3, padding=1, groups=groups)
+        return Residual(made, draw(st.sampled_from([nn.ReLU, nn.Identity]))())
+    stride = each(st.integers(1, 2))
+    made = getattr(nn, f"Conv{n}d")
+    return made(channels, outputs, size, stride, pads, dilation, groups, bias)
+
+
+@st.composite
+def networks_of_layers(draw):
+    """A network, and the shape of its slices."""
+    n = draw(st.integers(1, 3))
+    shape = (draw(st.integers(1, 4)), *(draw(st.integers(3, [30, 9, 5][n - 1])) for _ in range(n)))
+    torch.manual_seed(draw(st.integers(0, 99)))
+    made, x = [], torch.zeros(2, *shape)
+    for _ in range(draw(st.integers(1, 4))):
+        layer = draw(layers(n, tuple(x.shape[1:])))
+        try:
+            after = layer(x)
+        except RuntimeError:  # nothing is left
+            continue
+        if 0 in after.shape or after[0].numel() > 4000:
+            continue
+        made.append(layer)
+        x = after
+        if draw(st.booleans()):
+            made.append(draw(st.sampled_from(ACTIVATIONS))())
+        if draw(st.integers(0, 3)) == 0 and n > 1:
+            made.append(getattr(nn, f"BatchNorm{n}d")(x.shape[1]))
+    if draw(st.booleans()):
+        made += [nn.Flatten(), nn.Linear(x[0].numel(), draw(st.integers(1, 5)))]
+    return OfOne(nn.Sequential(*made)).eval().requires_grad_(False), shape
+
+
+@st.composite
+def arrays(draw, features, dtype):
+    """Flat slices in some order of memory, and their axis."""
+    ndim = draw(st.integers(1, 3))
+    shape = [draw(st.integers(1, [1, 70, 7][ndim - 1])) for _ in range(ndim)]
+    axis = draw(st.integers(0, ndim - 1))
+    shape[axis] = features
+    order = draw(st.permutations(range(ndim)))
+    x = np.empty([shape[a] for a in order], dtype).transpose(np.argsort(order))
+    x[...] = np.random.default_rng(draw(st.integers(0, 9))).standard_normal(x.shape)
+    return x, axis
+
+
+def by_torch(net, shape, x, axis):
+    """Each slice's result in float64, along the last axes."""
+    slices = np.moveaxis(x, axis, -1)
+    net = copy.deepcopy(net).double()
+    every = torch.tensor(slices.reshape(-1, *shape), dtype=torch.float64)
+    y = net[0](every).numpy()
+    return y.reshape(*slices.shape[:-1], *y.shape[1:])

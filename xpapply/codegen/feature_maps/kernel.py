@@ -1,0 +1,309 @@
+"""A whole convolutional network as one CUDA kernel: the loop over slices, reading and storing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ...ir.graph import Graph
+from ...ir.ops import OPS, Kind
+from ...ir.rewrite import without_bfloat16
+from .. import ptx
+from ..access import Access, locate
+from ..cxx import HELPERS, TYPES
+from ..graph_queries import GraphQueries, prepare
+from ..tensor_network import Refused, Target, TensorKernel
+from ..tensor_network.transfers import CTYPES, Transfers
+from .library import LIBRARY, part
+from .maps import Maps
+from .steps import PIECE, Steps
+
+_MULTIPROCESSOR = 228 << 10
+"""Bytes of shared memory of a multiprocessor; a block takes one KB more than it asks for."""
+_WARPS = 8
+_STAGED = 64 << 10
+"""Weights of so many bytes are copied to shared memory; more are read from the cache."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the slices are spread over a device.
+
+    Attributes
+    ----------
+    blocks : int
+        Blocks of a multiprocessor.
+    images : int
+        Slices that a block takes at a time.
+    warps : int
+        Warps of a block.
+    staged : bool
+        Whether the weights are in shared memory.
+    """
+
+    blocks: int
+    images: int
+    warps: int
+    staged: bool
+
+
+def why_not(graph: Graph, target: Target) -> str | None:
+    """Why there is no such kernel for `graph`, or None."""
+    try:
+        map_kernel(graph, Access(0, 0), target)
+    except Refused as refusal:
+        return str(refusal)
+    return None
+
+
+def map_kernel(
+    graph: Graph, access: Access, target: Target, plan: Plan | None = None
+) -> TensorKernel:
+    """The kernel of a graph for one way of access.
+
+    Raises
+    ------
+    Refused
+        If there is none; see `why_not`.
+    """
+    result = graph.result.dtype
+    graph = prepare(without_bfloat16(graph))
+    _check(graph)
+    return _Kernel(graph, access, target, plan, result).kernel()
+
+
+def _check(graph: Graph) -> None:
+    """Raise `Refused` for what no kernel has a form for."""
+    queries = GraphQueries(graph)
+    if not queries.dependent[graph.out]:
+        raise Refused("the result does not depend on the slice")
+    for i, n in enumerate(graph.nodes):
+        kind = OPS[n.op].kind
+        if n.aval.dtype not in TYPES and n.op != "input":
+            raise Refused(f"dtype {n.aval.dtype} has no C++ type")
+        if not queries.dependent[i]:
+            if kind is not Kind.LEAF and n.op != "reshape":
+                raise Refused(f"{n.op} of constants")
+            if kind is Kind.LEAF and n.op != "scalar" and n.aval.dtype != "float32":
+                raise Refused(f"{n.aval.dtype} constants")
+            continue
+        last = i == graph.out
+        if (
+            n.op not in ("input", "reshape")
+            and not last
+            and n.aval.dtype not in ("float32", "bool")
+        ):
+            raise Refused(f"{n.aval.dtype} values")
+    if graph.result.dtype not in ("float32", "float16"):
+        raise Refused(f"{graph.result.dtype} results")
+
+
+class _Kernel:
+    """The frame of the kernel around its steps."""
+
+    def __init__(
+        self, graph: Graph, access: Access, target: Target, plan: Plan | None, result: str
+    ) -> None:
+        self._graph, self._access, self._target, self._result = graph, access, target, result
+        self._maps = Maps.of(graph)
+        if not any(s.product is not None for s in self._maps.steps):
+            raise Refused("no product with a matrix of weights")
+        self._plan = plan or self._planned()
+        p = self._plan
+        room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
+        sums = max(16, room - 48 if room < 128 else 72)
+        self._steps = Steps(self._maps, target.precision, p.images, p.warps, sums)
+
+    def _planned(self) -> Plan:
+        """What was fastest on an H200: 16 slices and three blocks, or 8 and two, or what fits."""
+        trial = Steps(self._maps, self._target.precision, 1, _WARPS)
+        for s in self._maps.steps[1:]:
+            trial.write(s)
+        fixed, weights = trial.numbers.bytes + 2048, trial.weights.bytes
+        one = 4 * trial.pitch
+        staged = weights <= _STAGED
+        fixed += weights if staged else 0
+        for blocks, least, warps in ((3, 16, _WARPS), (2, 8, _WARPS), (1, 1, 2 * _WARPS)):
+            room = min(_MULTIPROCESSOR // blocks - 1024, self._target.shared) - fixed
+            images = min(16, room // (one + 64))
+            if images >= least:
+                return Plan(blocks, 1 << (images.bit_length() - 1), warps, staged)
+        room = self._target.shared - fixed
+        raise Refused(f"maps of {one:,} bytes do not fit in {max(0, room):,} of shared memory")
+
+    def kernel(self) -> TensorKernel:
+        """The text and its launch."""
+        graph, access, target, plan = self._graph, self._access, self._target, self._plan
+        steps, maps = self._steps, self._maps
+        scaled = steps.scaled
+        watch = steps.numbers.floats(1, steps.watch)
+        quick = self._body()
+        steps.careful = True
+        careful = self._body() if scaled else []
+        floats = -(-steps.numbers.bytes // 128) * 128
+        weights_end = floats + steps.weights.bytes
+        staged = weights_end if plan.staged else floats
+        tops = -(-4 * max(1, len(steps.watched)) * plan.images // 16) * 16
+        shared = staged + tops + 4 * steps.pitch * plan.images
+        if shared > target.shared - 1024:
+            raise Refused(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
+        kind = "f16" if scaled else "bf16"
+        base = "(const unsigned char*)shared" if plan.staged else "(const unsigned char*)weights"
+        looked = len(steps.watched) * plan.images
+        again = [
+            f"for (int k = threadIdx.x; k < {looked}; k += XP_THREADS) {{",
+            "  const float top = __int_as_float(xp_top[k]);",
+            "  if (top != 0 && top < XP_LEAST) odd = __int_as_float(0x7fc00000);",
+            "  xp_top[k] = 0;",
+            "}",
+            "if (__syncthreads_or(!(odd == 0))) {",
+            *("  " + k for k in careful),
+            "}",
+        ]
+        body = f"""
+  extern __shared__ __align__(128) unsigned char shared[];
+  #pragma unroll 4
+  for (int k = threadIdx.x; k < {staged // 16}; k += XP_THREADS) ((uint4*)shared)[k] = weights[k];
+  int* const xp_top = (int*)(shared + {staged});
+  u32* const maps = (u32*)(shared + {staged + tops});
+  for (int k = threadIdx.x; k < {tops // 4}; k += XP_THREADS) xp_top[k] = 0;
+  const float* const f = (const float*)shared;
+  const unsigned char* const weights_at = {base} + {floats};
+  const unsigned char* const plain_at = (const unsigned char*)weights + {weights_end};
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
+  __syncthreads();
+  const bool watching = f[{watch}] != 0;
+  #pragma unroll 1
+  for (I first = (I)blockIdx.x * {plan.images}; first < (I)n_slices;
+       first += (I)gridDim.x * {plan.images}) {{
+    float odd = 0;
+    {_indented(quick, 4)}
+    {_indented(again if scaled else [], 4)}
+    {_indented(self._store(), 4)}
+    __syncthreads();
+  }}
+"""
+        transfers = Transfers(maps.queries, access, target, 1, in_order=True, result=self._result)
+        numbers, fixed = transfers.numbers()
+        used = [p for p in numbers if p not in fixed and re.search(rf"\b{p}\b", body)]
+        name = "xpapply_maps"
+        source = f"""
+#define XP_LEAST {ptx.LEAST}f
+#define XP_PIECE {PIECE}
+#define XP_WARPS {plan.warps}
+#define XP_THREADS {32 * plan.warps}
+{ptx.LIBRARY}{HELPERS}{ptx.mma(kind)}{part(target.precision)}{LIBRARY}
+typedef {CTYPES[graph.input.dtype]} IN;
+typedef {CTYPES[self._result]} OUT;
+typedef {"long long" if access.wide else "int"} I;
+{chr(10).join(f"#define {k} {v}" for k, v in fixed.items())}
+extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
+{name}(
+  const IN* __restrict__ const x, const uint4* __restrict__ const weights,
+  OUT* __restrict__ const y, {", ".join(f"const long long {p}" for p in used)}) {{
+{body}}}
+"""
+        pieces = list(steps.numbers.pieces)
+        pieces += [(floats + at, piece) for at, piece in steps.weights.pieces]
+        pieces += [(weights_end + at, piece) for at, piece in steps.plain.pieces]
+        return TensorKernel(
+            source=source,
+            name=name,
+            target=target,
+            slices=plan.images,
+            threads=32 * plan.warps,
+            groups=1,
+            helpers=0,
+            shared=shared,
+            arguments=tuple(numbers.index(p) for p in used),
+            packing=False,
+            blocks=plan.blocks,
+            _graph=graph,
+            _size=weights_end + steps.plain.bytes,
+            _pieces=pieces,
+        )
+
+    def _body(self) -> list[str]:
+        """Statements that read slices and take them through all steps."""
+        lines = ["{", *self._load(), "}", "__syncthreads();"]
+        for step in self._maps.steps:
+            if step.out == self._graph.entry:
+                continue
+            text = self._steps.write(step)
+            if text:
+                lines += ["{", *text, "}", "__syncthreads();"]
+        return lines
+
+    def _load(self) -> list[str]:
+        """Statements that read the slices."""
+        steps, entry, access = self._steps, self._graph.entry, self._access
+        n, images = self._graph.nodes[entry].aval.shape[0], self._plan.images
+        places = self._maps.places(entry)
+        root = self._maps.lies(entry)[0]
+        watched = root in steps.watched and not steps.careful
+        slot = steps.watched.index(root) * images if watched else 0
+        put = [p for p in steps.put(entry, steps.index(places, "k"), "v") if "atomicMax" not in p]
+        row = ["const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;"]
+        start = ["I at = 0;", *locate(access), f"u32* const map = maps + s * {steps.pitch};"]
+        look = [f"top = fmaxf(top, fabsf(v * {steps.scale(entry)}));"] if watched else []
+        each = ["const float v = (float)x[at + (I)k * (I)s_m];", *put, *look]
+        if access.after:
+            threads = 32 * self._plan.warps
+            finish = [f"atomicMax(xp_top + {slot} + s, __float_as_int(top));"] if watched else []
+            return [
+                f"const int s = threadIdx.x % {images};",
+                *row,
+                *start,
+                "float top = 0;",
+                "#pragma unroll 4",
+                f"for (int k = threadIdx.x / {images}; k < {n}; k += {threads // images}) {{",
+                *("  " + k for k in each),
+                "}",
+                *finish,
+            ]
+        finish = []
+        if watched:
+            finish = [
+                "XP_ALL for (int o = 16; o; o /= 2)"
+                " top = fmaxf(top, __shfl_xor_sync(XP_WARP, top, o));",
+                f"if (lane == 0) atomicMax(xp_top + {slot} + s, __float_as_int(top));",
+            ]
+        parts = max(1, self._plan.warps // images)  # warps that share a slice
+        return [
+            f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
+            f"  const int s = w / {parts};",
+            *("  " + k for k in (*row, *start)),
+            "  float top = 0;",
+            "  #pragma unroll 8",
+            f"  for (int k = w % {parts} * 32 + lane; k < {n}; k += {32 * parts}) {{",
+            *("    " + k for k in each),
+            "  }",
+            *("  " + k for k in finish),
+            "}",
+        ]
+
+    def _store(self) -> list[str]:
+        """Statements that write the results."""
+        steps, graph, access = self._steps, self._graph, self._access
+        images = self._plan.images
+        places = self._maps.places(graph.out)
+        n = places.size
+        row = "row * (I)o_row"
+        if access.grouped:
+            row = "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
+        split = f"const int s = e / {n}, k = e - s * {n};"
+        if access.after:
+            split = f"const int k = e / {images}, s = e - k * {images};"
+        word = f"maps[s * {steps.pitch} + {steps.index(places, 'k')}]"
+        return [
+            f"for (int e = threadIdx.x; e < {images * n}; e += XP_THREADS) {{",
+            f"  {split}",
+            "  const I row = first + s;",
+            "  if (row < (I)n_slices)",
+            f"    y[{row} + (I)k * (I)o_j] = OUT(__uint_as_float({word}));",
+            "}",
+        ]
+
+
+def _indented(lines: list[str], by: int) -> str:
+    return ("\n" + " " * by).join(lines)

@@ -1,0 +1,121 @@
+"""CUDA device functions of kernels that hold feature maps in shared memory, as text.
+
+A number of a map is one word: float32, or, where products read it, its two float16 halves, the
+upper one in the low bits. Left factors of the tensor cores' products are put together
+from such words wherever they lie: that is what makes a convolution a product.
+"""
+
+LIBRARY = """
+// Two words of halves as pairs: those of the upper halves, and of the lower ones.
+XP_FN u32 xp_uppers(const u32 a, const u32 b) { return __byte_perm(a, b, 0x5410); }
+XP_FN u32 xp_lowers(const u32 a, const u32 b) { return __byte_perm(a, b, 0x7632); }
+
+// `odd` becomes NaN where a number is beyond float16's range, or NaN itself.
+XP_FN u32 xp_halves(const float v, float& odd) {
+  u32 p = xp_pair(v, 0);
+  float w, zero;
+  xp_unpair(p, w, zero);
+  odd = fmaf(w, 0, odd);
+  return xp_uppers(p, xp_pair(v - w, 0));
+}
+
+// tanh: 1 - 2 / (exp(2 x) + 1), and x + x^3 P(x^2) for small numbers, as `xp_tanh` of whole tiles.
+XP_FN float xp_tanh_of(const float x) {
+  const float s = x * x;
+  const float large = fmaf(-2, xp_reciprocal(xp_exp2(x * 2.8853900817779268f) + 1), 1);
+  float p = -0.005895073f;
+  p = fmaf(p, s, 0.020795907f);
+  p = fmaf(p, s, -0.053783814f);
+  p = fmaf(p, s, 0.133319240f);
+  p = fmaf(p, s, -0.333332980f);
+  return s < 0.36f ? fmaf(x * s, p, x) : large;
+}
+
+XP_FN float xp_whole(const u32 p) {
+  float hi, lo;
+  xp_unpair(p, hi, lo);
+  return hi + lo;
+}
+
+// Four terms of a place: at p, and D1, D2 and D1 + D2 words further. They are a[H] and a[2 + H] of
+// a left factor, for row H of the two that a lane has. FORM: 0 for halves, 1 for float32 as halves,
+// 2 for float32 as bfloat16.
+template <int D1, int D2, int FORM, int H>
+XP_FN void xp_terms(const u32* const p, const float scale, u32 (&hi)[4], u32 (&lo)[4],
+                    float& odd) {
+  const u32 w0 = p[0], w1 = p[D1], w2 = p[D2], w3 = p[D1 + D2];
+  if (FORM == 0) {
+    hi[H] = xp_uppers(w0, w1);
+    hi[2 + H] = xp_uppers(w2, w3);
+    lo[H] = xp_lowers(w0, w1);
+    lo[2 + H] = xp_lowers(w2, w3);
+    return;
+  }
+  const float a = __uint_as_float(w0) * scale, b = __uint_as_float(w1) * scale,
+              c = __uint_as_float(w2) * scale, d = __uint_as_float(w3) * scale;
+  if (FORM == 2) {
+    hi[H] = xp_pair_bf16(a, b);
+    hi[2 + H] = xp_pair_bf16(c, d);
+    return;
+  }
+  float r, s;
+  hi[H] = xp_pair(a, b);
+  xp_unpair(hi[H], r, s);
+  odd = fmaf(r, 0, fmaf(s, 0, odd));
+  lo[H] = xp_pair(a - r, b - s);
+  hi[2 + H] = xp_pair(c, d);
+  xp_unpair(hi[2 + H], r, s);
+  odd = fmaf(r, 0, fmaf(s, 0, odd));
+  lo[2 + H] = xp_pair(c - r, d - s);
+}
+
+// Sums for 16 M places and 8 N outputs. Sums of many steps are added up in pieces: tensor cores
+// cut off bits below the largest term.
+template <int M, int N, int STEPS, int D1, int D2, int FORM, typename W>
+XP_FN void xp_products(float (&d)[M][N][4], const u32* const maps, const int (&at)[M][2],
+                       const int* const starts, const W* const weights, const float scale,
+                       float& odd) {
+  XP_ALL for (int m = 0; m < M; ++m)
+    XP_ALL for (int n = 0; n < N; ++n) XP_ALL for (int e = 0; e < 4; ++e) d[m][n][e] = 0;
+  const auto add = [&](float (&sums)[M][N][4], const int s) {
+    const int start = starts[4 * s];
+    u32 hi[M][4], lo[M][4];
+    XP_ALL for (int m = 0; m < M; ++m) {
+      xp_terms<D1, D2, FORM, 0>(maps + at[m][0] + start, scale, hi[m], lo[m], odd);
+      xp_terms<D1, D2, FORM, 1>(maps + at[m][1] + start, scale, hi[m], lo[m], odd);
+    }
+    XP_ALL for (int n = 0; n < N; ++n) {
+      const W b = weights[(n * STEPS + s) * 32];
+      XP_ALL for (int m = 0; m < M; ++m) xp_part(sums[m][n], hi[m], lo[m], b);
+    }
+  };
+  if constexpr (STEPS <= XP_PIECE) {
+    XP_ALL for (int s = 0; s < STEPS; ++s) add(d, s);
+  } else {
+#pragma unroll 2
+    for (int first = 0; first < STEPS; first += XP_PIECE) {
+      float part[M][N][4] = {};
+      XP_ALL for (int k = 0; k < XP_PIECE; ++k)
+        if (STEPS % XP_PIECE == 0 || first + k < STEPS) add(part, first + k);
+      XP_ALL for (int m = 0; m < M; ++m)
+        XP_ALL for (int n = 0; n < N; ++n)
+          XP_ALL for (int e = 0; e < 4; ++e) d[m][n][e] += part[m][n][e];
+    }
+  }
+}
+"""
+
+
+def part(precision: str) -> str:
+    """What one step adds to a tile of sums: the small products first."""
+    kind = "bf16" if precision == "medium" else "f16"
+    lines = [f"xp_mma_{kind}(d, hi, b.x, b.y);"]
+    if precision == "highest":
+        lines = [f"xp_mma_{kind}(d, lo, b.x, b.y);", f"xp_mma_{kind}(d, hi, b.z, b.w);", *lines]
+    word = "uint4" if precision == "highest" else "uint2"
+    return f"""
+typedef {word} W;
+XP_FN void xp_part(float (&d)[4], const u32 (&hi)[4], const u32 (&lo)[4], const W b) {{
+  {" ".join(lines)}
+}}
+"""

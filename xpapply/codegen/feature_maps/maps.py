@@ -1,0 +1,146 @@
+"""Where the feature maps of a network lie in shared memory.
+
+What is padded or joined to another map is written where it is wanted at once: it has a home in the
+padded map, and nothing is copied.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir.graph import Graph
+from ..geometry import moved, strided
+from ..schedule import Schedule, Step
+
+Homes = dict[int, tuple[int, np.ndarray]]
+"""Of a value: in which other's map it lies, and where in it."""
+
+
+class Maps(Schedule):
+    """The steps of a network, and the words of each map, counted from a slice's first.
+
+    Attributes
+    ----------
+    homes : Homes
+        The values without a map of their own.
+    words : int
+        The words of a slice.
+    """
+
+    def __init__(self, graph: Graph, homes: Homes | None = None) -> None:
+        self.homes: Homes = homes or {}
+        super().__init__(graph)
+        self.words = self.rows
+
+    @classmethod
+    def of(cls, graph: Graph) -> Maps:
+        """The maps of a graph, with all the homes that there can be."""
+        return cls(graph, _homes(Schedule(graph)))
+
+    def lies(self, i: int) -> tuple[int, np.ndarray]:
+        if i not in self._lies and i in self.homes:
+            shape = self.graph.nodes[i].aval.shape
+            root, places = self.homes[i]
+            self._lies[i] = root, places.reshape(shape)
+        return super().lies(i)
+
+    def at_home(self, i: int) -> bool:
+        """Whether all or some of a padded or joined map is written by what makes its parts."""
+        return any(root == i for root, _ in self.homes.values())
+
+    def places(self, i: int) -> np.ndarray:
+        """The word of each number of a value, counted from a slice's first."""
+        root, places = self.lies(i)
+        return self._rows[root] + places.reshape(-1)
+
+    def split(self, i: int) -> bool:
+        """Whether the map that a value lies in has halves: a product reads it."""
+        root = self.lies(i)[0]
+        return root in self._split
+
+    def cheap(self, nodes: list[int]) -> bool:
+        """All elementwise work is done in registers: there is one text for all sums."""
+        return True
+
+    def readers(self, i: int) -> list[int]:
+        """The products that read the map that a value lies in."""
+        root = self.lies(i)[0]
+        every = (s.product for s in self.steps if s.product is not None)
+        return [p for p in every if self.lies(self._products[p].source)[0] == root]
+
+    def _reads(self, step: Step) -> set[int]:
+        found = super()._reads(step)
+        return found - {step.out} if self.at_home(step.out) else found
+
+    def _places(self) -> tuple[dict[int, int], int]:
+        """The first word of each map, and the number of words."""
+        out = self.lies(self.graph.out)[0]
+        last: dict[int, int] = {}
+        first: dict[int, int] = {}
+        for k, step in enumerate(self.steps):
+            root = self.lies(step.out)[0]
+            first.setdefault(root, k)
+            last[root] = max(last.get(root, -1), k)
+            for r in self._reads(step):
+                last[r] = max(last.get(r, -1), k)
+        last[out] = len(self.steps)
+        sources = (self.lies(p.source)[0] for p in self._products.values())
+        self._split = set(sources) - {out}
+        taken: dict[int, tuple[int, int]] = {}
+        rows: dict[int, int] = {}
+        most = 0
+        for k, step in enumerate(self.steps):
+            root = self.lies(step.out)[0]
+            if root in rows:
+                continue
+            taken = {i: t for i, t in taken.items() if last[i] >= k}
+            size, at = self.queries.size(root), 0
+            for start, end in sorted(taken.values()):
+                if start - at >= size:
+                    break
+                at = max(at, end)
+            rows[root] = at
+            taken[root] = at, at + size
+            most = max(most, at + size)
+        return rows, most
+
+
+def _homes(schedule: Schedule) -> Homes:
+    """What can be written into a padded or joined map by what makes it."""
+    graph, q = schedule.graph, schedule.queries
+    made = {s.out for s in schedule.steps}
+    homes: Homes = {}
+    used: set[int] = set()
+    for i, n in enumerate(graph.nodes):
+        if i not in made or n.op not in ("pad", "concat"):
+            continue
+        attrs = dict(n.attrs)
+        start, axis = 0, attrs.get("axis", 0)
+        whole = np.arange(q.size(i)).reshape(n.aval.shape)
+        for a in n.args:
+            shape = graph.nodes[a].aval.shape
+            if n.op == "pad":
+                zero = float(attrs["number"]) == 0
+                inside = moved("pad", attrs, np.arange(q.size(a)).reshape(shape)) >= 0
+                target = whole[inside].reshape(shape)
+            else:
+                zero = True
+                part = [slice(None)] * len(shape)
+                part[axis] = slice(start, start + shape[axis])
+                start += shape[axis]
+                target = whole[tuple(part)]
+            if not q.dependent[a] or not zero:
+                continue
+            root, places = schedule.lies(a)
+            flat = places.reshape(-1)
+            if root in homes or root in used or root not in made or i in homes:
+                continue
+            if flat.size != q.size(root) or np.unique(flat).size < flat.size:
+                continue
+            home = np.empty(flat.size, int)
+            home[flat] = target.reshape(-1)
+            if graph.nodes[root].op in ("pad", "concat") or strided(home) is None:
+                continue
+            homes[root] = i, home
+            used.add(i)
+    return homes

@@ -1,0 +1,80 @@
+"""The constants of a kernel of feature maps: numbers, tables of words, and weights in two forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..tensor_network.packing import Constants, Piece, exponents, split_weights
+
+Made = Callable[[Constants], np.ndarray]
+
+
+class Section:
+    """Pieces one after the other, each on a multiple of 16 bytes."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.pieces: list[tuple[int, Piece]] = []
+
+    def add(self, bytes_: int, piece: Piece) -> int:
+        """The byte where a piece lies, from the start of the section."""
+        at = self.bytes
+        self.pieces.append((at, piece))
+        self.bytes += -(-bytes_ // 16) * 16
+        return at
+
+
+class Numbers(Section):
+    """float32 numbers and tables of integers, of 4 bytes each."""
+
+    def floats(self, n: int, make: Made) -> int:
+        """Where `n` numbers lie, counted in numbers."""
+
+        def piece(value: Constants) -> np.ndarray:
+            return np.ascontiguousarray(make(value).reshape(-1), np.float32)
+
+        return self.add(4 * n, piece) // 4
+
+    def table(self, words: Sequence[int] | np.ndarray) -> int:
+        """Where a table of integers lies, counted in numbers."""
+        found = np.ascontiguousarray(words, np.int32)
+        return self.add(4 * found.size, lambda _: found) // 4
+
+
+def input_exponent(w: np.ndarray, final: bool) -> int:
+    """The power of two that the numbers of a map are multiplied by.
+
+    Terms are then around 2 to the 10th, in the middle of float16's range, if the terms of trained
+    networks are around 1; before the last product the numbers are.
+    """
+    largest = float(np.abs(w).max(initial=0))
+    if final or not largest:
+        return 8
+    return int(np.clip(10 + exponents(np.array(largest)), -110, 110))
+
+
+def output_exponents(w: np.ndarray, by: int) -> np.ndarray:
+    """For each output ``w[..., k]`` the power of two that its weights are multiplied by."""
+    largest = np.abs(np.ldexp(w.astype(np.float64), -by)).max(-1, initial=0)
+    q = np.clip(12 - exponents(largest), -110, 110)
+    return np.where(largest == 0, 0, q)
+
+
+def packed(w: np.ndarray, slots: np.ndarray, tiles: int, precision: str, by: int) -> np.ndarray:
+    """Weights ``w[group, output, term]`` as lanes of a warp read them.
+
+    ``[group][tile][step][lane 4 g + t][part][half][2]``: output ``8 tile + g``, and of the four
+    terms ``slots[4 step + t]`` the first or second pair. A slot of -1 has no term.
+    """
+    groups, n, _ = w.shape
+    w = w.astype(np.float64)
+    if precision != "medium":
+        w = np.ldexp(w, output_exponents(w, by)[..., None] - by)
+    placed = np.zeros((groups, 8 * tiles, slots.size))
+    flat = slots.reshape(-1)
+    placed[:, :n, flat >= 0] = w[:, :, flat[flat >= 0]]
+    both = split_weights(placed, precision)
+    found = both.reshape(len(both), groups, tiles, 8, -1, 4, 2, 2)  # part G T g step t half c
+    return found.transpose(1, 2, 4, 3, 5, 0, 6, 7).reshape(-1)
