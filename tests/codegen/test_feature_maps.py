@@ -132,6 +132,17 @@ def test_as_torch(data):
     np.testing.assert_allclose(y, want, rtol=0, atol=2e-5 * scale)
 
 
+@pytest.mark.parametrize("pool", [nn.AvgPool1d(1, 2), nn.MaxPool1d(1, 2), nn.AvgPool1d(3)])
+@pytest.mark.parametrize("after", [nn.Identity(), nn.Sigmoid()])
+@pytest.mark.parametrize("careful", [False, True])
+def test_pools(pool, after, careful):
+    """Those of one number have no numbers to join."""
+    net = network(nn.Conv1d(1, 3, 2), after, pool)
+    x = RNG.standard_normal((4, 9)).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 9)), x, 1, careful=careful)
+    assert error_of(y, by_torch(net, (1, 9), x, 1)) < 2e-6
+
+
 @pytest.mark.parametrize(("precision", "most"), [("high", 3e-3), ("medium", 3e-2)])
 def test_precisions(precision, most):
     net, shape = classic()

@@ -120,6 +120,22 @@ def test_a_call(cupy, slices, precision, most):
 
 
 @pytest.mark.gpu
+@torch.no_grad()
+def test_weights_that_change(cupy):
+    net, shape = classic()
+    flat = _Flat(net, shape).eval()
+    x = RNG.standard_normal((40, 784)).astype("f4")
+    for k in range(6):
+        if k == 2:
+            net[0][0].weight.mul_(-2.0)
+        if k == 4:
+            net[0][7].bias.add_(1.0)
+        y = xpapply.apply_along_axis(flat, 1, cupy.asarray(x)).get()
+        want = by_torch(net, shape, x, 1)
+        assert np.abs(y - want).max() <= 2e-6 * np.abs(want).max()
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float64"])
 def test_dtypes(cupy, dtype):
     net, shape = classic()

@@ -128,7 +128,8 @@ def test_weights_that_change(place):
             net[0] = nn.Conv2d(1, 4, 3, stride=1).to(place.device)
         if k == 2 * CALLS + 7:
             net.to("cpu").to(place.device)
-        same(call(net, shape, place, x), want(net, x))
+        with xpapply.options(engine="torch.batch"):
+            same(call(net, shape, place, x), want(net, x))
 
 
 @torch.no_grad()
@@ -232,7 +233,7 @@ def test_a_graph_is_made_and_notices_streams_and_precision(name, monkeypatch):
     net, rng = place.net(make), np.random.default_rng(0)
 
     def calls(n):
-        with torch.no_grad():
+        with torch.no_grad(), xpapply.options(engine="torch.batch"):
             for _ in range(n):
                 x = rng.standard_normal((5, *shape)).astype("f")
                 same(call(net, shape, place, x), want(net, x))
@@ -292,7 +293,8 @@ def test_a_module_on_the_host_computes_where_the_array_is():
                 with torch.no_grad():
                     next(net.parameters()).mul_(2.0)
             same(xpapply.apply_along_axis(net, axes, cupy.asarray(x)).get(), want(net, x))
-        p = xpapply.explain(net, axes, cupy.asarray(x))
+        with xpapply.options(engine="torch.batch"):
+            p = xpapply.explain(net, axes, cupy.asarray(x))
         assert "a copy of the weights there" in str(p)
         assert next(net.parameters()).device.type == "cpu"
 

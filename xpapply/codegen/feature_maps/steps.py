@@ -492,8 +492,8 @@ class Tail:
             at = steps.numbers.floats(n, added)
             self._bias = f"f[{at} + group * {p.outputs.size} + k]"
         self._rest = maps.rest(step)
-        self.joins = p.joins
-        self._late = p.joins in ("max", "min") and maps.rises(step)
+        self.joins = p.joins if len(p.taps) > 1 else ""
+        self._late = self.joins in ("max", "min") and maps.rises(step)
         """Whether sums are joined as they are."""
         self.tapped = "w" if self._rest and self.joins and not self._late else "v"
 
