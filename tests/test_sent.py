@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import sent
+from xpapply import function_pickles, sent
 
 torch = pytest.importorskip("torch")
 cloudpickle = pytest.importorskip("cloudpickle")
@@ -349,7 +349,7 @@ def test_what_cannot_be_pickled_is_named(tmp_path):
 
 
 def test_without_cloudpickle(monkeypatch):
-    monkeypatch.setattr(sent, "_cloudpickle", lambda: None)
+    monkeypatch.setattr(function_pickles, "cloudpickle", lambda: None)
     again = pickle.loads(pickle.dumps(V(weighted, signature="(n),(n)->()")))
     assert again.pyfunc is weighted
     with pytest.raises(TypeError, match=r"<lambda> cannot be pickled.*pip install cloudpickle"):
@@ -381,12 +381,23 @@ def test_functions_of_the_main_script_that_went_by_name(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "by_name", branches, raising=False)
     monkeypatch.setattr(branches, "__module__", "__main__")
     monkeypatch.setattr(branches, "__qualname__", "by_name")
-    monkeypatch.setattr(sent, "_cloudpickle", lambda: None)
+    monkeypatch.setattr(function_pickles, "cloudpickle", lambda: None)
     given = pickle.dumps(V(branches, signature="(n)->()"))
     assert pickle.loads(given).pyfunc is branches
     said = results({"f": (given, (X,), {})}, [])["f"]
     assert "Can't get attribute 'by_name'" in said
     assert "it went by name, not by value" in said
+
+
+def test_code_keeps_its_file():
+    """cloudpickle calls it <dynamic-code> since 3.1.3: reasons could not say where a line is."""
+
+    def outer():
+        return lambda v: v.max()
+
+    again = pickle.loads(function_pickles.dumps(cloudpickle, outer))
+    assert again().__code__ == outer().__code__
+    assert {f.__code__.co_filename for f in (again, again())} == {__file__}
 
 
 def test_copies_of_cloudpickle_read_each_other(tmp_path, monkeypatch):

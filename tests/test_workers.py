@@ -127,6 +127,16 @@ def test_apply_along_axis_as_the_loop(f, axis, shared):
     assert shared == [n - 1]
 
 
+def test_warnings_of_what_is_of_no_file(monkeypatch):
+    """As in a notebook, whose cells are of no module."""
+    code = "def typed(v):\n    warnings.warn('typed', UserWarning, stacklevel=1)\n    return v.max()"
+    main = sys.modules["__main__"]
+    found = {"__name__": "__main__", "warnings": warnings}
+    exec(compile(code, "<a cell>", "exec"), found)
+    monkeypatch.setattr(main, "typed", found["typed"], raising=False)
+    same(lambda: xpapply.apply_along_axis(found["typed"], 0, X))
+
+
 @pytest.mark.parametrize("axes", [(0, 2), (2, 1)])
 def test_several_axes(axes, shared):
     same(lambda: xpapply.apply_along_axis(lambda p: p @ p.T, axes, X))

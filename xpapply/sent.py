@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import inspect
 import io
 import pickle
@@ -23,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, config, frontends
+from . import arrays, config, frontends, function_pickles
 from .cache import arguments
 from .core_dims import Signature, resolve
 from .errors import TraceError, UnsupportedError
@@ -117,29 +116,15 @@ def packed(owner: Any, f: Any, kinds: Sequence[Kind], signature: Signature | Non
     return Sent(frontends.name_of(f), token, given, by_value, _shared(graphs), *more)
 
 
-_CLOUDPICKLES = ("cloudpickle", "ray.cloudpickle", "pyspark.cloudpickle")
-"""The package, and the copies that engines have: what one writes the others can read."""
-
-
-def _cloudpickle() -> Any:
-    return next(filter(None, map(_found, _CLOUDPICKLES)), None)
-
-
-def _found(name: str) -> Any:
-    """A module, if it is installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-
-
 def _pickled(f: Any) -> bytes:
-    cloudpickle = _cloudpickle()
-    ways = [pickle] if cloudpickle is None else [cloudpickle, pickle]
+    cloudpickle = function_pickles.cloudpickle()
+    ways: list[Callable[[Any], bytes]] = [pickle.dumps]
+    if cloudpickle is not None:
+        ways.insert(0, functools.partial(function_pickles.dumps, cloudpickle))
     first: Exception | None = None
-    for way in ways:
+    for dumps in ways:
         try:
-            return way.dumps(f)  # type: ignore[no-any-return]
+            return dumps(f)
         except Exception as error:
             first = first or error
     assert first is not None
@@ -166,7 +151,7 @@ def _described(x: Any) -> str:
 
 def _goes(cloudpickle: Any, x: Any) -> bool:
     try:
-        cloudpickle.dumps(x)
+        function_pickles.dumps(cloudpickle, x)
     except Exception:
         return False
     return True
@@ -191,7 +176,7 @@ def _held(f: Any) -> Iterator[tuple[str, Any]]:
 
 def _by_value(f: Any, given: bytes) -> bytes:
     """The pickle with the user's modules in it, for where they are missing; b"": it needs none."""
-    cloudpickle = _cloudpickle()
+    cloudpickle = function_pickles.cloudpickle()
     modules: dict[str, ModuleType] = {}
     try:
         while cloudpickle is not None:
@@ -205,7 +190,7 @@ def _by_value(f: Any, given: bytes) -> bytes:
                 modules[name] = module
             if not modules:
                 break
-            given = cloudpickle.dumps(f)
+            given = function_pickles.dumps(cloudpickle, f)
     except Exception:  # of what the modules hold
         return b""
     finally:
@@ -318,8 +303,8 @@ class _Unpickler(pickle.Unpickler):
         try:
             return super().find_class(module, name)
         except ModuleNotFoundError:
-            written = next((c for c in _CLOUDPICKLES if f"{module}.".startswith(f"{c}.")), None)
-            here = _cloudpickle()
+            written = next((c for c in function_pickles.COPIES if f"{module}.".startswith(f"{c}.")), None)
+            here = function_pickles.cloudpickle()
             if written is None or here is None:
                 raise
             return super().find_class(here.__name__ + module.removeprefix(written), name)

@@ -11,7 +11,6 @@ joblib keeps the processes (loky), and the arrays in memory that they share.
 from __future__ import annotations
 
 import contextlib
-import importlib
 import importlib.util
 import itertools
 import math
@@ -28,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import config, error_state, progress
+from . import config, error_state, function_pickles, progress
 from .batch_of_one import BatchOfOne
 from .cache import cache_of
 from .errors import warn
@@ -181,17 +180,16 @@ def _joblib() -> Any:
 def _packed(f: Any, arguments: Arguments) -> np.ndarray:
     """A function and its arguments as bytes that another process can make them of."""
     _joblib()
-    inside = importlib.util.find_spec("joblib.externals.cloudpickle")  # up to joblib 1.5
-    cloudpickle: Any = importlib.import_module(inside.name if inside else "cloudpickle")
+    cloudpickle = function_pickles.cloudpickle()  # joblib needs it, or has a copy
     # what the user's modules hold may have changed since they were loaded
-    by_value = [m for name in _look(f, arguments)[1] if (m := sys.modules.get(name)) is not None]
-    by_value = [
-        m for m in by_value if m.__name__ not in cloudpickle.list_registry_pickle_by_value()
+    modules = [m for name in _look(f, arguments)[1] if (m := sys.modules.get(name)) is not None]
+    modules = [
+        m for m in modules if m.__name__ not in cloudpickle.list_registry_pickle_by_value()
     ]
-    for module in by_value:
+    for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        return np.frombuffer(cloudpickle.dumps((f, arguments)), np.uint8)
+        return np.frombuffer(function_pickles.dumps(cloudpickle, (f, arguments)), np.uint8)
     except Exception as error:
         raise TypeError(
             f"options(workers=...) sends f and its arguments to other processes, and they cannot "
@@ -199,7 +197,7 @@ def _packed(f: Any, arguments: Arguments) -> np.ndarray:
             "or use workers=1"
         ) from error
     finally:
-        for module in by_value:
+        for module in modules:
             cloudpickle.unregister_pickle_by_value(module)
 
 
@@ -438,12 +436,13 @@ class _Told(NamedTuple):
 
     def tell(self) -> None:
         """Give it here."""
-        module = next(
-            (m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == self.file), None
+        modules = [m for m in [*sys.modules.values()] if getattr(m, "__file__", None) == self.file]
+        # what is typed into a notebook or a shell is of no file
+        module = modules[0] if modules else sys.modules["__main__"]
+        registry = vars(module).setdefault("__warningregistry__", {})
+        warnings.warn_explicit(
+            self.message, self.category, self.file, self.line, module.__name__, registry
         )
-        name = getattr(module, "__name__", None)
-        registry = {} if module is None else vars(module).setdefault("__warningregistry__", {})
-        warnings.warn_explicit(self.message, self.category, self.file, self.line, name, registry)
 
 
 _known: dict[tuple[str, int], Any] = {}

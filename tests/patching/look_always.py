@@ -6,6 +6,9 @@ At the end it writes what ran to the file that the environment variable LOOKED n
 import json
 import os
 
+import pytest
+from thresholds import always_plan
+
 from xpapply import patching
 from xpapply.patching import along_axis, elements, records
 from xpapply.planning import python_functions
@@ -13,7 +16,9 @@ from xpapply.planning import python_functions
 
 def pytest_configure():
     """Not when it is imported: pytest imports each file when it looks for doctests."""
-    python_functions._FEW, python_functions._PLANNING = 0, 0.0
+    # what runs does not depend on how fast this machine is
+    always_plan(pytest.MonkeyPatch())
+    python_functions._sooner_in_loop = lambda *_: None
     along_axis.FEW = elements.FEW = 0
     records.WORTH = elements.WORTH = -1.0
     records._AGAIN = 0
