@@ -129,7 +129,7 @@ def test_apply_along_axis_as_the_loop(f, axis, shared):
 
 def test_warnings_of_what_is_of_no_file(monkeypatch):
     """As in a notebook, whose cells are of no module."""
-    code = "def typed(v):\n    warnings.warn('typed', UserWarning, stacklevel=1)\n    return v.max()"
+    code = "def typed(v):\n    warnings.warn('typed', stacklevel=1)\n    return v.max()"
     main = sys.modules["__main__"]
     found = {"__name__": "__main__", "warnings": warnings}
     exec(compile(code, "<a cell>", "exec"), found)

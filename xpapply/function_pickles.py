@@ -7,7 +7,7 @@ import io
 from collections import ChainMap
 from collections.abc import Callable
 from types import CodeType
-from typing import Any
+from typing import Any, ClassVar
 
 COPIES = ("cloudpickle", "ray.cloudpickle", "pyspark.cloudpickle", "joblib.externals.cloudpickle")
 """The package, and the copies that other libraries have: what one writes the others can read."""
@@ -39,7 +39,7 @@ def dumps(module: Any, x: Any) -> bytes:
         return of_file, (code.co_filename, make, *parts)
 
     class Pickler(module.CloudPickler):  # type: ignore[misc]
-        dispatch_table = ChainMap({CodeType: reduced}, known)
+        dispatch_table: ClassVar = ChainMap({CodeType: reduced}, known)
 
     with io.BytesIO() as file:
         Pickler(file).dump(x)

@@ -303,7 +303,8 @@ class _Unpickler(pickle.Unpickler):
         try:
             return super().find_class(module, name)
         except ModuleNotFoundError:
-            written = next((c for c in function_pickles.COPIES if f"{module}.".startswith(f"{c}.")), None)
+            copies = function_pickles.COPIES
+            written = next((c for c in copies if f"{module}.".startswith(f"{c}.")), None)
             here = function_pickles.cloudpickle()
             if written is None or here is None:
                 raise
