@@ -183,9 +183,7 @@ def _packed(f: Any, arguments: Arguments) -> np.ndarray:
     cloudpickle = function_pickles.cloudpickle()  # joblib needs it, or has a copy
     # what the user's modules hold may have changed since they were loaded
     modules = [m for name in _look(f, arguments)[1] if (m := sys.modules.get(name)) is not None]
-    modules = [
-        m for m in modules if m.__name__ not in cloudpickle.list_registry_pickle_by_value()
-    ]
+    modules = [m for m in modules if m.__name__ not in cloudpickle.list_registry_pickle_by_value()]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
