@@ -41,6 +41,9 @@ class CompilerError(UnsupportedError):
 class TraceError(UnsupportedError):
     """`f` does something that cannot be written down as a graph of one slice."""
 
+    unchanged: Callable[[Any], bool] | None = None
+    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known."""
+
 
 class FallbackWarning(UserWarning):
     """`f` runs slice by slice in Python. The message has the reason and the way out."""

@@ -307,6 +307,7 @@ dot(k,m) dot(m,k) dot(v,v) inner(k,m) outer(v,m) tensordot(m,v,1) tensordot(v,M,
 einsum("ij,kj->ik",m,m) einsum("i,j",k,v) einsum("ii",m) einsum("ij->ji",m) linalg.norm(v,3)
 dot(v,w) dot(v,k) dot(k,v) dot(M,v) dot(v,M) dot(m,v) dot(v,m) dot(m,m) dot(s,v) dot(v,2) dot(m,M)
 dot(M,m) dot(r,v[:1]) dot(r.T,r) dot(v,C5) dot(m,m[None]) inner(v,w) inner(v,k) inner(m,v)
+vecdot(v,w) vecdot(v,k) vecdot(M,v) vecdot(v,m) vecdot(m,m)
 inner(M,v) inner(m,m) inner(s,v) vdot(v,w) vdot(m,m) vdot(v,k) tensordot(m,m) tensordot(m,m,1)
 tensordot(M,v,1) tensordot(m,M,axes=([0],[1])) tensordot(r,r,axes=(1,1)) tensordot(v,w,0)
 tensordot(m,m,axes=([0,1],[1,0])) einsum("i,i->",v,w) einsum("i,i",v,k) einsum("ij,j->i",M,v)

@@ -99,7 +99,7 @@ def no_kernel(f, axis, x, state):
     known, _ = python_functions.cache_of(f)
     traced = next(iter(known.traced.values()), None)
     if not isinstance(traced, runner.Traced):
-        return traced or "it is not traced"
+        return "it is not traced" if traced is None else traced.why
     with np.errstate(**state):
         call = traced.kernel_for(Rows(x, axis))
     if call is None:

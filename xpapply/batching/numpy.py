@@ -186,7 +186,7 @@ def _rows() -> list[BatchingRule]:
     each("own", numpy_polynomials, "polyval polyder")
     each("rows", numpy_polynomials, "roots")
     each("own", numpy_polynomials, "polyint polyadd polysub")
-    each("products", numpy_linalg, "dot vdot inner outer tensordot einsum kron cross")
+    each("products", numpy_linalg, "dot vdot vecdot inner outer tensordot einsum kron cross")
 
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")
     add("stacked", matrices, "linalg.svd linalg.svdvals linalg.cholesky linalg.pinv")

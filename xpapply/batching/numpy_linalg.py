@@ -130,6 +130,10 @@ def cross(xp: Any, call: Any, a: Any, b: Any, **kwargs: Any) -> Any:
     return elementwise(xp, call, (a, b), {})
 
 
+vecdot = cross
+"""Sums of products along the last axes."""
+
+
 def norm(
     xp: Any, call: Any, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Any:

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,6 +64,25 @@ class Decision:
     first: tuple[Any, float] | None = None
 
 
+def _always(f: Any) -> bool:
+    return True
+
+
+class Refused(NamedTuple):
+    """Why a function is not traced.
+
+    Attributes
+    ----------
+    why : str
+        The reason.
+    unchanged : callable
+        ``unchanged(f)``: whether it still holds, since nothing has changed that `f` reached.
+    """
+
+    why: str
+    unchanged: Callable[[Any], bool] = _always
+
+
 def decide(what: Applied, *, calls: bool = False) -> Decision:
     """How `f` runs on slices.
 
@@ -72,8 +91,8 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
     """
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
-    found: Traced | str | None = None if key is None else known.traced.get(key)
-    if isinstance(found, Traced) and not found.unchanged(what.f):
+    found: Traced | Refused | None = None if key is None else known.traced.get(key)
+    if found is not None and not found.unchanged(what.f):
         found = None
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
@@ -101,8 +120,8 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
         why = found.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.refused, first)
     if first is not None:  # it takes a slice
-        return Decision(what, why=found, first=first)
-    return _refusal(what, found, calls)
+        return Decision(what, why=found.why, first=first)
+    return _refusal(what, found.why, calls)
 
 
 def _refusal(what: Applied, why: str, calls: bool) -> Decision:
@@ -129,24 +148,25 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
 # --- tracing --------------------------------------------------------------------------
 
 
-def _trace(what: Applied, known: FunctionCache, key: Hashable, first: Any) -> Traced | str:
+def _trace(what: Applied, known: FunctionCache, key: Hashable, first: Any) -> Traced | Refused:
     """How `f` runs on all slices at once, or the reason why it does not; remembered as `key`.
 
     `first`: the result of `f` for the first slice and how long that took, if it is known.
     """
     why = why_impure(what.f)
     if why:
-        return why
+        return Refused(why)
     if first is not None:
         first = plain(first[0]), first[1]
     try:
-        made: Traced | str = _traced(what, first)
+        made: Traced | Refused = _traced(what, first)
     except TraceError as error:
-        made = str(error)
-        if first is None and samples.asks_for_rows(what.f, made):  # which is asked anew each time
+        made = Refused(str(error), error.unchanged or _always)
+        # which is asked anew each time
+        if first is None and samples.asks_for_rows(what.f, made.why):
             return made
     except Exception as error:
-        made = f"it raises {type(error).__name__}: {error}"
+        made = Refused(f"it raises {type(error).__name__}: {error}")
         if first is None:  # what it does for a real slice is not known
             return made
     if key is not None:
@@ -483,4 +503,4 @@ def _refused(traced: Any, what: Applied, why: str) -> None:
     for p in traced.plans:
         p.give_up(why)
     if (key := what.key) is not None:
-        cache_of(what.f)[0].traced[key] = why
+        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged)

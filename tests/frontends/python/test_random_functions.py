@@ -164,7 +164,7 @@ def test_most_are_vectorised(theme):
         if isinstance(ran, runner.Traced) and not ran.looped:
             fast += 1
             continue
-        why = ran if isinstance(ran, str) else "some slices ran alone"
+        why = getattr(ran, "why", "") or "some slices ran alone"
         loops[why] = loops.get(why, 0) + 1
         if any(c in why for c in CONTRADICTIONS):
             contradictions.append((why, function.source))

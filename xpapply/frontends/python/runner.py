@@ -74,9 +74,13 @@ class Traced:
         self.library = arrays.library(slice0[0] if several else slice0)
         self._tracing = Tracing(arguments, str(self.library), engines.AnyLibrary)
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
-        self._blocks = InBlocks(
-            f, arguments, slice0, sample, self._tracing, str(self.library), first
-        )
+        try:
+            self._blocks = InBlocks(
+                f, arguments, slice0, sample, self._tracing, str(self.library), first
+            )
+        except TraceError as error:
+            error.unchanged = self.unchanged
+            raise
         self.tree, path = self._blocks.tree, self._blocks.path
         if several and self._tracing.scratch:
             raise TraceError("it sets attributes")
