@@ -27,6 +27,23 @@ class Residual(nn.Module):
         return self.after(x + self.inner(x))
 
 
+class Joined(nn.Module):
+    """A map beside others made of it, and beside parts of itself."""
+
+    def __init__(self, inner, how):
+        super().__init__()
+        self.inner, self.how = inner, how
+
+    def forward(self, x):
+        if self.how == "twice":
+            return torch.cat([x, x], 1)
+        if self.how == "around":  # a circular border along the last axis
+            return torch.cat([x[..., -1:], x, x[..., :1]], -1)
+        if self.how == "part":
+            return torch.cat([self.inner(x), x[:, :1]], 1)
+        return torch.cat([x, self.inner(x)], 1)
+
+
 class OfOne(nn.Sequential):
     """A network for batches, of one image."""
 
@@ -34,7 +51,12 @@ class OfOne(nn.Sequential):
         return self[0](x[None])[0]
 
 
-ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.LeakyReLU, nn.GELU, nn.Sigmoid, nn.Identity)
+def Leaks(numbers=1):
+    """PReLU, whose slopes are weights."""
+    return nn.PReLU(numbers, 0.3)
+
+
+ACTIVATIONS = (nn.ReLU, nn.Tanh, nn.LeakyReLU, nn.GELU, nn.Sigmoid, nn.Identity, Leaks)
 
 
 @st.composite
@@ -46,7 +68,9 @@ def layers(draw, n, shape):
     def each(values):
         return tuple(draw(values) for _ in range(n))
 
-    kind = draw(st.sampled_from(["conv", "conv", "conv", "max", "mean", "transposed", "skip"]))
+    kind = draw(
+        st.sampled_from(["conv", "conv", "conv", "max", "mean", "transposed", "skip", "join"])
+    )
     if kind in ("max", "mean"):
         size = each(st.integers(1, min(3, small)))
         pads = tuple(draw(st.integers(0, s // 2)) for s in size)
@@ -68,6 +92,9 @@ def layers(draw, n, shape):
     if kind == "skip":
         made = getattr(nn, f"Conv{n}d")(channels, channels, 3, padding=1, groups=groups)
         return Residual(made, draw(st.sampled_from([nn.ReLU, nn.Identity]))())
+    if kind == "join":
+        made = getattr(nn, f"Conv{n}d")(channels, outputs, 3, padding=1, groups=groups, bias=bias)
+        return Joined(made, draw(st.sampled_from(["twice", "around", "part", "all"])))
     stride = each(st.integers(1, 2))
     made = getattr(nn, f"Conv{n}d")
     return made(channels, outputs, size, stride, pads, dilation, groups, bias)
@@ -93,7 +120,8 @@ def networks_of_layers(draw):
         if draw(st.booleans()):
             made.append(draw(st.sampled_from(ACTIVATIONS))())
         if draw(st.integers(0, 3)) == 0 and n > 1:
-            made.append(getattr(nn, f"BatchNorm{n}d")(x.shape[1]))
+            norms = [lambda c: getattr(nn, f"BatchNorm{n}d")(c), lambda c: nn.GroupNorm(1, c)]
+            made.append(draw(st.sampled_from(norms))(x.shape[1]))
     if draw(st.booleans()):
         made += [nn.Flatten(), nn.Linear(x[0].numel(), draw(st.integers(1, 5)))]
     return OfOne(nn.Sequential(*made)).eval().requires_grad_(False), shape

@@ -14,12 +14,12 @@ from xpapply.codegen.feature_maps.kernel import Plan
 from xpapply.codegen.feature_maps.terms import fours, offsets
 from xpapply.codegen.feature_maps.weights import packed
 from xpapply.codegen.geometry import Dim, strided
-from xpapply.codegen.tensor_network import Target
+from xpapply.codegen.tensor_network import Refused, Target
 
 pytest.importorskip("torch")
 
 import torch
-from convolution_cases import OfOne, arrays, by_torch, graph_of, networks_of_layers
+from convolution_cases import OfOne, Residual, arrays, by_torch, graph_of, networks_of_layers
 
 nn = torch.nn
 RNG = np.random.default_rng(3)
@@ -71,12 +71,10 @@ def test_packed_weights_are_the_weights(loops, precision, groups):
     raw = packed(w, found.slots, 2, precision, 0)
     parts = 2 if precision == "highest" else 1
     steps = raw.view(np.uint16).reshape(groups, 2, found.steps, 8, 4, parts, 2, 2)
-    kind = np.uint16
     if precision == "medium":
         numbers = (steps.astype(np.uint32) << 16).view(np.float32)
     else:
         numbers = steps.view(np.float16).astype(np.float64)
-    assert kind == raw.dtype
     # group, tile, output of the tile, step, lane, half, term of the pair
     total = numbers.sum(5).transpose(0, 1, 3, 2, 4, 5, 6).reshape(groups, 16, -1)
     slots = found.slots.reshape(-1)
@@ -124,12 +122,17 @@ def test_as_torch(data):
     if reason is not None:
         assert reason.startswith(("no product", "the result does not depend"))
         return
-    y = host_maps.run_maps(graph, np.ascontiguousarray(x), axis, plan=plan, careful=careful)
+    x = np.ascontiguousarray(x)
+    try:
+        y = host_maps.run_maps(graph, x, axis, plan=plan, careful=careful)
+    except Refused:  # what was drawn does not fit in shared memory
+        y = host_maps.run_maps(graph, x, axis, careful=careful)
     k = len(graph.result.shape)
     y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
     want = by_torch(net, shape, x, axis)
-    scale = max(1, np.abs(want).max())
-    np.testing.assert_allclose(y, want, rtol=0, atol=2e-5 * scale)
+    # relative to the largest, and to what biases and weights of about one make
+    scale = max(0.1, np.abs(want).max())
+    np.testing.assert_allclose(y, want, rtol=0, atol=5e-6 * scale)
 
 
 @pytest.mark.parametrize("pool", [nn.AvgPool1d(1, 2), nn.MaxPool1d(1, 2), nn.AvgPool1d(3)])
@@ -173,7 +176,72 @@ def test_infinities_and_nan(odd):
     with torch.no_grad():
         want = net[0](torch.tensor(x).reshape(-1, *shape)).numpy()
     np.testing.assert_allclose(y, want, rtol=2e-5, atol=2e-5)
-    assert not np.isfinite(want[2]).all() or odd != np.nan
+    assert np.isfinite(want[[0, 1, 3, 4]]).all()
+    if np.isnan(odd):
+        assert np.isnan(want[2]).all()
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_infinities_and_nan_with_the_least_precision(odd):
+    """A maximum lets NaN through, and no infinity meets the zeros beside weights."""
+    pooled = network(nn.Conv1d(1, 2, 3), nn.ReLU(), nn.MaxPool1d(2))
+    short = network(nn.Conv1d(1, 2, 5))
+    x = RNG.standard_normal((3, 12)).astype("f4")
+    x[1, 5] = odd
+    for net in (pooled, short):
+        y = host_maps.run_maps(graph_of(net, (1, 12)), x, 1, "medium")
+        want = by_torch(net, (1, 12), x, 1)
+        np.testing.assert_array_equal(np.isnan(y), np.isnan(want))
+        np.testing.assert_array_equal(np.isinf(y), np.isinf(want))
+
+
+def biased(conv, bias):
+    conv.bias.fill_(bias)
+    return conv
+
+
+SMALL = {
+    "sigmoid": lambda: [nn.Conv1d(1, 4, 3), -20.0, nn.Sigmoid()],
+    "GELU": lambda: [nn.Conv1d(1, 4, 3), -6.0, nn.GELU()],
+    "ReLU": lambda: [nn.Conv1d(1, 4, 3), -9.0, nn.ReLU()],
+    "a factor, and a pool": lambda: [
+        nn.Conv1d(1, 4, 3),
+        0.1,
+        nn.ReLU(),
+        Times(),
+        nn.MaxPool1d(3, 1),
+    ],
+    "means": lambda: [nn.AvgPool1d(3, 1), None, Times()],
+}
+
+
+class Times(nn.Module):
+    def forward(self, x):
+        return x * 1e-8
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_numbers_that_layers_make(name):
+    """What no bias hides is looked for behind every layer."""
+    torch.manual_seed(0)
+    first, bias, *rest = SMALL[name]()
+    if bias is not None:
+        first.requires_grad_(False).bias.fill_(bias)
+    net = network(first, *rest, nn.Conv1d(1 if bias is None else 4, 3, 3, bias=False))
+    x = RNG.standard_normal((4, 24)).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 24)), x, 1)
+    assert error_of(y, by_torch(net, (1, 24), x, 1)) < 5e-6
+
+
+@pytest.mark.parametrize("shared", [99 << 10, 163 << 10, 227 << 10])
+def test_plans_fit_in_less_shared_memory(shared):
+    """Tables that are known late make a plan smaller, and are no reason for none."""
+    first = [nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    second = [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    net = network(*first, *second, nn.Flatten(), nn.Linear(64 * 64, 10))
+    graph = graph_of(net, (3, 32, 32))
+    target = Target("mma", "highest", shared=shared)
+    assert feature_maps.map_kernel(graph, Access(1, 0, dense=True), target).shared <= shared
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
@@ -193,6 +261,17 @@ def test_padded_maps_are_written_in_place():
     assert maps.words <= 52 + 4 * 54 + 100
 
 
+def test_blocks_of_residual_networks():
+    """What is added before a pool is read place by place."""
+    inner = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1))
+    block = Residual(inner, nn.ReLU())
+    for pool in (nn.AvgPool2d(2), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1)):
+        net = network(nn.Conv2d(1, 4, 3, padding=1), nn.PReLU(4), block, pool)
+        x = RNG.standard_normal((3, 64)).astype("f4")
+        y = host_maps.run_maps(graph_of(net, (1, 8, 8)), x, 1)
+        assert error_of(y, by_torch(net, (1, 8, 8), x, 1)) < 2e-6
+
+
 def test_what_does_not_fit():
     net = network(nn.Conv2d(64, 64, 3, padding=1))
     reason = feature_maps.why_not(graph_of(net, (64, 64, 64)), Target("mma", "highest"))
@@ -205,7 +284,7 @@ def test_no_kernel_without_a_product():
 
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a", "sm_100"])
 def test_compiles(architecture, precision):
     pytest.importorskip("cupy")
     import nvrtc

@@ -45,6 +45,8 @@ class Tensor:
         self._known = BoundedDict()
 
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
+        if not slices:  # no kernel is launched for nothing
+            return
         start = x.data.ptr
         key = (x.shape, x.strides, at, start % 16, x.device.id)
         found = self._known.get(key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...ir.graph import Graph
 from ...ir.ops import OPS, Kind
@@ -18,8 +18,8 @@ from .library import LIBRARY, part
 from .maps import Maps
 from .steps import PIECE, Steps
 
-_MULTIPROCESSOR = 228 << 10
-"""Bytes of shared memory of a multiprocessor; a block takes one KB more than it asks for."""
+_RESERVED = 1024
+"""Bytes of shared memory that a block takes beyond what it asks for."""
 _WARPS = 8
 _STAGED = 64 << 10
 """Weights of so many bytes are copied to shared memory; more are read from the cache."""
@@ -69,7 +69,23 @@ def map_kernel(
     result = graph.result.dtype
     graph = prepare(without_bfloat16(graph))
     _check(graph)
-    return _Kernel(graph, access, target, plan, result).kernel()
+    if plan is not None:
+        return _Kernel(graph, access, target, plan, result).kernel()
+    plan = _Kernel(graph, access, target, None, result).plan
+    while True:
+        try:
+            return _Kernel(graph, access, target, plan, result).kernel()
+        except _TooLarge:  # tables are known once all of the text is written
+            if plan.images > 1:
+                plan = replace(plan, images=plan.images // 2)
+            elif plan.staged:
+                plan = replace(plan, staged=False)
+            else:
+                raise
+
+
+class _TooLarge(Refused):
+    """With a plan, which a smaller one may do without."""
 
 
 def _check(graph: Graph) -> None:
@@ -108,8 +124,8 @@ class _Kernel:
         self._maps = Maps.of(graph)
         if not any(s.product is not None for s in self._maps.steps):
             raise Refused("no product with a matrix of weights")
-        self._plan = plan or self._planned()
-        p = self._plan
+        self.plan = plan or self._planned()
+        p = self.plan
         room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
         sums = max(16, room - 48 if room < 128 else 72)
         self._steps = Steps(self._maps, target.precision, p.images, p.warps, sums)
@@ -124,7 +140,8 @@ class _Kernel:
         staged = weights <= _STAGED
         fixed += weights if staged else 0
         for blocks, least, warps in ((3, 16, _WARPS), (2, 8, _WARPS), (1, 1, 2 * _WARPS)):
-            room = min(_MULTIPROCESSOR // blocks - 1024, self._target.shared) - fixed
+            each = (self._target.shared + _RESERVED) // blocks - _RESERVED
+            room = each - fixed
             images = min(16, room // (one + 64))
             if images >= least:
                 return Plan(blocks, 1 << (images.bit_length() - 1), warps, staged)
@@ -133,20 +150,20 @@ class _Kernel:
 
     def kernel(self) -> TensorKernel:
         """The text and its launch."""
-        graph, access, target, plan = self._graph, self._access, self._target, self._plan
+        graph, access, target, plan = self._graph, self._access, self._target, self.plan
         steps, maps = self._steps, self._maps
         scaled = steps.scaled
         watch = steps.numbers.floats(1, steps.watch)
         quick = self._body()
         steps.careful = True
-        careful = self._body() if scaled else []
+        careful, store = self._body(), self._store()
         floats = -(-steps.numbers.bytes // 128) * 128
         weights_end = floats + steps.weights.bytes
         staged = weights_end if plan.staged else floats
         tops = -(-4 * max(1, len(steps.watched)) * plan.images // 16) * 16
         shared = staged + tops + 4 * steps.pitch * plan.images
         if shared > target.shared - 1024:
-            raise Refused(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
+            raise _TooLarge(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
         kind = "f16" if scaled else "bf16"
         base = "(const unsigned char*)shared" if plan.staged else "(const unsigned char*)weights"
         looked = len(steps.watched) * plan.images
@@ -178,8 +195,8 @@ class _Kernel:
        first += (I)gridDim.x * {plan.images}) {{
     float odd = 0;
     {_indented(quick, 4)}
-    {_indented(again if scaled else [], 4)}
-    {_indented(self._store(), 4)}
+    {_indented(again, 4)}
+    {_indented(store, 4)}
     __syncthreads();
   }}
 """
@@ -237,7 +254,7 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
     def _load(self) -> list[str]:
         """Statements that read the slices."""
         steps, entry, access = self._steps, self._graph.entry, self._access
-        n, images = self._graph.nodes[entry].aval.shape[0], self._plan.images
+        n, images = self._graph.nodes[entry].aval.shape[0], self.plan.images
         places = self._maps.places(entry)
         root = self._maps.lies(entry)[0]
         watched = root in steps.watched and not steps.careful
@@ -248,7 +265,7 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
         look = [f"top = fmaxf(top, fabsf(v * {steps.scale(entry)}));"] if watched else []
         each = ["const float v = (float)x[at + (I)k * (I)s_m];", *put, *look]
         if access.after:
-            threads = 32 * self._plan.warps
+            threads = 32 * self.plan.warps
             finish = [f"atomicMax(xp_top + {slot} + s, __float_as_int(top));"] if watched else []
             return [
                 f"const int s = threadIdx.x % {images};",
@@ -268,7 +285,7 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
                 " top = fmaxf(top, __shfl_xor_sync(XP_WARP, top, o));",
                 f"if (lane == 0) atomicMax(xp_top + {slot} + s, __float_as_int(top));",
             ]
-        parts = max(1, self._plan.warps // images)  # warps that share a slice
+        parts = max(1, self.plan.warps // images)  # warps that share a slice
         return [
             f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
             f"  const int s = w / {parts};",
@@ -285,7 +302,7 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
     def _store(self) -> list[str]:
         """Statements that write the results."""
         steps, graph, access = self._steps, self._graph, self._access
-        images = self._plan.images
+        images = self.plan.images
         places = self._maps.places(graph.out)
         n = places.size
         row = "row * (I)o_row"

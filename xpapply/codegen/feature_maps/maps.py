@@ -62,6 +62,17 @@ class Maps(Schedule):
         """All elementwise work is done in registers: there is one text for all sums."""
         return True
 
+    def _joined(self, step: Step) -> tuple[Step, set[int]] | None:
+        """Nothing is joined in registers that is computed with other numbers of its own place."""
+        assert step.product is not None
+        face, rest = self.face(step.product), self.rest(step)
+        bias = None if self.bias(step) is None else self.queries.bias(face)
+        own = {face, step.product, *rest, *(() if bias is None else (bias[0],))}
+        outside = {a for i in rest for a in self.graph.nodes[i].args} - own
+        if any(self.graph.nodes[a].op != "scalar" for a in outside):
+            return None
+        return super()._joined(step)
+
     def readers(self, i: int) -> list[int]:
         """The products that read the map that a value lies in."""
         root = self.lies(i)[0]

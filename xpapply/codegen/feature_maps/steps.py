@@ -18,6 +18,7 @@ from ..schedule import Step
 from ..tensor_network.packing import Constants
 from ..tensor_network.target import Refused
 from .maps import Maps
+from .ranges import largest_exponent, typical
 from .terms import fours, offsets
 from .weights import Numbers, Section, input_exponent, output_exponents, packed
 
@@ -81,7 +82,15 @@ class Steps:
     def _exponent(self, root: int) -> Callable[[Constants], int]:
         reader = self.maps.readers(root)[0]
         matrix, final = self._matrix(reader), reader == self.products[-1]
-        return lambda value: input_exponent(matrix(value), final)
+        graph, most = self.maps.graph, None
+        if self.maps.lies(graph.entry)[0] == root:
+            most = largest_exponent(graph.input.dtype)
+
+        def exponent(value: Constants) -> int:
+            found = input_exponent(matrix(value), final)
+            return found if most is None else min(most, found)
+
+        return exponent
 
     def _scale(self, root: int) -> Callable[[Constants], np.ndarray]:
         exponent = self._exponent(root)
@@ -94,13 +103,15 @@ class Steps:
 
     def watch(self, value: Constants) -> np.ndarray:
         """Whether small numbers have to be looked for in maps: no bias hides what they lose."""
-        for s in self.maps.steps:
-            root = self.maps.lies(s.out)[0]
-            if s.product is None or root not in self._scales:
+        maps = self.maps
+        for s in maps.steps:
+            root = maps.lies(s.out)[0]
+            if root not in self._scales or s.out == maps.graph.entry:
                 continue
-            bias = self.maps.bias(s)
-            b = np.zeros(1) if bias is None else np.abs(value(bias))
-            ordinary = np.ldexp(b, self._exponent(root)(value)) >= 4
+            found = typical(self.queries, s.out, value)
+            if found is None:
+                return np.array([1], np.float32)
+            ordinary = np.ldexp(np.abs(found), self._exponent(root)(value)) >= 4
             if not ordinary.mean() >= 1 / 8:
                 return np.array([1], np.float32)
         return np.array([0], np.float32)
@@ -143,6 +154,10 @@ class Steps:
                 "}",
             ]
         lines = [f"map[{at}] = __float_as_uint({number});"]
+        if not self.scaled and self.maps.readers(i):
+            # a NaN that a maximum swallows, an infinity that meets the zeros beside weights
+            u = f"const float u = {number};"
+            lines = ["{", u, "odd = fmaf(u, 0, odd);", f"map[{at}] = __float_as_uint(u);", "}"]
         if look:
             lines = [f"{{ const float u = ({number}) * {scale};", *lines, *look, "}"]
         return lines
@@ -251,7 +266,8 @@ class Steps:
                 start += shape[axis]
             target = whole[tuple(cut)].reshape(-1)
             inside[target] = True
-            if self.maps.lies(a)[0] == i:
+            own = self.maps.places(a)
+            if self.maps.lies(a)[0] == i and np.array_equal(own, places[target]):
                 continue
             if not q.dependent[a]:
                 raise Refused("joining a constant")
@@ -506,7 +522,7 @@ class Tail:
         """How two of the numbers that are joined become one."""
         if not self.joins:
             return b
-        if self._late and not self.steps.careful:
+        if self._late and not self.steps.careful and self.steps.scaled:
             return f"f{self.joins}f({a}, {b})"
         return OPS[self.joins].c.format(a, b)
 
@@ -517,7 +533,7 @@ class Tail:
             return [f"v *= {self.factor};"]
         return [f"v += {self._bias};"] if self._bias else []
 
-    def _region(self, place: _Places, tap: str) -> list[str]:
+    def _region(self, place: _Places) -> list[str]:
         if not self._rest:
             return []
         steps, step, p = self.steps, self.step, self.p
@@ -528,7 +544,7 @@ class Tail:
         bias = maps.queries.bias(face) if maps.bias(step) is not None else None
         own = {face, step.product, *(() if bias is None else (bias[0],))}
         shape = maps.queries.graph.nodes[step.region.out].aval.shape
-        number = f"({place.number}{tap} + group * {p.groups.number} + k * {p.outputs.number})"
+        number = f"({place.number} + group * {p.groups.number} + k * {p.outputs.number})"
         other = steps._operand(number, shape)
         lines = steps._statements(self._rest, lambda a: "v" if a in own else other(a))
         out = step.region.out
@@ -539,21 +555,7 @@ class Tail:
         """Statements for each of the numbers that are joined."""
         if not self.joins or self._late:
             return []
-        tap = ""
-        if len(self.p.taps) > 1 and self._needs_number:
-            raise Refused("joined results beside other values")
-        return [*self._affine(), *self._region(place, tap)]
-
-    @property
-    def _needs_number(self) -> bool:
-        graph = self.steps.queries.graph
-        inside = {*self._rest}
-        outside = {a for i in self._rest for a in graph.nodes[i].args} - inside
-        outside -= {self.step.product or -1, self.steps.maps.face(self.step.product or 0)}
-        bias = self.steps.maps.queries.bias(self.steps.maps.face(self.step.product or 0))
-        if bias is not None:
-            outside -= {bias[0]}
-        return any(graph.nodes[a].op != "scalar" for a in outside)
+        return [*self._affine(), *self._region(place)]
 
     def each_tap(self, m: int, side: int, place: _Places) -> list[str]:
         """The same for all sums of a warp, in ``r``."""
@@ -575,4 +577,4 @@ class Tail:
         """Statements for the joined number."""
         if self.joins and not self._late:
             return []
-        return [*self._affine(), *self._region(place, "")]
+        return [*self._affine(), *self._region(place)]
