@@ -55,7 +55,7 @@ def before_after() -> str:
     return f"""```python
 >>> import numpy as np, xpapply
 >>> years = np.arange(1981, 2021)
->>> temperature = np.random.default_rng(0).random((40, 142, 141))  # years, latitude, longitude
+>>> temperature = np.random.default_rng(0).random((40, 142, 141))  # year, lat, lon
 >>> trend = lambda v: np.polyfit(years, v, 1)[0]  # v: the 40 years of one grid cell
 >>> slow = np.apply_along_axis(trend, 0, temperature)  # {before}
 >>> fast = xpapply.apply_along_axis(trend, 0, temperature)  # {after}
@@ -125,7 +125,13 @@ def shown() -> str:
         "<picture>\n"
         '<source media="(prefers-color-scheme: dark)" srcset="docs/_static/time-dark.svg">\n'
         f'<img src="docs/_static/time-light.svg" alt="{escape(words())}">\n'
-        "</picture>\n\n"
+        f"</picture>\n\n{caption()}"
+    )
+
+
+def caption() -> str:
+    """What the picture shows of what."""
+    return (
         "A torch network on float32 slices of 16 numbers, on two CPU cores and on an H200. "
         '"loop" is the time of one slice times\ntheir number; "torch" is called once on the whole '
         "array (in chunks that fit the CPU's cache "

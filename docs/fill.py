@@ -16,7 +16,8 @@ from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 
 import xpapply
-from benchmarks import gpu_report, slices_report
+from benchmarks import gpu_report, readme, slices_report
+from benchmarks import overview as overview_page
 from xpapply import batching
 from xpapply.ir.ops import OPS, Kind, Op
 
@@ -25,8 +26,10 @@ BENCHMARKS = ROOT / "benchmarks"
 RESULTS = BENCHMARKS / "results"
 GPU = RESULTS / "gpu.json"
 SLICES = {"GPU": RESULTS / "slices_gpu.json", "CPU": RESULTS / "slices_cpu.json"}
-PICTURE = Path(__file__).parent / "_static" / "denoised.png"
-MARKER = re.compile(r"<!-- fill: (\w+) -->")
+MARKER = re.compile(r"<!-- fill: (\w+)(?: (\w+))? -->")
+
+EMPTY = re.compile(r"(^```python\n(?:(?!^```).)*?)\n+```", re.S | re.M)
+"""Code with the empty lines at its end that doctest wants."""
 
 KINDS = {
     Kind.LEAF: "What a graph starts from.",
@@ -91,45 +94,95 @@ def _parameters(row: Op) -> str:
     )
 
 
-HOW = {
-    "elementwise": "element by element: one call for all slices",
-    "axis": "along an axis of the values: one call for all slices",
-    "stacked": "stacks of matrices: one call for all slices",
-    "products": "one product for all slices",
-    "moves": "elements only move: tried out once, then moved for all slices",
-    "shape": "depends on the shape or the dtype only: asked once",
-    "own": "a rule of its own for all slices",
-    "rows": "called slice by slice, the rest of `f` is not",
+TASKS = {
+    "Statistics": (
+        "numpy: average bincount corrcoef count_nonzero cov histogram histogram_bin_edges max amax "
+        "amin mean median min nanmax nanmean nanmedian nanmin nanpercentile nanquantile nanstd "
+        "nansum nanvar nanprod percentile prod ptp quantile std sum var",
+        "scipy.stats",
+        "xpapply.special",
+    ),
+    "Series: sums, differences, filters, windows": (
+        "numpy: convolve correlate cumprod cumsum cumulative_prod cumulative_sum diff ediff1d "
+        "gradient nancumprod nancumsum trapezoid unwrap",
+        "numpy.lib.stride_tricks",
+        "scipy.signal: coherence convolve convolve2d correlate correlate2d decimate detrend "
+        "envelope fftconvolve filtfilt hilbert lfilter medfilt medfilt2d oaconvolve resample "
+        "resample_poly savgol_filter sosfilt sosfiltfilt upfirdn sepfir2d order_filter wiener "
+        "deconvolve",
+        "scipy.integrate",
+    ),
+    "Patches: filters of images and volumes, morphology": ("scipy.ndimage", "cupyx.scipy.ndimage"),
+    "Fits and interpolation": (
+        "numpy: interp polyadd polyder polyfit polyint polysub polyval vander roots",
+        "numpy.linalg: lstsq",
+        "cupy.linalg: lstsq",
+        "scipy.linalg: lstsq",
+        "scipy.interpolate",
+    ),
+    "Spectra": ("numpy.fft", "scipy.fft", "scipy.fftpack", "scipy.signal", "cupyx.scipy.signal"),
+    "Linear algebra and distances": (
+        "numpy: cross dot einsum inner kron outer tensordot trace vdot vecdot",
+        "numpy.linalg",
+        "scipy.linalg",
+        "scipy.spatial.distance",
+    ),
+    "Sorting, searching, masks": (
+        "numpy: all allclose any argmax argmin argpartition argsort array_equal array_equiv choose "
+        "clip compress digitize extract isclose isin lexsort nanargmax nanargmin nan_to_num "
+        "partition piecewise searchsorted select sort take take_along_axis where",
+    ),
+    "Numbers: rounding, angles, special functions": (
+        "numpy: angle around fix i0 imag iscomplex isneginf isposinf isreal real round sinc",
+        "scipy.special",
+    ),
+    "Shapes: stack, split, pad, repeat, reshape": ("numpy",),
 }
-"""What the words in `BatchingRule.kind` say, in the order of the table."""
+"""What people want to do, and the functions for it: a module, or some names of one. A function
+belongs to the first task that has it."""
 
 
 def functions() -> str:
-    """The rows of `xpapply.batching`: a line per module and kind."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """The rows of `xpapply.batching`, by what they are for; what goes slice by slice apart."""
+    tasks: dict[str, dict[str, list[str]]] = {task: {} for task in TASKS}
+    rows: dict[str, list[str]] = {}
     for row in batching.rows():
         module, _, name = row.name.rpartition(".")
-        groups.setdefault((module, row.kind), []).append(name)
-    modules = dict.fromkeys(module for module, _ in groups)
-    order = {how: k for k, how in enumerate(HOW)}
-    lines = ["```{list-table}", ":header-rows: 1", ":widths: 15 25 60", ""]
-    lines.append(_row(["module", "how", "functions"]))
-    for module in modules:
-        kinds = sorted(
-            (how for m, how in groups if m == module), key=lambda how: order.get(how, 99)
-        )
-        for how in kinds:
-            names = ", ".join(f"`{name}`" for name in sorted(groups[module, how]))
-            lines.append(_row([f"`{module}`", HOW.get(how, how), names]))
-    return "\n".join([*lines, "```"])
+        where = rows if row.kind == "rows" else tasks[_task(module, name)]
+        where.setdefault(module, []).append(name)
+    parts = [f"### {task}\n\n{_listed(found)}" for task, found in tasks.items() if found]
+    slow = (
+        "### Called slice by slice\n\n"
+        "The library has no form of these for many slices, so they are called once per slice. What "
+        f"stands around them in `f` still runs for all slices at once.\n\n{_listed(rows)}"
+    )
+    return "\n\n".join([*parts, slow])
 
 
-def results() -> str:
-    """The measured tables, their headings one level deeper; `speed` shows those of the GPU."""
-    files = sorted(path for path in RESULTS.glob("*.md") if path.stem != "gpu")
-    if not files:
-        return "*No measurements have been recorded yet.*"
-    return "\n\n".join(_deeper(path.read_text(encoding="utf-8")) for path in files)
+def _task(module: str, name: str) -> str:
+    for task, modules in TASKS.items():
+        for entry in modules:
+            of, _, names = entry.partition(": ")
+            if of == module and (not names or name in names.split()):
+                return task
+    raise KeyError(f"{module}.{name} is of no task: add it to TASKS in docs/fill.py")
+
+
+def _listed(found: dict[str, list[str]]) -> str:
+    return "\n".join(
+        f"- `{module}`: " + ", ".join(f"`{name}`" for name in sorted(names))
+        for module, names in found.items()
+    )
+
+
+def overview() -> str:
+    """All suites at a glance."""
+    return f"```{{raw}} html\n{overview_page.picture()}\n```\n\n{overview_page.table()}"
+
+
+def result(name: str) -> str:
+    """The page of a suite, as `python -m benchmarks` wrote it."""
+    return (RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
 def speed() -> str:
@@ -172,24 +225,39 @@ def testing() -> str:
     return "\n".join(["```{eval-rst}", *lines, "```"])
 
 
-def picture() -> str:
-    """The picture that opens the docs, once it has been made."""
-    if not PICTURE.exists():
-        return ""
-    return (
-        "```{image} _static/denoised.png\n"
-        ":alt: one slice of a volume, as measured and as the network restores it\n```"
+def sentence() -> str:
+    """What it is, as in the README."""
+    return readme.sentence().replace("benchmarks/results/functions.md", "measured/functions.md")
+
+
+def before_after() -> str:
+    """Four lines, as in the README."""
+    return readme.before_after()
+
+
+def time() -> str:
+    """The picture of the README, for light and dark pages."""
+    pictures = [
+        f"```{{image}} _static/time-{kind}.svg\n:class: only-{kind}\n:alt: {readme.words()}\n```"
+        for kind in ("light", "dark")
+    ]
+    return "\n\n".join([*pictures, readme.caption()])
+
+
+FILLS = {
+    f.__name__: f
+    for f in (
+        *(ops, functions, overview, result, speed, logsumexp, testing),
+        *(sentence, before_after, time),
     )
-
-
-FILLS = {f.__name__: f for f in (ops, functions, results, speed, logsumexp, testing, picture)}
+}
 
 
 def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     """Put the texts in the place of their markers."""
-    found = MARKER.findall(source[0])
-    if "results" in found:
-        for path in RESULTS.glob("*.md"):
+    found = {name for name, _ in MARKER.findall(source[0])}
+    if found & {"overview", "result", "sentence", "before_after", "time"}:
+        for path in (*RESULTS.glob("*.md"), *RESULTS.glob("*.json"), *BENCHMARKS.glob("*.py")):
             app.env.note_dependency(str(path))
     if "speed" in found:
         for path in (GPU, BENCHMARKS / "gpu_report.py", BENCHMARKS / "pages.py"):
@@ -197,7 +265,8 @@ def fill(app: Sphinx, docname: str, source: list[str]) -> None:
     if "logsumexp" in found:
         for path in (*SLICES.values(), BENCHMARKS / "slices_report.py", BENCHMARKS / "pages.py"):
             app.env.note_dependency(str(path))
-    source[0] = MARKER.sub(lambda match: FILLS[match[1]](), source[0])
+    text = MARKER.sub(lambda match: FILLS[match[1]](*filter(None, [match[2]])), source[0])
+    source[0] = EMPTY.sub(r"\1\n```", text)
     if docname == "api":
         names = [f"special.{n}" for n in xpapply.special.__all__ if n.islower()]
         names += xpapply.__all__
