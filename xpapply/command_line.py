@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from collections.abc import Sequence
@@ -89,15 +90,21 @@ def main(arguments: Sequence[str]) -> int | None:
     elif found.program:
         path, *rest = found.program
         if not os.path.exists(path):
-            known = (
-                f"can't open file {path!r}: there is none, and no command ({', '.join(COMMANDS)})"
-            )
-            print(f"{sys.executable}: {known}", file=sys.stderr)
+            print(f"{sys.executable}: {_unknown(path)}", file=sys.stderr)
             return 2
         _run(path, rest, **how)
     else:
         read.error("give a script, or -m and a module")
     return None
+
+
+def _unknown(name: str) -> str:
+    """That something is neither a file nor a command, and which command may be meant."""
+    said = f"can't open file {name!r}: there is no such file, and no such command"
+    close = difflib.get_close_matches(name.lower(), COMMANDS, 1)
+    if close:
+        return f"{said}. Did you mean {close[0]}?"
+    return f"{said}. The commands are {', '.join(COMMANDS)}"
 
 
 def _run(*given: object, **how: object) -> None:

@@ -193,7 +193,7 @@ def test_axes_in_any_order(axis):
     run("f.py:f", "in.npy", "-o", "out.npy", "--axis", axis)
     same(np.load("out.npy"), xpapply.apply_along_axis(lambda v: v * 2 + v[0, 1], axes, x))
     job = running.Job(len, files.read("in.npy"), tuple(a % 3 for a in axes))
-    assert job.sample(3).shape[1:] == tuple(x.shape[a] for a in axes)
+    assert job.sample(3)[0].shape[1:] == tuple(x.shape[a] for a in axes)
 
 
 def test_names_with_signs_of_patterns_are_resumed():

@@ -4,52 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import sys
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .. import __version__, options
-from ..errors import FallbackWarning, InputError
-from . import files, model, running
+from . import files, masks, model, running
+from .telling import telling
 
 _ROUNDING = 1e-4
 """Difference from the loop, as a part of the largest result, that `check` takes for rounding."""
-
-
-@contextlib.contextmanager
-def _telling(quiet: bool = False) -> Iterator[None]:
-    """Errors and warnings as one line on stderr, without a traceback."""
-    with warnings.catch_warnings():
-        if quiet:
-            warnings.simplefilter("ignore", FallbackWarning)
-        warnings.showwarning = _show
-        with _told_errors():
-            yield
-
-
-def _show(message: Warning | str, *more: object, **named: object) -> None:
-    click.echo(f"Warning: {message}", err=True)
-
-
-@contextlib.contextmanager
-def _told_errors() -> Iterator[None]:
-    try:
-        yield
-    except InputError as error:
-        notes = getattr(error, "__notes__", ())
-        raise click.UsageError("\n".join([str(error), *notes])) from None
-    except click.ClickException:
-        raise
-    except KeyboardInterrupt:
-        raise
-    except Exception as error:
-        notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
-        raise click.ClickException(f"{type(error).__name__}: {error}{notes}") from error
 
 
 def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +36,7 @@ def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--precision", type=click.Choice(["highest", "high", "medium"]))
     @functools.wraps(command)
     def wrapped(**given: Any) -> Any:
-        with _telling(given.get("quiet", False)), contextlib.ExitStack() as stack:
+        with telling(given.get("quiet", False)) as told, contextlib.ExitStack() as stack:
             how = {k: given.pop(k) for k in ("device", "precision")}
             chosen = {k: v for k, v in how.items() if v}
             if chosen:
@@ -77,9 +46,25 @@ def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
             image = files.read(given.pop("input_"))
             stack.callback(image.close)
             axis = running.axis_of(given.pop("axis"), image)
+            told.slices = math.prod(running.Job(f, image, axis).batch)
             return command(f, image, axis, **given)
 
     return wrapped
+
+
+def _inside(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where there is something to compute."""
+    for option in (
+        click.option(
+            "--ignore-place",
+            is_flag=True,
+            help="The mask may say that it lies elsewhere: another affine, transform or CRS.",
+        ),
+        click.option("--nodata", type=float, help="The value in INPUT where nothing was measured."),
+        click.option("--mask", help="A file: only slices where it is not 0."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -95,9 +80,13 @@ def commands() -> None:
 @commands.command()
 @_of_a_model
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path))
-@click.option("--mask", help="A file: results are written where it is not 0.")
-@click.option("--nodata", type=float, help="The value in INPUT where nothing was measured.")
-@click.option("--fill", type=float, help="The value in OUTPUT where there is no result; else NaN.")
+@_inside
+@click.option(
+    "--fill",
+    type=float,
+    help="The value in OUTPUT where there is no result: NaN by default. Labels and other whole "
+    "numbers have no NaN, and need it.",
+)
 @click.option("--dtype", help="Of the results in the file.")
 @click.option("--memory", default="0", help="That blocks may take at a time: '500 MB'.")
 @click.option("--argmax", is_flag=True, help="Write the position of the largest: labels.")
@@ -115,39 +104,52 @@ def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
         output = output.resolve()
     files.check_new(output, given["overwrite"], given["resume"])
     image.check_apart(output)
-    nodata = given["nodata"] if given["nodata"] is not None else image.nodata
-    job = running.Job(f, image, axis, nodata)
-    mask = None
-    if given["mask"] is not None:
-        mask, read = running.mask_of(given["mask"], job)
+    job, mask, read = _job(f, image, axis, given)
+    if read is not None:
         read.check_apart(output)
-    gaps = mask is not None or nodata is not None
-    result = running.Result.of(job, given["argmax"], given["dtype"], given["fill"], gaps)
-    if given["dry_run"]:
-        click.echo(job.plan())
-        click.echo(f"writes  {result.said(output)}")
-        return
-    begin = time.perf_counter()
-    visible = not given["quiet"] and sys.stderr.isatty()
+    gaps = mask is not None or job.nodata is not None
+    visible = not given["quiet"] and sys.stderr.isatty() and not given["dry_run"]
     around = functools.partial(
         options, progress=visible, memory=given["memory"], resume=given["resume"]
     )
     with around():  # raises for a memory that is none, before a file is made
         pass
-    result.write(output, mask, given["resume"], around)
+    result = running.Result.of(job, given["argmax"], given["dtype"], given["fill"], gaps)
+    if given["dry_run"]:
+        with around():
+            click.echo(result.explained(output, mask))
+        click.echo(f"writes   {result.said(output)}")
+        return
+    begin = time.perf_counter()
+    ran = result.write(output, mask, given["resume"], around)
     if not given["quiet"]:
-        click.echo(f"{result.said(output)} in {time.perf_counter() - begin:.3g} s", err=True)
+        seconds = f"{time.perf_counter() - begin:.3g} s"
+        click.echo(f"{result.said(output)} in {seconds}{ran and f', by {ran}'}", err=True)
+
+
+def _job(
+    f: Any, image: files.Image, axis: Any, given: dict[str, Any]
+) -> tuple[running.Job, Any, files.Image | None]:
+    """What is read, where there is something to compute, and the file that says so."""
+    nodata = given["nodata"] if given["nodata"] is not None else image.nodata
+    job = running.Job(f, image, axis, nodata)
+    if given["mask"] is None:
+        return job, None, None
+    return job, *masks.read(given["mask"], image, job.batch, given["ignore_place"])
 
 
 @commands.command("explain")
 @_of_a_model
 def explain_(f: Any, image: files.Image, axis: Any) -> None:
     """Say what would run on the slices of INPUT, and how fast it can be."""
-    click.echo(running.Job(f, image, axis, image.nodata).plan())
+    job = running.Job(f, image, axis, image.nodata)
+    result = running.Result.of(job, labels=False, dtype=None, fill=0, gaps=True)
+    click.echo(result.explained(None))
 
 
 @commands.command()
 @_of_a_model
+@_inside
 @click.option(
     "--slices",
     type=click.IntRange(min=1),
@@ -155,9 +157,10 @@ def explain_(f: Any, image: files.Image, axis: Any) -> None:
     show_default=True,
     help="How many are compared.",
 )
-def check(f: Any, image: files.Image, axis: Any, slices: int) -> None:
+def check(f: Any, image: files.Image, axis: Any, slices: int, **given: Any) -> None:
     """Compare the results of a sample of slices with those of the plain loop."""
-    count, largest, part = running.parity(running.Job(f, image, axis, image.nodata), slices)
+    job, mask, _ = _job(f, image, axis, given)
+    count, largest, part = running.parity(job, slices, mask)
     said = f"{count} slices, largest difference {largest:.3g} ({part:.2g} of the largest result)"
     if part > _ROUNDING:
         raise click.ClickException(f"not what the loop gives: {said}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,12 @@ from .. import apply_along_axis, explain, frontends, loop
 from ..errors import InputError, add_note
 from ..planning.plan import Plan
 from ..storage import stores
-from ..storage.journal import ENDING
-from . import files
-from .stages import Converted, Finished, Missing, check_mask
+from ..storage.journal import ENDING, OtherRun
+from . import explained, files, fills, places
+from .stages import Converted, Finished, Missing, NoLabelError, options_of
 
-_LABELS = (np.uint8, np.uint16, np.uint32)
+_DONE = re.compile(r"out has (.* blocks)")
+"""What an interrupted run notes."""
 
 
 @dataclass
@@ -79,28 +81,74 @@ class Job:
             raise InputError(f"the input has elements of dtype {dtype}, which are not numbers")
         return dtype
 
-    def sample(self, count: int) -> np.ndarray:
-        """Some slices, ``(count, *core)``, the first and the last of all among them."""
-        total = math.prod(self.batch)
-        if total == 0:
-            raise InputError(f"the input has no slices along axis {self.axis}")
-        found = []
-        for k in np.unique(np.linspace(0, total - 1, min(count, total)).astype(int)):
-            at = iter(np.unravel_index(k, self.batch))
-            block = tuple(
-                slice(0, n) if a in self.axes else slice(int(i := next(at)), int(i) + 1)
-                for a, n in enumerate(self.image.array.shape)
-            )
-            x = self.source.read(block)
-            x = np.squeeze(x, tuple(a for a in range(x.ndim) if a not in self.axes))
-            found.append(x.transpose(np.argsort(np.argsort(self.axes))))
-        return np.array(found)
+    @property
+    def name(self) -> str:
+        """The file, in words."""
+        return str(self.image.path or "the input")
 
-    def plan(self) -> Plan:
-        """What would run on slices like these in memory."""
-        x = self.sample(1024)
-        core = tuple(range(1, x.ndim))
-        return explain(self.f, core if len(core) > 1 else 1, x)
+    def first(self) -> tuple[np.ndarray, list[str]]:
+        """The first slice, ``(1, *core)``, and where it is."""
+        self._check_any()
+        index = (0,) * len(self.batch)
+        return self._slice(index)[0][None], [self.place(index)]
+
+    def sample(self, count: int, inside: np.ndarray | None = None) -> tuple[np.ndarray, list[str]]:
+        """Some slices where something was measured, ``(count, *core)``, and where they are.
+
+        The first and the last of all are among them. `inside`: only where this is true.
+        """
+        self._check_any()
+        total = math.prod(self.batch)
+        within = np.arange(total) if inside is None else np.flatnonzero(inside)
+        found, at = [], []
+        for k in _spread(len(within), count):
+            index = np.unravel_index(within[k], self.batch)
+            x, absent = self._slice(index)
+            if not absent:
+                found.append(x)
+                at.append(self.place(index))
+                if len(found) == count:
+                    break
+        if not found:
+            where = "inside the mask" if inside is not None else f"of {total:,}"
+            raise InputError(
+                f"no slices to compare: all that were looked at, {where}, have no data. Say "
+                "another --mask or --nodata"
+            )
+        return np.array(found), at
+
+    def _check_any(self) -> None:
+        if 0 in self.batch:
+            raise InputError(f"the input has no slices along axis {self.axis}")
+
+    def _slice(self, index: Any) -> tuple[np.ndarray, bool]:
+        """A slice as `f` gets it, and whether nothing was measured there."""
+        batch = tuple(slice(int(k), int(k) + 1) for k in index)
+        left = iter(batch)
+        shape = self.image.array.shape
+        x = self.source.read(
+            tuple(slice(0, n) if a in self.axes else next(left) for a, n in enumerate(shape))
+        )
+        absent = self.missing.at(batch)
+        x = np.squeeze(x, tuple(a for a in range(x.ndim) if a not in self.axes))
+        gone = absent is not None and bool(absent.all())
+        return x.transpose(np.argsort(np.argsort(self.axes))), gone
+
+    def place(self, index: Any) -> str:
+        """A slice, in indices of the file."""
+        left = iter(index)
+        parts = (":" if a in self.axes else str(next(left)) for a in range(self.image.array.ndim))
+        return f"[{', '.join(parts)}]"
+
+
+def _spread(total: int, count: int) -> Iterator[int]:
+    """Numbers below `total`: so many that are spread over all, then more between them."""
+    seen: set[int] = set()
+    for many in (count, 4 * count, 16 * count, max(64 * count, 4096)):
+        for k in np.linspace(0, total - 1, min(many, total)).astype(int).tolist():
+            if k not in seen:
+                seen.add(k)
+                yield k
 
 
 def axis_of(text: str | None, image: files.Image) -> int | tuple[int, ...]:
@@ -142,31 +190,31 @@ class Result:
         cls, job: Job, labels: bool, dtype: str | None, fill: float | None, gaps: bool
     ) -> Result:
         """What comes out of a job: known from one slice, before anything is written."""
-        x = job.sample(1)
+        x, at = job.first()
         core = tuple(range(1, x.ndim))
-        one = np.asarray(apply_along_axis(job.f, core if len(core) > 1 else 1, x))
-        own, at = one.shape[1:], loop.first_place(job.axes)
-        shape = (*job.batch[:at], *own, *job.batch[at:])
-        places = tuple(range(at, at + len(own)))
-        stored, kind = shape, one.dtype
+        with places.told(job.name, at):
+            one = np.asarray(apply_along_axis(job.f, core if len(core) > 1 else 1, x))
+        own, before = one.shape[1:], loop.first_place(job.axes)
+        shape = (*job.batch[:before], *own, *job.batch[before:])
+        axes = tuple(range(before, before + len(own)))
+        stored, kind, classes = shape, one.dtype, None
         if labels:
             if len(own) != 1:
                 raise InputError(
                     f"--argmax: results have the shape {own}, and not one number for each class"
                 )
-            stored = job.batch
-            kind = next(np.dtype(t) for t in _LABELS if own[0] <= np.iinfo(t).max + 1)
+            stored, classes = job.batch, own[0]
+            kind = fills.label_dtype(classes, None if dtype else fill)
         if dtype is not None:
-            kind = _dtype(dtype, kind, own[0] if labels else None)
+            kind = _dtype(dtype, kind, classes)
         elif kind == np.bool_:
             kind = np.dtype(np.uint8)
-        return cls(
-            job, one.dtype, shape, places, stored, kind, labels, _fill(fill, kind, gaps, labels)
-        )
+        fill = fills.checked(fill, kind, gaps, classes, dtype is not None)
+        return cls(job, one.dtype, shape, axes, stored, kind, labels, fill)
 
     def said(self, path: Path) -> str:
         """The output, in words."""
-        what = ", labels of the largest" if self.labels else ""
+        what = " labels" if self.labels else ""
         return f"{path} {self.stored} {self.stored_dtype}{what}"
 
     def wanted(self, resume: bool) -> files.Wanted:
@@ -180,60 +228,131 @@ class Result:
         core = () if self.labels else self.core
         return files.Wanted(self.job.image, self.fill, resume, core, self.job.axes, chunks)
 
-    def write(self, path: Path, mask: Any, resume: bool, around: Callable[[], Any]) -> None:
-        """Compute and write all of it."""
+    def target(self, array: Any, mask: Any) -> Any:
+        """What gets the results on their way into an array."""
+        plain = not self.labels and mask is None and self.job.nodata is None
+        if plain and self.dtype == self.stored_dtype and type(array) is not np.ndarray:
+            return array
+        return Finished(
+            array, self.shape, self.dtype, self.core, self.labels, self.fill, mask,
+            self.job.missing,
+        )  # fmt: skip
+
+    def plan(self, target: Any) -> Plan:
+        """What runs into a target."""
+        with places.told(self.job.name):
+            return explain(self.job.f, self.job.axis, self.job.source, out=target)
+
+    def explained(self, path: Path | None, mask: Any = None) -> str:
+        """What would run, before there is an output."""
+        unit = None
+        if path is not None:
+            unit = files.unit_of(path, self.stored, self.stored_dtype, self.wanted(False))
+        unwritten = explained.Unwritten(self.stored, self.stored_dtype, unit)
+        job, whole = self.job, self.plan(self.target(unwritten, mask))
+        return explained.said(job.f, job.axis, job.source, whole, job.name)
+
+    def write(self, path: Path, mask: Any, resume: bool, around: Callable[[], Any]) -> str:
+        """Compute and write all of it; what ran, in words."""
+        if not resume:  # what it lists is not in the output that is made now
+            for old in _lists(files.part_of(path)):
+                old.unlink()
         output = files.of_format(path).create(
             path, self.stored, self.stored_dtype, self.wanted(resume)
         )
         if resume:
             _check_left(output.array, self.stored, self.stored_dtype, output.part)
-        target = output.array
-        plain = not self.labels and mask is None and self.job.nodata is None
-        if not plain or self.dtype != self.stored_dtype or type(target) is np.ndarray:
-            target = Finished(
-                target, self.shape, self.dtype, self.core, self.labels, self.fill, mask,
-                self.job.missing,
-            )  # fmt: skip
+        job, target = self.job, self.target(output.array, mask)
+        whole: Any = None
         try:
-            with around():
-                apply_along_axis(self.job.f, self.job.axis, self.job.source, out=target)
-        except Exception as error:
-            target = None
+            with around(), places.told(job.name):
+                whole = self.plan(target)
+                whole(job.source, job.axis)
+        except BaseException as error:
+            target = whole = None
             self._left(error, output)
             raise
         try:
+            with around():
+                ran = explained.ran(job.f, job.axis, job.source, whole)
+            del target, whole
             output.finish()
-        except Exception as error:
-            packed = output.part.with_name(output.part.name + ".nii")
+        except BaseException as error:
+            packed = _beside(output.part, ".nii")
             add_note(error, f"all results are in {packed if packed.exists() else output.part}")
             raise
+        return ran
 
     @staticmethod
-    def _left(error: Exception, output: files.Output) -> None:
+    def _left(error: BaseException, output: files.Output) -> None:
         """Keep what --resume can go on with, and nothing else."""
-        name = output.part.name
-        lists = [
-            p
-            for p in output.part.parent.iterdir()
-            if p.name.startswith(name) and p.suffix == ENDING
-        ]
-        if lists and '"function": null' not in lists[0].read_text().partition("\n")[0]:
-            error.__notes__ = [
-                f"the same command with --resume goes on; {lists[0]} lists what is done"
-            ]
+        lists = _lists(output.part)
+        known = lists and '"function": null' not in lists[0].read_text().partition("\n")[0]
+        notes = getattr(error, "__notes__", [])
+        done = next((m[1] for n in notes if (m := _DONE.match(n))), None)
+        error.__notes__ = [n for n in notes if not _DONE.match(n)]
+        if isinstance(error, OtherRun):
+            raise InputError(_another(error, output.part)) from None
+        nothing = done is not None and done.startswith("0 of")
+        if known and not nothing and not isinstance(error, NoLabelError):
+            if done is not None:
+                add_note(
+                    error,
+                    f"{done} are done, and kept in {output.part}: the same command with --resume "
+                    "goes on there. After a change of MODEL, INPUT or options begin anew without "
+                    "--resume",
+                )
             return
+        if isinstance(error, NoLabelError):
+            add_note(error, "Nothing is kept: begin anew without --resume.")
         with suppress(Exception):
             output.close()
-        for left in (output.part, output.part.with_name(name + ".nii"), *lists):
+        for left in (output.part, _beside(output.part, ".nii"), *lists):
             with suppress(OSError):
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def _beside(part: Path, end: str) -> Path:
+    return part.with_name(part.name + end)
+
+
+def _lists(part: Path) -> list[Path]:
+    """What says which blocks of an output are done."""
+    return [p for end in ("", ".nii") if (p := _beside(part, end + ENDING)).exists()]
+
+
+def _another(error: OtherRun, part: Path) -> str:
+    """That an interrupted run was another one, in options."""
+    said = []
+    for name, (was, now) in error.differ.items():
+        if name == "axis":
+            said.append("--axis was {}, is {}".format(*(",".join(map(str, a)) for a in (was, now))))
+        elif name == "out":
+            before, here = options_of(was), options_of(now)
+            for option in sorted(before.keys() | here.keys()):
+                if before.get(option) != here.get(option):
+                    said.append(_differs(option, before.get(option), here.get(option)))
+        else:
+            what = "MODEL" if name == "function" else "INPUT"
+            said.append(f"{what} is another one, or was changed")
+    return (
+        f"--resume: {part} is of another run: {'; '.join(said) or 'its options were others'}. Say "
+        "it all as it was said then; or begin anew without --resume"
+    )
+
+
+def _differs(option: str, was: str | None, now: str | None) -> str:
+    if option == "--mask":  # of which a digest is known
+        was, now = was and "another one", now and "another one"
+        return f"--mask was {was or 'none'}, is {now or 'none'}"
+    return f"{option} was {was or 'none'}, is {now or 'none'}"
 
 
 def _check_left(found: Any, shape: tuple[int, ...], dtype: np.dtype, part: Path) -> None:
     if tuple(found.shape) != shape or np.dtype(found.dtype).newbyteorder("=") != dtype:
         raise InputError(
             f"--resume: {part} is {tuple(found.shape)} {found.dtype}, this run makes {shape} "
-            f"{dtype}. Say the same as then, or leave --resume away and say --overwrite"
+            f"{dtype}. Say it all as it was said then; or begin anew without --resume"
         )
 
 
@@ -255,46 +374,13 @@ def _dtype(text: str, kind: np.dtype, classes: int | None) -> np.dtype:
     return wanted
 
 
-def _fill(given: float | None, dtype: np.dtype, gaps: bool, labels: bool) -> Any:
-    """What stands where there is no result."""
-    if given is None:
-        if not gaps:
-            return None
-        if dtype.kind not in "fc":
-            raise InputError(f"results are {dtype}: say --fill, the value where there is no result")
-        return math.nan
-    if not gaps and not labels:
-        raise InputError("--fill is for what --mask or --nodata leave out, and there is neither")
-    if dtype.kind in "ui":
-        limits = np.iinfo(dtype)
-        if not math.isfinite(given) or given != int(given) or not limits.min <= given <= limits.max:
-            raise InputError(f"--fill {given:g} does not fit results of {dtype}")
-        return int(given)
-    return given
-
-
-def mask_of(text: str, job: Job) -> tuple[np.ndarray, files.Image]:
-    """The mask that an option names, for the slices of a job: where there is a number but 0."""
-    image = files.read(text)
-    try:
-        found = stores.store(image.array).read(tuple(slice(0, n) for n in image.array.shape))
-        meant = np.asarray(found) * image.slope + image.offset
-        inside = (meant != 0) & ~np.isnan(meant)
-        if image.nodata is not None:
-            inside &= np.asarray(found) != image.nodata
-    finally:
-        image.close()
-    if inside.ndim == len(job.batch) + 1 and inside.shape[0] == 1:  # one band
-        inside = inside[0]
-    return check_mask(inside, job.batch, text), image
-
-
-def parity(job: Job, count: int) -> tuple[int, float, float]:
+def parity(job: Job, count: int, inside: np.ndarray | None = None) -> tuple[int, float, float]:
     """How many slices were compared with the plain loop, and the largest differences."""
-    x = job.sample(count)
+    x, at = job.sample(count, inside)
     axis: Any = tuple(range(1, x.ndim)) if x.ndim > 2 else 1
-    ours = np.asarray(apply_along_axis(job.f, axis, x))
-    wanted = np.asarray(loop.apply(job.f, axis, x, (), {}))
+    with places.told(job.name, at):
+        ours = np.asarray(apply_along_axis(job.f, axis, x))
+        wanted = np.asarray(loop.apply(job.f, axis, x, (), {}))
     if ours.shape != wanted.shape:
         raise InputError(f"results have the shape {ours.shape}, those of the loop {wanted.shape}")
     both = np.isfinite(ours) & np.isfinite(wanted)

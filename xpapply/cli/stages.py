@@ -15,6 +15,11 @@ import numpy as np
 from ..errors import InputError
 from ..storage import stores
 from ..storage.stores import Block, Store
+from . import fills
+
+
+class NoLabelError(InputError):
+    """A result is NaN, and nothing says which label that is: the same run fails again."""
 
 
 class Missing:
@@ -40,6 +45,16 @@ class Missing:
     @staticmethod
     def _key(block: Block, axes: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
         return tuple((s.start, s.stop) for a, s in enumerate(block) if a not in axes)
+
+
+LAYOUT = " | "
+"""Between the parts of what `Finished.layout` says; options are the last of them."""
+
+
+def options_of(layout: str) -> dict[str, str]:
+    """The options of a layout of `Finished`, or of a plain output, which has none."""
+    parts = (part.partition(" ") for part in layout.split(LAYOUT) if part.startswith("--"))
+    return {name: value for name, _, value in parts}
 
 
 class _Around(Store):
@@ -69,7 +84,8 @@ class Converted(_Around):
     def __init__(self, x: Any, dtype: np.dtype, slope: Any, offset: Any, missing: Missing) -> None:
         super().__init__(x, tuple(x.shape), dtype, missing)
         self._slope, self._offset = slope, offset
-        self.about += f" scaled by {np.ravel(slope)} {np.ravel(offset)}"
+        if self._is_scaled:
+            self.about += f" scaled by {np.ravel(slope)} {np.ravel(offset)}"
 
     def ahead(self, block: Block) -> None:
         """Do what makes reading a block quick."""
@@ -80,11 +96,15 @@ class Converted(_Around):
         x = self.inner.read(block)
         self._missing.see(block, x)
         y = np.array(x, self._dtype, order="K")
-        if np.ndim(self._slope) or (self._slope, self._offset) != (1, 0):
+        if self._is_scaled:
             y *= self._part(self._slope, block)
             y += self._part(self._offset, block)
         self.inner.release(block)
         return y
+
+    @property
+    def _is_scaled(self) -> bool:
+        return bool(np.ndim(self._slope) or (self._slope, self._offset) != (1, 0))
 
     def _part(self, factor: Any, block: Block) -> Any:
         """A number, or those of the bands of a block."""
@@ -129,13 +149,16 @@ class Finished(_Around):
 
     def layout(self) -> str:
         """What an interrupted run has to agree in."""
-        masked = (
-            ""
-            if self._mask is None
-            else hashlib.sha256(np.packbits(self._mask).tobytes()).hexdigest()[:16]
-        )
-        said = f"labels={self._labels} fill={self._fill} mask={masked} {self._missing.nodata}"
-        return f"{super().layout()}, {self.inner.layout()}, {said}"
+        given: dict[str, Any] = {
+            "--argmax": self._labels or None,
+            "--fill": None if self._fill != self._fill else self._fill,  # NaN is the default
+            "--nodata": self._missing.nodata,
+        }
+        if self._mask is not None:
+            digest = hashlib.sha256(np.packbits(self._mask).tobytes()).hexdigest()
+            given["--mask"] = digest[:16]
+        options = [f"{k} {_number(x)}" for k, x in given.items() if x is not None]
+        return LAYOUT.join([super().layout(), self.inner.layout(), *options])
 
     def why_read_only(self) -> str:
         """It is new."""
@@ -163,9 +186,7 @@ class Finished(_Around):
         if self._labels:
             if y.dtype.kind == "f" and (none := np.isnan(y).any(self._core[0])).any():
                 if self._fill is None:
-                    raise InputError(
-                        "some results are NaN, which is not a class: say --fill, a label for them"
-                    )
+                    raise NoLabelError(self._no_label(none, batch))
                 absent = none if absent is None else absent | none
             y, block = y.argmax(self._core[0]), batch
         if absent is not None and absent.any():
@@ -173,6 +194,17 @@ class Finished(_Around):
             own = () if self._labels else self._core
             y[np.broadcast_to(np.expand_dims(absent, own), y.shape)] = self._fill
         self.inner.write(block, y)
+
+    def _no_label(self, none: np.ndarray, batch: Block) -> str:
+        starts = [s.start for s in batch]
+        index = [str(k + s) for k, s in zip(np.argwhere(none)[0].tolist(), starts, strict=True)]
+        for a in sorted(self._missing.axes):
+            index.insert(a, ":")
+        ways = fills.ways(self.inner.dtype, self.shape[self._core[0]])
+        return (
+            f"--argmax: some results are NaN, first at the slice [{', '.join(index)}] of the "
+            f"input, and NaN is no class: say which label stands there, {ways}"
+        )
 
     def _without_core(self, block: Block) -> Block:
         return tuple(s for a, s in enumerate(block) if a not in self._core)
@@ -182,13 +214,6 @@ class Finished(_Around):
         return tuple(1 if a in self._core else next(rest) for a in range(len(self.shape)))
 
 
-def check_mask(mask: np.ndarray, batch: tuple[int, ...], name: str) -> np.ndarray:
-    """A mask for all slices: one of fewer dims is for each of the last ones."""
-    if mask.shape == batch:
-        return mask
-    if mask.shape == batch[: mask.ndim]:
-        plain = mask.reshape(*mask.shape, *(1,) * (len(batch) - mask.ndim))
-        return np.broadcast_to(plain, batch)
-    raise InputError(
-        f"--mask {name} has the shape {mask.shape}: it must be that of the slices, {batch}"
-    )
+def _number(x: Any) -> Any:
+    """A number as one writes it."""
+    return int(x) if isinstance(x, float) and x.is_integer() else x

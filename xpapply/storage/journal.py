@@ -20,6 +20,18 @@ ENDING = ".unfinished"
 _CHECKED = ("function", "arr", "axis", "out")
 
 
+class OtherRun(InputError):
+    """What an interrupted run has left is not of the run that is to go on with it.
+
+    Attributes
+    ----------
+    differ : dict
+        What was said of the run that has left it, and what is said now, where these differ.
+    """
+
+    differ: dict[str, tuple[Any, Any]]
+
+
 class Journal:
     """What is done of a run.
 
@@ -63,13 +75,15 @@ class Journal:
         was = _parsed(lines[0])
         if was is None:
             return
-        differ = [k for k in _CHECKED if was.get(k) != self.about[k]]
+        differ = {k: (was.get(k), self.about[k]) for k in _CHECKED if was.get(k) != self.about[k]}
         if differ:
-            said = "; ".join(f"{k} was {was.get(k)}, is {self.about[k]}" for k in differ)
-            raise InputError(
+            said = "; ".join(f"{k} was {before}, is {now}" for k, (before, now) in differ.items())
+            error = OtherRun(
                 f"resume=True: {self.path} is of another run: {said}. Call it as it was called "
                 "then, or leave resume away: then all of it is computed anew"
             )
+            error.differ = differ
+            raise error
         self.about = was
         found = (_parsed(line) for line in lines[1:])
         self.done = {n for n in found if isinstance(n, int)}

@@ -7,6 +7,7 @@ read before it is asked for, where the format allows it.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -38,6 +39,38 @@ PART = ".part"
 
 
 @dataclass
+class Place:
+    """Where the elements of an image lie.
+
+    Attributes
+    ----------
+    matrix : ndarray
+        From indices, and a 1, to coordinates, and a 1.
+    lengths : tuple of int
+        How many elements there are along each of these indices.
+    system : object
+        The reference of the coordinates, if there are several.
+    """
+
+    matrix: np.ndarray
+    lengths: tuple[int, ...]
+    system: Any = None
+
+    def is_that_of(self, other: Place) -> bool:
+        """Whether all elements lie where those of another image do, but for a tenth of one."""
+        if self.system and other.system and self.system != other.system:
+            return False
+        ends = np.array([*itertools.product(*((0, n - 1) for n in self.lengths))])
+        gap = (self.matrix - other.matrix) @ np.c_[ends, np.ones(len(ends))].T
+        size = np.linalg.norm(self.matrix[:-1, :-1], axis=0).min()
+        return bool(np.abs(gap).max() <= size / 10)
+
+    def __str__(self) -> str:
+        said = np.array2string(self.matrix, precision=4, suppress_small=True)
+        return f"{said} {self.system}" if self.system else said
+
+
+@dataclass
 class Image:
     """What a file has.
 
@@ -55,6 +88,8 @@ class Image:
         One of `FORMATS`.
     about : object
         Header, CRS, attributes: for an output of the same format.
+    place : Place or None
+        Where it lies in space, or on the earth, if the file says so.
     """
 
     array: Any
@@ -64,6 +99,7 @@ class Image:
     offset: Any = 0.0
     nodata: float | None = None
     about: Any = None
+    place: Place | None = None
     temporary: list[Path] = field(default_factory=list)
     path: Path | None = None
 
@@ -185,10 +221,11 @@ def of_format(path: Path) -> ModuleType:
     """The file that knows the format of a file."""
     name = FORMATS.get(ending(path))
     if name is None:
-        raise InputError(
-            f"{path}: files that end in {ending(path) or 'nothing'} are not known. There are "
-            f"{', '.join(FORMATS)}"
-        )
+        end = ending(path)
+        what = "its name has no ending that tells the format"
+        if end:
+            what = f"no format with the ending {end} is known"
+        raise InputError(f"{path}: {what}. Use one of {', '.join(FORMATS)}")
     return import_module(f"{__name__}.{name}")
 
 
@@ -231,11 +268,29 @@ def check_new(path: Path, overwrite: bool, resume: bool) -> None:
         raise InputError(f"{path} exists: say --overwrite, or give another name")
     if path.is_dir() and not _is_zarr_array(path):
         raise InputError(f"{path} is a folder, and no array of zarr: it is not replaced")
-    if not path.resolve().parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.resolve().parent}")
+    group = group_of(path)
+    folder = path.resolve().parent if group is None else group.resolve().parent
+    if not folder.is_dir():
+        raise InputError(f"{path}: there is no folder {folder}")
     part = part_of(path)
     if resume and not part.exists():
-        raise InputError(f"--resume: there is no {part}, which an interrupted run leaves")
+        raise InputError(
+            f"--resume: there is no {part}, which an interrupted run leaves. Begin anew without "
+            "--resume"
+        )
+
+
+def group_of(path: Path) -> Path | None:
+    """The group of zarr that holds an array of this name; None for what is not in one."""
+    return next((p for p in path.parents if p.name.lower().endswith(".zarr")), None)
+
+
+def unit_of(
+    path: Path, shape: tuple[int, ...], dtype: np.dtype, wanted: Wanted
+) -> tuple[int, ...] | None:
+    """Lengths of what can only be written as a whole, in an output that is not there yet."""
+    known = getattr(of_format(path), "unit", None)
+    return None if known is None else known(shape, dtype, wanted)
 
 
 def _is_zarr_array(path: Path) -> bool:

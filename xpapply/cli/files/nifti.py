@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from . import Image, Output, Wanted, ending, library, memory_map, part_of
+from . import Image, Output, Place, Wanted, ending, library, memory_map, part_of
 
 _PIECE = 1 << 24
 
@@ -38,7 +38,10 @@ def read(path: Path) -> Image:
                 made.unlink()
             temporary = []
     slope, offset = float(at.slope), float(at.inter)
-    return Image(mapped, -1, "nifti", slope, offset, None, image.header, temporary)
+    head, place = image.header, None
+    if head["sform_code"] > 0 or head["qform_code"] > 0:  # otherwise the affine is made up
+        place = Place(image.affine, tuple((*at.shape, 1, 1)[:3]))
+    return Image(mapped, -1, "nifti", slope, offset, None, head, place, temporary)
 
 
 def _unpacked(path: Path) -> Path:

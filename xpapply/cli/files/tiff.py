@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...storage.stores import Block, Store
-from . import Image, Output, Wanted, library, part_of
+from . import Image, Output, Place, Wanted, library, part_of
 
 _PLACE = (33922, 33550, 34264, 34735, 42112, 42113)
 """Tags of a GeoTIFF: its place, and what GDAL says of scales and of missing values."""
@@ -47,7 +47,10 @@ def _raster(path: Path) -> Image:
     file = rasterio.open(path)
     slope = np.array(file.scales, float)[:, None, None]
     offset = np.array(file.offsets, float)[:, None, None]
-    return Image(Raster(file), 0, "raster", slope, offset, file.nodata, file)
+    matrix, place = np.array(file.transform, float).reshape(3, 3), None
+    if not np.array_equal(matrix, np.eye(3)):  # which stands for none
+        place = Place(matrix, (file.width, file.height), file.crs)
+    return Image(Raster(file), 0, "raster", slope, offset, file.nodata, file, place)
 
 
 class Raster(Store):
@@ -122,6 +125,13 @@ class _Plane(Raster):
         return 1, Window(x.start, y.start, x.stop - x.start, y.stop - y.start)
 
 
+def unit(shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> tuple[int, ...] | None:
+    """Tiles, or whole rows, of a GeoTIFF."""
+    if how.like.format != "raster" or len(shape) not in (2, 3):
+        return None
+    return (1, *how.like.about.block_shapes[0])[-len(shape) :]
+
+
 def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> Output:
     """A new image; with the CRS, the transform and the tiles of the input if that has them."""
     part = part_of(path)
@@ -136,10 +146,11 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
             shape=shape,
             dtype=dtype,
             photometric="minisblack",
-            metadata=None,
+            metadata={},  # has the shape, where an image has more axes than a page
             planarconfig="contig" if len(shape) == 3 and how.core == (2,) else None,
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, IndexError) as error:
+        part.unlink(missing_ok=True)
         raise InputError(
             f"TIFF has no images of {dtype} with the shape {shape}: {error}. Choose --dtype, or "
             "write .npy"

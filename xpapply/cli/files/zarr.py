@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
-from . import Image, Output, Wanted, library, part_of
+from . import Image, Output, Wanted, group_of, library, part_of
 
 _CHUNK = 1 << 24
 """Bytes of a chunk where the input has none."""
@@ -39,14 +40,37 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
     part = part_of(path)
     if how.resume:
         return Output(zarr.open_array(part, mode="r+"), path, part)
-    chunks = how.chunks or _chunks(shape, dtype)
-    chunks = tuple(max(1, min(c, n)) for c, n in zip(chunks, shape, strict=True))
+    _make_group(zarr, path)
+    chunks = unit(shape, dtype, how)
     made = zarr.create_array(part, shape=shape, dtype=dtype, chunks=chunks, overwrite=True)
     if how.like.format == "zarr":
         made.attrs.update({k: v for k, v in how.like.about.attrs.items() if k not in _OF_NUMBERS})
     if how.fill is not None:
         made.attrs["_FillValue"] = how.fill
     return Output(made, path, part)
+
+
+def unit(shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> tuple[int, ...]:
+    """Lengths of its chunks."""
+    chunks = how.chunks or _chunks(shape, dtype)
+    return tuple(max(1, min(c, n)) for c, n in zip(chunks, shape, strict=True))
+
+
+def _make_group(zarr: Any, path: Path) -> None:
+    """The groups that an array lies in: those of ``volume.zarr/maps/name``."""
+    group = group_of(path)
+    if group is None:
+        return
+    try:
+        found = zarr.open_group(group, mode="a")
+        inner = "/".join(path.parent.relative_to(group).parts)
+        if inner:
+            found.require_group(inner)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"{path}: {group} is an array, which holds no others, or has one on the way: name a "
+            f"group, or a new one ({error})"
+        ) from None
 
 
 def _chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
