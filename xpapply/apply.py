@@ -159,7 +159,7 @@ def apply_along_axis(
     arr, axis = _look(f, axis, arr)
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
-        announce(f, p.slices or 0, "; ".join(p.reasons))
+        announce(f, p.slices or 0, "; ".join(p.reasons), arr)
     return p(arr, axis)
 
 

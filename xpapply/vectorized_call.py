@@ -280,13 +280,15 @@ class Call:
         if along is not None:
             network, leaves = along.network, self._call.arguments.leaves
             if not network.vectorized:
-                _announce(self._network, network.slices or 0, "; ".join(network.reasons))
+                _announce(
+                    self._network, network.slices or 0, "; ".join(network.reasons), operands[0]
+                )
             if leaves is not None and along.container is not None:
                 leaves.of(along.container)
             return self._of_network(along.results(), dims)
         given = self._applied(operands, dims, place)
         if self._network is not None and math.prod(dims.loop) >= _SEVERAL:
-            _announce(self._network, math.prod(dims.loop), self._no_network)
+            _announce(self._network, math.prod(dims.loop), self._no_network, operands[0])
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]

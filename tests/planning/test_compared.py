@@ -23,7 +23,6 @@ def test_the_ways_that_can_run_and_the_loop(f, axis):
     assert {"numpy", "loop"} <= set(times)
     assert list(times.values()) == sorted(times.values())
     assert all(t > 0 for t in times.values())
-    assert times["loop"] > times["numpy"]
     assert plan.to_dict()["compared"] == times
     (line,) = (line for line in str(plan).split("\n") if line.startswith("took"))
     assert all(name in line for name in times)

@@ -142,7 +142,7 @@ class Along:
 
     def announce(self, why: str) -> None:
         """Tell the user that the loop runs."""
-        announce(self.f, self.slices, why)
+        announce(self.f, self.slices, why, self.arr)
 
 
 @dataclass(slots=True)

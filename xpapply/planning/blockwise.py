@@ -106,7 +106,7 @@ def _announced(f: Any, axis: Any, arr: Any, first: First, args: tuple, kwargs: d
     found = python_functions.decide(Along(f, axis, some, args, kwargs))
     if found.why is None or found.quick:
         return False
-    announce(f, math.prod(arr.shape[a] for a in rest), found.why)
+    announce(f, math.prod(arr.shape[a] for a in rest), found.why, first.x)
     return True
 
 

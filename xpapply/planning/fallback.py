@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, frontends, loop, workers
+from .. import arrays, config, frontends, loop, workers
 from ..batch_of_one import BatchOfOne
 from ..cache import cache_of
 from ..errors import UnsupportedError, warn
@@ -17,8 +17,8 @@ _WORTH_A_WARNING = 1000
 """Slices from which a plain Python loop is worth a warning."""
 
 
-def announce(f: Any, slices: int, why: str) -> None:
-    """Warn once that `f` runs slice by slice, or raise, as the options say."""
+def announce(f: Any, slices: int, why: str, like: Any) -> None:
+    """Warn once that `f` runs slice by slice on such arrays, or raise, as the options say."""
     how = config.current().fallback
     if how == "silent" or config.current().engine == "loop":
         return
@@ -27,14 +27,15 @@ def announce(f: Any, slices: int, why: str) -> None:
         return
     message = (
         f"{frontends.name_of(f)} runs slice by slice in Python ({slices:,} calls): {why}. "
-        "xpapply.explain(...) shows the plan; options(fallback='silent') hides this warning."
+        "xpapply.explain(...) shows the plan"
     )
     if how == "raise":
-        raise UnsupportedError(message)
+        raise UnsupportedError(f"{message}; without options(fallback='raise') the loop runs.")
     known, method = cache_of(f)
-    if method not in known.warned:
-        known.warned.add(method)
-        warn(message)
+    key = method, arrays.library(like)  # elsewhere it may have another reason
+    if key not in known.warned:
+        known.warned.add(key)
+        warn(f"{message}; options(fallback='silent') hides this warning.")
 
 
 def in_loop(

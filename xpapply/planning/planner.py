@@ -49,7 +49,8 @@ class _Remembered:
 def _key(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
     now = config.current()
-    return (method, axis, now.engine, now.precision, now.threads, *arrays.signature(arr))
+    how = now.engine, now.precision, now.threads, now.device
+    return (method, axis, *how, *arrays.signature(arr))
 
 
 def again(f: Any, axis: Any, arr: Any) -> Any:

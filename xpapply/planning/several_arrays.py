@@ -164,7 +164,7 @@ class Several:
 
     def announce(self, why: str) -> None:
         """Tell the user that the loop runs."""
-        announce(self.f, self.slices, why)
+        announce(self.f, self.slices, why, self.operands[0] if self.operands else None)
 
 
 def _dtype(x: Any) -> str:

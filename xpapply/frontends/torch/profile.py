@@ -76,6 +76,11 @@ class Profile(TorchDispatchMode):
         cuDNN ran a recurrent layer.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch would load its compiler, for more than a second, to keep it out of this class."""
+        return False
+
     def __init__(self, given: torch.Tensor) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0
