@@ -317,7 +317,7 @@ def test_few_slices_run_by_definition_while_another_thread_compiles(rows, patien
     calls, begun_after, ready_after = patient
     net = mlp(8, 11 + len(set(rows)), 3)
     x = np.zeros((5, 8), "f4")
-    assert "by definition" in xpapply.explain(net, 1, x).kernels[0]
+    assert "layer by layer" in xpapply.explain(net, 1, x).kernels[0]
     for n in rows:
         called(net, n, calls)
     assert begun_after == [2]

@@ -12,6 +12,13 @@ X = np.random.default_rng(0).normal(size=(40, 300, 16)).astype(np.float32)
 NET = xpapply.MLP([np.ones((8, 16), "f4"), np.ones((2, 8), "f4")])
 
 
+def test_a_plan_is_short_in_a_shell():
+    text = repr(xpapply.explain(NET, -1, X))
+    assert text.startswith("<Plan: ")
+    assert "engine " in text
+    assert len(text) < 160
+
+
 def spread(v):
     return v.max() - v.min()
 

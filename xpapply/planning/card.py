@@ -40,7 +40,7 @@ def html(
     reasons = [part for part in known.get("refused", "").split("; ") if part]
     if reasons:
         items = "".join(f"<li>{escape(part)}</li>" for part in reasons)
-        told = f"{len(reasons)} faster way{'s' * (len(reasons) > 1)}, or parts of one"
+        told = f"{len(reasons)} reason{'s' * (len(reasons) > 1)}"
         rows.append(
             (
                 "refused",

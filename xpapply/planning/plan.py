@@ -21,7 +21,7 @@ from . import compiled, engines, flat
 from .compared import Timed
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Plan:
     """How `f` runs on the slices of an array.
 
@@ -244,7 +244,8 @@ class Plan:
     def _applied(self) -> str:
         applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
         applied = applied.replace("axis (", "axes (")
-        return f"{self.name} to {self.slice} slices of a {_where(self)} array{applied}"
+        array = "an array" if self.library == "any" else f"a {_where(self)} array"
+        return f"{self.name} to {self.slice} slices of {array}{applied}"
 
     def _given(self) -> str:
         return "" if self.result is None else str(self.result)
@@ -278,12 +279,15 @@ class Plan:
             lines.append(("floor", text))
         if self.compared:
             took = ", ".join(f"{t.engine} {_si(t.seconds)}s" for t in self.compared)
-            lines.append(("took", f"{took} per slice, measured on some"))
+            lines.append(("took", f"{took} per slice, on a sample"))
         lines.append(("refused", "; ".join(self.reasons)) if self.reasons else ("fallback", "none"))
         return lines
 
     def __str__(self) -> str:
         return "\n".join(f"{name:9}{text}" for name, text in self._lines())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._applied()}, engine {self.engine!r}>"
 
     def _repr_html_(self) -> str:
         from . import card
@@ -291,7 +295,7 @@ class Plan:
         return card.html(self.name, self._lines(), [(t.engine, t.seconds) for t in self.compared])
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PlanOfSeveral(Plan):
     """How `xpapply.vectorize` runs `f` on the slices of several arrays: ``plan(a, b)``.
 

@@ -1,6 +1,8 @@
 """torch modules that are no graph: called on batches where that is proved, else by vmap."""
 
 import itertools
+import subprocess
+import sys
 from unittest import mock
 
 import numpy as np
@@ -702,3 +704,21 @@ def test_more_images_than_fit_on_the_device():
     some = slice(None, None, 997)
     want = net.cpu()(torch.from_numpy(x[some])).numpy()
     np.testing.assert_allclose(got[some], want, rtol=1e-2, atol=1e-2)
+
+
+def test_torchs_compiler_is_not_loaded():
+    """It takes more than a second, in the first call of a function around a network."""
+    code = """
+import sys, numpy as np, torch, xpapply
+nn = torch.nn
+net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 3)).eval()
+def f(v):
+    with torch.no_grad():
+        return net(torch.tensor(v, dtype=torch.float32)[None, None])[0].numpy()
+x = np.random.default_rng(0).normal(size=(2000, 8, 8))
+assert xpapply.apply_along_axis(f, (1, 2), x).shape == (2000, 3)
+assert xpapply.explain(f, (1, 2), x).vectorized
+print("torch._dynamo" in sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout == "False\n", ran.stderr

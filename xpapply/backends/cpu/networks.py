@@ -327,5 +327,5 @@ class NetworkLowered(Lowered):
             shape = (*x.shape[:at], *self.graph.result.shape, *x.shape[at + 1 :])
             out = np.empty(shape, np.float32)
             if self._would_wait(_layout(x, at, out, self._whole, self._lanes), macs):
-                shown += "; first calls by definition, while it compiles"
+                shown += "; the first calls run layer by layer, while it compiles"
         return Estimate((shown,), (), None, None)

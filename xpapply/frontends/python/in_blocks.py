@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -44,6 +45,8 @@ _AT_LEAST = 0.03
 """... and seconds that it may take in any case."""
 _TIMED = 64
 """Calls that tell how long one takes in a loop."""
+_WARM = 4
+"""The least of them."""
 _SOME = 1024
 """Slices that tell whether there are too many paths."""
 
@@ -156,16 +159,19 @@ class InBlocks:
         some = np.linspace(0, count - 1, min(count, _TIMED)).astype(np.intp)
         places = zip(*np.unravel_index(some, rows.batch), strict=True)
         slices = [self._given(rows[at]) for at in places]
-        took, done = 0.0, 0
+        times: list[float] = []
         with np.errstate(all="ignore"), silent():
-            started = time.perf_counter()
             try:
-                while done < len(slices) and took < limit:
-                    self._arguments.call(f, slices[done])
-                    took, done = time.perf_counter() - started, done + 1
+                for one in slices:
+                    started = time.perf_counter()
+                    self._arguments.call(f, one)
+                    times.append(time.perf_counter() - started)
+                    if len(times) > _WARM and sum(times) > limit:
+                        break
             except Exception:  # which its own run will tell
                 return self.seconds
-        return min(self.seconds, took / done)
+        # the first call brings back to the cache what the run has driven out
+        return min(self.seconds, statistics.median(times[1:] or times))
 
     def _tried(self, f: Any, v: Any) -> Any:
         """A call of `f` that only looks at what it does: it leaves no trace in attributes."""
