@@ -236,12 +236,12 @@ class Call:
         from .planning.several_arrays import Several, plan
 
         shapes = [tuple(x.shape) for x in self._operands]
-        along = self._along(self._operands, self._dims) if self._mask is None else None
         if (mask := self._mask) is None:
             operands, dims, place = self._operands, self._dims, _same
         else:
             operands = [x[mask] for x in self._views()]
             dims, place = self._dims_of(operands), partial(nth, mask)
+        along = self._along(operands, dims)
         if elsewhere := self._numbers and self._like is not None:
             operands = [*map(arrays.on_host, operands)]
         what = self._applied(operands, dims, place)

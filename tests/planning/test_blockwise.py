@@ -208,7 +208,10 @@ def test_explain_says_what_the_tasks_do():
         assert "each as a NumPy array: 3" in str(p)
         assert p.slices == 40
     assert with_graph.reasons == ()
-    assert "the first slice, of the first block, says what results are" in without.reasons[0]
+    assert "the first slice, of the first block, tells" in without.kernels[1]
+    assert without.reasons == ()
+    looped = xpapply.explain(lambda v: hash(v.max()), -1, da.from_array(X, chunks=(3, 5, -1)))
+    assert looped.reasons[0].startswith("in each chunk the loop runs: the hash of a value")
     np.testing.assert_allclose(with_graph(d), np.apply_along_axis(standardize, -1, X), rtol=1e-4)
     with pytest.raises(xpapply.InputError, match=r"slices float32\[12\]: found float32\[8\]"):
         with_graph(d[..., :8])

@@ -227,3 +227,15 @@ def test_functions_that_the_user_compiled(ran):
     assert p.vectorized
     np.testing.assert_array_equal(made(x, w), x * w + 1)
     assert not ran
+
+
+def test_a_network_of_chosen_slices():
+    """What runs where `where` is true is what runs everywhere."""
+    net = xpapply.MLP([np.ones((2, 8), np.float32)])
+    x = np.random.default_rng(0).random((60, 50, 8), dtype=np.float32)
+    f, where = xpapply.vectorize(net, signature="(n)->(k)"), x[..., 0] > 0.5
+    plan = f.explain(x, where=where)
+    assert plan.vectorized
+    assert plan.reasons == f.explain(x).reasons
+    y = f(x, where=where)
+    np.testing.assert_allclose(y[where], xpapply.apply_along_axis(net, -1, x)[where])

@@ -61,10 +61,12 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, te
         what = snapshot(f)
     arr = blocks.whole(arr, axes)
     options = blocks.own_options()
-    if tell and first is not None and not forced and _announced(f, axis, arr, first, args, kwargs):
+    why = None if first is None or forced else _why_looped(f, axis, arr, first, args, kwargs)
+    if tell and why is not None and config.current().fallback != "silent":
+        assert first is not None
+        announce(f, math.prod(arr.shape[a] for a in range(arr.ndim) if a not in axes), why, first.x)
         options["fallback"] = "silent"  # tasks may run where nobody hears of it
     task = OnBlock(by, what, axis, (args, kwargs), (found.shape, found.dtype), first, options)
-    told = f"the first slice, of the first block, says what results are: {found.why}"
     count = math.prod(n for a, n in enumerate(arr.numblocks) if a not in axes)
     return Plan(
         name=frontends.name_of(f),
@@ -72,8 +74,11 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, te
         slice=slice_,
         library="dask",
         device=blocks.device(arr),
-        reasons=() if first is None else (told,),
-        kernels=(f"chunk by chunk when they are computed, each as a {blocks.kind(arr)}: {count}",),
+        reasons=() if why is None else (f"in each chunk the loop runs: {why}",),
+        kernels=(
+            f"chunk by chunk when they are computed, each as a {blocks.kind(arr)}: {count}",
+            *(FIRST,) * (first is not None),
+        ),
         graph=None if math.isnan(math.prod(arr.shape)) else graph,
         result=ShapeDtype(found.shape, found.dtype.name),
         arr_shape=tuple(arr.shape),
@@ -89,25 +94,25 @@ def snapshot(f: Any) -> Any:
     return f
 
 
+FIRST = "the first slice, of the first block, tells the shape and dtype of results"
+"""Where no graph does."""
 _ENOUGH = 64
 """Slices of which is decided how a function runs on those of a block."""
 
 
-def _announced(f: Any, axis: Any, arr: Any, first: First, args: tuple, kwargs: dict) -> bool:
-    """Say now that `f` runs slice by slice, if its first slice tells; whether it does."""
+def _why_looped(f: Any, axis: Any, arr: Any, first: First, args: tuple, kwargs: dict) -> str | None:
+    """Why `f` runs slice by slice in the chunks, if its first slice tells."""
     rest = [a for a in range(arr.ndim) if a not in as_tuple(axis)]
-    known = isinstance(first.x, np.ndarray) and isinstance(axis, int) and rest
-    if config.current().fallback == "silent" or not known or not frontends.is_python(f):
-        return False
+    if not (isinstance(first.x, np.ndarray) and isinstance(axis, int) and rest):
+        return None
+    if not frontends.is_python(f):
+        return None
     from . import python_functions  # and with it the tracer
     from .applied import Along
 
     some = np.repeat(first.x, _ENOUGH, axis=rest[0])
     found = python_functions.decide(Along(f, axis, some, args, kwargs))
-    if found.why is None or found.quick:
-        return False
-    announce(f, math.prod(arr.shape[a] for a in rest), found.why, first.x)
-    return True
+    return None if found.quick else found.why
 
 
 class _Call:

@@ -24,7 +24,7 @@ from ..errors import InputError, TraceError, UnsupportedError, add_note
 from ..ir.graph import ShapeDtype
 from ..looped_arguments import Looped
 from ..looped_call import LoopedCall
-from .blockwise import snapshot
+from .blockwise import FIRST, snapshot
 from .plan import PlanOfSeveral
 
 
@@ -83,7 +83,7 @@ class Blockwise:
             [x.ndim - core for x, core in zip(self._operands, self._cores, strict=True)]
         )
         self._leaves = Leaves(len(signature.outputs))
-        self.reasons: tuple[str, ...] = ()
+        self.kernels: tuple[str, ...] = ()
         self.results = self._results(dims.sizes)
 
     # --- what results are like ----------------------------------------------------------------
@@ -96,11 +96,10 @@ class Blockwise:
             return [((), d) for d in dtypes]
         if dtypes is not None and not any(map(sizes.unknown, outputs)):
             return [(sizes.shape(o), d) for o, d in zip(outputs, dtypes, strict=True)]
-        found, why = (None, "") if self._numbers else self._lifted()
+        found = None if self._numbers else self._lifted()
         if found is None:
             told = self._first()
-            about = "the first slice, of the first blocks, says what results are"
-            self.reasons = (f"{about}: {why}" if why else about,)
+            self.kernels = (FIRST,)
         else:
             told = [(x.shape, np.dtype(x.dtype)) for x in found]
         if not self._numbers:
@@ -120,14 +119,14 @@ class Blockwise:
             return None
         return [*map(np.dtype, self._vectorized.otypes)]
 
-    def _lifted(self) -> tuple[list[ShapeDtype] | None, str]:
+    def _lifted(self) -> list[ShapeDtype] | None:
         """What the graph of a function says."""
         f, arguments = self._given.f, self._given.arguments
         avals = tuple(self._slices())
         plain = arguments.args == tuple(Looped(k) for k in range(len(avals)))
         frontend = frontends.find(f)
         if not plain or arguments.kwargs or any(x.dtype.kind not in "biufc" for x in self._inputs):
-            return None, ""
+            return None
         results = len(self._signature.outputs)
         try:
             if frontends.is_python(f):
@@ -136,15 +135,15 @@ class Blockwise:
             elif len(avals) == 1 and frontends.is_network(f):
                 graph = frontend.lift(f, avals[0], (), {})
             else:
-                return None, ""
-        except (TraceError, UnsupportedError) as error:
-            return None, str(error)
-        except Exception as error:
+                return None
+        except (TraceError, UnsupportedError):
+            return None
+        except Exception:
             if frontends.is_network(f):
                 raise
-            return None, str(error) or type(error).__name__
+            return None
         found = [graph.nodes[o].aval for o in graph.outs]
-        return (found, "") if len(found) == results else (None, "it has other results")
+        return found if len(found) == results else None
 
     def _first(self) -> list[tuple[tuple[int, ...], np.dtype]]:
         """What `f` makes of the first slice."""
@@ -221,8 +220,7 @@ class Blockwise:
             slice=tuple(self._slices()),
             library="dask",
             device=blocks.device(like),
-            reasons=self.reasons,
-            kernels=(f"{kernel}: {tasks}" if tasks else kernel,),
+            kernels=(f"{kernel}: {tasks}" if tasks else kernel, *self.kernels),
             shapes=tuple(self._shapes),
             signature=self._vectorized.signature or "",
             count=None if unknown else math.prod(np.broadcast_shapes(*loops)),
