@@ -537,7 +537,10 @@ def content(model):
     """What a model computes, as a graph and bytes."""
     import xpapply
 
-    graph = getattr(model, "graph", None) or xpapply.lift(model, (6,))
+    try:
+        graph = getattr(model, "graph", None) or xpapply.lift(model, (6,))
+    except xpapply.UnsupportedError as error:  # of a node that is damaged
+        return str(error), []
     return str(graph), [x.tobytes() for x in graph.consts]
 
 

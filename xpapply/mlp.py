@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import difflib
+import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from . import arrays, masked
 from .backends import array_api
-from .errors import InputError
+from .cache import cache_of
+from .errors import InputError, UnsupportedError
+from .guards import lives_on
+from .ir.batch import batch
 from .ir.builder import Builder
-from .ir.graph import Graph, ShapeDtype
+from .ir.graph import Graph, Node, ShapeDtype
 from .ir.ops import OPS, Kind
-from .ir.rewrite import MATVEC, compact
+from .ir.rewrite import MATVEC, compact, expand, with_input
 
 
 def _fixed(name: str, doc: str) -> Any:
@@ -89,6 +93,8 @@ class MLP:
         vectors = [None if b is None else _floating(b) for b in biases]
         if len(vectors) != len(matrices):
             raise InputError(f"{len(matrices)} weights but {len(vectors)} biases")
+        check_names("activation", activation, several=True)
+        check_names("output_activation", output_activation)
         hidden = [activation] * (len(matrices) - 1) if isinstance(activation, str) else activation
         self._activations = (*hidden, output_activation)
         if len(self.activations) != len(matrices):
@@ -133,7 +139,8 @@ class MLP:
         if aval.shape != (self.weights[0].shape[1],):
             raise InputError(
                 f"{self!r} takes {self.weights[0].shape[1]} features, the slices have "
-                f"{aval.shape[0]}. Is `axis` the feature axis?"
+                f"{aval.shape[0] if len(aval.shape) == 1 else f'shape {aval.shape}'}. Is `axis` "
+                "the feature axis?"
             )
         if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
             raise InputError(f"{self!r} takes real numbers, the slices are {aval.dtype}")
@@ -158,10 +165,67 @@ class MLP:
         return masked.on_data(self._on_slice)(v, 0)
 
     def _on_slice(self, v: Any, axis: int) -> Any:
-        xp = arrays.compat(v)
-        v = xp.asarray(v)
-        graph = self.lift(ShapeDtype(tuple(v.shape), arrays.dtype_name(v)))
-        return array_api.run(graph, v, axis)
+        return by_definition(self, v, self.lift)
+
+
+def by_definition(net: Any, v: Any, lift: Callable[[ShapeDtype], Graph], key: Any = None) -> Any:
+    """A network that does not change, on one slice, by the definition of its graph.
+
+    The graph is written and lowered once for each kind of slice: people call networks slice by
+    slice, and so does the loop.
+
+    Parameters
+    ----------
+    net : object
+        What it is remembered of.
+    v : array_like
+        The slice.
+    lift : callable
+        Gives the graph; what it raises is not remembered.
+    key : hashable
+        What tells further kinds of slices apart.
+
+    Raises
+    ------
+    UnsupportedError
+        If the library lacks something.
+    """
+    library = arrays.library(v) or "numpy"
+    v = np.asarray(v) if library == "numpy" else v
+    xp = arrays.compat(v)
+    aval = ShapeDtype(tuple(v.shape), arrays.dtype_name(v))
+    rows = xp.reshape(v, (-1, 1))
+    # subclasses may have attributes that change
+    known = cache_of(net)[0].lifted if lives_on(type(net)) else {}
+    place = by_definition, aval, library, key
+    found = known.get(place)
+    if found is None:
+        graph = with_input(lift(aval), (math.prod(aval.shape),))
+        refused = array_api.BACKEND.why_not(graph, v)
+        if refused:
+            raise UnsupportedError(refused)
+        batched, lowered = batch(expand(graph)), array_api.BACKEND.lower(graph)
+        found = known[place] = _ready(batched, rows) if library == "numpy" else batched, lowered
+    one, lowered = found
+    # NumPy takes constants where they are
+    consts = one.consts if library == "numpy" else lowered.bind(one.consts, v)
+    with np.errstate(all="ignore"):
+        (y,) = array_api.evaluate(xp, one, [rows], consts)
+    return xp.reshape(y, y.shape[:-1])
+
+
+def _ready(graph: Graph, rows: np.ndarray) -> Graph:
+    """The graph with what no slice is needed for as constants, made once."""
+    depends = graph.dependent()
+    used = {a for n, d in zip(graph.nodes, depends, strict=True) if d for a in n.args}
+    at = {i: k for k, i in enumerate(sorted(i for i in {*used, *graph.outs} if not depends[i]))}
+    part = Graph(graph.nodes, tuple(at), graph.consts).pruned()
+    values = array_api.evaluate(np, part, [rows], graph.consts) if at else []
+    nodes = tuple(
+        Node("const", (), (("k", at[i]),), n.aval) if i in at else n
+        for i, n in enumerate(graph.nodes)
+    )
+    return Graph(nodes, graph.outs, tuple(values)).pruned()
 
 
 def constant(x: np.ndarray) -> np.ndarray:
@@ -169,10 +233,53 @@ def constant(x: np.ndarray) -> np.ndarray:
     return np.ndarray(x.shape, x.dtype, x.tobytes())
 
 
+_NEEDS = ("keepdims", "eps", "weight", "correction")
+"""Parameters of reductions, norms and of what has weights."""
+
+
 def known_activations() -> list[str]:
-    """The names of activations."""
-    rows = OPS.values()
-    return ["identity", *(r.name for r in rows if r.kind is Kind.COMPOSITE or r.activation)]
+    """The names of activations: ops that need nothing but their operand, or an axis."""
+    rows = (r for r in OPS.values() if r.kind is Kind.COMPOSITE or r.activation)
+    return ["identity", *(r.name for r in rows if not {*_NEEDS} & {*r.parameters})]
+
+
+def check_names(label: str, given: Any, *, several: bool = False) -> None:
+    """Refuse activations that are not names, such as functions, with the name to give.
+
+    Raises
+    ------
+    InputError
+    """
+    listed = several and isinstance(given, (Sequence, np.ndarray))
+    listed = listed and not isinstance(given, (str, bytes))
+    each = list(given) if listed else [given]
+    wrong = [x for x in each if not isinstance(x, str)]
+    if not wrong:
+        return
+    wants = "a name, such as 'relu'"
+    wants += ", or a sequence of names, one for each hidden layer" if several else ""
+    names = [x if isinstance(x, str) else _name_of(x) for x in each]
+    hint = f"known are {', '.join(known_activations())}"
+    if all(names):
+        shown = ", ".join(f'"{n}"' for n in names)
+        hint = f"give {label}={f'[{shown}]' if listed else shown}"
+        odd = [f"{n} has {_defaults_of(n)}" for n in {*names} if _defaults_of(n)]
+        hint += f" ({', '.join(sorted(odd))})" if odd else ""
+    raise InputError(f"{label}= is {wants}: found {str(wrong[0])[:80]}; {hint}")
+
+
+def _name_of(x: Any) -> str:
+    """The activation that a function or module of torch or NumPy is, by its name, or ""."""
+    own = getattr(x, "__name__", None) or type(x).__name__
+    for name in known_activations():
+        if own in (name, OPS[name].activation if name in OPS else "Identity"):
+            return name
+    return ""
+
+
+def _defaults_of(name: str) -> str:
+    found = OPS[name].parameters.items() if name in OPS else ()
+    return ", ".join(f"{k}={p.default}" for k, p in found if p.default is not p.empty)
 
 
 def similar(name: str) -> str:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from xpapply import InputError, load_model
+from xpapply import MLP, InputError, load_model
 
 pytest.importorskip("safetensors")
 from safetensors.numpy import save_file
@@ -128,6 +128,88 @@ def test_places_of_activations_that_are_not_clear(file, names):
     assert order(load_model(file(**keys), layers=given)) == [first, middle, "relu", last]
 
 
+def conv(name, *shape):
+    return {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+
+
+SUGGESTED = {
+    "an image": (
+        {
+            **norm("bn", 4),
+            **conv("conv1", 4, 1, 3, 3),
+            **conv("conv2", 6, 4, 3, 3),
+            **named(fc1=(5, 96), out=(2, 5)),
+        },
+        (1, 8, 8),
+        ["conv1", "bn", "relu", "conv2", "relu", "flatten", "fc1", "relu", "out"],
+    ),
+    "channels apart": (
+        {
+            **norm("begin", 3),
+            **conv("wide", 6, 3, 3),
+            **norm("n1", 6),
+            **conv("apart", 12, 1, 3),
+            **conv("last", 5, 12, 1),
+        },
+        (3, 9),
+        ["begin", "wide", "n1", "relu", "apart", "relu", "last"],
+    ),
+    "one order": (
+        {**norm("begin", 3), **conv("wide", 6, 3, 3), **conv("apart", 12, 2, 3)},
+        (3, 9),
+        ["begin", "wide", "relu", "apart"],
+    ),
+    "a network with a norm": (
+        {**named(inp=(6, 7), hidden=(5, 6), out=(3, 5)), **norm("a_norm", 5)},
+        (7,),
+        ["inp", "relu", "hidden", "a_norm", "relu", "out"],
+    ),
+    "two alike": (named(inp=(5, 7), hidden=(5, 5), hidden_b=(5, 5), out=(3, 5)), (7,), None),
+    "none fits": ({**conv("a", 4, 3, 3, 3), **conv("b", 4, 3, 3, 3)}, (3, 8, 8), None),
+    "norms alike": (
+        {
+            **conv("conv1", 4, 1, 3, 3),
+            **conv("conv2", 4, 4, 3, 3),
+            **norm("bn1", 4),
+            **norm("bn2", 4),
+        },
+        (1, 8, 8),
+        None,
+    ),
+    "groups, maybe": (
+        {**conv("conv", 4, 1, 3, 3), "norm.weight": (4,), "norm.bias": (4,)},
+        (1, 8, 8),
+        None,
+    ),
+    "nothing in them": ({**conv("a", 0, 1, 3, 3), **conv("b", 4, 0, 3, 3)}, (1, 8, 8), None),
+}
+
+
+@pytest.mark.parametrize("what", SUGGESTED)
+def test_lists_that_are_suggested_fit(file, what):
+    """Pasted, they load and run; where no order is known none is suggested."""
+    keys, shape, want = SUGGESTED[what]
+    path = file(**keys)
+    with pytest.raises(InputError) as error:
+        load_model(path, activation="relu")
+    text, found, given = str(error.value).partition("such as layers=")
+    if want is None:
+        assert not found
+        assert "order is not known" in text
+        assert '["' not in text
+        return
+    model = load_model(path, layers=json.loads(given))
+    assert order(model) == want
+    assert np.isfinite(model(np.ones(shape, "f"))).all()
+
+
+def test_groups_that_widths_tell(file):
+    keys = {**conv("conv.0", 6, 3, 3), **conv("conv.1", 12, 2, 3)}
+    with pytest.raises(InputError) as error:
+        load_model(file(**keys))
+    assert '"groups": 3' in str(error.value)
+
+
 def test_a_norm_before_and_behind(file):
     keys = {**norm("0", 7), "1.weight": (5, 7), "3.weight": (3, 5), **norm("4", 3)}
     model = load_model(file(**keys), activation="relu", output_activation="softmax")
@@ -147,6 +229,40 @@ def test_activations_are_asked_for(file):
     assert order(load_model(path, activation=["tanh"])) == ["fc1", "tanh", "fc2"]
     assert order(load_model(path, activation="identity")) == ["fc1", "fc2"]
     assert order(load_model(file(**named(fc=(5, 7))))) == ["fc"]
+
+
+def test_activations_are_names(file):
+    torch = pytest.importorskip("torch")
+    path = file(**named(fc1=(5, 7), fc2=(3, 5)))
+    weights = [np.ones((5, 7)), np.ones((3, 5))]
+    for given, says in (
+        (torch.tanh, r"found <built-in method tanh.*; give activation=\"tanh\"$"),
+        (np.tanh, r"found <ufunc 'tanh'>; give activation=\"tanh\"$"),
+        (torch.nn.ReLU(), r"give activation=\"relu\"$"),
+        (
+            torch.nn.LeakyReLU,
+            r"give activation=\"leaky_relu\" \(leaky_relu has negative_slope=0.01",
+        ),
+        ([torch.nn.functional.silu], r"give activation=\[\"silu\"\]$"),
+        (torch.nn.Identity(), r"give activation=\"identity\"$"),
+        (lambda v: v, "known are identity, tanh, softmax"),
+        (7, "found 7; known are"),
+        (b"relu", "found b'relu'"),
+    ):
+        for call in (
+            lambda x: load_model(path, activation=x),
+            lambda x: MLP(weights, None, x),
+        ):
+            with pytest.raises(InputError, match=f"activation= is a name, such as .*{says}"):
+                call(given)
+    with pytest.raises(InputError, match=r"output_activation= is a name.*give output_activation="):
+        load_model(path, activation="relu", output_activation=torch.softmax)
+    for layers in ("relu", 7, {"layer": "fc1"}):
+        with pytest.raises(InputError, match=r"net.safetensors: layers= is a list of layers"):
+            load_model(path, layers=layers)
+    for name in ("mean", "standardize", "prelu"):  # those are no functions of a number
+        with pytest.raises(InputError, match="unknown activation"):
+            MLP(weights, None, name)
 
 
 def test_json_beside(file):

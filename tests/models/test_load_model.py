@@ -393,8 +393,12 @@ def test_conv_needs_to_be_told_what_it_does(tmp_path):
 def test_other_files(tmp_path):
     for name, data, match in (
         ("a.pt", b"", "a.pt: the file is empty"),
-        ("a.txt", b"hello", "as no known file does"),
-        ("a.keras", b"PK\x05\x06" + bytes(18), "as no known file does"),
+        (
+            "a.txt",
+            b"hello",
+            r"a.txt: not a file of a model that can be read: it begins with b'hello'",
+        ),
+        ("a.keras", b"PK\x05\x06" + bytes(18), "not a file of a model"),
         ("a.h5", b"\x89HDF\r\n\x1a\n" + bytes(99), "an HDF5 file, as Keras"),
         ("a.npy", b"\x93NUMPY\x01\x00" + bytes(99), "an array of NumPy"),
         ("a.safetensors", b"hello, hello, hello", "the header should have"),
@@ -402,8 +406,17 @@ def test_other_files(tmp_path):
         (tmp_path / name).write_bytes(data)
         with pytest.raises(InputError, match=match):
             load_model(tmp_path / name)
-    with pytest.raises(InputError, match="it is a folder"):
+    with pytest.raises(
+        InputError, match=rf"{tmp_path} is a folder: .* inside, such as a.keras|a.pt"
+    ):
         load_model(tmp_path)
+    (tmp_path / "file").mkdir()  # a word of the message
+    with pytest.raises(InputError, match=rf"^{tmp_path}/file is a folder: give the file"):
+        load_model(tmp_path / "file")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path / "file")
+        with pytest.raises(InputError, match=r"^\. is a folder"):
+            load_model(".")
     with pytest.raises(FileNotFoundError):
         load_model(tmp_path / "nothing.pt")
     np.savez(tmp_path / "a.npz", a=np.ones(3))

@@ -147,7 +147,7 @@ def test_a_file_is_whole_or_as_it_was(tmp_path, monkeypatch):
 
 def test_what_is_given_beside_a_plan_is_refused(tmp_path):
     xpapply.compile(net(), (4,)).save(tmp_path / "plan")
-    with pytest.raises(InputError, match=r"are for files of weights. This one is a saved plan"):
+    with pytest.raises(InputError, match=r"a saved plan, which says itself what it computes: le"):
         load_model(tmp_path / "plan", activation="relu")
 
 

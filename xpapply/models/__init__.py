@@ -3,7 +3,7 @@
 - `model.py`, `layers.py`: a model whose layers are known, and what layers do to a slice
 - `inferred.py`: layers from the keys and shapes of weights, or from a list of them
 - `safetensors.py`, `torch_files.py`: weights from files
-- `pickles.py`: what is refused, or trusted
+- `pickles.py`, `programs.py`: what is refused, or trusted
 - `onnx/`: ONNX files
 - `xpapply.ir.saved`: the files of `Plan.save`
 """
@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import InputError, UnsupportedError
 from ..ir import saved
 from ..planning.plan import of_graph, of_several_graph
-from . import inferred, pickles, safetensors, torch_files
+from . import inferred, pickles, programs, safetensors, torch_files
 from .inferred import Description, Tensor
 from .model import Model as Model
 
@@ -34,6 +34,7 @@ _OTHERS = {
     b"\x93NUMPY": "an array of NumPy, no model",
     b"GGUF": "a GGUF file of a language model, no function of a slice",
 }
+_SUFFIXES = frozenset(".safetensors .pt .pth .ckpt .bin .pt2 .onnx .xpapply .pkl .joblib".split())
 _MOST_JSON = 1 << 20
 
 
@@ -109,19 +110,22 @@ def load_model(
     """
     file = Path(path)
     try:
-        given = Description(activation, output_activation, layers)
+        given = inferred.asked(activation, output_activation, layers)
         return _load(file, given, module, key, output, trust)
     except (InputError, UnsupportedError) as error:
-        text = str(error)
-        named = text if file.name in text[: len(file.name) + 80] else f"{file.name}: {text}"
-        raise type(error)(named) from None
+        text, name = str(error), file.name or str(file)
+        says = text.startswith((f"{name} ", f"{name}: ", f"{file} "))
+        named = text if says else f"{name}: {text}"
+        raise type(error)(named) from error.__cause__
 
 
 def _load(
     file: Path, given: Description, module: Any, key: str | None, output: str | None, trust: bool
 ) -> Any:
     if file.is_dir():
-        raise InputError("it is a folder: give the file of the model inside")
+        there = sorted(p.name for p in file.iterdir() if p.suffix.lower() in _SUFFIXES)
+        inside = f", such as {', '.join(there[:5])}" if there else ""
+        raise InputError(f"{file} is a folder: give the file of the model inside{inside}")
     if file.exists() and not file.is_file():  # of a pipe nothing might ever come
         raise InputError("it is not a file, but a pipe or a device")
     kind = _kind(file)
@@ -132,7 +136,7 @@ def _load(
     if module is not None or key is not None or not given.is_empty:
         raise InputError(
             "activation=, layers=, module= and key= are for files of weights. This one is "
-            f"{_NAMES[kind]}, which says itself what it computes, or runs code to do so"
+            f"{_NAMES[kind]}, which {_SAYS.get(kind, _CODE)}: leave them out"
         )
     if kind == "saved":
         graph, about = saved.read(file)
@@ -149,9 +153,9 @@ def _load(
     if not trust:
         raise pickles.refused(*_WHY[kind])
     if kind == "script":
-        return torch_files.load_script(file)
+        return programs.load_script(file)
     if kind == "program":
-        return torch_files.load_program(file)
+        return programs.load_program(file)
     return pickles.as_function(pickles.load(file, kind == "compressed"), file)
 
 
@@ -163,6 +167,8 @@ _NAMES = {
     "pickle": "a pickle",
     "compressed": "a compressed file",
 }
+_SAYS = dict.fromkeys(("saved", "onnx"), "says itself what it computes")
+_CODE = "is read by the code that it brings, if you trust it (trust=True)"
 _WHY = {
     "script": ("this file of TorchScript was not opened", "it holds a program"),
     "program": ("this program of torch.export was not opened", "it holds pickles"),
@@ -213,8 +219,10 @@ def _kind(file: Path) -> str:
     by_suffix = {".safetensors": "safetensors", ".onnx": "onnx"}.get(file.suffix.lower())
     if by_suffix is None:
         raise InputError(
-            f"it begins with {start[:8]!r}, as no known file does. Read are safetensors, weights "
-            "of torch, saved plans and ONNX. It may be damaged"
+            f"not a file of a model that can be read: it begins with {start[:8]!r}. Read are "
+            "safetensors, files of torch, saved plans, ONNX and pickles, each of which begins in "
+            "a way of its own. If it is one of them its start is damaged; models of other "
+            "libraries go by ONNX"
         )
     return by_suffix
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..mlp import check_names
 from .layers import KINDS, Layer, activations, made
 
 WRAPPERS = ("module", "model", "_orig_mod", "net", "network")
@@ -61,6 +62,20 @@ class Description(NamedTuple):
         return self.activation is self.output_activation is self.layers is None
 
 
+def asked(activation: Any, output_activation: Any, layers: Any) -> Description:
+    """A description by the caller."""
+    if activation is not None:
+        check_names("activation", activation, several=True)
+    if output_activation is not None:
+        check_names("output_activation", output_activation)
+    if layers is not None and (isinstance(layers, str) or not isinstance(layers, Sequence)):
+        raise InputError(
+            f'layers= is a list of layers in their order, such as ["fc1", "relu", "fc2"]: '
+            f"found {str(layers)[:80]}"
+        )
+    return Description(activation, output_activation, layers)
+
+
 def described(x: Any, origin: str) -> Description:
     """A description that comes from JSON, every key of it checked."""
     if not isinstance(x, dict):
@@ -80,6 +95,21 @@ def described(x: Any, origin: str) -> Description:
     return Description(named, x.get("output_activation"), x.get("layers"), origin)
 
 
+class _Flow(NamedTuple):
+    """What goes from one layer to the next.
+
+    Attributes
+    ----------
+    width : int
+        How many numbers, or channels.
+    places : int or None
+        Axes of places behind the channels; None: not known yet.
+    """
+
+    width: int
+    places: int | None = None
+
+
 class _Unit(NamedTuple):
     """The weights of one layer, and what they are for sure."""
 
@@ -96,14 +126,40 @@ class _Unit(NamedTuple):
     def numbers(self) -> tuple[int, ...]:
         return tuple(int(n) for n in re.findall(r"\d{1,9}", self.name))
 
-    @property
-    def widths(self) -> tuple[int, int]:
-        """How many numbers it takes and gives."""
+    def after(self, flow: _Flow | None, grouped: bool = True) -> _Flow | None:
+        """What it gives where it gets this (None: it is the first); None where that cannot be.
+
+        `grouped`: a convolution may have groups.
+        """
+        w = self.weights.get("weight", self.weights.get("running_mean"))
+        assert w is not None
+        size = w.shape[0] if w.ndim else 0
         if self.kind == "linear":
-            n, m = self.weights["weight"].shape
-            return m, n
-        n = len(self.weights.get("running_mean", self.weights.get("weight", ())))
-        return n, n
+            n, m = w.shape
+            flattened = (
+                flow is not None and bool(flow.places and flow.width) and m % flow.width == 0
+            )
+            fits = flow is None or flattened or (not flow.places and m == flow.width)
+            return _Flow(n, 0) if fits else None
+        if self.kind == "conv":
+            places = w.ndim - 2
+            if flow is None:
+                return _Flow(size, places)
+            groups = self.groups(flow)
+            fits = flow.places in (None, places) and 0 < groups <= (size if grouped else 1)
+            fits = fits and size % groups == 0
+            return _Flow(size, places) if fits else None
+        if self.kind == "prelu" and size == 1:
+            return flow
+        if self.kind == "layer_norm":  # of features; of channels it may be a group_norm
+            fits = flow is None or (not flow.places and flow.width == size)
+            return _Flow(size, 0) if fits else None
+        return _Flow(size) if flow is None else flow if flow.width == size else None
+
+    def groups(self, flow: _Flow | None) -> int:
+        """Of a convolution that gets this; 0 where there is no such number."""
+        m = self.weights["weight"].shape[1]
+        return 1 if flow is None else (flow.width // m if m and flow.width % m == 0 else 0)
 
 
 def layers_of(
@@ -273,7 +329,7 @@ def _stacked(units: Sequence[_Unit], said: Description, json_name: str) -> list[
     if any(u.kind == "conv" for u in units):
         raise InputError(
             "convolutions: stride, padding and pools are not in the file, which has "
-            f"{listing(shapes)}. {_ways(json_name)}, such as layers={_example(units)}"
+            f"{listing(shapes)}. {_ways(json_name)}{_suggested(_order(units))}"
         )
     odd = [u.name for u in units if _BRANCHES & set(re.split(r"[._\d]+", u.name.lower()))]
     odd += [u.name for u in units if u.kind == "prelu"]
@@ -286,7 +342,7 @@ def _stacked(units: Sequence[_Unit], said: Description, json_name: str) -> list[
     if order is None:
         raise InputError(
             f"the order of the layers is not clear from keys and shapes: {listing(shapes)}. "
-            f"{_ways(json_name)}, such as layers={_example(units)}"
+            f"{_ways(json_name)}{_suggested(None)}"
         )
     hidden = sum(u.kind == "linear" for u in order) - 1
     if hidden < 0:
@@ -359,25 +415,42 @@ def _gap(a: _Unit, b: _Unit) -> int | None:
 def _unclear_place(order: list[_Unit], json_name: str) -> InputError:
     return InputError(
         f"where the activations stand between {_names(u.name for u in order)} is not clear "
-        f"from the keys. {_ways(json_name)}, such as layers={_example(order)}"
+        f"from the keys. {_ways(json_name)}{_suggested(order)}"
     )
 
 
-def _example(units: Sequence[_Unit]) -> str:
-    """A list of layers to begin with."""
+def _suggested(order: Sequence[_Unit] | None) -> str:
+    """A list of layers to begin with, where their order is known, for the end of an error."""
+    if order is None:
+        return (
+            ". Their order is not known, as not just one fits their widths: the list has their "
+            'names in the order of the network, and the activations between them, such as "relu"'
+        )
+    maps = any(u.kind == "conv" for u in order)
+    more = ", with its own activations, strides, paddings and pools" if maps else ""
+    return f"{more}, such as layers={_example(order)}"
+
+
+def _example(order: Sequence[_Unit]) -> str:
+    """A list of layers to begin with, of those in their order."""
     found: list[Any] = []
-    if len(units) > 30:
+    if len(order) > 30:
         return "[...]"
-    for k, u in enumerate(units):
-        last = k + 1 == len(units)
+    flow: _Flow | None = None
+    for k, u in enumerate(order):
         if u.kind == "conv":
-            found += [{"layer": u.name, "stride": 1, "padding": 0}]
+            groups = u.groups(flow)
+            more = {"groups": groups} if groups > 1 else {}
+            found += [{"layer": u.name, "stride": 1, "padding": 0, **more}]
         else:
-            if u.kind == "linear" and any(isinstance(e, dict) for e in found):
-                found += ["flatten"] * ("flatten" not in found)
+            if u.kind == "linear" and flow is not None and flow.places:
+                found += ["flatten"]
             found += [u.name]
-        following = None if last else units[k + 1].kind
-        if not last and following not in ("batch_norm", "layer_norm"):
+        flow = u.after(flow)
+        following = order[k + 1].kind if k + 1 < len(order) else None
+        if u.kind == "prelu" or following in (None, "batch_norm", "layer_norm", "prelu"):
+            continue
+        if any(o.kind in ("linear", "conv") for o in order[: k + 1]):  # no norm at the start
             found += ["relu"]
     return json.dumps(found)
 
@@ -385,21 +458,30 @@ def _example(units: Sequence[_Unit]) -> str:
 def _order(units: Sequence[_Unit]) -> list[_Unit] | None:
     """The one order in which each takes what the one before gives; None if there are more, or none.
 
-    Those whose names differ by their numbers alone are in the order of these.
+    Those whose names differ by their numbers alone are in the order of these. Convolutions have
+    groups where there is no order without.
     """
+    orders, found = _counted(units, False)
+    if not orders and any(u.kind == "conv" for u in units):
+        orders, found = _counted(units, True)
+    return found if orders == 1 else None
+
+
+def _counted(units: Sequence[_Unit], grouped: bool) -> tuple[int, list[_Unit]]:
+    """How many orders fit, two for more and for those not counted, and the first of them."""
     chains: dict[str, list[_Unit]] = {}
     for u in sorted(units, key=lambda u: u.numbers):
         chains.setdefault(u.pattern, []).append(u)
-    names, rows = list(chains), list(chains.values())
-    whole = tuple(map(len, rows))
+    rows = list(chains.values())
+    whole, none = tuple(map(len, rows)), (0,) * len(rows)
     # from the end: how many orders there are of what is left, two at most, and which comes next
-    known: dict[tuple[tuple[int, ...], int], tuple[int, int]] = {}
+    known: dict[tuple[tuple[int, ...], _Flow | None], tuple[int, int]] = {}
     # an explicit stack: files may have thousands of layers
-    stack: list[tuple[tuple[int, ...], int]] = [((0,) * len(names), -1)]
+    stack: list[tuple[tuple[int, ...], _Flow | None]] = [(none, None)]
     while stack:
         if len(known) > _MOST_STATES:
-            return None
-        state = at, width = stack[-1]
+            return 2, []
+        state = at, flow = stack[-1]
         if state in known:
             stack.pop()
             continue
@@ -409,8 +491,9 @@ def _order(units: Sequence[_Unit]) -> list[_Unit] | None:
             continue
         nexts = []
         for c, k in enumerate(at):
-            if k < whole[c] and width in (-1, rows[c][k].widths[0]):
-                nexts.append((c, ((*at[:c], k + 1, *at[c + 1 :]), rows[c][k].widths[1])))
+            given = rows[c][k].after(flow, grouped) if k < whole[c] else None
+            if given is not None:
+                nexts.append((c, ((*at[:c], k + 1, *at[c + 1 :]), given)))
         missing = [s for _, s in nexts if s not in known]
         if missing:
             stack += missing
@@ -419,13 +502,11 @@ def _order(units: Sequence[_Unit]) -> list[_Unit] | None:
         total = sum(n for n, _ in counts)
         known[state] = min(2, total), counts[0][1] if counts else -1
         stack.pop()
-    at, width = (0,) * len(names), -1
-    if known[at, width][0] != 1:
-        return None
-    found = []
-    while at != whole:
-        c = known[at, width][1]
+    at, flow, found = none, None, []
+    orders = known[at, flow][0]
+    while orders and at != whole:
+        c = known[at, flow][1]
         unit = rows[c][at[c]]
         found.append(unit)
-        at, width = (*at[:c], at[c] + 1, *at[c + 1 :]), unit.widths[1]
-    return found
+        at, flow = (*at[:c], at[c] + 1, *at[c + 1 :]), unit.after(flow, grouped)
+    return orders, found

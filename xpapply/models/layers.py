@@ -108,9 +108,7 @@ def activations() -> tuple[str, ...]:
 
 @remembered(4)
 def _activations(_: int) -> tuple[str, ...]:
-    needs = ("keepdims", "eps", "weight", "correction")
-    names = known_activations()
-    return tuple(n for n in names if n not in OPS or not {*needs} & {*OPS[n].parameters})
+    return tuple(known_activations())
 
 
 def _defaults(kind: str) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .. import arrays, masked
-from ..backends import array_api
+from .. import masked
 from ..errors import InputError
 from ..ir.builder import Builder
 from ..ir.graph import Graph, ShapeDtype
-from ..ir.rewrite import compact, with_input
-from ..mlp import constant
+from ..ir.rewrite import compact
+from ..mlp import by_definition, constant
 from .layers import Layer
 
 
@@ -95,8 +93,4 @@ class Model:
         return masked.on_data(self._on_slice)(v, 0)
 
     def _on_slice(self, v: Any, axis: int) -> Any:
-        xp = arrays.compat(v)
-        v = xp.asarray(v)
-        flat = (math.prod(v.shape),)
-        graph = with_input(self.lift(ShapeDtype(tuple(v.shape), arrays.dtype_name(v))), flat)
-        return array_api.run(graph, xp.reshape(v, flat), axis)
+        return by_definition(self, v, self.lift)

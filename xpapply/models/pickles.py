@@ -24,7 +24,13 @@ def refused(what: str, why: str) -> UnsupportedError:
 
 
 def load(path: Path, compressed: bool) -> Any:
-    """What a pickle holds, by joblib where that is installed. Only for files that are trusted."""
+    """What a pickle holds, by joblib where that is installed. Only for files that are trusted.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
     try:
         import joblib
     except ImportError:
@@ -32,9 +38,18 @@ def load(path: Path, compressed: bool) -> Any:
             raise UnsupportedError(
                 f"{path.name} is compressed, as joblib writes files: pip install joblib"
             ) from None
+        joblib = None
+    try:
+        if joblib is not None:
+            return joblib.load(path)
         with open(path, "rb") as file:
             return pickle.load(file)
-    return joblib.load(path)
+    except Exception as error:
+        what = f"{type(error).__name__}: {str(error).strip()[:200]}"
+        raise InputError(
+            f"the pickle cannot be read: {what}. Its classes and functions have to be there under "
+            "the names that they had when it was written; or it is damaged"
+        ) from error
 
 
 def as_function(x: Any, path: Path) -> Any:

@@ -51,7 +51,7 @@ _DICTS = ("state_dict", "model_state_dict", "model", "net", "network", "weights"
 """Where checkpoints keep a model's weights, the usual name first."""
 
 
-class _Bounded(io.FileIO):
+class Bounded(io.FileIO):
     """A file of which nobody reads much in one go."""
 
     def read(self, size: int | None = -1) -> bytes:
@@ -70,7 +70,7 @@ def kind_of_zip(path: Path) -> str:
         If it is no whole zip file.
     """
     try:
-        with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
+        with Bounded(path) as file, zipfile.ZipFile(file) as archive:
             infos = archive.infolist()
     except InputError:
         raise
@@ -114,14 +114,14 @@ def state_dict(path: Path, key: str | None) -> dict[str, Any]:
         If the file is damaged, or has several such dicts.
     """
     _look_at(path)
-    torch = _torch(path)
+    torch = imported(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             # mapped: a record that is shorter than the pickle says does not read other memory
             found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:
-        raise InputError(f"torch cannot read it: {_short(error)}") from None
+        raise InputError(f"torch cannot read it: {short(error)}") from None
     weights = weights_in(found, key)
     with zipfile.ZipFile(path) as archive:
         records = {i.file_size for i in archive.infolist()}
@@ -134,7 +134,8 @@ def state_dict(path: Path, key: str | None) -> dict[str, Any]:
     return weights
 
 
-def _torch(path: Path) -> Any:
+def imported(path: Path) -> Any:
+    """The module torch, for a file."""
     try:
         return importlib.import_module("torch")
     except ImportError:
@@ -145,14 +146,15 @@ def _torch(path: Path) -> Any:
         ) from None
 
 
-def _short(error: Exception) -> str:
+def short(error: Exception) -> str:
+    """What an error of another library says, for one of ours."""
     return f"{type(error).__name__}: {str(error).strip()[:200]}"
 
 
 def _look_at(path: Path) -> None:
     """Refuse what torch should not get."""
     size = path.stat().st_size
-    with _Bounded(path) as file, zipfile.ZipFile(file) as archive:
+    with Bounded(path) as file, zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
         names = [i.filename for i in infos]
         if len(set(names)) < len(names):
@@ -170,17 +172,47 @@ def _look_at(path: Path) -> None:
                 )
         if sum(i.file_size for i in infos) > size:
             raise InputError("the records of the zip file are longer than the file")
-        try:
-            damaged = archive.testzip()
-        except Exception as error:
-            raise InputError(f"a damaged zip file: {_short(error)}") from None
-        if damaged is not None:
-            raise InputError(
-                f"record {damaged[:80]!r} is damaged: its checksum does not fit. (Or it was saved "
-                "without checksums, by torch.serialization.set_crc32_options(False).)"
-            )
+        check_records(archive)
         (pickled,) = [n for n in names if n.split("/")[1:] == ["data.pkl"] or n == "data.pkl"][:1]
         _look_at_pickle(archive.read(pickled))
+
+
+def check_records(archive: zipfile.ZipFile) -> None:
+    """Refuse a record whose checksum does not fit: torch itself does not look at them."""
+    try:
+        damaged = archive.testzip()
+    except Exception as error:
+        raise InputError(f"a damaged zip file: {short(error)}") from None
+    if damaged is not None:
+        raise InputError(
+            f"record {damaged[:80]!r} is damaged: its checksum does not fit. (Or it was saved "
+            "without checksums, by torch.serialization.set_crc32_options(False).)"
+        )
+    for info in archive.infolist():
+        if not _as_beside(archive, info):
+            raise InputError(f"the directory says of record {info.filename[:80]!r} what is not so")
+
+
+def _as_beside(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
+    """Whether checksum and size of a record are those beside it: the directory has no checksum."""
+    file = archive.fp
+    assert file is not None
+    file.seek(info.header_offset)
+    header = file.read(30)
+    flags, crc, size, name, more = (
+        int.from_bytes(header[a:b], "little") for a, b in _PLACES_IN_HEADER
+    )
+    if flags & 8:  # behind the record, most often with a signature
+        file.seek(info.header_offset + 30 + name + more + info.compress_size)
+        behind = file.read(12)
+        start = 4 if behind.startswith(b"PK\x07\x08") else 0
+        crc, size = (int.from_bytes(behind[k : k + 4], "little") for k in (start, start + 4))
+    long = not flags & 8 and size == 0xFFFFFFFF  # then it stands elsewhere
+    return crc == info.CRC and (long or size == info.compress_size & 0xFFFFFFFF)
+
+
+_PLACES_IN_HEADER = ((6, 8), (14, 18), (18, 22), (26, 28), (28, 30))
+"""Of flags, checksum, size and the lengths of what stands before the record."""
 
 
 def _look_at_pickle(data: bytes) -> None:
@@ -199,7 +231,7 @@ def _look_at_pickle(data: bytes) -> None:
     except InputError:
         raise
     except Exception as error:
-        raise InputError(f"a damaged pickle: {_short(error)}") from None
+        raise InputError(f"a damaged pickle: {short(error)}") from None
     if tuples > _MOST_TUPLES:
         raise InputError(f"more than {_MOST_TUPLES:,} tuples: too many for weights")
     if unknown:
@@ -279,7 +311,7 @@ def into_module(module: Any, weights: Mapping[str, Any]) -> Any:
 
 def tensors(weights: Mapping[str, Tensor]) -> dict[str, Any]:
     """Weights of another file as tensors."""
-    torch = _torch(Path("module="))
+    torch = imported(Path("module="))
     return {
         k: torch.from_numpy(np.array(x.array)).to(getattr(torch, x.dtype))
         for k, x in weights.items()
@@ -290,19 +322,18 @@ def tensors(weights: Mapping[str, Tensor]) -> dict[str, Any]:
 
 
 def load_trusted(path: Path) -> Any:
-    """A whole module, or anything else, by pickle."""
-    return _torch(path).load(path, map_location="cpu", weights_only=False)
+    """A whole module, or anything else, by pickle.
 
-
-def load_script(path: Path) -> Any:
-    """A module of TorchScript."""
-    torch = _torch(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return torch.jit.load(path, map_location="cpu").eval()
-
-
-def load_program(path: Path) -> Any:
-    """The module of a program of ``torch.export``."""
-    torch = _torch(path)
-    return torch.export.load(path).module()
+    Raises
+    ------
+    InputError
+        If torch cannot read it.
+    """
+    torch = imported(path)
+    try:
+        return torch.load(path, map_location="cpu", weights_only=False)
+    except Exception as error:
+        raise InputError(
+            f"torch cannot read it: {short(error)}. Its classes have to be there under the names "
+            "that they had when it was saved; or it is damaged"
+        ) from error

@@ -26,6 +26,7 @@ from ...estimators import PACKAGES
 from ...guards import COPIED, LIBRARIES, MISSING, Guards
 from ...originals import Replaced
 from . import (
+    array_api_compat,
     data_dependent_shapes,
     functions,
     python_builtins,
@@ -303,11 +304,9 @@ class Stage:
             return Maker(self, x, name)
         if root in CUPY:
             return self._of_cupy(x, name)
-        if root == "array_api_compat" and self.recorder.library != "torch":
-            return self._of_standard(x, name)
-        if root in ("numpy", "scipy", "array_api_compat"):
-            if x.__module__ == _HELPERS:
-                return self._of_standard(x, name)
+        if root == "array_api_compat":
+            return array_api_compat.function(self, x, name)
+        if root in ("numpy", "scipy"):
             # what they make inside a function and hand to others is like a function of the user's
             inner = "<locals>" in x.__qualname__ and find(x) is None
             return self.function(x) if inner else Function(self, x, name)
@@ -320,20 +319,6 @@ class Stage:
                 return Function(self, x, name)
             return Forbidden(self, x, name)
         return self.function(x)
-
-    def _of_standard(self, x: types.FunctionType, name: str) -> Any:
-        """A function of array-api-compat: what it asks of classes is asked, others are traced."""
-        if x.__name__ in _ASKING or (x.__module__ == _HELPERS and x.__name__.startswith("is_")):
-            return lambda *a, **k: self.substitute(x(*_unwrapped(a), **_unwrapped(k)))
-        if x.__name__ == "_check_device":  # of arrays that are made
-            return self._check_device
-        if x.__name__ in _SAME and x.__module__ == "array_api_compat.numpy._aliases":
-            return self.substitute(getattr(np, x.__name__))
-        return Function(self, x, name) if find(x) is not None else self.function(x)
-
-    def _check_device(self, namespace: Any, device: Any) -> None:
-        if device is not None and device != "cpu":
-            raise self.recorder.refuse(f"device={device!r}")
 
     def function(self, x: types.FunctionType) -> Callable[..., Any]:
         """A function with substituted globals, closure and defaults."""
@@ -584,24 +569,6 @@ class Stage:
 
     def _torch(self, x: Any, name: str) -> Any:
         return self.recorder.operations.torch_objects.function(self, x, name)
-
-
-_HELPERS = "array_api_compat.common._helpers"
-_ASKING = ("array_namespace", "device", "_unique_kwargs")
-"""Functions of array-api-compat, besides those whose names begin with ``is_``, that ask for the
-library of an array."""
-
-_SAME = ("asarray", "ceil", "floor", "trunc")
-"""Those that older versions of NumPy need."""
-
-
-def _unwrapped(x: Any) -> Any:
-    """Real arrays and modules in the place of what stands for them."""
-    if isinstance(x, tuple):
-        return tuple(map(_unwrapped, x))
-    if isinstance(x, dict):
-        return {k: _unwrapped(v) for k, v in x.items()}
-    return values(real_arguments(x))
 
 
 def _is_library(x: Any) -> bool:

@@ -14,7 +14,12 @@ from .writer import Choice, Value, Writer, formula
 
 @formula(
     *("LinearModel.predict", "MultiOutputLinearModel.predict", "Ridge.predict"),
-    *("BayesianRidge.predict", "ARDRegression.predict", "BaseSGDRegressor.predict"),
+    *(
+        "RidgeCV.predict",
+        "BayesianRidge.predict",
+        "ARDRegression.predict",
+        "BaseSGDRegressor.predict",
+    ),
 )
 def regression(b: Writer, est: Any, x: Value) -> Value:
     """``X @ coef_.T + intercept_``"""

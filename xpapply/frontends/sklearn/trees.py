@@ -104,12 +104,14 @@ def log_probabilities(b: Writer, est: Any, x: Value) -> Value:
 def _classes(b: Writer, est: Any, x: Value) -> Choice:
     parts = _parts(b, est, _sums(b, est, x))
     if len(parts) == 1:
-        return Choice(b.op("argmax", parts[0], axis=(0,)), None, np.asarray(est.classes_))
+        return Choice(
+            b.op("argmax", parts[0], axis=(0,), keepdims=False), None, np.asarray(est.classes_)
+        )
     # the labels of all outputs, one after the other, have the dtype of the first
     labels = [np.asarray(c).astype(np.asarray(est.classes_[0]).dtype) for c in est.classes_]
     chosen, before = [], 0
     for part, own in zip(parts, labels, strict=True):
-        index = b.op("argmax", part, axis=(0,)) + np.int64(before)
+        index = b.op("argmax", part, axis=(0,), keepdims=False) + np.int64(before)
         chosen.append(b.op("reshape", index, shape=(1,)))
         before += len(own)
     return Choice(b.node("concat", *chosen, axis=0), None, np.concatenate(labels))
@@ -221,7 +223,7 @@ def boosted_classes(b: Writer, est: Any, x: Value) -> Choice:
     """The class with the highest sum; of two the second, if the sum is above 0."""
     sums = _decision(b, est, x)
     if sums.shape:
-        return Choice(b.op("argmax", sums, axis=(0,)), None, est.classes_)
+        return Choice(b.op("argmax", sums, axis=(0,), keepdims=False), None, est.classes_)
     second = sums > 0.0 if type(est).__name__.startswith("Hist") else sums >= 0.0
     return Choice(b.cast(second, "int64"), None, est.classes_)
 

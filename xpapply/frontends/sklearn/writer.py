@@ -173,7 +173,7 @@ class Writer(NumPyBuilder):
     def position(self, scores: Value) -> Value:
         """That of the highest score, as a number like them."""
         dtype = scores.aval.dtype
-        found = self.op("argmax", scores, axis=(0,))
+        found = self.op("argmax", scores, axis=(0,), keepdims=False)
         return self.cast(found, dtype if dtype in ("float32", "float64") else "int64")
 
     def best(self, scores: Value, tolerance: Value, labels: Any) -> Choice:

@@ -20,6 +20,7 @@ import onnx.inliner
 from onnx import TensorProto, helper
 
 from ...errors import InputError
+from ..programs import batch_of_more
 from . import messages
 from .program import (
     DTYPES,
@@ -280,10 +281,8 @@ def _choose_input(model: Any) -> None:
     if len(shape) < 2 or 0 in shape[1:]:
         raise InputError(f"its input {described(x)} has no slices: batches of them are wanted")
     if shape[0] not in (None, 1):
-        raise InputError(
-            f"its input {described(x)} is a batch of {shape[0]}: export it with an open first "
-            "axis (dynamic_shapes or dynamic_axes of torch.onnx.export), or with one of length 1"
-        )
+        option = "dynamic_shapes or dynamic_axes of torch.onnx.export"
+        raise batch_of_more(described(x), shape[0], option)
     x.type.tensor_type.shape.dim[0].dim_param = "slices"  # onnxruntime gets many
     del graph.value_info[:]
 

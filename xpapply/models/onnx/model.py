@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ... import arrays, config, masked
-from ...backends import array_api
 from ...cache import BoundedDict
-from ...errors import InputError, TraceError
+from ...errors import InputError, TraceError, UnsupportedError
 from ...frontends import AllAtOnce
 from ...ir.graph import Graph, ShapeDtype
+from ...mlp import by_definition
 from . import elementwise, layers, runtime, shapes, trees, writer  # noqa: F401  # the table
 from .program import Program, parse
 
@@ -157,13 +157,9 @@ class OnnxModel:
 
     def _of(self, v: Any, shape: tuple[int, ...]) -> Any:
         try:
-            graph = self._lifted(ShapeDtype(tuple(v.shape), arrays.dtype_name(v)), shape)
-            refused = array_api.BACKEND.why_not(graph, v)
-        except TraceError as error:
+            return by_definition(self, v, lambda aval: self._lifted(aval, shape), shape)
+        except UnsupportedError as error:
             refused = str(error)
-        if not refused:
-            lowered = array_api.BACKEND.lower(graph)
-            return lowered(v, 0, lowered.bind(graph.consts, v))
         if not runtime.is_there():
             raise InputError(f"{self._name}: {refused}; {runtime.INSTALL}")
         found = runtime.one_slice(self._session, arrays.on_host(v).reshape(shape))
