@@ -2,12 +2,15 @@
 
 xpapply beside torch's own forward of a batch, by hand: of the whole stack, and in chunks of each
 size, of which the best counts. On a CPU both begin and end with NumPy arrays; on a GPU xpapply gets
-CuPy arrays and CUDA tensors, and torch tensors that are there already. Needs torch; CuPy on a GPU.
+CuPy arrays and CUDA tensors, and torch tensors that are there already. There torch has its compiler
+and the channels last in memory as well. All compute in float32: TF32 is off. Needs torch; CuPy on a
+GPU.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +25,7 @@ from torch.nn import functional as F
 import xpapply
 
 from . import clocks, runner
-from .modules_report import FEW, OURS, OURS_TENSOR, TORCH
+from .modules_report import COMPILED, FEW, LAST, OURS, OURS_TENSOR, TORCH, best_of_torch
 from .pages import digits
 
 REPEATS = 7
@@ -183,6 +186,7 @@ NETWORKS = (
 
 def start(run: runner.Run) -> dict[str, Any]:
     torch.set_num_threads(runner.cores())
+    torch.backends.cudnn.allow_tf32 = False
     repeats = run.args.repeats or (2 if run.quick else REPEATS)
     return {"settings": {"repeats": repeats, "torch threads": runner.cores()}, "networks": {}}
 
@@ -193,7 +197,7 @@ def measure(run: runner.Run) -> None:
 
 
 def line(found: dict[str, Any]) -> str:
-    ratios = ", ".join(digits(c[TORCH] / c[OURS]) for c in found["counts"].values())
+    ratios = ", ".join(digits(best_of_torch(c) / c[OURS]) for c in found["counts"].values())
     wrong = f" WRONG: {found['wrong']}" if "wrong" in found else ""
     return f"{ratios} of torch's rate{wrong}"
 
@@ -214,7 +218,9 @@ def of_network(run: runner.Run, network: Network) -> dict[str, Any]:
         want = by_hand(net, host, tensor, on_gpu, count)()
         chunk = best_chunk(net, host, tensor, on_gpu, count, few=count in FEW)
         ways[TORCH] = by_hand(net, host, tensor, on_gpu, chunk)
-        for name in {OURS, OURS_TENSOR} & ways.keys():
+        if count == many and (on_gpu or run.args.dry):
+            ways |= further(net, tensor, found)
+        for name in ways.keys() - {TORCH}:
             far = float(np.abs(numpy(ways[name]()) - numpy(want)).max())
             if not far < 2e-3:
                 found["wrong"] = f"{name}, {count} slices: {far:.1e}"
@@ -260,6 +266,24 @@ def by_hand(
         return y if on_gpu else y.numpy()
 
     return call
+
+
+def further(net: nn.Module, tensor: torch.Tensor, found: dict[str, Any]) -> dict[str, Any]:
+    """What torch can do besides, of the whole stack; why not, in ``found["without"]``."""
+    compiled = torch.compile(net)
+    ways: dict[str, Any] = {COMPILED: torch.inference_mode()(lambda: compiled(tensor))}
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if tensor.ndim in formats:
+        form = formats[tensor.ndim]
+        moved, other = tensor.to(memory_format=form), copy.deepcopy(net).to(memory_format=form)
+        ways[LAST] = torch.inference_mode()(lambda: other(moved))
+    for name, call in [*ways.items()]:
+        try:
+            call()
+        except Exception as error:  # a compiler that is missing, an operation without a form
+            found.setdefault("without", {})[name] = f"{type(error).__name__}: {error}"[:200]
+            del ways[name]
+    return ways
 
 
 def best_chunk(

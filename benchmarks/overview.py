@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from math import floor, log10
 from typing import Any, NamedTuple
 
-from . import cpu_report, gpu_report, pages
+from . import cpu_report, gpu_report, modules_report, pages
 from .pages import digits
 
 
@@ -106,7 +106,7 @@ def _modules() -> Iterator[Line]:
         ratios = {}
         for name, net in _load(f"modules_{device}").get("networks", {}).items():
             at = net["counts"][str(net["slices"])]
-            ratios[name] = at["torch"] / at["xpapply"]
+            ratios[name] = modules_report.best_of_torch(at) / at["xpapply"]
         yield Line(
             f"Convolutional and other networks, {device.upper()}",
             "torch, in its best chunks",

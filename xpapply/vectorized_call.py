@@ -486,7 +486,7 @@ class Call:
             self._check_device(mask, "where")
         mask = mask if self._like is None else arrays.asarray(mask, self._like)
         if arrays.dtype_name(mask) != "bool":
-            raise TypeError(f"where must be booleans: found {arrays.describe(mask)}")
+            raise TypeError(f"where must be booleans: found {arrays.describe(mask)}. Use mask != 0")
         try:
             loop = np.broadcast_shapes(self._dims.loop, tuple(mask.shape))
         except ValueError:

@@ -39,7 +39,11 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         if not {"__call__", "_on_slice"}.isdisjoint(vars(cls)):
             raise TraceError(f"{cls.__name__} has a __call__ of its own, and no lift")
     if args or kwargs:
-        raise TypeError(f"{type(f).__name__} takes the slice and nothing else")
+        found = ", ".join([*(f"argument {k}" for k in range(len(args))), *kwargs])
+        hint = ""
+        if "where" in kwargs:
+            hint = ". To leave out slices, call xpapply.vectorize(model, signature='(n)->(k)')"
+        raise TypeError(f"{type(f).__name__} takes the slice and nothing else: found {found}{hint}")
     written: Graph = f.lift(aval)
     return written
 
