@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any, ClassVar
 
-COPIES = ("cloudpickle", "ray.cloudpickle", "pyspark.cloudpickle", "joblib.externals.cloudpickle")
+COPIES = ("cloudpickle", "joblib.externals.cloudpickle", "ray.cloudpickle", "pyspark.cloudpickle")
 """The package, and the copies that other libraries have: what one writes the others can read."""
 
 

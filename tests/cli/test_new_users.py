@@ -54,6 +54,15 @@ def test_labels_of_nan_are_no_run_to_go_on_with():
     assert found.dtype == np.uint8
 
 
+def test_labels_of_nan_in_a_dtype_that_has_it():
+    np.save("in.npy", nan_at((5, 2, 3)))
+    net("in.npy", "-o", "out.npy", "--argmax", "--dtype", "float32")
+    found = np.load("out.npy")
+    assert found.dtype == np.float32
+    assert np.isnan(found[5, 2, 3])
+    assert np.isnan(found).sum() == 1
+
+
 RAISES = """
 import os
 def f(v):

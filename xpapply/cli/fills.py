@@ -44,10 +44,10 @@ def checked(
         Whether an option says the dtype.
     """
     if given is None:
+        if dtype.kind in "fc" and (gaps or classes is not None):
+            return math.nan
         if not gaps:
             return None
-        if dtype.kind in "fc":
-            return math.nan
         what = "results are" if classes is None else "--argmax: labels are"
         raise InputError(
             f"{what} {dtype}, which has no NaN for slices that a mask or a nodata value leaves "

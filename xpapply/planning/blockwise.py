@@ -61,9 +61,11 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, te
         what = snapshot(f)
     arr = blocks.whole(arr, axes)
     options = blocks.own_options()
-    why = None if first is None or forced else _why_looped(f, axis, arr, first, args, kwargs)
-    if tell and why is not None and config.current().fallback != "silent":
-        assert first is not None
+    silent = tell and config.current().fallback == "silent"  # what nobody hears is not asked
+    why = None
+    if first is not None and not forced and not silent:
+        why = _why_looped(f, axis, arr, first, args, kwargs)
+    if tell and why is not None and first is not None:
         announce(f, math.prod(arr.shape[a] for a in range(arr.ndim) if a not in axes), why, first.x)
         options["fallback"] = "silent"  # tasks may run where nobody hears of it
     task = OnBlock(by, what, axis, (args, kwargs), (found.shape, found.dtype), first, options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import types
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...batching import find
-from .proxies import Function, real_arguments
+from .proxies import Forbidden, Function, real_arguments
 from .tracer import values
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ def function(stage: Stage, x: types.FunctionType, name: str) -> Any:
     """What stands for one of its functions."""
     helper = x.__module__ == _HELPERS
     if x.__name__ in _ASKING or (helper and x.__name__.startswith("is_")):
+        if stage.recorder.library == "cupy":  # whose slices are traced on the host
+            if x.__name__ == "array_namespace":
+                return lambda *_, **__: stage.substitute(_of_cupy())
+            return Forbidden(stage, x, name)
         return lambda *a, **k: stage.substitute(x(*_real(a), **_real(k)))
     if helper and x.__name__ == "_check_device":  # of arrays that are made
 
@@ -38,6 +43,10 @@ def function(stage: Stage, x: types.FunctionType, name: str) -> Any:
     if x.__name__ in _SAME and x.__module__ == "array_api_compat.numpy._aliases":
         return stage.substitute(getattr(np, x.__name__))
     return Function(stage, x, name) if find(x) is not None else stage.function(x)
+
+
+def _of_cupy() -> Any:
+    return importlib.import_module("array_api_compat.cupy")
 
 
 def _real(x: Any) -> Any:
