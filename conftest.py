@@ -31,7 +31,7 @@ for _name in filter(None, os.environ.get("XPAPPLY_WITHOUT", "").split(",")):
 
 collect_ignore = []
 if find_spec("numba") is None or sys.modules.get("llvmlite", "") is None:  # which numba needs
-    collect_ignore.append("xpapply/frontends/numba.py")
+    collect_ignore += ["xpapply/frontends/numba.py", "docs/compared.md"]
 
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
 """Libraries whose absence is a failure, not a skip: a GPU run cannot pass by skipping."""

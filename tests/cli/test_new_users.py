@@ -354,7 +354,7 @@ def test_a_refused_loop_is_told_in_options(monkeypatch):
 
 @pytest.mark.parametrize(
     ("model", "engine"),
-    [("net.safetensors", r"(cpu|numpy): "), ("slow.py:f", "loop: one call per slice")],
+    [("net.safetensors", r"(cpu|numpy|torch): "), ("slow.py:f", "loop: one call per slice")],
 )
 def test_the_last_line_says_what_ran(model, engine):
     write("slow.py", "def f(v): return hash(v.max()) % 7")
