@@ -151,6 +151,11 @@ def lenet() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(84, 10))
 
 
+def denoiser() -> nn.Module:
+    layers = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)]
+    return nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(16, 1, 3, padding=1))
+
+
 @dataclass(frozen=True)
 class Network:
     """A network, and the slices that it is applied to.
@@ -179,6 +184,8 @@ NETWORKS = (
     Network("LeNet", lenet, (1, 28, 28), (4096, 65_536)),
     Network("ResNet block", Block, (16, 28, 28), (1024, 16_384)),
     Network("U-Net of depth 2", UNet, (1, 28, 28), (1024, 16_384)),
+    Network("denoiser of images", denoiser, (1, 256, 256), (32, 1024)),
+    Network("U-Net of images", UNet, (1, 128, 128), (64, 2048)),
     Network("ViT block", ViT, (1, 28, 28), (4096, 65_536)),
     Network("GRU, 50 steps", Steps, (50, 8), (4096, 65_536)),
 )
@@ -292,7 +299,8 @@ def best_chunk(
     """The size of a chunk by which torch takes the least time."""
     if few:
         return n
-    sizes = [n >> k for k in range(9) if n >> k >= 32]
+    least = max(1, 32 * 784 // host[0].size)  # images that are large stay in no cache together
+    sizes = [n >> k for k in range(9) if n >> k >= least]
     times = {}
     for size in sizes:
         call = by_hand(net, host, tensor, on_gpu, size)

@@ -12,11 +12,16 @@ from typing import NamedTuple
 from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
+from ..ir.tiles import Tiles
 
 LAUNCH = 2e-6
 """Seconds until a kernel works."""
 _ONE_IMAGE = 2e-5
 """Seconds that a block takes at least for a slice with convolutions: layer by layer."""
+_CUT = 10
+"""Array operations that cut slices into tiles and put the results together."""
+_STRIDED = 0.5
+"""Share of the memory's rate that they have."""
 _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
 _OVERHEAD = 50.0
@@ -159,6 +164,14 @@ def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> f
     rate = device.multiprocessors * device.clock * 128 * (0.4 if precision == "highest" else 0.6)
     work = slices * (_products(graph) + 2 * _elementwise(graph)) / rate
     return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
+
+
+def cut(tiles: Tiles, slices: int, device: Device) -> float:
+    """Seconds to cut slices into tiles, and to put results together: passes over memory."""
+    apart, whole = tiles.graph, math.prod(tiles.shape) * tiles.graph.input.itemsize
+    windows, results = tiles.count * apart.input.nbytes, tiles.count * apart.result.nbytes
+    moved = slices * (2 * whole + 2 * windows + 2 * results)
+    return _CUT * LAUNCH + moved / (_STRIDED * device.bandwidth)
 
 
 def by_layers(graph: Graph, slices: int, device: Device) -> float:

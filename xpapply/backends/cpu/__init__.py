@@ -15,7 +15,7 @@ from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced, sliced
 from ...layout import Layout
 from .. import Backend, Lowered
-from . import function_of_slice, networks, slices, trees, unrolled
+from . import function_of_slice, networks, slices, tiled, trees, unrolled
 
 
 class CPU(Backend):
@@ -31,7 +31,14 @@ class CPU(Backend):
         refusal = networks.why_not(graph, like)
         if refusal is None:
             return None
-        return unrolled.why_not(graph, like) and refusal
+        if unrolled.why_not(graph, like) is None:
+            return None
+        if not graph.gathers or networks.serves(graph):
+            return refusal
+        apart = tiled.why_not(graph, like)
+        if apart is None:
+            return None
+        return refusal if refusal in apart else f"{refusal}; {apart}"
 
     def lower(self, graph: Graph) -> Lowered:
         if graph.descends:
@@ -39,9 +46,11 @@ class CPU(Backend):
         found = _function_of_slices(graph)
         if found is not None:
             return function_of_slice.OneFunction(graph, found)
-        return (
-            networks.NetworkLowered(graph) if networks.serves(graph) else unrolled.Unrolled(graph)
-        )
+        if networks.serves(graph):
+            return networks.NetworkLowered(graph)
+        if graph.gathers and unrolled.why_not(graph, None) is not None:
+            return tiled.TiledNetwork(graph)
+        return unrolled.Unrolled(graph)
 
     def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
         return unrolled.why_not(graph, like)

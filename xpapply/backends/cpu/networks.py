@@ -49,21 +49,29 @@ _WINDOW_MAC = 1e-9
 """The same with convolutions."""
 
 
+NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU's"
+
+
 def why_not(graph: Graph, like: Any) -> str | None:
     """Why no kernel runs a graph on arrays like `like`, or None."""
     refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
     if refusal is not None:
         return refusal
     if not getattr(like.dtype, "isnative", True):
-        return "the bytes of the array's numbers are in another order than the CPU's"
+        return NOT_NATIVE
     target = compiler.host()
     slices = math.prod(like.shape) // max(1, graph.input.shape[0])
     refusal = _refusal(graph, target, slices < _tile(graph, target))
-    if refusal is None and graph.gathers and config.current().engine != "cpu":
+    return too_few(graph, slices) if refusal is None else refusal
+
+
+def too_few(graph: Graph, slices: int) -> str | None:
+    """Why a kernel is not worth the time that it takes to compile, or None."""
+    if graph.gathers and config.current().engine != "cpu":
         products = sum(n.op == "einsum" for n in graph.nodes)
         if slices * graph.flops() / 2 < _COMPILED_MACS * products:
             return "so few slices with convolutions take less time than a kernel to compile"
-    return refusal
+    return None
 
 
 @remembered(512)

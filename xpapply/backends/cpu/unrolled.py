@@ -20,7 +20,7 @@ from .. import Lowered
 from . import compiler
 from .function_of_slice import as_numpy
 from .kernels import Launch
-from .networks import values_of_constants
+from .networks import NOT_NATIVE, values_of_constants
 from .slice_forms import STAGED, Choice, Slices, Way, itemsize
 
 _COMPILING, _PER_INSTRUCTION = 0.01, 2e-5
@@ -35,7 +35,7 @@ def why_not(graph: Graph, like: Any) -> str | None:
     if "bfloat16" in (graph.nodes[i].aval.dtype for i in (*graph.inputs, *graph.outs)):
         return "NumPy has no bfloat16"
     if like is not None and not getattr(like.dtype, "isnative", True):
-        return "the bytes of the array's numbers are in another order than the CPU's"
+        return NOT_NATIVE
     if isinstance(like, np.ndarray) and any(s % like.itemsize for s in like.strides):
         return f"strides {like.strides} are no multiples of the {like.itemsize} bytes of an element"
     return unrolled.why_not(graph, compiler.host())

@@ -18,7 +18,7 @@ from cupy.cuda.compiler import CompileException
 
 from ... import arrays
 from ...cache import remembered
-from ...codegen import chain, cost, feature_maps, tensor_network
+from ...codegen import chain, cost, tensor_network
 from ...codegen.graph_queries import prepare
 from ...config import PRECISIONS, current
 from ...ir.batch import batch
@@ -30,9 +30,10 @@ from ...program import Program
 from .. import Backend, Lowered, array_api
 from . import bincount, compiler, slices
 from .launch import Calls, Chain, Tensor
+from .maps import MapsWay, TiledMapsWay
 from .plain import ElementwiseWay, ReductionWay
 from .trees import TreesLowered
-from .ways import Task, Way, spacing
+from .ways import Task, Way, spacing, target
 from .weights import Weights
 
 _BLOCK_BYTES = 1 << 28
@@ -140,39 +141,14 @@ class TensorWay(Way):
     def why_not(self, task: Task) -> str | None:
         if not task.device.core:
             return "needs a device of compute capability 8.0 or later"
-        refusal = _tensor_why_not(self._graph, _target(task))
+        refusal = _tensor_why_not(self._graph, target(task))
         return refusal or (None if task.finite else "a weight is not finite")
 
     def seconds(self, task: Task) -> float:
         return cost.tensor(self._graph, task.slices, task.device, task.precision)
 
     def runner(self, task: Task) -> Any:
-        return _tensor(self._graph, _target(task))
-
-
-class MapsWay(Way):
-    """One kernel that holds the feature maps of a convolutional network."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
-        self._graph = graph
-
-    def named(self, task: Task) -> str:
-        words = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
-        return f"one kernel, feature maps in shared memory ({words[task.precision]})"
-
-    def why_not(self, task: Task) -> str | None:
-        if not task.device.core:
-            return "needs a device of compute capability 8.0 or later"
-        return _maps_why_not(self._graph, _target(task)) or (
-            None if task.finite else "a weight is not finite"
-        )
-
-    def seconds(self, task: Task) -> float:
-        return cost.feature_maps(self._graph, task.slices, task.device, task.precision)
-
-    def runner(self, task: Task) -> Any:
-        return _maps(self._graph, _target(task))
+        return _tensor(self._graph, target(task))
 
 
 class SlicesWay(Way):
@@ -250,7 +226,7 @@ class CuPyLowered(Lowered):
             if not self.by_address:
                 self._ways += plain
         elif not way:
-            self._ways = [MapsWay(graph)]
+            self._ways = [MapsWay(graph), TiledMapsWay(graph)]
         self._alone = bool(way)
 
     def _whole_slices(self) -> list[Way]:
@@ -315,7 +291,7 @@ class CuPyLowered(Lowered):
             return False
         task = self._task(x, Weights(consts), at)
         seconds, first = self._decided(task)[0][0]
-        if not isinstance(first, MapsWay):
+        if not isinstance(first, MapsWay | TiledMapsWay):
             return False
         return seconds <= cost.by_layers(self.graph, task.slices, task.device)
 
@@ -359,10 +335,6 @@ class CuPyLowered(Lowered):
         return sorted(able, key=lambda each: each[0]), tuple(refused)
 
 
-def _target(task: Task) -> tensor_network.Target:
-    return tensor_network.Target(task.device.core or "mma", task.precision, task.device.shared)
-
-
 @remembered(512)
 def _tensor(graph: Graph, target: tensor_network.Target) -> Tensor:
     return Tensor(graph, target)
@@ -371,16 +343,6 @@ def _tensor(graph: Graph, target: tensor_network.Target) -> Tensor:
 @remembered(512)
 def _tensor_why_not(graph: Graph, target: tensor_network.Target) -> str | None:
     return tensor_network.why_not(graph, target)
-
-
-@remembered(512)
-def _maps(graph: Graph, target: tensor_network.Target) -> Tensor:
-    return Tensor(graph, target, feature_maps.map_kernel)
-
-
-@remembered(512)
-def _maps_why_not(graph: Graph, target: tensor_network.Target) -> str | None:
-    return feature_maps.why_not(graph, target)
 
 
 _NOTHING = nullcontext()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...codegen import tensor_network
 from ...codegen.cost import SIDE_BY_SIDE, Device, Spacing
 from . import compiler
 from .weights import Weights
@@ -51,6 +52,11 @@ def spacing(x: Any, at: int) -> Spacing:
             break
         beside *= x.shape[a]
     return Spacing(beside, abs(x.strides[at]))
+
+
+def target(task: Task) -> tensor_network.Target:
+    """What kernels on tensor cores are written for."""
+    return tensor_network.Target(task.device.core or "mma", task.precision, task.device.shared)
 
 
 class Way:

@@ -1,0 +1,316 @@
+"""Slices cut into tiles: the same results as those of whole slices, whatever the tiles."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xpapply
+from xpapply import tiles
+from xpapply.backends import array_api
+from xpapply.codegen.tensor_network import Refused, Target
+from xpapply.ir.extents import NoTiles
+from xpapply.ir.tiles import axes_of, tiled
+from xpapply.layout import MemoryOrder
+from xpapply.loop import first_place
+
+pytest.importorskip("torch")
+
+import torch
+from convolution_cases import OfOne, arrays, by_torch, graph_of, networks_of_layers
+
+nn = torch.nn
+RNG = np.random.default_rng(8)
+
+
+def by_definition(graph, consts):
+    """``call(windows, results)`` of a tile's graph, one array operation per node."""
+    lowered = array_api.BACKEND.lower(graph)
+    weights = lowered.bind(consts, np.empty(0, "f4"))
+
+    def call(windows, results):
+        with np.errstate(all="ignore"):
+            lowered(windows, 1, weights, results)
+
+    return call
+
+
+def through(found, call, x, axis, block_bytes=1 << 20):
+    """The slices of an array cut, computed by `call`, and joined, results along the last axes."""
+    order = MemoryOrder.of(x.strides, x.ndim, axis)
+    before, behind = order.batch(x.shape)
+    shape = list(found.graph.result.shape)
+    for a in found.axes:
+        shape[a.out_axis] = a.out_size
+    out = np.full((*before, *shape, *behind), np.nan, found.graph.result.dtype)
+    tiles.Cutter(found, np).run(x.transpose(order.axes), order.at, out, call, block_bytes)
+    k = len(shape)
+    y = out.transpose(order.result_axes(k))
+    return np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+
+
+@st.composite
+def cut(draw, graph):
+    """Some tiles of a graph, or None."""
+    axes = axes_of(graph)
+    some = draw(st.lists(st.sampled_from(axes), unique=True, min_size=1)) if axes else []
+    sizes = {a: draw(st.integers(1, graph.result.shape[a])) for a in some}
+    try:
+        return tiled(graph, sizes) if sizes else None
+    except NoTiles:
+        return None
+
+
+@given(data=st.data())
+def test_as_torch(data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    graph = graph_of(net, shape)
+    found = data.draw(cut(graph), label="tiles")
+    if found is None:
+        return
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    block_bytes = data.draw(st.sampled_from([1, 3000, 1 << 20]), label="block_bytes")
+    y = through(found, by_definition(found.graph, graph.consts), x, axis, block_bytes)
+    want = by_torch(net, shape, x, axis)
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(1, np.abs(want).max()))
+
+
+@given(data=st.data())
+def test_infinities_and_nan_stay_where_they_are(data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    graph = graph_of(net, shape)
+    found = data.draw(cut(graph), label="tiles")
+    if found is None:
+        return
+    x = RNG.standard_normal((5, math.prod(shape))).astype("f4")
+    for value in data.draw(st.lists(st.sampled_from([np.nan, np.inf, -np.inf]), max_size=4)):
+        x[data.draw(st.integers(0, 4)), data.draw(st.integers(0, x.shape[1] - 1))] = value
+    y = through(found, by_definition(found.graph, graph.consts), x, 1)
+    want = np.empty((5, *graph.result.shape), "f4")
+    by_definition(graph, graph.consts)(x, want)
+    scale = np.abs(want[np.isfinite(want)]).max(initial=1)
+    np.testing.assert_allclose(y, want, rtol=0, atol=2e-5 * scale)
+
+
+class Hourglass(nn.Module):
+    """Down, and up again beside what was there: a small U-Net."""
+
+    def __init__(self, up):
+        super().__init__()
+        self.first = nn.Conv2d(1, 4, 3, padding=1)
+        self.second = nn.Conv2d(4, 8, 3, padding=1)
+        self.last = nn.Conv2d(12, 1, 3, padding=1)
+        self.up = nn.ConvTranspose2d(8, 8, 2, 2) if up == "transposed" else nn.Upsample(None, 2)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        z = self.up(torch.relu(self.second(nn.functional.max_pool2d(y, 2))))
+        return self.last(torch.cat([z, y], 1))
+
+
+@pytest.mark.parametrize("up", ["transposed", "nearest"])
+@pytest.mark.parametrize("sizes", [{1: 8, 2: 16}, {1: 2, 2: 40}, {2: 6}])
+def test_networks_that_go_down_and_up(up, sizes):
+    torch.manual_seed(1)
+    net = OfOne(Hourglass(up)).eval().requires_grad_(False)
+    graph = graph_of(net, (1, 24, 40))
+    x = RNG.standard_normal((3, 960)).astype("f4")
+    found = tiled(graph, sizes)
+    y = through(found, by_definition(found.graph, graph.consts), x, 1)
+    assert np.abs(y - by_torch(net, (1, 24, 40), x, 1)).max() < 1e-5
+
+
+def test_steps_that_tiles_do_not_fit():
+    graph = graph_of(OfOne(Hourglass("nearest")).eval(), (1, 24, 40))
+    with pytest.raises(NoTiles, match="5 places of the result are 5/2 of"):
+        tiled(graph, {1: 5})
+
+
+@pytest.mark.parametrize(
+    ("layers", "axes"),
+    [
+        ([nn.Conv2d(1, 2, 3)], [1, 2]),
+        ([nn.Conv2d(1, 2, 3), nn.Softmax(2)], [2]),
+        ([nn.Conv2d(1, 2, 3), nn.Softmax(1)], [1, 2]),
+        ([nn.Conv2d(1, 2, 3), nn.InstanceNorm2d(2)], []),
+        ([nn.Conv2d(1, 2, 3), nn.AdaptiveAvgPool2d(1)], []),
+        ([nn.Conv2d(1, 2, 3, padding=1, padding_mode="reflect")], []),
+        ([nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 8 * 8, 5)], []),
+        ([nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.AvgPool2d(2)], [1, 2]),
+        # what the border leaves out differs from place to place
+        ([nn.Conv2d(1, 2, 3), nn.AvgPool2d(3, 1, 1, count_include_pad=False)], []),
+    ],
+)
+def test_what_depends_on_what_is_near(layers, axes):
+    net = OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
+    assert axes_of(graph_of(net, (1, 10, 10))) == axes
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "float16", "float64"])
+def test_dtypes_of_slices(dtype):
+    net = OfOne(nn.Sequential(nn.Conv1d(1, 3, 5, padding=2), nn.ReLU())).eval()
+    net = net.requires_grad_(False)
+    x = (RNG.standard_normal((4, 60)) * 50).astype(dtype)
+    graph = graph_of(net, (1, 60), dtype)
+    found = tiled(graph, {1: 7})
+    assert found.graph.input.dtype == dtype
+    y = through(found, by_definition(found.graph, graph.consts), x, 1)
+    want = by_torch(net, (1, 60), x.astype("f8"), 1)
+    assert np.abs(y - want).max() < 1e-6 * max(1, np.abs(want).max())
+
+
+def test_what_is_chosen():
+    net = OfOne(nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 5)))
+    graph = graph_of(net.eval().requires_grad_(False), (1, 100, 200))
+    found = tiles.choose(graph, lambda tile: None)
+    assert [a.tile for a in found.axes] == [8, 8]
+    deeper = nn.Sequential(*net, *(nn.Conv2d(1, 1, 5, padding=2) for _ in range(4)))
+    deeper = graph_of(OfOne(deeper).eval().requires_grad_(False), (1, 100, 200))
+    found = tiles.choose(deeper, lambda tile: None)
+    assert [a.tile for a in found.axes] == [32, 32]
+    small = tiles.choose(deeper, lambda tile: "too large" if tile.input.shape[0] > 2000 else None)
+    assert [a.tile for a in small.axes] == [16, 16]
+    assert tiles.choose(graph, lambda tile: "no kernel") == "of a tile: no kernel"
+    deep = [nn.Conv2d(1, 1, 31, padding=15) for _ in range(3)]
+    graph = graph_of(OfOne(nn.Sequential(*deep)).eval().requires_grad_(False), (1, 300, 300))
+    some = tiles.choose(graph, lambda tile: "too large" if tile.input.shape[0] > 20000 else None)
+    assert some.startswith("the margins of tiles would take")
+
+
+# --- engines --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Tiles of slices that are not large."""
+    monkeypatch.setattr(tiles, "_LENGTHS", {1: (8,), 2: (4,), 3: (2,)})
+    monkeypatch.setattr(tiles, "_MOST", 1e9)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", ["AVX-512", "AVX2", "SSE2"])
+@given(data=st.data())
+def test_kernels_of_this_cpu(name, data):
+    pytest.importorskip("llvmlite")
+    from xpapply.backends.cpu import compiler, networks
+
+    try:
+        target = compiler.host(name)
+    except xpapply.InputError as error:
+        pytest.skip(str(error))
+    net, shape = data.draw(networks_of_layers(), label="net")
+    graph = graph_of(net, shape)
+    found = data.draw(cut(graph), label="tiles")
+    if found is None:
+        return
+    inner = networks.NetworkLowered(found.graph, target)
+    weights = inner.bind(graph.consts, np.empty(0))
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    y = through(found, lambda a, b: inner(a, 1, weights, b), x, axis)
+    want = by_torch(net, shape, x, axis)
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(1, np.abs(want).max()))
+
+
+@pytest.mark.kernels
+@given(data=st.data())
+def test_kernels_of_feature_maps(data):
+    """As host C++, with the masks among the numbers of a slice."""
+    import host_maps
+
+    from xpapply.codegen import feature_maps
+
+    net, shape = data.draw(networks_of_layers(), label="net")
+    graph = graph_of(net, shape)
+    found = data.draw(cut(graph), label="tiles")
+    if found is None or feature_maps.why_not(found.graph, Target("mma", "highest")) is not None:
+        return
+    x = RNG.standard_normal((2, math.prod(shape))).astype("f4")
+
+    def call(windows, results):
+        results[...] = host_maps.run_maps(found.graph, windows, 1)
+
+    try:
+        y = through(found, call, x, 1)
+    except Refused:  # what was drawn does not fit in shared memory
+        return
+    want = by_torch(net, shape, x, 1)
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(0.1, np.abs(want).max()))
+
+
+def denoiser(n=200):
+    torch.manual_seed(0)
+    first = [nn.Unflatten(0, (1, n)), nn.Conv2d(1, 8, 3, padding=1), nn.ReLU()]
+    second = [nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1)]
+    return nn.Sequential(*first, *second, nn.Flatten(0, 1)).eval().requires_grad_(False)
+
+
+@pytest.mark.parametrize("as_tensor", [False, True])
+@pytest.mark.parametrize("axes", [(1, 2), (0, 2), (0, 1), (2, 0)])
+def test_large_images_on_this_cpu(as_tensor, axes):
+    pytest.importorskip("llvmlite")
+    net = denoiser()
+    images = RNG.standard_normal((5, 200, 200)).astype("f4")
+    x = np.moveaxis(images, (1, 2), axes)
+    given_ = torch.from_numpy(x) if as_tensor else x
+    with xpapply.options(engine="cpu"):
+        y = np.asarray(xpapply.apply_along_axis(net, axes, given_))
+        said = str(xpapply.explain(net, axes, given_))
+    assert "slices in tiles: 16 x 16 numbers of a result from 22 x 22 of a slice" in said
+    with torch.no_grad():
+        want = np.stack([net(torch.from_numpy(image)).numpy() for image in images])
+    first = first_place(axes)
+    want = np.moveaxis(want, (1, 2), (first, first + 1))
+    assert np.abs(y - want).max() < 1e-5
+
+
+def test_why_there_are_none():
+    """What is said of large images whose results depend on all of them."""
+    pytest.importorskip("llvmlite")
+    layers = [nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.InstanceNorm2d(8)]
+    net = OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
+    x = np.zeros((9, 1, 300, 300), "f4")
+    why = r"do not fit in the cache.*; each number of a result"
+    with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError, match=why):
+        xpapply.apply_along_axis(net, (1, 2, 3), x)
+
+
+@pytest.mark.gpu
+@given(data=st.data())
+def test_on_a_gpu(cupy, short, data):
+    from xpapply.backends.cupy import compiler, maps
+    from xpapply.backends.cupy.ways import Task
+    from xpapply.backends.cupy.weights import Weights
+
+    net, shape = data.draw(networks_of_layers(), label="net")
+    graph = graph_of(net, shape)
+    task = Task(0, 7, "highest", True)
+    way = maps.TiledMapsWay(graph)
+    if not compiler.device(0).core or isinstance(way._tiles(task), str):
+        return
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    order = MemoryOrder.of(x.strides, x.ndim, axis)
+    before, behind = order.batch(x.shape)
+    out = cupy.full((*before, *graph.result.shape, *behind), np.nan, "f4")
+    there = cupy.asarray(x, order="K").transpose(order.axes)
+    way.runner(task)(there, order.at, x.size // x.shape[axis], Weights(graph.consts), out)
+    k = len(graph.result.shape)
+    y = out.transpose(order.result_axes(k)).get()
+    y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+    want = by_torch(net, shape, x, axis)
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(1, np.abs(want).max()))
+
+
+@pytest.mark.gpu
+def test_large_images_on_a_gpu(cupy):
+    net = denoiser(512)
+    x = RNG.standard_normal((9, 512, 512)).astype("f4")
+    there = cupy.asarray(x)
+    said = str(xpapply.explain(net, (1, 2), there))
+    assert "feature maps in shared memory" in said
+    assert "slices in tiles" in said
+    y = xpapply.apply_along_axis(net, (1, 2), there).get()
+    with torch.no_grad():
+        want = np.stack([net.double()(torch.from_numpy(a).double()).numpy() for a in x])
+    assert np.abs(y - want).max() < 1e-5

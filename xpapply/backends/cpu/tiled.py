@@ -1,0 +1,80 @@
+"""Networks whose values of a whole slice do not fit in the cache: by tiles, in the same kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import config
+from ...cache import remembered
+from ...codegen.cost import Estimate
+from ...codegen.llvm import network
+from ...codegen.llvm.target import Target
+from ...ir.graph import Graph
+from ...tiles import Cutter, Tiles, choose, shown
+from .. import Lowered
+from . import compiler, networks
+from .function_of_slice import as_numpy
+
+_BLOCK_BYTES = 1 << 24
+"""Windows of so many bytes are cut, and run, at a time."""
+
+
+def why_not(graph: Graph, like: Any) -> str | None:
+    """Why no kernel of a tile runs a graph on arrays like `like`, or None."""
+    refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
+    if refusal is not None:
+        return refusal
+    if "bfloat16" in (graph.input.dtype, graph.result.dtype):
+        return "NumPy has no bfloat16"
+    if not getattr(like.dtype, "isnative", True):
+        return networks.NOT_NATIVE
+    found = _tiles(graph, compiler.host())
+    if isinstance(found, str):
+        return found
+    return networks.too_few(graph, math.prod(like.shape) // max(1, graph.input.shape[0]))
+
+
+@remembered(512)
+def _tiles(graph: Graph, target: Target) -> Tiles | str:
+    return choose(graph, lambda tile: network.why_not(tile, target))
+
+
+class TiledNetwork(Lowered):
+    """A graph, and the kernels of its tiles; `target` is a lesser CPU than this one, for tests."""
+
+    def __init__(self, graph: Graph, target: Target | None = None) -> None:
+        self.graph = graph
+        found = _tiles(graph, target or compiler.host())
+        assert not isinstance(found, str), found
+        self._tiles, self._cutter = found, Cutter(found, np)
+        self._inner = networks.NetworkLowered(found.graph, target)
+        self.kernels = (*self._inner.kernels, shown(found))
+
+    def bind(self, consts: tuple[Any, ...], like: Any) -> Any:
+        """The constants, which are those of the graph of a tile."""
+        return self._inner.bind(consts, like)
+
+    def __call__(self, x: Any, at: int, bound: Any, out: Any) -> Any:
+        """All slices of `x` into `out`; both in memory order."""
+
+        def call(windows: np.ndarray, results: np.ndarray) -> None:
+            self._inner(windows, 1, bound, results)
+
+        block = config.current().block_bytes or _BLOCK_BYTES
+        self._cutter.run(as_numpy(x), at, as_numpy(out), call, block)
+        return out
+
+    def fair_sample(self) -> int:
+        """Slices whose tiles keep every thread at work."""
+        return -(-self._inner.fair_sample() // self._tiles.count)
+
+    def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate:
+        """The kernel of tiles, and how many threads run it."""
+        slices = math.prod(x.shape) // max(1, self.graph.input.shape[0])
+        numbers = self._tiles.graph.input.shape[0]
+        like = np.broadcast_to(np.empty((), np.float32), (slices * self._tiles.count, numbers))
+        found = self._inner.estimate(like, consts)
+        return Estimate((*found.kernels, shown(self._tiles)), (), None, None)

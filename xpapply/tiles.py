@@ -1,0 +1,251 @@
+"""Slices cut into tiles, which run as slices of a graph of their own; see `xpapply.ir.tiles`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .ir.extents import NoTiles
+from .ir.graph import Graph
+from .ir.tiles import TiledAxis, Tiles, axes_of, tiled
+from .layout import boxes
+
+_LENGTHS = {1: (64, 256, 1024, 4096), 2: (8, 16, 32, 64), 3: (4, 8, 16, 32)}
+"""How long a tile's result may be, by how many axes are cut."""
+_ENOUGH = 1.4
+"""Times the work of whole slices: a longer tile would not save much of that."""
+_MOST = 4.0
+"""The most that margins may cost: times the work of whole slices."""
+
+
+def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
+    """Tiles that an engine has a kernel for, with as little work as there can be; or why not.
+
+    Parameters
+    ----------
+    graph : Graph
+        Of a slice.
+    why_not : callable
+        Why there is no kernel for the graph of a tile, or None.
+    """
+    axes = sorted(axes_of(graph), key=lambda a: -graph.result.shape[a])[:3]
+    if not axes:
+        return "each number of a result depends on all of the slice, so it is not cut into tiles"
+    best: tuple[float, Tiles] | None = None
+    refusal = ""
+    for length in _LENGTHS[len(axes)]:
+        sizes = {a: length for a in axes if graph.result.shape[a] > length}
+        if not sizes:
+            break
+        try:
+            found = tiled(graph, sizes)
+        except NoTiles as error:
+            refusal = refusal or f"tiles of {length}: {error}"
+            continue
+        work = found.graph.flops() * found.count / max(1, graph.flops())
+        if best is not None and work >= best[0]:
+            continue
+        why = why_not(found.graph)
+        if why is not None:
+            refusal = refusal or f"of a tile: {why}"
+            if best is not None:
+                break
+            continue
+        best = work, found
+        if work <= _ENOUGH:
+            break
+    if best is None:
+        return refusal or "slices are too short to be cut into tiles"
+    if best[0] > _MOST:
+        return f"the margins of tiles would take {best[0]:.2g} times the work of whole slices"
+    return best[1]
+
+
+def shown(tiles: Tiles) -> str:
+    """What `explain` says of them."""
+    sizes = " x ".join(str(a.tile) for a in tiles.axes)
+    wide = " x ".join(str(a.stop - a.start) for a in tiles.axes)
+    return f"slices in tiles: {sizes} numbers of a result from {wide} of a slice"
+
+
+class Cutter:
+    """Cuts slices into tiles, block by block, and puts the results together.
+
+    Parameters
+    ----------
+    tiles : Tiles
+        How.
+    library : module
+        That the arrays are of: `numpy` or `cupy`.
+    """
+
+    def __init__(self, tiles: Tiles, library: Any) -> None:
+        self._tiles, self._library = tiles, library
+        self._inside: dict[str, Any] = {}
+        (self._numbers,) = tiles.graph.input.shape
+
+    def rows(self, block_bytes: int) -> tuple[int, int]:
+        """How many slices, and how many tiles along the first axis, are worked on at a time."""
+        first = self._tiles.axes[0].count
+        row = self._tiles.count // first * self._numbers * self._tiles.graph.input.itemsize
+        if first * row <= block_bytes:
+            return block_bytes // (first * row), first
+        return 1, max(1, block_bytes // row)
+
+    def run(
+        self, x: Any, at: int, out: Any, call: Callable[[Any, Any], object], block_bytes: int
+    ) -> None:
+        """All slices of `x` into `out`, as `Lowered` has them.
+
+        Parameters
+        ----------
+        x, out : array
+            In memory order.
+        at : int
+            The applied axis of `x`, and the first axis of results in `out`.
+        call : callable
+            ``call(windows, results)``, of shapes (tiles, numbers) and (tiles, *result of a tile).
+        block_bytes : int
+            The memory for windows, if one row of tiles takes no more.
+        """
+        tiles, ndim = self._tiles, out.ndim - x.ndim + 1
+        slices, most = self.rows(block_bytes)
+        first = tiles.axes[0].count
+        for box in boxes(x.shape, at, slices):
+            there = (*box[:at], *(slice(None),) * ndim, *box[at + 1 :])
+            block = self._behind(x[box], at, tiles.shape)
+            target = self._moved(out[there], range(at, at + ndim))
+            for start in range(0, first, most):
+                self._block(block, target, start, min(start + most, first), call)
+
+    def _moved(self, x: Any, axes: Sequence[int]) -> Any:
+        """`x` with some axes behind the others."""
+        rest = [a for a in range(x.ndim) if a not in axes]
+        return x.transpose(*rest, *axes)
+
+    def _behind(self, x: Any, at: int, shape: Sequence[int]) -> Any:
+        """Slices in their own shape, behind the other axes."""
+        x = self._moved(x, [at])
+        step = x.strides[-1]
+        steps = [step * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+        return self._view(x, (*x.shape[:-1], *shape), (*x.strides[:-1], *steps))
+
+    def _view(self, x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+        return self._library.lib.stride_tricks.as_strided(x, tuple(shape), tuple(strides))
+
+    def _block(
+        self, x: Any, out: Any, start: int, stop: int, call: Callable[[Any, Any], object]
+    ) -> None:
+        """Tiles from `start` to `stop` along the first axis that is cut, and all others."""
+        tiles, lib = self._tiles, self._library
+        lead = x.shape[: x.ndim - len(tiles.shape)]
+        counts = (stop - start, *(a.count for a in tiles.axes[1:]))
+        windows = lib.empty((*lead, *counts, self._numbers), x.dtype)
+        size = math.prod(tiles.window)
+        if self._numbers > size:
+            windows[..., size:] = self._masks(x)[start:stop]
+        steps = [x.itemsize * math.prod(tiles.window[k + 1 :]) for k in range(len(tiles.window))]
+        place = self._view(
+            windows,
+            (*lead, *counts, *tiles.window),
+            (*windows.strides[:-1], *steps),
+        )
+        place[...] = self._windows(x, start, stop)
+        total = math.prod((*lead, *counts))
+        results = lib.empty((total, *tiles.graph.result.shape), out.dtype)
+        call(windows.reshape(total, self._numbers), results)
+        self._join(results.reshape((*lead, *counts, *tiles.graph.result.shape)), out, start)
+
+    def _masks(self, x: Any) -> Any:
+        """What lies inside, on the device of an array: copied there once."""
+        device = str(getattr(x, "device", ""))
+        if device not in self._inside:
+            self._inside[device] = self._library.asarray(self._tiles.inside())
+        return self._inside[device]
+
+    def _windows(self, x: Any, start: int, stop: int) -> Any:
+        """A view of the windows, of shape (*lead, *counts, *window), with zeros beyond the ends."""
+        tiles = self._tiles
+        ndim = len(tiles.shape)
+        lead = x.shape[: x.ndim - ndim]
+        shape = list(tiles.shape)
+        source, target = [slice(None)] * ndim, [slice(None)] * ndim
+        for a, (k, count) in zip(tiles.axes, self._ranges(start, stop), strict=True):
+            low = a.start + k * a.step
+            shape[a.axis] = (count - 1) * a.step + a.stop - a.start
+            begin = min(max(low, 0), a.size)
+            end = max(begin, min(low + shape[a.axis], a.size))
+            source[a.axis], target[a.axis] = slice(begin, end), slice(begin - low, end - low)
+        padded = self._library.zeros((*lead, *shape), x.dtype)
+        padded[(..., *target)] = x[(..., *source)]
+        own = padded.strides[len(lead) :]
+        counts = [count for _, count in self._ranges(start, stop)]
+        apart = [a.step * own[a.axis] for a in tiles.axes]
+        strides = (*padded.strides[: len(lead)], *apart, *own)
+        return self._view(padded, (*lead, *counts, *tiles.window), strides)
+
+    def _ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """For each axis that is cut the first tile, and how many."""
+        return [(start, stop - start), *((0, a.count) for a in self._tiles.axes[1:])]
+
+    def _join(self, results: Any, out: Any, start: int) -> None:
+        """Results of tiles, of shape (*lead, *counts, *result), into their places."""
+        tiles = self._tiles
+        ndim, cut = len(tiles.graph.result.shape), len(tiles.axes)
+        lead = results.ndim - cut - ndim
+        for key, target in _pieces(tiles.axes, start, results.shape[lead : lead + cut]):
+            index: list[Any] = [slice(None)] * ndim
+            for a, places in zip(tiles.axes, target, strict=True):
+                index[a.out_axis] = places
+            there = out[(..., *index)]
+            # of each axis that is cut: which tile, and where in it
+            shape, strides, order = [], [], []
+            for k in range(ndim):
+                n, step = there.shape[lead + k], there.strides[lead + k]
+                axis = next((j for j, a in enumerate(tiles.axes) if a.out_axis == k), None)
+                if axis is not None:
+                    count = key[axis][0].stop - key[axis][0].start
+                    shape.append(count)
+                    strides.append(step * tiles.axes[axis].tile)
+                    order.append(lead + axis)
+                    n = key[axis][1].stop
+                shape.append(n)
+                strides.append(step)
+                order.append(lead + cut + k)
+            place = self._view(
+                there, (*there.shape[:lead], *shape), (*there.strides[:lead], *strides)
+            )
+            inner: list[Any] = [slice(None)] * ndim
+            for (_, part), a in zip(key, tiles.axes, strict=True):
+                inner[a.out_axis] = part
+            some = results[(..., *(tile for tile, _ in key), *inner)]
+            place[...] = some.transpose(*range(lead), *order)
+
+
+_Key = list[tuple[slice, slice]]
+
+
+def _pieces(
+    axes: Sequence[TiledAxis], start: int, counts: Sequence[int]
+) -> Iterator[tuple[_Key, list[slice]]]:
+    """Tiles that lie in the result whole, and those at its ends: which, and what of them.
+
+    With them for each axis the places of the result.
+    """
+    if not axes:
+        yield [], []
+        return
+    a, count = axes[0], counts[0]
+    whole = min(count, a.out_size // a.tile - start)
+    parts = [(0, whole, a.tile)] if whole > 0 else []
+    if start + count > a.out_size // a.tile:
+        parts.append((count - 1, count, a.out_size % a.tile))
+    for first, last, length in parts:
+        begin = (start + first) * a.tile
+        places = slice(begin, begin + (last - first - 1) * a.tile + length)
+        for key, others in _pieces(axes[1:], 0, counts[1:]):
+            yield [(slice(first, last), slice(0, length)), *key], [places, *others]
+
+
+__all__ = ["Cutter", "Tiles", "choose", "shown"]
