@@ -161,6 +161,24 @@ def test_dtypes_of_slices(dtype):
     assert np.abs(y - want).max() < 1e-6 * max(1, np.abs(want).max())
 
 
+def test_memory_has_a_fixed_size():
+    """Whatever is longer, the windows or their results: here 32 channels of one."""
+    net = OfOne(nn.Sequential(nn.Conv2d(1, 32, 3, padding=1))).eval().requires_grad_(False)
+    graph = graph_of(net, (1, 64, 96))
+    found = tiled(graph, {1: 8, 2: 16})
+    most = []
+
+    def call(windows, results):
+        most.append(windows.nbytes + results.nbytes)
+        by_definition(found.graph, graph.consts)(windows, results)
+
+    x = RNG.standard_normal((9, 64 * 96)).astype("f4")
+    for block_bytes in (200_000, 2_000_000):
+        y = through(found, call, x, 1, block_bytes)
+        assert max(most) <= block_bytes
+        assert np.abs(y - by_torch(net, (1, 64, 96), x, 1)).max() < 1e-5
+
+
 def test_what_is_chosen():
     net = OfOne(nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 5)))
     graph = graph_of(net.eval().requires_grad_(False), (1, 100, 200))

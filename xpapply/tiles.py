@@ -49,9 +49,7 @@ def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
         why = why_not(found.graph)
         if why is not None:
             refusal = refusal or f"of a tile: {why}"
-            if best is not None:
-                break
-            continue
+            break  # longer ones need more of everything
         best = work, found
         if work <= _ENOUGH:
             break
@@ -88,7 +86,8 @@ class Cutter:
     def rows(self, block_bytes: int) -> tuple[int, int]:
         """How many slices, and how many tiles along the first axis, are worked on at a time."""
         first = self._tiles.axes[0].count
-        row = self._tiles.count // first * self._numbers * self._tiles.graph.input.itemsize
+        graph = self._tiles.graph
+        row = self._tiles.count // first * (graph.input.nbytes + graph.result.nbytes)
         if first * row <= block_bytes:
             return block_bytes // (first * row), first
         return 1, max(1, block_bytes // row)
@@ -107,7 +106,7 @@ class Cutter:
         call : callable
             ``call(windows, results)``, of shapes (tiles, numbers) and (tiles, *result of a tile).
         block_bytes : int
-            The memory for windows, if one row of tiles takes no more.
+            The memory for windows and their results, if one row of tiles takes no more.
         """
         tiles, ndim = self._tiles, out.ndim - x.ndim + 1
         slices, most = self.rows(block_bytes)
