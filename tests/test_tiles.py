@@ -11,8 +11,12 @@ import xpapply
 from xpapply import tiles
 from xpapply.backends import array_api
 from xpapply.codegen.tensor_network import Refused, Target
+from xpapply.ir.builder import Builder
 from xpapply.ir.extents import NoTiles
+from xpapply.ir.graph import ShapeDtype
+from xpapply.ir.ops import F
 from xpapply.ir.tiles import axes_of, tiled
+from xpapply.ir.windows import padded
 from xpapply.layout import MemoryOrder
 from xpapply.loop import first_place
 
@@ -177,6 +181,44 @@ def test_memory_has_a_fixed_size():
         y = through(found, call, x, 1, block_bytes)
         assert max(most) <= block_bytes
         assert np.abs(y - by_torch(net, (1, 64, 96), x, 1)).max() < 1e-5
+
+
+class Padded(nn.Module):
+    """What a threshold says, or which channel is the largest, with a border of some number."""
+
+    def __init__(self, kind, number):
+        super().__init__()
+        self.kind, self.number = kind, number
+
+    def forward(self, x):
+        found = x > 0 if self.kind == "bool" else x.argmax(1)
+        return nn.functional.pad(found, (1, 1), value=self.number)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("bool", -1), ("bool", 0), ("int", 2.5), ("int", -3)])
+def test_borders_of_other_dtypes(kind, number):
+    graph = graph_of(OfOne(Padded(kind, number)).eval(), (2, 8, 9))
+    found = tiled(graph, {len(graph.result.shape) - 1: 4})
+    x = RNG.standard_normal((3, 144)).astype("f4")
+    y = np.empty((3, *graph.result.shape), graph.result.dtype)
+    call = by_definition(found.graph, graph.consts)
+    tiles.Cutter(found, np).run(x, 1, y, call, 1 << 20)
+    want = Padded(kind, number)(torch.from_numpy(x.reshape(3, 2, 8, 9))).numpy()
+    np.testing.assert_array_equal(y, want)
+
+
+@pytest.mark.parametrize(("kind", "number"), [("int", math.inf), ("int", 1e300)])
+def test_borders_that_no_number_is(kind, number):
+    x = Builder().input(ShapeDtype((9,), "int64"))
+    y = padded(x, 0, 1, 1, number)
+    with pytest.raises(NoTiles, match="among int64 numbers"):
+        tiled(y.builder.graph(y), {0: 4})
+
+
+def test_nothing_but_the_slice():
+    x = Builder().input(ShapeDtype((12,), "float32"))
+    y = F.reshape(x, shape=(3, 4))
+    assert tiled(y.builder.graph(y), {0: 1}).count == 3
 
 
 def test_what_is_chosen():

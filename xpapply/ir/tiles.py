@@ -20,7 +20,7 @@ import numpy as np
 
 from .builder import Builder, Value
 from .extents import ANY_LENGTH, Extent, NoTiles, extents_of, needed
-from .graph import Graph, Node, ShapeDtype
+from .graph import Graph, Node, ShapeDtype, scalar_type
 from .ops import OPS, F, Kind
 from .rewrite import expand
 
@@ -295,7 +295,7 @@ class _Writer:
         users = [i for i, n in enumerate(self._graph.nodes) if root in n.args and self._lives(i)]
         casts = [i for i in users if self._graph.nodes[i].op == "cast"]
         dtypes = {self._graph.nodes[i].aval.dtype for i in casts}
-        if len(casts) < len(users) or len(dtypes) > 1 or self._graph.out in casts:
+        if len(casts) < len(users) or len(dtypes) != 1 or self._graph.out in casts:
             casts = []
         else:
             x = F.cast(x, dtype=dtypes.pop())
@@ -370,8 +370,17 @@ class _Writer:
             inside = functools.reduce(F.logical_and, masks)
         else:  # of one shape, and few operations: they run with what is computed before
             inside = functools.reduce(F.multiply, masks) > 0
-        number = self._builder.scalar(float(attrs["number"]), x.aval.dtype)
-        return self._builder.op("where", inside, x, number)
+        return self._builder.op("where", inside, x, self._number(attrs["number"], x.aval.dtype))
+
+    def _number(self, text: str, dtype: str) -> Value:
+        """The number that is padded, in the dtype of what it is beside, as `pad` casts it."""
+        try:
+            found = scalar_type(dtype)(float(text))
+            if dtype.startswith(("int", "uint")):
+                np.asarray(found, dtype)
+        except (OverflowError, ValueError):
+            raise NoTiles(f"pad with {text} among {dtype} numbers") from None
+        return self._builder.scalar(found, dtype)
 
     def _reshaped(self, n: Node, x: Value, own: list[Extent], need: list[Extent]) -> Value:
         """A reshape whose axes that are cut have other lengths; their places may be finer."""
