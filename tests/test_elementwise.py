@@ -140,7 +140,14 @@ def test_one_operand_as_numpy(lib, x, name):
     f = UNARY[name]
     assume(not refused(f, x))
     assume(lib.can(x, f))
-    same(run(lib, elementwise(f), x), quiet(f, x), name)
+    got, expected = run(lib, elementwise(f), x), quiet(f, x)
+    torchs = (lib.name, lib.engine) == ("torch", "array_api") and expected.dtype.kind == "f"
+    if torchs and name in ("sinh", "cosh"):
+        # torch's own for 32 numbers and more overflow where exp does: from half the largest on
+        half = np.finfo(expected.dtype).max / 2
+        early = np.isinf(got) & (np.abs(expected) > half) & (np.sign(got) == np.sign(expected))
+        expected = np.where(early, got, expected)
+    same(got, expected, name)
 
 
 @st.composite
