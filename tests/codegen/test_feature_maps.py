@@ -50,9 +50,15 @@ def dims(draw):
     return found
 
 
-@given(dims())
-def test_every_term_is_read_once_and_nothing_else_is(loops):
-    every, found = offsets(loops), fours(loops)
+def rows():
+    """Where eight places begin, for some warps."""
+    eight = st.lists(st.integers(0, 500), min_size=8, max_size=8)
+    return st.lists(eight, min_size=1, max_size=3).map(np.array)
+
+
+@given(dims(), rows())
+def test_every_term_is_read_once_and_nothing_else_is(loops, places):
+    every, found = offsets(loops), fours(loops, places)
     assert sorted(k for k in found.slots.reshape(-1) if k >= 0) == list(range(every.size))
     assert len(found.starts) == len(found.slots)
     assert len(found.starts) % 4 == 0
@@ -64,9 +70,32 @@ def test_every_term_is_read_once_and_nothing_else_is(loops):
             assert k < 0 or every[k] == start + by
 
 
-@given(dims(), st.sampled_from(["highest", "high", "medium"]), st.integers(1, 3))
-def test_packed_weights_are_the_weights(loops, precision, groups):
-    found, n = fours(loops), 11
+def turns(found, places):
+    """The reads of each step that are made one after the other, for eight places."""
+    counts = []
+    for step in np.reshape(found.starts, (-1, 4)):
+        words = np.unique(places[:, None] + step)
+        counts.append(np.bincount(words % 32).max())
+    return np.array(counts)
+
+
+@pytest.mark.parametrize("pitch", [2475, 1001, 341])
+@pytest.mark.parametrize("terms", [64, 100, 500, 780])
+def test_terms_of_a_layer_lie_in_different_banks(pitch, terms):
+    places = pitch * np.arange(8)
+    counts = turns(fours([Dim(terms, 1)], places[None]), places)
+    assert np.median(counts) == 1
+    assert counts.mean() < 1.3
+
+
+def test_terms_of_windows_lie_in_different_banks():
+    places = np.arange(8)
+    assert turns(fours([Dim(16, 900), Dim(3, 30), Dim(3, 1)], places[None]), places).mean() < 1.3
+
+
+@given(dims(), rows(), st.sampled_from(["highest", "high", "medium"]), st.integers(1, 3))
+def test_packed_weights_are_the_weights(loops, places, precision, groups):
+    found, n = fours(loops, places), 11
     w = RNG.standard_normal((groups, n, offsets(loops).size)).astype("f4")
     raw = packed(w, found.slots, 2, precision, 0)
     parts = 2 if precision == "highest" else 1

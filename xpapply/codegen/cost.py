@@ -161,7 +161,7 @@ def library(graph: Graph, slices: int, device: Device) -> float:
 
 def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> float:
     """Seconds of the kernel that holds feature maps on chip: it is bound by instructions."""
-    rate = device.multiprocessors * device.clock * 128 * (0.4 if precision == "highest" else 0.6)
+    rate = device.multiprocessors * device.clock * 128 * (0.8 if precision == "highest" else 1.2)
     work = slices * (_products(graph) + 2 * _elementwise(graph)) / rate
     return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
 
@@ -178,9 +178,9 @@ def by_layers(graph: Graph, slices: int, device: Device) -> float:
     """Seconds of a network's own library: a call per layer, whose results go through memory."""
     work = [n for n in graph.nodes if OPS[n.op].kind not in (Kind.LEAF, Kind.LAYOUT)]
     moved = 2 * slices * sum(n.aval.nbytes for n in work)
-    rate = device.multiprocessors * device.clock * 128 * 0.6
+    rate = device.multiprocessors * device.clock * 128 * 0.4
     products = slices * _products(graph) / rate
-    return 4 * len(work) * LAUNCH + max(moved / device.bandwidth, products)
+    return 4 * len(work) * LAUNCH + moved / (0.6 * device.bandwidth) + products
 
 
 def half(graph: Graph, slices: int, device: Device) -> float:

@@ -309,7 +309,7 @@ class Steps:
     def _quickly(self, step: Step, p: Product, place: _Places) -> list[str]:
         assert step.product is not None
         groups, n = p.groups.size, p.outputs.size
-        terms = fours(p.terms)
+        terms = fours(p.terms, place.together(self.images, self.pitch))
         tiles = -(-n // 8)
         rows = self.images * place.count
         m, side = self._shape(rows, tiles, groups, terms.steps, len(p.taps))
@@ -465,6 +465,7 @@ class _Places:
             reads = (reads[:, None] + d.read * every).reshape(-1)
             writes = (writes[:, None] + d.write * every).reshape(-1)
             numbers = (numbers[:, None] + d.number * every).reshape(-1)
+        self._reads = reads
         self.read = f"({steps.index(reads + read, 'q')})"
         self.number = f"({steps.index(numbers, 'q')})"
         homes = steps.maps.places(step.out)
@@ -482,6 +483,12 @@ class _Places:
     def tap(self, k: int) -> int:
         """Words from the first number that is joined to another."""
         return self.p.taps[k][0]
+
+    def together(self, images: int, pitch: int) -> np.ndarray:
+        """Words of the eight places that a warp reads at once, for some warps."""
+        rows = (pitch * np.arange(images)[:, None] + self._reads).reshape(-1)
+        eights = np.resize(rows, max(8, rows.size // 8 * 8)).reshape(-1, 8)
+        return eights[:: -(-len(eights) // 32)]
 
     def where(self) -> list[str]:
         """Which slice and place row p is."""

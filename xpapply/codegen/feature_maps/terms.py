@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..geometry import Dim
+
+_BANKS = 32
+"""Of shared memory: words that lie a multiple of so many apart are read one after the other."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,20 @@ def offsets(dims: Sequence[Dim]) -> np.ndarray:
     return found
 
 
-def fours(dims: Sequence[Dim]) -> Fours:
-    """The arrangement of fewest groups. Nothing but terms is read."""
+def fours(dims: Sequence[Dim], rows: np.ndarray) -> Fours:
+    """The arrangement of fewest steps, and of these that which is read fastest.
+
+    Nothing but terms is read.
+
+    Parameters
+    ----------
+    rows : ndarray of int, of shape (warps, 8)
+        Words at which the eight places that a warp reads at once begin.
+    """
     every = [_along(dims, pair) for pair in _pairs(dims)]
-    return min(every, key=lambda f: len(f.starts))
+    least = min(f.steps for f in every)
+    found = [_spread(f, rows) for f in every if f.steps == least]
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def _pairs(dims: Sequence[Dim]) -> list[tuple[tuple[int, int], ...]]:
@@ -86,3 +100,47 @@ def _along(dims: Sequence[Dim], pair: tuple[tuple[int, int], ...]) -> Fours:
         firsts.append(firsts[0])
         slots.append([-1] * 4)
     return Fours(move[0][1], move[1][1], firsts, np.array(slots))
+
+
+def _spread(found: Fours, rows: np.ndarray) -> tuple[float, Fours]:
+    """The same groups, four to a step that lie in different banks, and what reading them takes."""
+    starts = np.array(found.starts)
+
+    @functools.cache
+    def of(apart: tuple[int, ...]) -> float:
+        words = np.sort((rows[:, :, None] + np.array(apart)).reshape(len(rows), -1), axis=1)
+        first = np.diff(words, axis=1, prepend=words[:, :1] - 1) != 0  # one word is read once
+        banks = np.arange(len(rows))[:, None] * _BANKS + words % _BANKS
+        counts = np.bincount(banks[first], minlength=len(rows) * _BANKS)
+        return float(counts.reshape(len(rows), _BANKS).max(1).mean())
+
+    def turns(groups: Sequence[int]) -> float:
+        """How many reads of a step are made one after the other."""
+        return of(tuple(sorted(starts[groups] - starts[groups].min())))
+
+    used = [k for k in range(len(starts)) if (found.slots[k] >= 0).any()]
+    orders = []
+    for by in range(1, 1 + -(-len(used) // 4)):
+        parts = [used[k : k + 4 * by] for k in range(0, len(used), 4 * by)]
+        flat = [k for part in parts for q in range(by) for k in part[q::by]]
+        orders.append([flat[k : k + 4] for k in range(0, len(flat), 4)])
+    order = min(orders, key=lambda steps: sum(map(turns, steps)))
+    cost = [turns(groups) for groups in order]
+    for a, b in itertools.combinations(range(len(order)), 2):
+        for i, j in itertools.product(range(len(order[a])), range(len(order[b]))):
+            if cost[a] + cost[b] <= 2.25:  # hardly to be bettered
+                break
+            one, other = [*order[a]], [*order[b]]
+            one[i], other[j] = other[j], one[i]
+            both = turns(one), turns(other)
+            if sum(both) < cost[a] + cost[b]:
+                order[a], order[b] = one, other
+                cost[a], cost[b] = both
+    # where there are fewer than four, a word is read that another lane reads
+    padding = [4 - len(groups) for groups in order]
+    every = [[*groups, *groups[:1] * more] for groups, more in zip(order, padding, strict=True)]
+    slots = found.slots[every]
+    for step, more in zip(slots, padding, strict=True):
+        step[4 - more :] = -1
+    placed = replace(found, starts=starts[every].reshape(-1).tolist(), slots=slots.reshape(-1, 4))
+    return sum(cost), placed
