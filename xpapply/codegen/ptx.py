@@ -33,6 +33,8 @@ typedef unsigned long long u64;
     + BFLOAT16 % ("XP_FN", "XP_FN")
     + """template <typename E, int N> struct alignas(sizeof(E) * N) xp_vector { E a[N]; };
 
+XP_FN void xp_fetch(const void* const p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 // --- elementwise functions that are fast and as accurate as needed ---------------------
 
 XP_FN float xp_exp2(const float x) {

@@ -160,7 +160,7 @@ class _Kernel:
         floats = -(-steps.numbers.bytes // 128) * 128
         weights_end = floats + steps.weights.bytes
         staged = weights_end if plan.staged else floats
-        tops = -(-4 * max(1, len(steps.watched)) * plan.images // 16) * 16
+        tops = -(-8 * len(steps.watched) * plan.images // 16) * 16
         shared = staged + tops + 4 * steps.pitch * plan.images
         if shared > target.shared - 1024:
             raise _TooLarge(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
@@ -169,9 +169,8 @@ class _Kernel:
         looked = len(steps.watched) * plan.images
         again = [
             f"for (int k = threadIdx.x; k < {looked}; k += XP_THREADS) {{",
-            "  const float top = __int_as_float(xp_top[k]);",
-            "  if (top != 0 && top < XP_LEAST) odd = __int_as_float(0x7fc00000);",
-            "  xp_top[k] = 0;",
+            "  if (xp_small[k] && !xp_large[k]) odd = __int_as_float(0x7fc00000);",
+            "  xp_large[k] = xp_small[k] = 0;",
             "}",
             "if (__syncthreads_or(!(odd == 0))) {",
             *("  " + k for k in careful),
@@ -181,9 +180,10 @@ class _Kernel:
   extern __shared__ __align__(128) unsigned char shared[];
   #pragma unroll 4
   for (int k = threadIdx.x; k < {staged // 16}; k += XP_THREADS) ((uint4*)shared)[k] = weights[k];
-  int* const xp_top = (int*)(shared + {staged});
+  int* const xp_large = (int*)(shared + {staged});
+  int* const xp_small = xp_large + {looked};
   u32* const maps = (u32*)(shared + {staged + tops});
-  for (int k = threadIdx.x; k < {tops // 4}; k += XP_THREADS) xp_top[k] = 0;
+  for (int k = threadIdx.x; k < {tops // 4}; k += XP_THREADS) xp_large[k] = 0;
   const float* const f = (const float*)shared;
   const unsigned char* const weights_at = {base} + {floats};
   const unsigned char* const plain_at = (const unsigned char*)weights + {weights_end};
@@ -194,6 +194,7 @@ class _Kernel:
   for (I first = (I)blockIdx.x * {plan.images}; first < (I)n_slices;
        first += (I)gridDim.x * {plan.images}) {{
     float odd = 0;
+    {_indented(self._ahead(), 4)}
     {_indented(quick, 4)}
     {_indented(again, 4)}
     {_indented(store, 4)}
@@ -256,46 +257,52 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
         steps, entry, access = self._steps, self._graph.entry, self._access
         n, images = self._graph.nodes[entry].aval.shape[0], self.plan.images
         places = self._maps.places(entry)
-        root = self._maps.lies(entry)[0]
-        watched = root in steps.watched and not steps.careful
-        slot = steps.watched.index(root) * images if watched else 0
-        put = [p for p in steps.put(entry, steps.index(places, "k"), "v") if "atomicMax" not in p]
+        before, behind = steps.look(entry, always=True)
+        put = steps.put(entry, steps.index(places, "k"), "v")
         row = ["const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;"]
         start = ["I at = 0;", *locate(access), f"u32* const map = maps + s * {steps.pitch};"]
-        look = [f"top = fmaxf(top, fabsf(v * {steps.scale(entry)}));"] if watched else []
-        each = ["const float v = (float)x[at + (I)k * (I)s_m];", *put, *look]
+        each = ["const float v = (float)x[at + (I)k * (I)s_m];", *put]
         if access.after:
             threads = 32 * self.plan.warps
-            finish = [f"atomicMax(xp_top + {slot} + s, __float_as_int(top));"] if watched else []
             return [
                 f"const int s = threadIdx.x % {images};",
                 *row,
                 *start,
-                "float top = 0;",
+                *before,
                 "#pragma unroll 4",
                 f"for (int k = threadIdx.x / {images}; k < {n}; k += {threads // images}) {{",
                 *("  " + k for k in each),
                 "}",
-                *finish,
-            ]
-        finish = []
-        if watched:
-            finish = [
-                "XP_ALL for (int o = 16; o; o /= 2)"
-                " top = fmaxf(top, __shfl_xor_sync(XP_WARP, top, o));",
-                f"if (lane == 0) atomicMax(xp_top + {slot} + s, __float_as_int(top));",
+                *behind,
             ]
         parts = max(1, self.plan.warps // images)  # warps that share a slice
         return [
             f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
             f"  const int s = w / {parts};",
-            *("  " + k for k in (*row, *start)),
-            "  float top = 0;",
+            *("  " + k for k in (*row, *start, *before)),
             "  #pragma unroll 8",
             f"  for (int k = w % {parts} * 32 + lane; k < {n}; k += {32 * parts}) {{",
             *("    " + k for k in each),
             "  }",
-            *("  " + k for k in finish),
+            *("  " + k for k in behind),
+            "}",
+        ]
+
+    def _ahead(self) -> list[str]:
+        """Statements that ask for the slices of the next turn: they come while these are used."""
+        access, images, aval = self._access, self.plan.images, self._graph.input
+        if not access.dense:
+            return []
+        n, line = aval.shape[0], 128 // aval.itemsize
+        count, at, inside = n, "next + (I)k * (I)s_m", "next < (I)n_slices"
+        if not access.after:
+            count = -(-images * n // line)
+            at, inside = f"next * {n} + (I)k * {line}", f"at < (I)n_slices * {n}"
+        return [
+            f"const I next = first + (I)gridDim.x * {images};",
+            f"for (int k = threadIdx.x; k < {count}; k += XP_THREADS) {{",
+            f"  const I at = {at};",
+            f"  if ({inside}) xp_fetch(x + at);",
             "}",
         ]
 

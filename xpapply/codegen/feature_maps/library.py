@@ -19,6 +19,12 @@ XP_FN u32 xp_halves(const float v, float& odd) {
   return xp_uppers(p, xp_pair(v - w, 0));
 }
 
+// What was seen of a slice's map: a number that is not small, or none but small ones and zeros.
+XP_FN void xp_look(int* const large, int* const small, const float top) {
+  if (top >= XP_LEAST) *large = 1;
+  else if (top != 0) *small = 1;
+}
+
 // tanh: 1 - 2 / (exp(2 x) + 1), and x + x^3 P(x^2) for small numbers, as `xp_tanh` of whole tiles.
 XP_FN float xp_tanh_of(const float x) {
   const float s = x * x;

@@ -137,30 +137,35 @@ class Steps:
         return " + ".join(terms)
 
     def put(self, i: int, at: str, number: str) -> list[str]:
-        """Statements that write a number of value `i` at a word of ``map``, of slice ``s``."""
+        """Statements that write a number of value `i` at a word of ``map``, of slice ``s``.
+
+        The largest number goes to ``top``, which `look` looks at.
+        """
         if self.careful:
             return [f"map[{at}] = __float_as_uint({number});"]
-        root = self.maps.lies(i)[0]
-        scale = self.scale(i)
-        look = []
-        if root in self._scales:
-            slot = self.watched.index(root) * self.images
-            look = [f"if (watching) atomicMax(xp_top + {slot} + s, __float_as_int(fabsf(u)));"]
+        u = f"const float u = ({number}) * {self.scale(i)};"
+        top = ["top = fmaxf(top, fabsf(u));"] if self._seen(i) is not None else []
         if self.maps.split(i) and self.scaled:
-            return [
-                f"{{ const float u = ({number}) * {scale};",
-                f"map[{at}] = xp_halves(u, odd);",
-                *look,
-                "}",
-            ]
-        lines = [f"map[{at}] = __float_as_uint({number});"]
+            return ["{", u, *top, f"map[{at}] = xp_halves(u, odd);", "}"]
         if not self.scaled and self.maps.readers(i):
             # a NaN that a maximum swallows, an infinity that meets the zeros beside weights
             u = f"const float u = {number};"
-            lines = ["{", u, "odd = fmaf(u, 0, odd);", f"map[{at}] = __float_as_uint(u);", "}"]
-        if look:
-            lines = [f"{{ const float u = ({number}) * {scale};", *lines, *look, "}"]
-        return lines
+            return ["{", u, "odd = fmaf(u, 0, odd);", f"map[{at}] = __float_as_uint(u);", "}"]
+        lines = [f"map[{at}] = __float_as_uint({number});"]
+        return ["{", u, *top, *lines, "}"] if top else lines
+
+    def _seen(self, i: int) -> int | None:
+        """Which of the watched maps a value lies in, in the quick version."""
+        root = self.maps.lies(i)[0]
+        return None if self.careful or root not in self._scales else self.watched.index(root)
+
+    def look(self, i: int, always: bool = False) -> tuple[list[str], list[str]]:
+        """What stands before and behind the statements that write numbers of a slice ``s``."""
+        slot = self._seen(i)
+        if slot is None:
+            return [], []
+        at = f"xp_large + {slot * self.images} + s, xp_small + {slot * self.images} + s"
+        return ["float top = 0;"], [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
 
     def number(self, i: int, at: str) -> str:
         """The number at a word of ``map``, which is one of value `i`."""
@@ -238,12 +243,13 @@ class Steps:
         """A loop over slices and numbers of a value, of which `body` computes ``v``."""
         places = self.maps.places(i) if places is None else places
         size = size or places.size
+        before, behind = self.look(i)
         return [
             f"for (int e = threadIdx.x; e < {self.images * size}; e += XP_THREADS) {{",
             f"  const int s = e / {size}, n = e - s * {size};",
             f"  u32* const map = maps + s * {self.pitch};",
-            *("  " + b for b in body),
-            *("  " + b for b in self.put(i, self.index(places, "n"), "v")),
+            *("  " + b for b in (*before, *body)),
+            *("  " + b for b in (*self.put(i, self.index(places, "n"), "v"), *behind)),
             "}",
         ]
 
@@ -289,12 +295,18 @@ class Steps:
         apart = read - read[:, :1]
         if (apart != apart[0]).any():
             raise Refused(f"{row.name} of numbers that lie unevenly")
-        other = self.number(a, f"at + {self.index(apart[0], 'k')}")
+        count = read.shape[1]
+        # lanes that would read from one bank begin at different places of their windows
+        turns = np.bincount(read[:32, 0] % 32).max()
+        first = f"n % {count}" if turns > 2 and not self.careful else "0"
+        number = self.number(a, f"at + {self.index(apart[0], 'k')}")
         body = [
             f"const int at = {self.index(read[:, 0], 'n')};",
-            f"float v = {self.number(a, 'at')};",
-            f"for (int k = 1; k < {read.shape[1]}; ++k) {{",
-            f"  const float o = {other}; v = {row.c.format('v', 'o')};",
+            f"int k = {first};",
+            f"float v = {number};",
+            f"for (int j = 1; j < {count}; ++j) {{",
+            f"  if (++k == {count}) k = 0;",
+            f"  const float o = {number}; v = {row.c.format('v', 'o')};",
             "}",
         ]
         return self._each(i, body)
@@ -363,6 +375,7 @@ class Steps:
                 "}",
             ]
         blocks = -(-rows // (16 * m))
+        before, behind = self.look(step.out)
         guard = "" if last else f"if (k < {n}) "
         return [
             f"for (int task = warp; task < {blocks * chunks * groups}; task += XP_WARPS) {{",
@@ -385,6 +398,7 @@ class Steps:
             *("      " + k for k in place.where()),
             f"      u32* const map = maps + s * {self.pitch};",
             f"      const int to = {place.write} + group * {place.group};",
+            *("      " + k for k in before),
             f"      XP_ALL for (int n = 0; n < {side}; ++n) XP_ALL for (int c = 0; c < 2; ++c) {{",
             f"        const int k = (chunk * {side} + n) * 8 + 2 * t + c;",
             f"        {guard}{{",
@@ -396,6 +410,7 @@ class Steps:
             ),
             "        }",
             "      }",
+            *("      " + k for k in behind),
             "    }",
             "  }",
             "}",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...cache import remembered
 from ..geometry import Dim
 
 _BANKS = 32
@@ -58,9 +59,14 @@ def fours(dims: Sequence[Dim], rows: np.ndarray) -> Fours:
     rows : ndarray of int, of shape (warps, 8)
         Words at which the eight places that a warp reads at once begin.
     """
+    return _fours(tuple(dims), tuple(map(tuple, rows.tolist())))
+
+
+@remembered(256)
+def _fours(dims: tuple[Dim, ...], rows: tuple[tuple[int, ...], ...]) -> Fours:
     every = [_along(dims, pair) for pair in _pairs(dims)]
     least = min(f.steps for f in every)
-    found = [_spread(f, rows) for f in every if f.steps == least]
+    found = [_spread(f, np.array(rows)) for f in every if f.steps == least]
     return min(found, key=lambda pair: pair[0])[1]
 
 
