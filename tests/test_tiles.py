@@ -242,11 +242,13 @@ def test_what_is_chosen():
 # --- engines --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def short(monkeypatch):
+@pytest.fixture(scope="module")
+def short():
     """Tiles of slices that are not large."""
-    monkeypatch.setattr(tiles, "_LENGTHS", {1: (8,), 2: (4,), 3: (2,)})
-    monkeypatch.setattr(tiles, "_MOST", 1e9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "_LENGTHS", {1: (8,), 2: (4,), 3: (2,)})
+        patch.setattr(tiles, "_MOST", 1e9)
+        yield
 
 
 @pytest.mark.kernels

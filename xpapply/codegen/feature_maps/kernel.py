@@ -39,12 +39,15 @@ class Plan:
         Warps of a block.
     staged : bool
         Whether the weights are in shared memory.
+    shared : bool
+        Whether warps share the terms of a product where they would have nothing to do.
     """
 
     blocks: int
     images: int
     warps: int
     staged: bool
+    shared: bool = True
 
 
 def why_not(graph: Graph, target: Target) -> str | None:
@@ -76,7 +79,9 @@ def map_kernel(
         try:
             return _Kernel(graph, access, target, plan, result).kernel()
         except _TooLarge:  # tables are known once all of the text is written
-            if plan.images > 1:
+            if plan.shared:
+                plan = replace(plan, shared=False)
+            elif plan.images > 1:
                 plan = replace(plan, images=plan.images // 2)
             elif plan.staged:
                 plan = replace(plan, staged=False)
@@ -128,7 +133,7 @@ class _Kernel:
         p = self.plan
         room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
         sums = max(16, room - 48 if room < 128 else 72)
-        self._steps = Steps(self._maps, target.precision, p.images, p.warps, sums)
+        self._steps = Steps(self._maps, target.precision, p.images, p.warps, sums, p.shared)
 
     def _planned(self) -> Plan:
         """What was fastest on an H200: 16 slices and three blocks, or 8 and two, or what fits."""
@@ -161,7 +166,8 @@ class _Kernel:
         weights_end = floats + steps.weights.bytes
         staged = weights_end if plan.staged else floats
         tops = -(-8 * len(steps.watched) * plan.images // 16) * 16
-        shared = staged + tops + 4 * steps.pitch * plan.images
+        scratch = -(-steps.scratch // 16) * 16
+        shared = staged + tops + scratch + 4 * steps.pitch * plan.images
         if shared > target.shared - 1024:
             raise _TooLarge(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
         kind = "f16" if scaled else "bf16"
@@ -182,7 +188,8 @@ class _Kernel:
   for (int k = threadIdx.x; k < {staged // 16}; k += XP_THREADS) ((uint4*)shared)[k] = weights[k];
   int* const xp_large = (int*)(shared + {staged});
   int* const xp_small = xp_large + {looked};
-  u32* const maps = (u32*)(shared + {staged + tops});
+  unsigned char* const xp_scratch = shared + {staged + tops};
+  u32* const maps = (u32*)(shared + {staged + tops + scratch});
   for (int k = threadIdx.x; k < {tops // 4}; k += XP_THREADS) xp_large[k] = 0;
   const float* const f = (const float*)shared;
   const unsigned char* const weights_at = {base} + {floats};

@@ -75,9 +75,9 @@ XP_FN void xp_terms(const u32* const p, const float scale, u32 (&hi)[4], u32 (&l
   lo[2 + H] = xp_pair(c - r, d - s);
 }
 
-// Sums for 16 M places and 8 N outputs. Sums of many steps are added up in pieces: tensor cores
-// cut off bits below the largest term.
-template <int M, int N, int STEPS, int D1, int D2, int FORM, typename W>
+// Sums for 16 M places and 8 N outputs, of STEPS steps of ALL. Sums of many steps are added up in
+// pieces: tensor cores cut off bits below the largest term.
+template <int M, int N, int STEPS, int ALL, int D1, int D2, int FORM, typename W>
 XP_FN void xp_products(float (&d)[M][N][4], const u32* const maps, const int (&at)[M][2],
                        const int* const starts, const W* const weights, const float scale,
                        float& odd) {
@@ -91,7 +91,7 @@ XP_FN void xp_products(float (&d)[M][N][4], const u32* const maps, const int (&a
       xp_terms<D1, D2, FORM, 1>(maps + at[m][1] + start, scale, hi[m], lo[m], odd);
     }
     XP_ALL for (int n = 0; n < N; ++n) {
-      const W b = weights[(n * STEPS + s) * 32];
+      const W b = weights[(n * ALL + s) * 32];
       XP_ALL for (int m = 0; m < M; ++m) xp_part(sums[m][n], hi[m], lo[m], b);
     }
   };

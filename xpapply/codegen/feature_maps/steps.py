@@ -24,6 +24,8 @@ from .weights import Numbers, Section, input_exponent, output_exponents, packed
 
 PIECE = 2
 """Steps that tensor cores add up; float32 has the sum of those sums."""
+_LEAST = 4
+"""Steps that a warp should have at least, where warps share the terms of a product."""
 
 
 def _form(row: Op) -> str:
@@ -47,20 +49,30 @@ class Steps:
         Slices in shared memory, and warps that work on them.
     registers : int
         Registers that a thread has for sums.
+    shared : bool
+        Whether warps share the terms of a product where they would have nothing to do.
     """
 
     def __init__(
-        self, maps: Maps, precision: str, images: int, warps: int, registers: int = 48
+        self,
+        maps: Maps,
+        precision: str,
+        images: int,
+        warps: int,
+        registers: int = 48,
+        shared: bool = True,
     ) -> None:
         self.maps, self.queries = maps, maps.queries
         self.precision, self.images, self.warps = precision, images, warps
         self.pitch = maps.words + (maps.words % 2 == 0)
-        self.registers = registers
+        self.registers, self.shared = registers, shared
         self.scaled = precision != "medium"
         self.numbers, self.weights, self.plain = Numbers(), Section(), Section()
         self.careful = False
         self.quick_weights = "weights_at"
         self.products = [s.product for s in maps.steps if s.product is not None]
+        self.scratch = 0
+        """Bytes for sums of parts of the terms."""
         self.watched: list[int] = []
         """The maps whose slices must have a number that is not small."""
         self._scales: dict[int, int] = {}
@@ -327,6 +339,12 @@ class Steps:
         m, side = self._shape(rows, tiles, groups, terms.steps, len(p.taps))
         chunks = -(-tiles // side)
         form = 2 if not self.scaled else 0 if self.maps.split(p.source) else 1
+        blocks = -(-rows // (16 * m))
+        tasks = blocks * chunks * groups
+        parts = 1  # of the terms, for warps that would have nothing to do
+        if self.shared and len(p.taps) == 1 and tasks * 2 <= self.warps:
+            parts = max(1, min(self.warps // tasks, terms.steps // _LEAST))
+        terms = terms.multiple(parts)
         starts = self.numbers.table(np.array(terms.starts).reshape(-1))
         matrix = self._matrix(step.product)
         scaled = self.scaled
@@ -336,8 +354,7 @@ class Steps:
         def weights(value: Constants) -> np.ndarray:
             return packed(matrix(value), terms.slots, every, self.precision, exponent(value))
 
-        parts = 2 if self.precision == "highest" else 1
-        size = groups * every * terms.steps * 32 * 8 * parts
+        size = groups * every * terms.steps * 32 * 8 * (2 if self.precision == "highest" else 1)
         at = self.weights.add(size, weights)
 
         def factor(value: Constants) -> np.ndarray:
@@ -349,17 +366,18 @@ class Steps:
         tail = Tail(self, step, p, factors)
         last = p.outputs.size % 8 == 0 and every == tiles
         taps = [place.tap(k) for k in range(len(p.taps))]
+        own = terms.steps // parts
         call = (
-            f"xp_products<{m}, {side}, {terms.steps}, {terms.d1}, {terms.d2}, {form}>"
+            f"xp_products<{m}, {side}, {own}, {terms.steps}, {terms.d1}, {terms.d2}, {form}>"
             f"({{}}, maps, at, starts, own, {self.scale(p.source)}, odd);"
         )
+        each = f"XP_ALL for (int m = 0; m < {m}; ++m) XP_ALL for (int n = 0; n < {side}; ++n)"
+        each += " XP_ALL for (int e = 0; e < 4; ++e)"
         one = [
             f"float d[{m}][{side}][4];",
             call.format("d"),
         ]
         if len(taps) > 1:
-            each = f"XP_ALL for (int m = 0; m < {m}; ++m) XP_ALL for (int n = 0; n < {side}; ++n)"
-            each += " XP_ALL for (int e = 0; e < 4; ++e)"
             joined = tail.join("d[m][n][e]", "r[m][n][e]")
             values = ", ".join(str(b - a) for a, b in zip(taps, [*taps[1:], 0], strict=True))
             one = [
@@ -374,11 +392,30 @@ class Steps:
                 "    XP_ALL for (int h = 0; h < 2; ++h) at[m][h] += next[tap];",
                 "}",
             ]
-        blocks = -(-rows // (16 * m))
         before, behind = self.look(step.out)
         guard = "" if last else f"if (k < {n}) "
+        begin = f"for (int task = warp; task < {tasks}; task += XP_WARPS) {{"
+        if parts > 1:
+            begin = f"{{ const int part = warp / {tasks}, task = warp % {tasks};"
+            size = 4 * m * side
+            self.scratch = max(self.scratch, 4 * 32 * size * tasks * (parts - 1))
+            sums = f"((m * {side} + n) * 4 + e) * 32"
+            one = [
+                one[0],
+                "float* const beside = (float*)xp_scratch + lane;",
+                f"if (part < {parts}) {{",
+                f"  starts += part * {4 * own}, own += part * {32 * own};",
+                "  " + one[1],
+                "}",
+                f"if (part && part < {parts})",
+                f"  {each} beside[((part - 1) * {tasks} + task) * {32 * size} + {sums}]"
+                " = d[m][n][e];",
+                "__syncthreads();",
+                f"if (part == 0) for (int k = 0; k < {parts - 1}; ++k)",
+                f"  {each} d[m][n][e] += beside[(k * {tasks} + task) * {32 * size} + {sums}];",
+            ]
         return [
-            f"for (int task = warp; task < {blocks * chunks * groups}; task += XP_WARPS) {{",
+            begin,
             f"  const int chunk = task % {chunks}, block = task / {chunks} % {blocks},"
             f" group = task / {chunks * blocks};",
             f"  int at[{m}][2];",
@@ -388,13 +425,13 @@ class Steps:
             *("    " + k for k in place.where()),
             f"    at[m][h] = s * {self.pitch} + {place.read} + group * {p.groups.read};",
             "  }",
-            f"  const int* const starts = (const int*)f + {starts} + t;",
-            f"  const W* const own = (const W*)({self.quick_weights} + {at})"
+            f"  const int* starts = (const int*)f + {starts} + t;",
+            f"  const W* own = (const W*)({self.quick_weights} + {at})"
             f" + (group * {every} + chunk * {side}) * {terms.steps * 32} + lane;",
             *("  " + k for k in one),
             f"  XP_ALL for (int m = 0; m < {m}; ++m) XP_ALL for (int h = 0; h < 2; ++h) {{",
             f"    const int p = (block * {m} + m) * 16 + 8 * h + g;",
-            f"    if (p < {rows}) {{",
+            f"    if ({'part == 0 && ' if parts > 1 else ''}p < {rows}) {{",
             *("      " + k for k in place.where()),
             f"      u32* const map = maps + s * {self.pitch};",
             f"      const int to = {place.write} + group * {place.group};",
@@ -417,15 +454,23 @@ class Steps:
         ]
 
     def _shape(self, rows: int, tiles: int, groups: int, steps: int, taps: int) -> tuple[int, int]:
-        """Tiles of 16 places and of 8 outputs that a warp has sums of."""
+        """Tiles of 16 places and of 8 outputs that a warp has sums of.
+
+        What a step takes was counted in instructions: to find places, for each 16 of them to read
+        and order terms, to read weights, and to multiply.
+        """
         sets = 1 + (steps > PIECE) + (taps > 1)
         most = max(1, self.registers // (4 * sets))
-        for m in (2, 1):
-            side = min(tiles, most // m)
-            blocks = -(-rows // (16 * m)) * groups
-            side = min(side, max(1, tiles * blocks // self.warps)) if side else 0
-            if side and (m == 1 or blocks * -(-tiles // side) >= 2 * self.warps):
-                break
+        multiply = 7 if self.precision == "highest" else 3
+
+        def cost(shape: tuple[int, int]) -> tuple[int, int]:
+            m, side = shape
+            tasks = -(-rows // (16 * m)) * groups * -(-tiles // side)
+            turns = -(-tasks // self.warps)
+            return turns * (6 + m * (18 + multiply * side) + 2 * side), m * side
+
+        shapes = [(m, side) for m in (1, 2) for side in range(1, tiles + 1) if m * side <= most]
+        m, side = min(shapes or [(1, 1)], key=cost)
         return m, -(-tiles // -(-tiles // side))
 
     def _carefully(self, step: Step, p: Product, place: _Places) -> list[str]:
