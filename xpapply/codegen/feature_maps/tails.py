@@ -1,0 +1,149 @@
+"""The text around a product's sums: the places that it has sums of, and what follows them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...ir.ops import OPS
+from ..geometry import Product, affine
+from ..schedule import Step
+from ..tensor_network.packing import Constants
+from ..tensor_network.target import Refused
+from .words import Words
+
+
+class Places:
+    """The places of a product: words that they read, and where results go."""
+
+    def __init__(self, steps: Words, step: Step, p: Product) -> None:
+        self.steps, self.p = steps, p
+        self.count = math.prod(d.size for d in p.places)
+        read = steps.maps._rows[steps.maps.lies(p.source)[0]] + p.base
+        reads, writes, numbers = (np.zeros(1, int) for _ in range(3))
+        for d in p.places:
+            every = np.arange(d.size)
+            reads = (reads[:, None] + d.read * every).reshape(-1)
+            writes = (writes[:, None] + d.write * every).reshape(-1)
+            numbers = (numbers[:, None] + d.number * every).reshape(-1)
+        self._reads = reads
+        self.read = f"({steps.index(reads + read, 'q')})"
+        self.number = f"({steps.index(numbers, 'q')})"
+        homes = steps.maps.places(step.out)
+        g, n = (d.write * np.arange(d.size) for d in (p.groups, p.outputs))
+        table = homes[(g[:, None, None] + n[:, None]) + writes]
+        found = affine(table[:, :, 0])
+        if found is None:
+            raise Refused("results that lie unevenly")
+        base, (self.group, self.output) = found
+        places = table[0, 0]
+        if (table - table[:, :, :1] != places - base).any():
+            raise Refused("results that lie unevenly")
+        self.write = f"({steps.index(places, 'q')})"
+
+    def tap(self, k: int) -> int:
+        """Words from the first number that is joined to another."""
+        return self.p.taps[k][0]
+
+    def together(self, images: int, pitch: int) -> np.ndarray:
+        """Words of the eight places that a warp reads at once, for some warps."""
+        rows = (pitch * np.arange(images)[:, None] + self._reads).reshape(-1)
+        eights = np.resize(rows, max(8, rows.size // 8 * 8)).reshape(-1, 8)
+        return eights[:: -(-len(eights) // 32)]
+
+    def where(self) -> list[str]:
+        """Which slice and place row p is."""
+        return [f"const int s = p / {self.count}, q = p - s * {self.count};"]
+
+
+class Tail:
+    """What follows the sums of a product: scale, bias, elementwise work, joining."""
+
+    def __init__(self, steps: Words, step: Step, p: Product, factor: str) -> None:
+        assert step.product is not None
+        self.steps, self.step, self.p, self.factor = steps, step, p, factor
+        maps = steps.maps
+        self._bias = ""
+        bias = maps.bias(step)
+        product = step.product
+        if bias is not None:
+            shape = maps.queries.graph.nodes[bias].aval.shape
+
+            def added(value: Constants) -> np.ndarray:
+                return maps.of_outputs(product, np.broadcast_to(value(bias), shape))
+
+            n = p.groups.size * p.outputs.size
+            at = steps.numbers.floats(n, added)
+            self._bias = f"f[{at} + group * {p.outputs.size} + k]"
+        self._rest = maps.rest(step)
+        self.joins = p.joins if len(p.taps) > 1 else ""
+        self._late = self.joins in ("max", "min") and maps.rises(step)
+        """Whether sums are joined as they are."""
+        self.tapped = "w" if self._rest and self.joins and not self._late else "v"
+
+    @property
+    def result(self) -> str:
+        """What is written."""
+        return "w" if self._rest and (self._late or not self.joins) else "v"
+
+    def join(self, a: str, b: str) -> str:
+        """How two of the numbers that are joined become one."""
+        if not self.joins:
+            return b
+        if self._late and not self.steps.careful and self.steps.scaled:
+            return f"f{self.joins}f({a}, {b})"
+        return OPS[self.joins].c.format(a, b)
+
+    def _affine(self) -> list[str]:
+        if self.factor and self._bias:
+            return [f"v = fmaf(v, {self.factor}, {self._bias});"]
+        if self.factor:
+            return [f"v *= {self.factor};"]
+        return [f"v += {self._bias};"] if self._bias else []
+
+    def _region(self, place: Places) -> list[str]:
+        if not self._rest:
+            return []
+        steps, step, p = self.steps, self.step, self.p
+        assert step.region is not None
+        assert step.product is not None
+        maps = steps.maps
+        face = maps.face(step.product)
+        bias = maps.queries.bias(face) if maps.bias(step) is not None else None
+        own = {face, step.product, *(() if bias is None else (bias[0],))}
+        shape = maps.queries.graph.nodes[step.region.out].aval.shape
+        number = f"({place.number} + group * {p.groups.number} + k * {p.outputs.number})"
+        other = steps._operand(number, shape)
+        lines = steps._statements(self._rest, lambda a: "v" if a in own else other(a))
+        out = step.region.out
+        last = f"t{out}" if out in self._rest else "v"
+        return [*lines, f"const float w = {last};"]
+
+    def of_tap(self, place: Places) -> list[str]:
+        """Statements for each of the numbers that are joined."""
+        if not self.joins or self._late:
+            return []
+        return [*self._affine(), *self._region(place)]
+
+    def each_tap(self, m: int, side: int, place: Places) -> list[str]:
+        """The same for all sums of a warp, in ``r``."""
+        body = self.of_tap(place)
+        if not body:
+            return []
+        return [
+            f"XP_ALL for (int m = 0; m < {m}; ++m) XP_ALL for (int n = 0; n < {side}; ++n)",
+            "XP_ALL for (int e = 0; e < 4; ++e) {",
+            f"  int k = (chunk * {side} + n) * 8 + 2 * t + (e & 1);",
+            f"  k = k < {self.p.outputs.size} ? k : {self.p.outputs.size - 1};",
+            "  float v = r[m][n][e];",
+            *("  " + b for b in body),
+            f"  r[m][n][e] = {self.tapped};",
+            "}",
+        ]
+
+    def at_last(self, place: Places) -> list[str]:
+        """Statements for the joined number."""
+        if self.joins and not self._late:
+            return []
+        return [*self._affine(), *self._region(place)]
