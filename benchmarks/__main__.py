@@ -17,7 +17,7 @@ from . import pages
 
 SUITES = {"cpu": ("cpu",), "functions": ("cpu",), "several": ("cpu",), "dask": ("cpu",)}
 SUITES |= {"gpu": ("gpu",), "pairs": ("gpu",), "slices": ("cpu", "gpu")}
-SUITES |= {"modules": ("cpu", "gpu"), "files": ("cpu", "gpu"), "onnx": ("cpu",)}
+SUITES |= {"modules": ("cpu", "gpu"), "files": ("cpu", "gpu"), "onnx": ("cpu", "gpu")}
 SUITES |= {"sklearn": ("cpu", "gpu"), "patched": ("cpu",)}
 """And the devices that each is for. The rows are in the file of this name."""
 SECONDS = {"cpu": 270.0, "functions": 270.0, "gpu": 270.0, "pairs": 150.0, "slices_gpu": 200.0}

@@ -1,6 +1,8 @@
-"""Models in ONNX files on NumPy arrays: xpapply beside onnxruntime, in its best batch.
+"""Models in ONNX files on NumPy and CuPy arrays: xpapply beside onnxruntime, in its best batch.
 
-Needs torch and skl2onnx, which export them, onnx and onnxruntime.
+On a GPU xpapply gets CuPy arrays, and torch has the network that the file was made of, and tensors
+that are there already; onnxruntime has its CUDA provider if it was built with that, else the CPU.
+Needs torch and skl2onnx, which export them, onnx and onnxruntime; CuPy on a GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import xpapply
 
 from . import clocks, runner
 from .networks import Net
-from .onnx_report import OURS, RUNTIME
+from .onnx_report import OURS, RUNTIME, TORCH
 
 BATCHES = (64, 256, 1024, 4096, 1 << 14)
 REPEATS = 7
@@ -97,12 +99,15 @@ def line(found: dict[str, Any]) -> str:
 
 def timed(run: runner.Run, model: Model) -> dict[str, Any]:
     """Both on the same slices, onnxruntime in batches of several sizes, in turns."""
-    count = run.args.slices or (min(QUICK, model.slices) if run.quick else model.slices)
+    on_gpu = run.args.device == "gpu"
+    many = model.slices << 2 if on_gpu else model.slices
+    count = run.args.slices or (min(QUICK, many) if run.quick else many)
     x = np.random.default_rng(0).normal(size=(count, *model.shape)).astype(np.float32)
     axes = tuple(range(1, x.ndim)) if len(model.shape) > 1 else 1
+    arr = run.on.array(torch.from_numpy(x).to(run.on.name)) if on_gpu else x
     with tempfile.TemporaryDirectory() as folder:
         path = exported(model, Path(folder, "model.onnx"))
-        f, session = xpapply.load_model(path), opened(path)
+        f, session = xpapply.load_model(path), opened(path, on_gpu)
     name = session.get_inputs()[0].name
 
     def in_batches(size: int) -> np.ndarray:
@@ -110,18 +115,21 @@ def timed(run: runner.Run, model: Model) -> dict[str, Any]:
         return np.concatenate([session.run(None, {name: part})[0] for part in parts])
 
     def ours() -> Any:
-        return xpapply.apply_along_axis(f, axes, x)
+        return xpapply.apply_along_axis(f, axes, arr)
 
     calls: dict[str, clocks.Call] = {OURS: ours}
     calls |= {f"{RUNTIME}, {n}": partial(in_batches, n) for n in BATCHES if n < count}
     calls[f"{RUNTIME}, all"] = partial(in_batches, count)
-    results = {key: call() for key, call in calls.items()}
+    if on_gpu:
+        calls |= by_torch(model, torch.from_numpy(x).to(run.on.name))
+        calls = {key: partial(waited, run.on, call) for key, call in calls.items()}
+    results = {key: on_host(call()) for key, call in calls.items()}
     scale = float(np.abs(results[f"{RUNTIME}, all"]).max()) or 1.0
     error = float(np.abs(results[OURS] - results[f"{RUNTIME}, all"]).max()) / scale
     clocks.in_turns(calls, 1)  # what is compiled beside the first calls is there now
     times = clocks.in_turns(calls, run.data["settings"]["repeats"], run.on.pause)
     median = {key: clocks.summary(seconds)["median"] for key, seconds in times.items()}
-    best = min((key for key in median if key != OURS), key=median.__getitem__)
+    best = min((key for key in median if key.startswith(RUNTIME)), key=median.__getitem__)
     return {
         "slices": count,
         "shape": list(model.shape),
@@ -129,7 +137,8 @@ def timed(run: runner.Run, model: Model) -> dict[str, Any]:
         "best": best,
         "ratio": median[best] / median[OURS],
         "error": error,
-        "engine": xpapply.explain(f, axes, x).engine,
+        "engine": xpapply.explain(f, axes, arr).engine,
+        "provider": session.get_providers()[0],
         "bytes": 4 * math.prod(x.shape),
     }
 
@@ -152,7 +161,30 @@ def exported(model: Model, path: Path) -> Path:
     return path
 
 
-def opened(path: Path) -> Any:
+def by_torch(model: Model, x: torch.Tensor) -> dict[str, clocks.Call]:
+    """The network that the file was made of, on a GPU."""
+    torch.manual_seed(0)
+    made = model.make()
+    if not isinstance(made, nn.Module):
+        return {}
+    torch.backends.cudnn.allow_tf32 = False
+    net = made.eval().requires_grad_(False).to(x.device)
+    return {TORCH: torch.inference_mode()(lambda: net(x))}
+
+
+def waited(on: Any, call: clocks.Call) -> Any:
+    """The result of a call, when the device is done with it."""
+    y = call()
+    on.synchronize()
+    return y
+
+
+def on_host(y: Any) -> np.ndarray:
+    """A result as NumPy has it."""
+    return y.cpu().numpy() if isinstance(y, torch.Tensor) else getattr(y, "get", lambda: y)()
+
+
+def opened(path: Path, on_gpu: bool = False) -> Any:
     """A session of onnxruntime."""
     import onnxruntime
 
@@ -161,6 +193,8 @@ def opened(path: Path) -> Any:
     options.intra_op_num_threads = runner.cores()
     # threads that go on spinning would take the cores from the others' calls
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    every = onnxruntime.get_available_providers()
+    providers = [p for p in ("CUDAExecutionProvider",) if on_gpu and p in every]
     return onnxruntime.InferenceSession(
-        path.read_bytes(), options, providers=["CPUExecutionProvider"]
+        path.read_bytes(), options, providers=[*providers, "CPUExecutionProvider"]
     )

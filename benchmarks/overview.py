@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from math import floor, log10
 from typing import Any, NamedTuple
 
-from . import cpu_report, gpu_report, modules_report, pages
+from . import cpu_report, gpu_report, modules_report, onnx_report, pages
 from .pages import digits
 
 
@@ -116,12 +116,16 @@ def _modules() -> Iterator[Line]:
 
 
 def _files() -> Iterator[Line]:
-    ratios = {}
-    for name, model in _load("onnx").get("models", {}).items():
-        seconds = model["seconds"]
-        theirs = [t for way, t in seconds.items() if way.startswith("onnxruntime")]
-        ratios[name] = min(theirs) / seconds["xpapply"]
-    yield Line("ONNX files, CPU", "onnxruntime, in its best batches", "onnx", ratios)
+    instead = {"cpu": "onnxruntime, in its best batches", "gpu": "torch, the network it came from"}
+    for device in ("cpu", "gpu"):
+        ratios = {}
+        for name, model in _load(f"onnx_{device}").get("models", {}).items():
+            seconds = model["seconds"]
+            theirs = [t for way, t in seconds.items() if way.startswith(onnx_report.PEER[device])]
+            if theirs:
+                ratios[name] = min(theirs) / seconds["xpapply"]
+        what = f"ONNX files, {device.upper()}"
+        yield Line(what, instead[device], f"onnx_{device}", ratios)
     for device in ("cpu", "gpu"):
         cases = _load(f"sklearn_{device}").get("cases", {})
         yield Line(

@@ -22,12 +22,12 @@ RNG = np.random.default_rng(5)
 MARGIN = 64
 
 
-def through(cupy, graph, x, axis, precision="highest"):
+def through(cupy, graph, x, axis, few, precision="highest"):
     """The kernel on an array, into an output that holds NaN; None where there is no kernel."""
     from xpapply.backends.cupy import compiler, launch
 
     device = compiler.device(x.device.id)
-    target = Target(device.core, precision, device.shared)
+    target = Target(device.core, precision, device.shared, few)
     if not device.core or feature_maps.why_not(graph, target) is not None:
         return None
     runner = launch.Tensor(graph, target, feature_maps.map_kernel)
@@ -51,7 +51,8 @@ def through(cupy, graph, x, axis, precision="highest"):
 def test_as_torch(cupy, data):
     net, shape = data.draw(networks_of_layers(), label="net")
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
-    y = through(cupy, graph_of(net, shape), cupy.asarray(x, order="K"), axis)
+    few = data.draw(st.booleans(), label="few")
+    y = through(cupy, graph_of(net, shape), cupy.asarray(x, order="K"), axis, few)
     if y is None:
         return
     want = by_torch(net, shape, x, axis)
@@ -68,7 +69,7 @@ def test_infinities_and_nan(cupy, data):
     odd = [np.nan, np.inf, -np.inf, 1e-30, 1e30]
     for value in data.draw(st.lists(st.sampled_from(odd), min_size=1, max_size=9)):
         x[data.draw(st.integers(0, 39)), data.draw(st.integers(0, x.shape[1] - 1))] = value
-    y = through(cupy, graph, cupy.asarray(x), 1)
+    y = through(cupy, graph, cupy.asarray(x), 1, data.draw(st.booleans(), label="few"))
     if y is None:
         return
     with np.errstate(all="ignore"), xpapply.options(engine="numpy"):

@@ -55,16 +55,21 @@ class Tensor:
         kernel, text, grid, block, numbers = found
         kernel(grid, block, (start, bound.packed(self, text), out.data.ptr, *numbers), text.shared)
 
+    def _for(self, slices: int, multiprocessors: int) -> Target:
+        """What the kernel for so many slices is written for."""
+        return self.target
+
     def _launch(self, x: Any, at: int, slices: int, outputs: int) -> tuple[Any, ...]:
         """A kernel for arrays laid out like `x`, and all that does not change between calls."""
         number = x.device.id
         access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
         numbers += placement(access, numbers[1], math.prod(self.graph.result.shape))
-        text = _written(self._write, self.graph, access, self.target)
+        multiprocessors = compiler.device(number).multiprocessors
+        target = self._for(slices, multiprocessors)
+        text = _written(self._write, self.graph, access, target)
         kernel = compiler.function(text.source, text.name, number, text.shared)
         tiles = -(-slices // text.slices)
         # few tiles spread over all multiprocessors
-        multiprocessors = compiler.device(number).multiprocessors
         groups = min(text.groups, -(-tiles // multiprocessors))
         grid = (min(text.blocks * multiprocessors, -(-tiles // groups)),)
         block = (groups * text.threads + text.helpers,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -105,9 +106,19 @@ def _cutter(tiles: Tiles) -> Cutter:
     return Cutter(tiles, cupy)
 
 
+class Kernel(Tensor):
+    """The kernel; few slices have one that keeps a multiprocessor busy with each."""
+
+    def __init__(self, graph: Graph, on: tensor_network.Target) -> None:
+        super().__init__(graph, on, feature_maps.map_kernel)
+
+    def _for(self, slices: int, multiprocessors: int) -> tensor_network.Target:
+        return replace(self.target, few=slices <= multiprocessors)
+
+
 @remembered(512)
-def _maps(graph: Graph, on: tensor_network.Target) -> Tensor:
-    return Tensor(graph, on, feature_maps.map_kernel)
+def _maps(graph: Graph, on: tensor_network.Target) -> Kernel:
+    return Kernel(graph, on)
 
 
 @remembered(512)

@@ -136,20 +136,26 @@ class _Kernel:
         self._steps = Steps(self._maps, target.precision, p.images, p.warps, sums, p.shared)
 
     def _planned(self) -> Plan:
-        """What was fastest on an H200: 16 slices and three blocks, or 8 and two, or what fits."""
+        """What was fastest on an H200: many small slices, or few large ones, or what fits."""
         trial = Steps(self._maps, self._target.precision, 1, _WARPS)
         for s in self._maps.steps[1:]:
             trial.write(s)
-        fixed, weights = trial.numbers.bytes + 2048, trial.weights.bytes
-        one = 4 * trial.pitch
-        staged = weights <= _STAGED
-        fixed += weights if staged else 0
-        for blocks, least, warps in ((3, 16, _WARPS), (2, 8, _WARPS), (1, 1, 2 * _WARPS)):
-            each = (self._target.shared + _RESERVED) // blocks - _RESERVED
-            room = each - fixed
-            images = min(16, room // (one + 64))
-            if images >= least:
-                return Plan(blocks, 1 << (images.bit_length() - 1), warps, staged)
+        one, weights = 4 * trial.pitch, trial.weights.bytes
+        fixed = trial.numbers.bytes + 2048
+        if self._target.few:  # each has a multiprocessor: weights are read once, where they are
+            plans = [Plan(1, 1, 2 * _WARPS, False)]
+        else:
+            most = weights <= _STAGED
+            plans = [Plan(4, 32, _WARPS, staged) for staged in (True, False) if most or not staged]
+            plans += [Plan(3, 16, _WARPS, most), Plan(2, 8, _WARPS, most)]
+            plans += [Plan(1, 1, 2 * _WARPS, most)]
+        for plan in plans:
+            each = (self._target.shared + _RESERVED) // plan.blocks - _RESERVED
+            images = (each - fixed - weights * plan.staged) // (one + 64)
+            if images >= plan.images:
+                images = min(1 if self._target.few else max(16, plan.images), images)
+                return replace(plan, images=1 << (images.bit_length() - 1))
+        fixed += weights * plans[-1].staged
         room = self._target.shared - fixed
         raise Refused(f"maps of {one:,} bytes do not fit in {max(0, room):,} of shared memory")
 
@@ -241,7 +247,7 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
             helpers=0,
             shared=shared,
             arguments=tuple(numbers.index(p) for p in used),
-            packing=False,
+            packing=target.few,
             blocks=plan.blocks,
             _graph=graph,
             _size=weights_end + steps.plain.bytes,

@@ -21,11 +21,14 @@ class Target:
         "highest", "high" or "medium", as `xpapply.options` says.
     shared : int
         Bytes of shared memory that a block may have.
+    few : bool
+        There are no more slices than multiprocessors.
     """
 
     core: str
     precision: str
     shared: int = 227 << 10
+    few: bool = False
 
     @property
     def warps(self) -> int:
