@@ -140,10 +140,10 @@ def arrays(draw, features, dtype):
     return x, axis
 
 
-def by_torch(net, shape, x, axis):
-    """Each slice's result in float64, along the last axes."""
+def by_torch(net, shape, x, axis, dtype="float64"):
+    """Each slice's result, along the last axes."""
     slices = np.moveaxis(x, axis, -1)
-    net = copy.deepcopy(net).double()
-    every = torch.tensor(slices.reshape(-1, *shape), dtype=torch.float64)
+    net = copy.deepcopy(net).to(getattr(torch, dtype))
+    every = torch.tensor(slices.reshape(-1, *shape), dtype=getattr(torch, dtype))
     y = net[0](every).numpy()
     return y.reshape(*slices.shape[:-1], *y.shape[1:])

@@ -233,32 +233,33 @@ def test_a_graph_is_made_and_notices_streams_and_precision(name, monkeypatch):
     net, rng = place.net(make), np.random.default_rng(0)
 
     def calls(n):
-        with torch.no_grad(), xpapply.options(engine="torch.batch"):
-            for _ in range(n):
-                x = rng.standard_normal((5, *shape)).astype("f")
-                same(call(net, shape, place, x), want(net, x))
+        for _ in range(n):
+            x = rng.standard_normal((5, *shape)).astype("f")
+            same(call(net, shape, place, x), want(net, x))
 
-    calls(2 * CALLS)
-    assert ran.count(True) >= CALLS
-    ran.clear()
-    other = torch.cuda.Stream()
-    with torch.cuda.stream(other):
-        if name == "cupy":
-            with place.cupy.cuda.Stream.from_external(other):
+    # other options begin anew, so there are the same for all calls
+    with torch.no_grad(), xpapply.options(engine="torch.batch"):
+        calls(2 * CALLS)
+        assert ran.count(True) >= CALLS
+        ran.clear()
+        other = torch.cuda.Stream()
+        with torch.cuda.stream(other):
+            if name == "cupy":
+                with place.cupy.cuda.Stream.from_external(other):
+                    calls(3)
+            else:
                 calls(3)
-        else:
-            calls(3)
-    assert ran == [False] * 3
-    ran.clear()
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = not before
-    try:
+        assert ran == [False] * 3
+        ran.clear()
+        before = torch.backends.cudnn.allow_tf32
+        torch.backends.cudnn.allow_tf32 = not before
+        try:
+            calls(2)
+        finally:
+            torch.backends.cudnn.allow_tf32 = before
+        assert ran == [False] * 2
         calls(2)
-    finally:
-        torch.backends.cudnn.allow_tf32 = before
-    assert ran == [False] * 2
-    calls(2)
-    assert ran[-1]
+        assert ran[-1]
 
 
 @pytest.mark.gpu

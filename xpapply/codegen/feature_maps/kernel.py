@@ -262,6 +262,8 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
                 continue
             text = self._steps.write(step)
             if text:
+                if self._maps.is_border(step.out):  # nobody has to wait: nothing else lies there
+                    lines.pop()
                 lines += ["{", *text, "}", "__syncthreads();"]
         return lines
 

@@ -48,6 +48,33 @@ class Maps(Schedule):
         """Whether all or some of a padded or joined map is written by what makes its parts."""
         return any(root == i for root, _ in self.homes.values())
 
+    def parts(self, i: int) -> list[tuple[int, np.ndarray]]:
+        """What a padded or joined value is made of, and which numbers of it each is."""
+        n, found, start = self.graph.nodes[i], [], 0
+        attrs = dict(n.attrs)
+        whole = np.arange(self.queries.size(i)).reshape(n.aval.shape)
+        for a in n.args:
+            shape = self.graph.nodes[a].aval.shape
+            cut = [slice(None)] * len(shape)
+            if n.op == "pad":
+                widths = zip(shape, attrs["widths"], strict=True)
+                cut = [slice(before, before + d) for d, (before, _) in widths]
+            else:
+                cut[attrs["axis"]] = slice(start, start + shape[attrs["axis"]])
+                start += shape[attrs["axis"]]
+            found.append((a, whole[tuple(cut)].reshape(-1)))
+        return found
+
+    def is_there(self, a: int, i: int, numbers: np.ndarray) -> bool:
+        """Whether what makes a part writes it where it has to be in the whole."""
+        return self.lies(a)[0] == i and np.array_equal(self.places(a), self.places(i)[numbers])
+
+    def is_border(self, i: int) -> bool:
+        """Whether nothing but the border of a value is left to be written."""
+        if self.graph.nodes[i].op not in ("pad", "concat"):
+            return False
+        return all(self.is_there(a, i, numbers) for a, numbers in self.parts(i))
+
     def places(self, i: int) -> np.ndarray:
         """The word of each number of a value, counted from a slice's first."""
         root, places = self.lies(i)

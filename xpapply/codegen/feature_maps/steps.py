@@ -71,24 +71,11 @@ class Steps(Words):
     def _joined(self, i: int) -> list[str]:
         """What of a padded or joined map was not written by what made its parts."""
         n, q = self.queries.graph.nodes[i], self.queries
-        attrs, lines = dict(n.attrs), []
-        whole = np.arange(q.size(i)).reshape(n.aval.shape)
-        start, axis, places = 0, attrs.get("axis", 0), self.maps.places(i)
+        lines, places = [], self.maps.places(i)
         inside = np.zeros(q.size(i), bool)
-        for a in n.args:
-            shape = q.graph.nodes[a].aval.shape
-            if n.op == "pad":
-                cut: list[slice] = []
-                for d, (before, _) in zip(shape, attrs["widths"], strict=True):
-                    cut.append(slice(before, before + d))
-            else:
-                cut = [slice(None)] * len(shape)
-                cut[axis] = slice(start, start + shape[axis])
-                start += shape[axis]
-            target = whole[tuple(cut)].reshape(-1)
+        for a, target in self.maps.parts(i):
             inside[target] = True
-            own = self.maps.places(a)
-            if self.maps.lies(a)[0] == i and np.array_equal(own, places[target]):
+            if self.maps.is_there(a, i, target):
                 continue
             if not q.dependent[a]:
                 raise Refused("joining a constant")
@@ -97,7 +84,7 @@ class Steps(Words):
             lines += self._each(i, read, places=places[target])
         border = np.flatnonzero(~inside)
         if border.size:
-            fill = literal(float(attrs["number"]), "float32")
+            fill = literal(float(n.attr("number")), "float32")
             lines += self._each(i, [f"const float v = {fill};"], places=places[border])
         return lines
 
