@@ -18,8 +18,8 @@ LAUNCH = 2e-6
 """Seconds until a kernel works."""
 _ONE_IMAGE = 2e-5
 """Seconds that a block takes at least for a slice with convolutions: layer by layer."""
-_CUT = 10
-"""Array operations that cut slices into tiles and put the results together."""
+_CUT = 2.5e-4
+"""Seconds until an array library has begun all that cuts slices into tiles and joins results."""
 _STRIDED = 0.5
 """Share of the memory's rate that they have."""
 _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
@@ -171,7 +171,7 @@ def cut(tiles: Tiles, slices: int, device: Device) -> float:
     apart, whole = tiles.graph, math.prod(tiles.shape) * tiles.graph.input.itemsize
     windows, results = tiles.count * apart.input.nbytes, tiles.count * apart.result.nbytes
     moved = slices * (2 * whole + 2 * windows + 2 * results)
-    return _CUT * LAUNCH + moved / (_STRIDED * device.bandwidth)
+    return _CUT + moved / (_STRIDED * device.bandwidth)
 
 
 def by_layers(graph: Graph, slices: int, device: Device) -> float:
