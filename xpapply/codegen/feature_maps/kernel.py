@@ -174,8 +174,9 @@ class _Kernel:
         tops = -(-8 * len(steps.watched) * plan.images // 16) * 16
         scratch = -(-steps.scratch // 16) * 16
         shared = staged + tops + scratch + 4 * steps.pitch * plan.images
-        if shared > target.shared - 1024:
-            raise _TooLarge(f"{shared:,} bytes do not fit in {target.shared:,} of shared memory")
+        room = (target.shared + _RESERVED) // plan.blocks - _RESERVED
+        if shared > min(room, target.shared - 1024):
+            raise _TooLarge(f"{shared:,} bytes do not fit in {room:,} of shared memory")
         kind = "f16" if scaled else "bf16"
         base = "(const unsigned char*)shared" if plan.staged else "(const unsigned char*)weights"
         looked = len(steps.watched) * plan.images

@@ -14,6 +14,8 @@ from ..geometry import Dim
 
 _BANKS = 32
 """Of shared memory: words that lie a multiple of so many apart are read one after the other."""
+_TRIED = 16
+"""Orders that are tried, and steps up to which groups change places: planning has to be quick."""
 
 
 @dataclass(frozen=True)
@@ -132,13 +134,13 @@ def _spread(found: Fours, rows: np.ndarray) -> tuple[float, Fours]:
 
     used = [k for k in range(len(starts)) if (found.slots[k] >= 0).any()]
     orders = []
-    for by in range(1, 1 + -(-len(used) // 4)):
+    for by in range(1, 1 + min(_TRIED, -(-len(used) // 4))):
         parts = [used[k : k + 4 * by] for k in range(0, len(used), 4 * by)]
         flat = [k for part in parts for q in range(by) for k in part[q::by]]
         orders.append([flat[k : k + 4] for k in range(0, len(flat), 4)])
     order = min(orders, key=lambda steps: sum(map(turns, steps)))
     cost = [turns(groups) for groups in order]
-    for a, b in itertools.combinations(range(len(order)), 2):
+    for a, b in itertools.combinations(range(len(order) if len(order) <= _TRIED else 0), 2):
         for i, j in itertools.product(range(len(order[a])), range(len(order[b]))):
             if cost[a] + cost[b] <= 2.25:  # hardly to be bettered
                 break
