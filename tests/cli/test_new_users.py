@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -239,7 +240,12 @@ def test_a_real_ctrl_c():
     command = [sys.executable, "-m", "xpapply", "run", "slow.py:f", "in.npy", "-o", "out.npy"]
     env = os.environ | {"PYTHONPATH": str(ROOT), "XPAPPLY_FALLBACK": "silent"}
     with subprocess.Popen(
-        [*command, "--memory", "1 kB"], env=env, stderr=subprocess.PIPE, text=True
+        [*command, "--memory", "1 kB"],
+        env=env,
+        stderr=subprocess.PIPE,
+        text=True,
+        # where the tests run in the background it is ignored, and that is inherited
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as process:
         for _ in range(400):
             time.sleep(0.05)

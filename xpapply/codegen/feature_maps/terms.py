@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -120,7 +119,8 @@ def _spread(found: Fours, rows: np.ndarray) -> tuple[float, Fours]:
     """The same groups, four to a step that lie in different banks, and what reading them takes."""
     starts = np.array(found.starts)
 
-    @functools.cache
+    known: dict[tuple[int, ...], float] = {}
+
     def of(apart: tuple[int, ...]) -> float:
         words = np.sort((rows[:, :, None] + np.array(apart)).reshape(len(rows), -1), axis=1)
         first = np.diff(words, axis=1, prepend=words[:, :1] - 1) != 0  # one word is read once
@@ -130,7 +130,10 @@ def _spread(found: Fours, rows: np.ndarray) -> tuple[float, Fours]:
 
     def turns(groups: Sequence[int]) -> float:
         """How many reads of a step are made one after the other."""
-        return of(tuple(sorted(starts[groups] - starts[groups].min())))
+        apart = tuple(sorted((starts[groups] - starts[groups].min()).tolist()))
+        if apart not in known:
+            known[apart] = of(apart)
+        return known[apart]
 
     used = [k for k in range(len(starts)) if (found.slots[k] >= 0).any()]
     orders = []
