@@ -16,11 +16,13 @@ from ..tensor_network import Refused, Target, TensorKernel
 from ..tensor_network.transfers import CTYPES, Transfers
 from .library import LIBRARY, part
 from .maps import Maps
-from .steps import PIECE, Steps
+from .steps import FEW, PIECE, Steps
 
 _RESERVED = 1024
 """Bytes of shared memory that a block takes beyond what it asks for."""
 _WARPS = 8
+_LOADS = 8
+"""Numbers that a thread asks for at once."""
 _STAGED = 64 << 10
 """Weights of so many bytes are copied to shared memory; more are read from the cache."""
 
@@ -126,7 +128,7 @@ class _Kernel:
         self, graph: Graph, access: Access, target: Target, plan: Plan | None, result: str
     ) -> None:
         self._graph, self._access, self._target, self._result = graph, access, target, result
-        self._maps = Maps.of(graph)
+        self._maps = Maps.of(graph, halves=target.precision != "highest")
         if not any(s.product is not None for s in self._maps.steps):
             raise Refused("no product with a matrix of weights")
         self.plan = plan or self._planned()
@@ -221,7 +223,8 @@ class _Kernel:
         name = "xpapply_maps"
         source = f"""
 #define XP_LEAST {ptx.LEAST}f
-#define XP_PIECE {PIECE}
+#define XP_PIECE {PIECE if target.precision == "highest" else 0}
+#define XP_FEW {FEW}
 #define XP_WARPS {plan.warps}
 #define XP_THREADS {32 * plan.warps}
 {ptx.LIBRARY}{HELPERS}{ptx.mma(kind)}{part(target.precision)}{LIBRARY}
@@ -257,7 +260,8 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
 
     def _body(self) -> list[str]:
         """Statements that read slices and take them through all steps."""
-        lines = ["{", *self._load(), "}", "__syncthreads();"]
+        begin = self._steps.begin(self._graph.entry)
+        lines = ["{", *begin, *self._load(), "}", "__syncthreads();"]
         for step in self._maps.steps:
             if step.out == self._graph.entry:
                 continue
@@ -265,7 +269,8 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
             if text:
                 if self._maps.is_border(step.out):  # nobody has to wait: nothing else lies there
                     lines.pop()
-                lines += ["{", *text, "}", "__syncthreads();"]
+                begin = self._steps.begin(step.out)
+                lines += ["{", *begin, *text, "}", "__syncthreads();"]
         return lines
 
     def _load(self) -> list[str]:
@@ -292,6 +297,9 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
                 *behind,
             ]
         parts = max(1, self.plan.warps // images)  # warps that share a slice
+        count = -(-n // (32 * parts))
+        if count <= _LOADS:
+            return self._load_several(parts, count)
         return [
             f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
             f"  const int s = w / {parts};",
@@ -301,6 +309,43 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
             *("    " + k for k in each),
             "  }",
             *("  " + k for k in behind),
+            "}",
+        ]
+
+    def _load_several(self, parts: int, count: int) -> list[str]:
+        """The same for short slices: what a warp reads of several is on its way at once."""
+        steps, entry, access = self._steps, self._graph.entry, self._access
+        n, images, warps = self._graph.nodes[entry].aval.shape[0], self.plan.images, self.plan.warps
+        several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
+        before, behind = steps.look(entry, always=True)
+        put = steps.put(entry, steps.index(steps.maps.places(entry), "k"), "v[i][c]")
+        inside = f"c < {n // (32 * parts)} || k < {n}"
+        slice_ = f"const int s = (w + i * XP_WARPS) / {parts};"
+        number = f"const int k = (w % {parts} + {parts} * c) * 32 + lane;"
+        return [
+            f"for (int w = warp; w < {images * parts}; w += {several} * XP_WARPS) {{",
+            f"  float v[{several}][{count}];",
+            f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
+            f"    {slice_}",
+            "    const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;",
+            *("    " + k for k in ("I at = 0;", *locate(access))),
+            f"    XP_ALL for (int c = 0; c < {count}; ++c) {{",
+            f"      {number}",
+            f"      v[i][c] = {inside} ? (float)x[at + (I)k * (I)s_m] : 0;",
+            "    }",
+            "  }",
+            f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
+            f"    {slice_}",
+            f"    u32* const map = maps + s * {steps.pitch};",
+            *("    " + k for k in before),
+            f"    XP_ALL for (int c = 0; c < {count}; ++c) {{",
+            f"      {number}",
+            f"      if ({inside}) {{",
+            *("        " + k for k in put),
+            "      }",
+            "    }",
+            *("    " + k for k in behind),
+            "  }",
             "}",
         ]
 

@@ -2,7 +2,9 @@
 
 A number of a map is one word: float32, or, where products read it, its two float16 halves, the
 upper one in the low bits. Left factors of the tensor cores' products are put together
-from such words wherever they lie: that is what makes a convolution a product.
+from such words wherever they lie: that is what makes a convolution a product. Where one half is
+enough, the other one of a word is that of a number some words further: pairs of terms are read
+as they are.
 """
 
 LIBRARY = """
@@ -45,12 +47,17 @@ XP_FN float xp_whole(const u32 p) {
 
 // Four terms of a place: at p, and D1, D2 and D1 + D2 words further. They are a[H] and a[2 + H] of
 // a left factor, for row H of the two that a lane has. FORM: 0 for halves, 1 for float32 as halves,
-// 2 for float32 as bfloat16.
+// 2 for float32 as bfloat16, 3 for words that are pairs of terms already.
 template <int D1, int D2, int FORM, int H>
 XP_FN void xp_terms(const u32* const p, const float scale, u32 (&hi)[4], u32 (&lo)[4],
                     float& odd) {
+  if constexpr (FORM == 3) {
+    hi[H] = p[0];
+    hi[2 + H] = p[D2];
+    return;
+  }
   const u32 w0 = p[0], w1 = p[D1], w2 = p[D2], w3 = p[D1 + D2];
-  if (FORM == 0) {
+  if constexpr (FORM == 0) {
     hi[H] = xp_uppers(w0, w1);
     hi[2 + H] = xp_uppers(w2, w3);
     lo[H] = xp_lowers(w0, w1);
@@ -59,7 +66,7 @@ XP_FN void xp_terms(const u32* const p, const float scale, u32 (&hi)[4], u32 (&l
   }
   const float a = __uint_as_float(w0) * scale, b = __uint_as_float(w1) * scale,
               c = __uint_as_float(w2) * scale, d = __uint_as_float(w3) * scale;
-  if (FORM == 2) {
+  if constexpr (FORM == 2) {
     hi[H] = xp_pair_bf16(a, b);
     hi[2 + H] = xp_pair_bf16(c, d);
     return;
@@ -75,53 +82,64 @@ XP_FN void xp_terms(const u32* const p, const float scale, u32 (&hi)[4], u32 (&l
   lo[2 + H] = xp_pair(c - r, d - s);
 }
 
-// Sums for 16 M places and 8 N outputs, of STEPS steps of ALL. Sums of many steps are added up in
-// pieces: tensor cores cut off bits below the largest term.
-template <int M, int N, int STEPS, int ALL, int D1, int D2, int FORM, typename W>
-XP_FN void xp_products(float (&d)[M][N][4], const u32* const maps, const int (&at)[M][2],
-                       const int* const starts, const W* const weights, const float scale,
-                       float& odd) {
-  XP_ALL for (int m = 0; m < M; ++m)
-    XP_ALL for (int n = 0; n < N; ++n) XP_ALL for (int e = 0; e < 4; ++e) d[m][n][e] = 0;
+// Sums for 16 M places and 8 N outputs, of STEPS steps: `start` says by how many bytes the words of
+// a step lie behind those of `at`, `weights` which weights it has. Sums of many steps are added up
+// in pieces: tensor cores cut off bits below the largest term.
+template <int M, int N, int STEPS, int D1, int D2, int FORM, typename Start, typename Weights>
+XP_FN void xp_products(float (&d)[M][N][4], const u32* const (&at)[M][2], const Start& start,
+                       const Weights& weights, const float scale, float& odd) {
+  constexpr int PIECE = XP_PIECE == 0 || XP_PIECE > STEPS ? STEPS : XP_PIECE;
   const auto add = [&](float (&sums)[M][N][4], const int s) {
-    const int start = starts[4 * s];
+    const int by = start(s);
     u32 hi[M][4], lo[M][4];
     XP_ALL for (int m = 0; m < M; ++m) {
-      xp_terms<D1, D2, FORM, 0>(maps + at[m][0] + start, scale, hi[m], lo[m], odd);
-      xp_terms<D1, D2, FORM, 1>(maps + at[m][1] + start, scale, hi[m], lo[m], odd);
+      const auto word = [&](const int h) { return (const u32*)((const char*)at[m][h] + by); };
+      xp_terms<D1, D2, FORM, 0>(word(0), scale, hi[m], lo[m], odd);
+      xp_terms<D1, D2, FORM, 1>(word(1), scale, hi[m], lo[m], odd);
     }
     XP_ALL for (int n = 0; n < N; ++n) {
-      const W b = weights[(n * ALL + s) * 32];
+      const W b = weights(n, s);
       XP_ALL for (int m = 0; m < M; ++m) xp_part(sums[m][n], hi[m], lo[m], b);
     }
   };
-  if constexpr (STEPS <= XP_PIECE) {
-    XP_ALL for (int s = 0; s < STEPS; ++s) add(d, s);
+  XP_ALL for (int m = 0; m < M; ++m)
+    XP_ALL for (int n = 0; n < N; ++n) XP_ALL for (int e = 0; e < 4; ++e) d[m][n][e] = 0;
+  if constexpr (STEPS <= XP_FEW) {
+    XP_ALL for (int s = 0; s < PIECE; ++s) add(d, s);
+  } else {
+#pragma unroll 4
+    for (int s = 0; s < PIECE; ++s) add(d, s);
+  }
+  const auto further = [&](const int first) {
+    float part[M][N][4] = {};
+    XP_ALL for (int k = 0; k < PIECE; ++k)
+      if (STEPS % PIECE == 0 || first + k < STEPS) add(part, first + k);
+    XP_ALL for (int m = 0; m < M; ++m)
+      XP_ALL for (int n = 0; n < N; ++n)
+        XP_ALL for (int e = 0; e < 4; ++e) d[m][n][e] += part[m][n][e];
+  };
+  if constexpr (STEPS <= XP_FEW) {
+    XP_ALL for (int first = PIECE; first < STEPS; first += PIECE) further(first);
   } else {
 #pragma unroll 2
-    for (int first = 0; first < STEPS; first += XP_PIECE) {
-      float part[M][N][4] = {};
-      XP_ALL for (int k = 0; k < XP_PIECE; ++k)
-        if (STEPS % XP_PIECE == 0 || first + k < STEPS) add(part, first + k);
-      XP_ALL for (int m = 0; m < M; ++m)
-        XP_ALL for (int n = 0; n < N; ++n)
-          XP_ALL for (int e = 0; e < 4; ++e) d[m][n][e] += part[m][n][e];
-    }
+    for (int first = PIECE; first < STEPS; first += PIECE) further(first);
   }
 }
 """
 
 
 def part(precision: str) -> str:
-    """What one step adds to a tile of sums: the small products first."""
+    """What one step adds to a tile of sums, the small products first; and half of a pair."""
     kind = "bf16" if precision == "medium" else "f16"
     lines = [f"xp_mma_{kind}(d, hi, b.x, b.y);"]
     if precision == "highest":
         lines = [f"xp_mma_{kind}(d, lo, b.x, b.y);", f"xp_mma_{kind}(d, hi, b.z, b.w);", *lines]
+    pair = "xp_pair_bf16" if precision == "medium" else "xp_pair"
     word = "uint4" if precision == "highest" else "uint2"
     return f"""
 typedef {word} W;
 XP_FN void xp_part(float (&d)[4], const u32 (&hi)[4], const u32 (&lo)[4], const W b) {{
   {" ".join(lines)}
 }}
+XP_FN unsigned short xp_half_of(const float v) {{ return {pair}(v, 0); }}
 """

@@ -6,11 +6,14 @@ padded map, and nothing is copied.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ...ir.graph import Graph
 from ..geometry import moved, strided
 from ..schedule import Schedule, Step
+from .terms import distances
 
 Homes = dict[int, tuple[int, np.ndarray]]
 """Of a value: in which other's map it lies, and where in it."""
@@ -25,17 +28,24 @@ class Maps(Schedule):
         The values without a map of their own.
     words : int
         The words of a slice.
+    pairs : dict of int to int
+        The maps whose words are pairs of 16-bit numbers, and how far apart these two lie.
     """
 
-    def __init__(self, graph: Graph, homes: Homes | None = None) -> None:
+    def __init__(self, graph: Graph, homes: Homes | None = None, halves: bool = False) -> None:
         self.homes: Homes = homes or {}
+        self.pairs: dict[int, int] = {}
+        self._halves = halves
         super().__init__(graph)
         self.words = self.rows
 
     @classmethod
-    def of(cls, graph: Graph) -> Maps:
-        """The maps of a graph, with all the homes that there can be."""
-        return cls(graph, _homes(Schedule(graph)))
+    def of(cls, graph: Graph, halves: bool = False) -> Maps:
+        """The maps of a graph, with all the homes that there can be.
+
+        With `halves`, 16 bits are enough for what products alone read.
+        """
+        return cls(graph, _homes(Schedule(graph)), halves)
 
     def lies(self, i: int) -> tuple[int, np.ndarray]:
         if i not in self._lies and i in self.homes:
@@ -106,6 +116,19 @@ class Maps(Schedule):
         every = (s.product for s in self.steps if s.product is not None)
         return [p for p in every if self.lies(self._products[p].source)[0] == root]
 
+    def _apart(self, root: int) -> int | None:
+        """How far apart the numbers of a word are best, if products alone read a map."""
+        every: list[dict[int, int]] = []
+        for step in self.steps:
+            if root not in self._reads(step):
+                continue
+            beside = set() if step.region is None else self._reads(replace(step, product=None))
+            if step.product is None or root in beside:
+                return None
+            every.append(distances(self._products[step.product].terms))
+        common = set.intersection(*map(set, every)) if every else set()
+        return min(common, key=lambda by: (sum(steps[by] for steps in every), by), default=None)
+
     def _reads(self, step: Step) -> set[int]:
         found = super()._reads(step)
         return found - {step.out} if self.at_home(step.out) else found
@@ -124,6 +147,9 @@ class Maps(Schedule):
         last[out] = len(self.steps)
         sources = (self.lies(p.source)[0] for p in self._products.values())
         self._split = set(sources) - {out}
+        if self._halves:
+            every = {root: self._apart(root) for root in sorted(self._split)}
+            self.pairs = {root: apart for root, apart in every.items() if apart is not None}
         taken: dict[int, tuple[int, int]] = {}
         rows: dict[int, int] = {}
         most = 0
@@ -132,12 +158,13 @@ class Maps(Schedule):
             if root in rows:
                 continue
             taken = {i: t for i, t in taken.items() if last[i] >= k}
-            size, at = self.queries.size(root), 0
+            ahead = self.pairs.get(root, 0)  # for the other halves of the first numbers
+            size, at = self.queries.size(root) + ahead, 0
             for start, end in sorted(taken.values()):
                 if start - at >= size:
                     break
                 at = max(at, end)
-            rows[root] = at
+            rows[root] = at + ahead
             taken[root] = at, at + size
             most = max(most, at + size)
         return rows, most

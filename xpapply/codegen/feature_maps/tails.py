@@ -29,6 +29,7 @@ class Places:
             numbers = (numbers[:, None] + d.number * every).reshape(-1)
         self._reads = reads
         self.read = f"({steps.index(reads + read, 'q')})"
+        """Of the place ``q``; of `write` and `number` as well."""
         self.number = f"({steps.index(numbers, 'q')})"
         homes = steps.maps.places(step.out)
         g, n = (d.write * np.arange(d.size) for d in (p.groups, p.outputs))
@@ -54,7 +55,8 @@ class Places:
 
     def where(self) -> list[str]:
         """Which slice and place row p is."""
-        return [f"const int s = p / {self.count}, q = p - s * {self.count};"]
+        rows = self.steps.images * self.count
+        return [self.steps.divided("p", self.count, rows, ("s", "q"))]
 
 
 class Tail:
@@ -62,9 +64,10 @@ class Tail:
 
     def __init__(self, steps: Words, step: Step, p: Product, factor: str) -> None:
         assert step.product is not None
-        self.steps, self.step, self.p, self.factor = steps, step, p, factor
+        self.steps, self.step, self.p, self._factor = steps, step, p, factor
         maps = steps.maps
         self._bias = ""
+        self._kept: list[str] = []
         bias = maps.bias(step)
         product = step.product
         if bias is not None:
@@ -95,12 +98,33 @@ class Tail:
             return f"f{self.joins}f({a}, {b})"
         return OPS[self.joins].c.format(a, b)
 
+    def constants(self) -> list[str]:
+        """Statements that read what belongs to output ``k``."""
+        kept = {name: f"{name}s[n][c]" for name in self._kept}
+        both = {"factor": self._factor, "bias": self._bias}
+        return [
+            f"const float {name} = {kept.get(name, read)};" for name, read in both.items() if read
+        ]
+
+    def keep(self, side: int) -> list[str]:
+        """Statements that read it for all outputs of a warp, before what it does."""
+        both = {"factor": self._factor, "bias": self._bias}
+        self._kept = [name for name, read in both.items() if read]
+        lines = [f"float {name}s[{side}][2];" for name in self._kept]
+        return [
+            *lines,
+            f"XP_ALL for (int n = 0; n < {side}; ++n) XP_ALL for (int c = 0; c < 2; ++c) {{",
+            f"  const int group = 0, k = min(8 * n + 2 * t + c, {self.p.outputs.size - 1});",
+            *(f"  {name}s[n][c] = {both[name]};" for name in self._kept),
+            "}",
+        ]
+
     def _affine(self) -> list[str]:
-        if self.factor and self._bias:
-            return [f"v = fmaf(v, {self.factor}, {self._bias});"]
-        if self.factor:
-            return [f"v *= {self.factor};"]
-        return [f"v += {self._bias};"] if self._bias else []
+        if self._factor and self._bias:
+            return ["v = fmaf(v, factor, bias);"]
+        if self._factor:
+            return ["v *= factor;"]
+        return ["v += bias;"] if self._bias else []
 
     def _region(self, place: Places) -> list[str]:
         if not self._rest:
@@ -132,13 +156,15 @@ class Tail:
         if not body:
             return []
         return [
-            f"XP_ALL for (int m = 0; m < {m}; ++m) XP_ALL for (int n = 0; n < {side}; ++n)",
-            "XP_ALL for (int e = 0; e < 4; ++e) {",
-            f"  int k = (chunk * {side} + n) * 8 + 2 * t + (e & 1);",
+            f"XP_ALL for (int n = 0; n < {side}; ++n) XP_ALL for (int c = 0; c < 2; ++c) {{",
+            f"  int k = (chunk * {side} + n) * 8 + 2 * t + c;",
             f"  k = k < {self.p.outputs.size} ? k : {self.p.outputs.size - 1};",
-            "  float v = r[m][n][e];",
-            *("  " + b for b in body),
-            f"  r[m][n][e] = {self.tapped};",
+            *("  " + b for b in self.constants()),
+            f"  XP_ALL for (int m = 0; m < {m}; ++m) XP_ALL for (int h = 0; h < 2; ++h) {{",
+            "    float v = r[m][n][2 * h + c];",
+            *("    " + b for b in body),
+            f"    r[m][n][2 * h + c] = {self.tapped};",
+            "  }",
             "}",
         ]
 

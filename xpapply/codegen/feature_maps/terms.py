@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -56,7 +57,16 @@ def offsets(dims: Sequence[Dim]) -> np.ndarray:
     return found
 
 
-def fours(dims: Sequence[Dim], rows: np.ndarray) -> Fours:
+def distances(dims: Sequence[Dim]) -> dict[int, int]:
+    """How far apart two terms of a group can be, and the steps that it then takes."""
+    found: dict[int, int] = {}
+    for f in map(partial(_along, dims), _pairs(dims)):
+        if f.d1 > 0:
+            found[f.d1] = min(f.steps, found.get(f.d1, f.steps))
+    return found
+
+
+def fours(dims: Sequence[Dim], rows: np.ndarray, apart: int | None = None) -> Fours:
     """The arrangement of fewest steps, and of these that which is read fastest.
 
     Nothing but terms is read.
@@ -65,13 +75,17 @@ def fours(dims: Sequence[Dim], rows: np.ndarray) -> Fours:
     ----------
     rows : ndarray of int, of shape (warps, 8)
         Words at which the eight places that a warp reads at once begin.
+    apart : int, optional
+        What `Fours.d1` has to be, one of `distances`.
     """
-    return _fours(tuple(dims), tuple(map(tuple, rows.tolist())))
+    return _fours(tuple(dims), tuple(map(tuple, rows.tolist())), apart)
 
 
 @remembered(256)
-def _fours(dims: tuple[Dim, ...], rows: tuple[tuple[int, ...], ...]) -> Fours:
+def _fours(dims: tuple[Dim, ...], rows: tuple[tuple[int, ...], ...], apart: int | None) -> Fours:
     every = [_along(dims, pair) for pair in _pairs(dims)]
+    if apart is not None:
+        every = [f for f in every if f.d1 == apart]
     least = min(f.steps for f in every)
     found = [_spread(f, np.array(rows)) for f in every if f.steps == least]
     return min(found, key=lambda pair: pair[0])[1]
@@ -83,7 +97,7 @@ def _pairs(dims: Sequence[Dim]) -> list[tuple[tuple[int, int], ...]]:
     twos = [((a, 1), (b, 1)) for (a, _), (b, _) in itertools.combinations([k[0] for k in ones], 2)]
     threes = [((a, 1), (a, 1)) for a, d in enumerate(dims) if d.size == 3]
     long = [((a, 1), (a, 2)) for a, d in enumerate(dims) if d.size > 3]
-    return [*long, *twos, *threes, *ones, ()]
+    return [*long, *twos, *(pair[::-1] for pair in twos), *threes, *ones, ()]
 
 
 def _along(dims: Sequence[Dim], pair: tuple[tuple[int, int], ...]) -> Fours:

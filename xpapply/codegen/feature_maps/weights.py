@@ -27,7 +27,11 @@ class Section:
 
 
 class Numbers(Section):
-    """float32 numbers and tables of integers, of 4 bytes each."""
+    """float32 numbers and tables of integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tables: dict[tuple[bytes, int], int] = {}
 
     def floats(self, n: int, make: Made) -> int:
         """Where `n` numbers lie, counted in numbers."""
@@ -41,6 +45,16 @@ class Numbers(Section):
         """Where a table of integers lies, counted in numbers."""
         found = np.ascontiguousarray(words, np.int32)
         return self.add(4 * found.size, lambda _: found) // 4
+
+    def looked_up(self, words: np.ndarray, name: str) -> str:
+        """The expression that reads a number of a table, of which there is one."""
+        short = words.min(initial=0) >= 0 and words.max(initial=0) < 1 << 16
+        found = np.ascontiguousarray(words.reshape(-1), np.uint16 if short else np.int32)
+        key = found.tobytes(), found.itemsize
+        if key not in self._tables:
+            self._tables[key] = self.add(found.nbytes, lambda _: found) // found.itemsize
+        ctype = "unsigned short" if short else "int"
+        return f"((const {ctype}*)f)[{self._tables[key]} + {name}]"
 
 
 def input_exponent(w: np.ndarray, final: bool) -> int:

@@ -16,6 +16,9 @@ from .maps import Maps
 from .ranges import largest_exponent, typical
 from .weights import Numbers, Section, input_exponent
 
+_SHORT = 2048
+"""Places of which there is a table: to read it takes less than to compute them."""
+
 
 def _form(row: Op) -> str:
     return row.c
@@ -120,11 +123,10 @@ class Words:
     # --- places -----------------------------------------------------------------------
 
     def index(self, table: np.ndarray, name: str) -> str:
-        """The number of a table as an expression."""
+        """The number of a table as an expression: read, where it would be long to compute."""
         found = strided(table)
-        if found is None or len(found[1]) > 6:
-            at = self.numbers.table(table)
-            return f"((const int*)f)[{at} + {name}]"
+        if found is None or len(found[1]) > (1 if table.size <= _SHORT else 6):
+            return self.numbers.looked_up(table, name)
         base, loops = found
         terms, below = [str(base)], 1
         for k in reversed(range(len(loops))):
@@ -137,6 +139,20 @@ class Words:
             below *= size
         return " + ".join(terms)
 
+    def divided(self, whole: str, by: int, most: int, names: tuple[str, str]) -> str:
+        """A statement that names the quotient and the rest of a number below `most`."""
+        quotient, rest = names
+        found = f"(int)((u32){whole} / {by})"
+        if by & (by - 1) and by * most < 1 << 32:  # exact: the error of the factor is below `by`
+            found = f"(int)__umulhi({whole}, {-(-(1 << 32) // by)}u)"
+        return f"const int {quotient} = {found}, {rest} = {whole} - {quotient} * {by};"
+
+    def begin(self, i: int) -> list[str]:
+        """What stands before all statements that write numbers of a value."""
+        if self.careful or self.scale(i) == "1":
+            return []
+        return [f"const float scale = {self.scale(i)};"]
+
     def put(self, i: int, at: str, number: str) -> list[str]:
         """Statements that write a number of value `i` at a word of ``map``, of slice ``s``.
 
@@ -144,8 +160,19 @@ class Words:
         """
         if self.careful:
             return [f"map[{at}] = __float_as_uint({number});"]
-        u = f"const float u = ({number}) * {self.scale(i)};"
+        root = self.maps.lies(i)[0]
+        u = f"const float u = ({number}) * {'1' if self.scale(i) == '1' else 'scale'};"
         top = ["top = fmaxf(top, fabsf(u));"] if self._seen(i) is not None else []
+        if root in self.maps.pairs:
+            return [
+                "{",
+                u,
+                *top,
+                "odd = fmaf(u, 0, odd);",
+                f"unsigned short* const half = (unsigned short*)(map + {at});",
+                f"half[0] = half[{1 - 2 * self.maps.pairs[root]}] = xp_half_of(u);",
+                "}",
+            ]
         if self.maps.split(i) and self.scaled:
             return ["{", u, *top, f"map[{at}] = xp_halves(u, odd);", "}"]
         if not self.scaled and self.maps.readers(i):
@@ -166,7 +193,10 @@ class Words:
         if slot is None:
             return [], []
         at = f"xp_large + {slot * self.images} + s, xp_small + {slot * self.images} + s"
-        return ["float top = 0;"], [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
+        behind = [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
+        if self.maps.lies(i)[0] in self.maps.pairs:
+            behind.append("if (top > 65504) odd = __int_as_float(0x7fc00000);")
+        return ["float top = 0;"], behind
 
     def number(self, i: int, at: str) -> str:
         """The number at a word of ``map``, which is one of value `i`."""
