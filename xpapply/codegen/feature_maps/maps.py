@@ -99,6 +99,10 @@ class Maps(Schedule):
         """All elementwise work is done in registers: there is one text for all sums."""
         return True
 
+    def short(self, nodes: list[int]) -> bool:
+        """Whether elementwise nodes are a few instructions."""
+        return super().cheap(nodes)
+
     def _joined(self, step: Step) -> tuple[Step, set[int]] | None:
         """Nothing is joined in registers that is computed with other numbers of its own place."""
         assert step.product is not None

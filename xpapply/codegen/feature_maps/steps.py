@@ -142,15 +142,29 @@ class Steps(Words):
         count = read.shape[1]
         # lanes that would read from one bank begin at different places of their windows
         turns = np.bincount(read[:32, 0] % 32).max()
-        first = f"n % {count}" if turns > 2 and not self.careful else "0"
+        apart_from = turns > 2 and not self.careful
         number = self.number(a, f"at + {self.index(apart[0], 'k')}")
+        joined = row.c.format("v", "o")
+        at = f"const int at = {self.index(read[:, 0], 'n')};"
+        if apart_from and not count & (count - 1):
+            body = [
+                at,
+                f"const int turn = n & {count - 1};",
+                f"const auto of = [&](const int k) {{ return {number}; }};",
+                "float v = of(turn);",
+                "#pragma unroll 16",
+                f"for (int j = 1; j < {count}; ++j) {{",
+                f"  const float o = of(j ^ turn); v = {joined};",
+                "}",
+            ]
+            return self._each(i, body)
         body = [
-            f"const int at = {self.index(read[:, 0], 'n')};",
-            f"int k = {first};",
+            at,
+            f"int k = {f'n % {count}' if apart_from else '0'};",
             f"float v = {number};",
             f"for (int j = 1; j < {count}; ++j) {{",
             f"  if (++k == {count}) k = 0;",
-            f"  const float o = {number}; v = {row.c.format('v', 'o')};",
+            f"  const float o = {number}; v = {joined};",
             "}",
         ]
         return self._each(i, body)
@@ -288,18 +302,22 @@ class Steps(Words):
         if len(p.taps) == 1:
             return [*lines, call.format("d")]
         taps = [work.place.tap(k) for k in range(len(p.taps))]
-        values = ", ".join(str(b - a) for a, b in zip(taps, [*taps[1:], 0], strict=True))
+        values = [b - a for a, b in zip(taps, [*taps[1:], 0], strict=True)]
         joined = tail.join("d[m][n][e]", "r[m][n][e]")
+        loop, next_ = "XP_ALL", f"const int next[] = {{{', '.join(map(str, values))}}};"
+        if tail.long:
+            loop, next_ = '_Pragma("unroll 1")', ""
+        by = self.index(np.array([*values[:-1], 0]), "tap") if tail.long else "next[tap]"
         return [
             *lines,
-            f"const int next[] = {{{values}}};",
-            f"XP_ALL for (int tap = 0; tap < {len(taps)}; ++tap) {{",
+            next_,
+            f"{loop} for (int tap = 0; tap < {len(taps)}; ++tap) {{",
             f"  float r[{m}][{side}][4];",
             "  " + call.format("r"),
             *("  " + k for k in tail.each_tap(m, side, work.place)),
             f"  {each} d[m][n][e] = tap == 0 ? r[m][n][e] : {joined};",
             f"  XP_ALL for (int m = 0; m < {m}; ++m)",
-            "    XP_ALL for (int h = 0; h < 2; ++h) at[m][h] += next[tap];",
+            f"    XP_ALL for (int h = 0; h < 2; ++h) at[m][h] += {by};",
             "}",
         ]
 

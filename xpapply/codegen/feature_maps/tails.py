@@ -86,6 +86,11 @@ class Tail:
         self.tapped = "w" if self._rest and self.joins and not self._late else "v"
 
     @property
+    def long(self) -> bool:
+        """Whether the text of what follows each of the joined sums is better not repeated."""
+        return bool(self.joins) and not self._late and not self.steps.maps.short(self._rest)
+
+    @property
     def result(self) -> str:
         """What is written."""
         return "w" if self._rest and (self._late or not self.joins) else "v"
