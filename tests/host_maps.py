@@ -140,6 +140,9 @@ XP_FN void xp_unpair(const u32 p, float& a, float& b) {
   a = xp_of_half(p & 0xffff);
   b = xp_of_half(p >> 16);
 }
+XP_FN float xp_most(const float a, const float b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, fabsf(b));
+}
 XP_FN float xp_exp2(const float x) { return exp2f(x); }
 XP_FN float xp_reciprocal(const float x) { return 1 / x; }
 XP_FN float xp_divide(const float a, const float b) { return a / b; }
@@ -197,9 +200,12 @@ def run_maps(graph, x, axis, precision="highest", plan=None, careful=False):
     source = text.source
     for device in (ptx.LIBRARY, ptx.mma("f16"), ptx.mma("bf16")):
         source = source.replace(device, "")
+    source = re.sub(r"(?m)^XP_FN [^{]*\{[^}]*\basm\([^}]*\}\n", "", source)  # written again above
     source = re.sub(r"#pragma .*", "", source)
     source = source.replace("extern __align__(128) unsigned char shared[];", "")
     source = source.replace("extern __shared__ __align__(128) unsigned char shared[];", "")
+    half = "xp_bf16" if precision == "medium" else "xp_half"
+    source = source.replace("xp_half_of(", f"{half}(")
     if careful:
         source = source.replace("__syncthreads_or(!(odd == 0))", "__syncthreads_or(1)")
     names = re.findall(r"const long long (\w+)", source)

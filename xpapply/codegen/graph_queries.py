@@ -88,10 +88,11 @@ class GraphQueries:
         source = None if region is None else next(a for a in region.inputs if self.dependent[a])
         if source is None or not self.affine(source) or self.reader(source) is not region:
             return None
-        nodes = self._behind_bias(source)
-        ops = self.graph.nodes
-        allowed = all(OPS[ops[i].op].homogeneous or self._slope(i) for i in nodes)
-        return source if allowed else None
+        return source if self.homogeneous(self._behind_bias(source)) else None
+
+    def homogeneous(self, nodes: Sequence[int]) -> bool:
+        """Whether a power of two that multiplies what nodes are of multiplies their results."""
+        return all(OPS[self.graph.nodes[i].op].homogeneous or self._slope(i) for i in nodes)
 
     def _behind_bias(self, product: int) -> list[int]:
         """The nodes of the region that alone reads a product, but for the sum with its bias."""
@@ -115,6 +116,8 @@ class GraphQueries:
             return any(bound(a) == 0 for a in n.args)
         if n.op == "multiply":
             return any(bound(a) is not None for a in n.args)
+        if n.op == "divide":
+            return bound(n.args[1]) is not None
         return n.op == "where" and all(bound(a) in (None, 0.0) for a in n.args)
 
     @property

@@ -43,6 +43,8 @@ class Plan:
         Whether the weights are in shared memory.
     shared : bool
         Whether warps share the terms of a product where they would have nothing to do.
+    tables : bool
+        Whether there are tables of places that could be computed.
     """
 
     blocks: int
@@ -50,6 +52,17 @@ class Plan:
     warps: int
     staged: bool
     shared: bool = True
+    tables: bool = True
+
+    def smaller(self) -> Plan | None:
+        """The next one that takes less shared memory, if there is one."""
+        if self.shared:
+            return replace(self, shared=False)
+        if self.tables:
+            return replace(self, tables=False)
+        if self.images > 1:
+            return replace(self, images=self.images // 2, shared=True, tables=True)
+        return replace(self, staged=False) if self.staged else None
 
 
 def why_not(graph: Graph, target: Target) -> str | None:
@@ -81,14 +94,10 @@ def map_kernel(
         try:
             return _Kernel(graph, access, target, plan, result).kernel()
         except _TooLarge:  # tables are known once all of the text is written
-            if plan.shared:
-                plan = replace(plan, shared=False)
-            elif plan.images > 1:
-                plan = replace(plan, images=plan.images // 2)
-            elif plan.staged:
-                plan = replace(plan, staged=False)
-            else:
+            smaller = plan.smaller()
+            if smaller is None:
                 raise
+            plan = smaller
 
 
 class _TooLarge(Refused):
@@ -135,11 +144,19 @@ class _Kernel:
         p = self.plan
         room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
         sums = max(16, room - 48 if room < 128 else 72)
-        self._steps = Steps(self._maps, target.precision, p.images, p.warps, sums, p.shared)
+        self._steps = Steps(
+            self._maps, target.precision, p.images, p.warps, sums, p.shared, p.tables
+        )
 
     def _planned(self) -> Plan:
         """What was fastest on an H200: many small slices, or few large ones, or what fits."""
-        trial = Steps(self._maps, self._target.precision, 1, _WARPS)
+        try:
+            return self._which(tables=True)
+        except Refused:
+            return self._which(tables=False)
+
+    def _which(self, tables: bool) -> Plan:
+        trial = Steps(self._maps, self._target.precision, 1, _WARPS, tables=tables)
         for s in self._maps.steps[1:]:
             trial.write(s)
         one, weights = 4 * trial.pitch, trial.weights.bytes
@@ -156,7 +173,7 @@ class _Kernel:
             images = (each - fixed - weights * plan.staged) // (one + 64)
             if images >= plan.images:
                 images = min(1 if self._target.few else max(16, plan.images), images)
-                return replace(plan, images=1 << (images.bit_length() - 1))
+                return replace(plan, images=1 << (images.bit_length() - 1), tables=tables)
         fixed += weights * plans[-1].staged
         room = self._target.shared - fixed
         raise Refused(f"maps of {one:,} bytes do not fit in {max(0, room):,} of shared memory")

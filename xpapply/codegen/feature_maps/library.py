@@ -12,13 +12,17 @@ LIBRARY = """
 XP_FN u32 xp_uppers(const u32 a, const u32 b) { return __byte_perm(a, b, 0x5410); }
 XP_FN u32 xp_lowers(const u32 a, const u32 b) { return __byte_perm(a, b, 0x7632); }
 
-// `odd` becomes NaN where a number is beyond float16's range, or NaN itself.
-XP_FN u32 xp_halves(const float v, float& odd) {
-  u32 p = xp_pair(v, 0);
-  float w, zero;
-  xp_unpair(p, w, zero);
-  odd = fmaf(w, 0, odd);
-  return xp_uppers(p, xp_pair(v - w, 0));
+XP_FN u32 xp_halves(const float v) {
+  float upper, zero;
+  xp_unpair(xp_pair(v, 0), upper, zero);
+  return xp_pair(v, v - upper);
+}
+
+// The largest magnitude, or NaN.
+XP_FN float xp_most(const float a, const float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(fabsf(b)));
+  return y;
 }
 
 // What was seen of a slice's map: a number that is not small, or none but small ones and zeros.
@@ -134,12 +138,16 @@ def part(precision: str) -> str:
     lines = [f"xp_mma_{kind}(d, hi, b.x, b.y);"]
     if precision == "highest":
         lines = [f"xp_mma_{kind}(d, lo, b.x, b.y);", f"xp_mma_{kind}(d, hi, b.z, b.w);", *lines]
-    pair = "xp_pair_bf16" if precision == "medium" else "xp_pair"
+    dtype = "bf16" if precision == "medium" else "f16"
     word = "uint4" if precision == "highest" else "uint2"
     return f"""
 typedef {word} W;
 XP_FN void xp_part(float (&d)[4], const u32 (&hi)[4], const u32 (&lo)[4], const W b) {{
   {" ".join(lines)}
 }}
-XP_FN unsigned short xp_half_of(const float v) {{ return {pair}(v, 0); }}
+XP_FN unsigned short xp_half_of(const float v) {{
+  unsigned short h;
+  asm("cvt.rn.{dtype}.f32 %0, %1;" : "=h"(h) : "f"(v));
+  return h;
+}}
 """

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...ir.graph import Graph
+from ...ir.rewrite import Region
 from ..geometry import moved, strided
 from ..schedule import Schedule, Step
 from .terms import distances
@@ -30,11 +31,15 @@ class Maps(Schedule):
         The words of a slice.
     pairs : dict of int to int
         The maps whose words are pairs of 16-bit numbers, and how far apart these two lie.
+    behind : dict of int to (int, Region)
+        Of values that are computed of others which a step has joined, of each number alone and
+        before it is written: which others, and how. A mean is so computed of a sum.
     """
 
     def __init__(self, graph: Graph, homes: Homes | None = None, halves: bool = False) -> None:
         self.homes: Homes = homes or {}
         self.pairs: dict[int, int] = {}
+        self.behind: dict[int, tuple[int, Region]] = {}
         self._halves = halves
         super().__init__(graph)
         self.words = self.rows
@@ -120,6 +125,44 @@ class Maps(Schedule):
         every = (s.product for s in self.steps if s.product is not None)
         return [p for p in every if self.lies(self._products[p].source)[0] == root]
 
+    def _shortened(self) -> list[Step]:
+        """The steps, without those that are computed behind others before these write."""
+        steps: list[Step] = []
+        for k, step in enumerate(self.steps):
+            before = steps[-1] if steps else None
+            if before is not None and self._follows(step, before, self.steps[k + 1 :]):
+                assert step.region is not None
+                steps[-1] = replace(before, out=step.out)
+                self.behind[step.out] = before.out, step.region
+                if before.out in self.windows:
+                    self.windows[step.out] = self.windows.pop(before.out)
+            else:
+                steps.append(step)
+        return steps
+
+    def _follows(self, step: Step, before: Step, later: list[Step]) -> bool:
+        """Whether a step computes something of each number alone that another has joined."""
+        joins = before.pool is not None or before.out in self.windows
+        if not joins or before.out in self.behind or step.product is not None:
+            return False
+        if step.region is None or any(before.out in super(Maps, self)._reads(k) for k in later):
+            return False
+        nodes, size = self.graph.nodes, self.queries.size(before.out)
+        for i in step.region.nodes:
+            if (
+                nodes[i].aval.shape != nodes[step.out].aval.shape
+                or nodes[i].aval.dtype != "float32"
+            ):
+                return False
+            for a in set(nodes[i].args) - set(step.region.nodes):
+                if nodes[a].op == "scalar":
+                    continue
+                root, places = self.lies(a)
+                alike = nodes[a].aval.shape == nodes[i].aval.shape
+                if root != before.out or not alike or (places.reshape(-1) != range(size)).any():
+                    return False
+        return self.queries.size(step.out) == size
+
     def _apart(self, root: int) -> int | None:
         """How far apart the numbers of a word are best, if products alone read a map."""
         every: list[dict[int, int]] = []
@@ -139,6 +182,7 @@ class Maps(Schedule):
 
     def _places(self) -> tuple[dict[int, int], int]:
         """The first word of each map, and the number of words."""
+        self.steps = self._shortened()
         out = self.lies(self.graph.out)[0]
         last: dict[int, int] = {}
         first: dict[int, int] = {}

@@ -21,6 +21,8 @@ _AFTER: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "negative": np.negative,
 }
 """Ops of one value whose numbers follow from those of that value."""
+_BOTH = {"add": np.add, "multiply": np.multiply, "divide": np.divide}
+"""The same of two."""
 
 
 def typical(queries: GraphQueries, i: int, value: Constants) -> np.ndarray | None:
@@ -47,10 +49,10 @@ def typical(queries: GraphQueries, i: int, value: Constants) -> np.ndarray | Non
         return one * (queries.size(n.args[0]) / queries.size(i))
     if n.op in _AFTER:
         return _AFTER[n.op](one)
-    if n.op in ("add", "multiply"):
+    if n.op in _BOTH:
         other = known[1]
         if one.size in (1, other.size) or other.size == 1:
-            return one + other if n.op == "add" else one * other
+            return np.asarray(_BOTH[n.op](one, other))
     return None
 
 

@@ -19,13 +19,15 @@ from ..tensor_network.packing import Constants
 from ..tensor_network.target import Refused
 from .tails import Places, Tail
 from .terms import Fours, fours, offsets
-from .weights import output_exponents, packed
+from .weights import Made, output_exponents, packed
 from .words import Words
 
 PIECE = 2
 """Steps that tensor cores add up; float32 has the sum of those sums."""
 FEW = 4
 """Steps of which all are written one after the other."""
+_ACROSS = 12
+"""Reads of a number for which lanes put their results together."""
 _KEPT = 12
 """Registers in which a warp keeps what all its tasks read."""
 _LEAST = 4
@@ -95,18 +97,24 @@ class Steps(Words):
         raise Refused(f"{n.op} of a value in shared memory")
 
     def _each(
-        self, i: int, body: list[str], size: int = 0, places: np.ndarray | None = None
+        self, i: int, body: list[str], places: np.ndarray | None = None, of_warp: bool = False
     ) -> list[str]:
-        """A loop over slices and numbers of a value, of which `body` computes ``v``."""
+        """A loop over slices and numbers of a value, of which `body` computes ``v``.
+
+        With `of_warp` all lanes of a warp compute it together.
+        """
         places = self.maps.places(i) if places is None else places
-        size = size or places.size
+        size = places.size
         before, behind = self.look(i)
+        first, by = ("warp", "XP_WARPS") if of_warp else ("threadIdx.x", "XP_THREADS")
+        put = [*self.put(i, self.index(places, "n"), "v"), *behind]
+        if of_warp:
+            put = ["if (lane == 0) {", *("  " + b for b in put), "}"]
         return [
-            f"for (int e = threadIdx.x; e < {self.images * size}; e += XP_THREADS) {{",
-            f"  const int s = e / {size}, n = e - s * {size};",
+            f"for (int e = {first}; e < {self.images * size}; e += {by}) {{",
+            "  " + self.divided("e", size, self.images * size, ("s", "n")),
             f"  u32* const map = maps + s * {self.pitch};",
-            *("  " + b for b in (*before, *body)),
-            *("  " + b for b in (*self.put(i, self.index(places, "n"), "v"), *behind)),
+            *("  " + b for b in (*before, *body, *put)),
             "}",
         ]
 
@@ -132,7 +140,8 @@ class Steps(Words):
 
     def _reduction(self, i: int) -> list[str]:
         a, table = self.maps.windows[i]
-        row = OPS[self.queries.graph.nodes[i].op]
+        joins, _ = self.maps.behind.get(i, (i, None))
+        row = OPS[self.queries.graph.nodes[joins].op]
         if not row.c or row.finds_position:
             raise Refused(f"{row.name} of a value in shared memory")
         read = self.maps.places(a)[table.reshape(-1, table.shape[-1])]
@@ -142,10 +151,28 @@ class Steps(Words):
         count = read.shape[1]
         # lanes that would read from one bank begin at different places of their windows
         turns = np.bincount(read[:32, 0] % 32).max()
+        behind = self.behind(i, "joined")
+        if behind:
+            behind = ["const float joined = v;", *behind, f"v = t{i};"]
         apart_from = turns > 2 and not self.careful
         number = self.number(a, f"at + {self.index(apart[0], 'k')}")
         joined = row.c.format("v", "o")
         at = f"const int at = {self.index(read[:, 0], 'n')};"
+        every = self.images * len(read)
+        alone = -(-every // (32 * self.warps)) * count
+        if count >= 32 and -(-every // self.warps) * (count / 32 + _ACROSS) < alone:
+            body = [
+                at,
+                "int k = lane;",
+                f"float v = {number};",
+                f"for (k += 32; k < {count}; k += 32) {{",
+                f"  const float o = {number}; v = {joined};",
+                "}",
+                "XP_ALL for (int by = 16; by; by /= 2) {",
+                f"  const float o = __shfl_xor_sync(XP_WARP, v, by); v = {joined};",
+                "}",
+            ]
+            return self._each(i, [*body, *behind], of_warp=True)
         if apart_from and not count & (count - 1):
             body = [
                 at,
@@ -157,7 +184,7 @@ class Steps(Words):
                 f"  const float o = of(j ^ turn); v = {joined};",
                 "}",
             ]
-            return self._each(i, body)
+            return self._each(i, [*body, *behind])
         body = [
             at,
             f"int k = {f'n % {count}' if apart_from else '0'};",
@@ -167,7 +194,7 @@ class Steps(Words):
             f"  const float o = {number}; v = {joined};",
             "}",
         ]
-        return self._each(i, body)
+        return self._each(i, [*body, *behind])
 
     # --- products ---------------------------------------------------------------------
 
@@ -218,17 +245,16 @@ class Steps(Words):
             "}",
         ]
 
-    def _factors(self, product: int, p: Product) -> str:
-        """The number that the sums of output ``k`` are multiplied by, as an expression."""
+    def _factors(self, product: int, p: Product) -> Made:
+        """What the sums of each output are multiplied by."""
         matrix, exponent = self._matrix(product), self._exponents(p)
-        groups, n = p.groups.size, p.outputs.size
 
         def factor(value: Constants) -> np.ndarray:
             if not self.scaled:
-                return np.ones((groups, n), np.float32)
+                return np.ones((p.groups.size, p.outputs.size), np.float32)
             return np.ldexp(np.float32(1), -output_exponents(matrix(value), exponent(value)))
 
-        return f"f[{self.numbers.floats(groups * n, factor)} + group * {n} + k]"
+        return factor
 
     def _exponents(self, p: Product) -> Callable[[Constants], int]:
         return self._exponent(self.maps.lies(p.source)[0]) if self.scaled else lambda value: 0
@@ -246,10 +272,9 @@ class Steps(Words):
 
         words = 4 if self.precision == "highest" else 2
         at = self.weights.add(work.groups * every * terms.steps * 32 * 4 * words, weights)
-        starts = self.numbers.table(4 * np.array(terms.starts).reshape(-1))
-        first = f"(const int*)f + {starts} + t"
+        starts = self.numbers.looked_up(4 * np.array(terms.starts), "t")
         own = f"(const W*)({self.quick_weights} + {at}) + lane"
-        lines = [f"const int* starts = {first};", f"const W* all = {own};"]
+        lines = [f"const auto* starts = &{starts};", f"const W* all = {own};"]
         each = f"XP_ALL for (int s = 0; s < {terms.steps}; ++s)"
         work.start, work.weight = "starts[4 * s]", f"own[(n * {terms.steps} + s) * 32]"
         if terms.steps <= FEW and work.again(self.warps):
@@ -359,7 +384,9 @@ class Steps(Words):
             *("      " + k for k in tail.at_last(place)),
             *(
                 "      " + k
-                for k in self.put(step.out, f"to[m][h] + k * {place.output}", tail.result)
+                for k in self.put(
+                    step.out, f"to[m][h] + k * {place.output}", tail.result, tail.times
+                )
             ),
             "    }",
             "  }",
@@ -409,7 +436,7 @@ class Steps(Words):
 
         at = self.plain.add(4 * groups * n * count, weights)
         where = self.index(offsets(p.terms), "j")
-        tail = Tail(self, step, p, "")
+        tail = Tail(self, step, p)
         taps = [place.tap(k) for k in range(len(p.taps))]
         values = ", ".join(map(str, taps))
         return [

@@ -11,6 +11,7 @@ from ..geometry import Product, affine
 from ..schedule import Step
 from ..tensor_network.packing import Constants
 from ..tensor_network.target import Refused
+from .weights import Made
 from .words import Words
 
 
@@ -62,10 +63,17 @@ class Places:
 class Tail:
     """What follows the sums of a product: scale, bias, elementwise work, joining."""
 
-    def __init__(self, steps: Words, step: Step, p: Product, factor: str) -> None:
+    def __init__(self, steps: Words, step: Step, p: Product, factor: Made | None = None) -> None:
         assert step.product is not None
-        self.steps, self.step, self.p, self._factor = steps, step, p, factor
+        self.steps, self.step, self.p = steps, step, p
         maps = steps.maps
+        self._rest = maps.rest(step)
+        self.times = factor is not None and self._scales()
+        """Whether what the result is multiplied by for products is in factor and bias already."""
+        by = steps.scale_of(step.out) if self.times else lambda _: np.ones(1, np.float32)
+        self._factor = ""
+        if factor is not None:
+            self._factor = self._of_outputs(lambda value: factor(value) * by(value))
         self._bias = ""
         self._kept: list[str] = []
         bias = maps.bias(step)
@@ -76,14 +84,37 @@ class Tail:
             def added(value: Constants) -> np.ndarray:
                 return maps.of_outputs(product, np.broadcast_to(value(bias), shape))
 
-            n = p.groups.size * p.outputs.size
-            at = steps.numbers.floats(n, added)
-            self._bias = f"f[{at} + group * {p.outputs.size} + k]"
-        self._rest = maps.rest(step)
+            self._bias = self._of_outputs(lambda value: added(value) * by(value))
         self.joins = p.joins if len(p.taps) > 1 else ""
         self._late = self.joins in ("max", "min") and maps.rises(step)
         """Whether sums are joined as they are."""
         self.tapped = "w" if self._rest and self.joins and not self._late else "v"
+
+    def _of_outputs(self, make: Made) -> str:
+        """The number that belongs to output ``k``, as an expression."""
+        n = self.p.outputs.size
+        return f"f[{self.steps.numbers.floats(self.p.groups.size * n, make)} + group * {n} + k]"
+
+    def _scales(self) -> bool:
+        """Whether a power of two that multiplies sums and bias multiplies the result."""
+        maps, step = self.steps.maps, self.step
+        if not self.steps.scaled or not maps.readers(step.out):
+            return False
+        nodes, every = self._rest, maps.graph.nodes
+        outside = {a for i in nodes for a in every[i].args} - {*nodes, *self._own()}
+        if any(every[a].op != "scalar" for a in outside):
+            return False
+        _, region = maps.behind.get(step.out, (0, None))
+        behind = () if region is None else region.nodes
+        return maps.queries.homogeneous([*nodes, *behind])
+
+    def _own(self) -> set[int]:
+        """The nodes whose numbers are the sums, with their bias or without."""
+        maps, product = self.steps.maps, self.step.product
+        assert product is not None
+        face = maps.face(product)
+        bias = maps.queries.bias(face) if maps.bias(self.step) is not None else None
+        return {face, product, *(() if bias is None else (bias[0],))}
 
     @property
     def long(self) -> bool:
@@ -93,6 +124,11 @@ class Tail:
     @property
     def result(self) -> str:
         """What is written."""
+        behind = self.step.out in self.steps.maps.behind
+        return f"t{self.step.out}" if behind else self._joined
+
+    @property
+    def _joined(self) -> str:
         return "w" if self._rest and (self._late or not self.joins) else "v"
 
     def join(self, a: str, b: str) -> str:
@@ -136,11 +172,7 @@ class Tail:
             return []
         steps, step, p = self.steps, self.step, self.p
         assert step.region is not None
-        assert step.product is not None
-        maps = steps.maps
-        face = maps.face(step.product)
-        bias = maps.queries.bias(face) if maps.bias(step) is not None else None
-        own = {face, step.product, *(() if bias is None else (bias[0],))}
+        maps, own = steps.maps, self._own()
         shape = maps.queries.graph.nodes[step.region.out].aval.shape
         number = f"({place.number} + group * {p.groups.number} + k * {p.outputs.number})"
         other = steps._operand(number, shape)
@@ -175,6 +207,7 @@ class Tail:
 
     def at_last(self, place: Places) -> list[str]:
         """Statements for the joined number."""
-        if self.joins and not self._late:
-            return []
-        return [*self._affine(), *self._region(place)]
+        lines = []
+        if not self.joins or self._late:
+            lines = [*self._affine(), *self._region(place)]
+        return lines + self.steps.behind(self.step.out, self._joined)

@@ -16,7 +16,7 @@ from .maps import Maps
 from .ranges import largest_exponent, typical
 from .weights import Numbers, Section, input_exponent
 
-_SHORT = 2048
+_SHORT = 1024
 """Places of which there is a table: to read it takes less than to compute them."""
 
 
@@ -43,6 +43,8 @@ class Words:
         Registers that a thread has for sums.
     shared : bool
         Whether warps share the terms of a product where they would have nothing to do.
+    tables : bool
+        Whether there are tables of places that could be computed.
     """
 
     def __init__(
@@ -53,11 +55,13 @@ class Words:
         warps: int,
         registers: int = 48,
         shared: bool = True,
+        tables: bool = True,
     ) -> None:
         self.maps, self.queries = maps, maps.queries
         self.precision, self.images, self.warps = precision, images, warps
         self.pitch = maps.words + (maps.words % 2 == 0)
         self.registers, self.shared = registers, shared
+        self._short = _SHORT if tables else 0
         self.scaled = precision != "medium"
         self.numbers, self.weights, self.plain = Numbers(), Section(), Section()
         self.careful = False
@@ -100,6 +104,10 @@ class Words:
         exponent = self._exponent(root)
         return lambda value: np.ldexp(np.float32(1), exponent(value)).reshape(1)
 
+    def scale_of(self, i: int) -> Callable[[Constants], np.ndarray]:
+        """What the numbers of a map that products read are multiplied by for them."""
+        return self._scale(self.maps.lies(i)[0])
+
     def scale(self, i: int) -> str:
         """What the numbers of a map are multiplied by for products."""
         root = self.maps.lies(i)[0]
@@ -125,7 +133,7 @@ class Words:
     def index(self, table: np.ndarray, name: str) -> str:
         """The number of a table as an expression: read, where it would be long to compute."""
         found = strided(table)
-        if found is None or len(found[1]) > (1 if table.size <= _SHORT else 6):
+        if found is None or len(found[1]) > (1 if table.size <= self._short else 6):
             return self.numbers.looked_up(table, name)
         base, loops = found
         terms, below = [str(base)], 1
@@ -153,28 +161,29 @@ class Words:
             return []
         return [f"const float scale = {self.scale(i)};"]
 
-    def put(self, i: int, at: str, number: str) -> list[str]:
+    def put(self, i: int, at: str, number: str, times: bool = False) -> list[str]:
         """Statements that write a number of value `i` at a word of ``map``, of slice ``s``.
 
-        The largest number goes to ``top``, which `look` looks at.
+        The largest number goes to ``top``, which `look` looks at. With `times` it is multiplied by
+        the map's `scale` already.
         """
         if self.careful:
             return [f"map[{at}] = __float_as_uint({number});"]
         root = self.maps.lies(i)[0]
-        u = f"const float u = ({number}) * {'1' if self.scale(i) == '1' else 'scale'};"
-        top = ["top = fmaxf(top, fabsf(u));"] if self._seen(i) is not None else []
+        by = "" if times or self.scale(i) == "1" else " * scale"
+        u = f"const float u = {number}{by};"
+        top = ["top = xp_most(top, u);"] if self._seen(i) is not None else []
         if root in self.maps.pairs:
             return [
                 "{",
                 u,
-                *top,
-                "odd = fmaf(u, 0, odd);",
+                *(top or ["odd = fmaf(u, 0, odd);"]),
                 f"unsigned short* const half = (unsigned short*)(map + {at});",
                 f"half[0] = half[{1 - 2 * self.maps.pairs[root]}] = xp_half_of(u);",
                 "}",
             ]
         if self.maps.split(i) and self.scaled:
-            return ["{", u, *top, f"map[{at}] = xp_halves(u, odd);", "}"]
+            return ["{", u, *top, f"map[{at}] = xp_halves(u);", "}"]
         if not self.scaled and self.maps.readers(i):
             # a NaN that a maximum swallows, an infinity that meets the zeros beside weights
             u = f"const float u = {number};"
@@ -194,8 +203,8 @@ class Words:
             return [], []
         at = f"xp_large + {slot * self.images} + s, xp_small + {slot * self.images} + s"
         behind = [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
-        if self.maps.lies(i)[0] in self.maps.pairs:
-            behind.append("if (top > 65504) odd = __int_as_float(0x7fc00000);")
+        if self.maps.split(i):
+            behind.append("if (!(top <= 65504)) odd = __int_as_float(0x7fc00000);")
         return ["float top = 0;"], behind
 
     def number(self, i: int, at: str) -> str:
@@ -209,6 +218,13 @@ class Words:
                 1, lambda value: np.ldexp(np.float32(1), -exponent(value)).reshape(1)
             )
         return f"(xp_whole(map[{at}]) * f[{self._inverses[root]}])"
+
+    def behind(self, i: int, number: str) -> list[str]:
+        """Statements for what is computed of a joined number before it is written."""
+        if i not in self.maps.behind:
+            return []
+        _, region = self.maps.behind[i]
+        return self._statements(list(region.nodes), lambda _: number)
 
     def _operand(self, number: str, shape: Sequence[int]) -> Callable[[int], str]:
         """How a region's operands are read beside number `number` of a value of a shape."""
