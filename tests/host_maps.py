@@ -45,6 +45,7 @@ alignas(128) unsigned char shared[1 << 18];
 
 // --- threads: each has a stack; a warp, or the block, goes on when all its threads wait --------
 static ucontext_t xp_scheduler, xp_threads[1024];
+static bool xp_backwards;
 static int xp_state[1024];  // 0 runs, 1 waits for its warp, 2 for the block, 3 is done
 static void xp_wait(const int state) {
   const int own = threadIdx.x;
@@ -69,7 +70,8 @@ static int xp_block(const int threads) {
   }
   for (;;) {
     bool ran = false;
-    for (int k = 0; k < threads; ++k) {
+    for (int i = 0; i < threads; ++i) {
+      const int k = xp_backwards ? threads - 1 - i : i;
       if (xp_state[k] != 0) continue;
       threadIdx.x = k;
       ran = true;
@@ -183,10 +185,13 @@ XP_FN void xp_mma_bf16(float (&d)[4], const u32 (&a)[4], const u32 b0, const u32
 _MARGIN = 64
 
 
-def run_maps(graph, x, axis, precision="highest", plan=None, careful=False):
+def run_maps(
+    graph, x, axis, precision="highest", plan=None, careful=False, few=False, backwards=False
+):
     """What the kernel computes of the slices along an axis of a NumPy array.
 
-    `careful` runs the version of float32 alone.
+    `careful` runs the version of float32 alone, `few` that for few slices; `backwards` lets the
+    last thread run first wherever several could.
     """
     slices = x.size // x.shape[axis]
     numbers = math.prod(graph.result.shape)
@@ -196,7 +201,7 @@ def run_maps(graph, x, axis, precision="highest", plan=None, careful=False):
     out[:] = np.nan
     access, given = geometry(x.shape, x.strides, x.itemsize, x.ctypes.data, axis, out.size)
     given += placement(access, given[1], numbers)
-    text = map_kernel(graph, access, Target("mma", precision), plan)
+    text = map_kernel(graph, access, Target("mma", precision, few=few), plan)
     source = text.source
     for device in (ptx.LIBRARY, ptx.mma("f16"), ptx.mma("bf16")):
         source = source.replace(device, "")
@@ -215,7 +220,8 @@ def run_maps(graph, x, axis, precision="highest", plan=None, careful=False):
     source = f"""{_HOST}{source}
 static unsigned long long* xp_given;
 static void xp_call() {{ {text.name}({pointers}{rest}); }}
-extern "C" int run(int blocks, int threads, unsigned long long* given) {{
+extern "C" int run(int blocks, int threads, int backwards, unsigned long long* given) {{
+  xp_backwards = backwards;
   xp_given = given;
   xp_main = xp_call;
   gridDim.x = blocks;
@@ -235,7 +241,7 @@ extern "C" int run(int blocks, int threads, unsigned long long* given) {{
     words = (ctypes.c_ulonglong * len(values))(*(v % 2**64 for v in values))
     tiles = -(-slices // text.slices)
     assert text.shared <= 1 << 18
-    assert _library(source).run(min(2, tiles), text.threads, words) == 0
+    assert _library(source).run(min(2, tiles), text.threads, backwards, words) == 0
     assert (memory[:_MARGIN] == 77).all()
     assert (memory[-_MARGIN:] == 77).all()
     return out.reshape(*before, *graph.result.shape, *behind)

@@ -149,7 +149,7 @@ def test_as_torch(data):
     net, shape = data.draw(networks_of_layers(), label="net")
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
     plan = data.draw(st.sampled_from(PLANS), label="plan")
-    careful = data.draw(st.booleans(), label="careful")
+    careful, backwards = (data.draw(st.booleans(), label=k) for k in ("careful", "backwards"))
     x = x[tuple(slice(None) if a == axis else slice(6) for a in range(x.ndim))]
     graph = graph_of(net, shape)
     reason = feature_maps.why_not(graph, Target("mma", "highest"))
@@ -161,9 +161,9 @@ def test_as_torch(data):
         return
     x = np.ascontiguousarray(x)
     try:
-        y = host_maps.run_maps(graph, x, axis, plan=plan, careful=careful)
+        y = host_maps.run_maps(graph, x, axis, plan=plan, careful=careful, backwards=backwards)
     except Refused:  # what was drawn does not fit in shared memory
-        y = host_maps.run_maps(graph, x, axis, careful=careful)
+        y = host_maps.run_maps(graph, x, axis, careful=careful, few=backwards)
     k = len(graph.result.shape)
     y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
     want = by_torch(net, shape, x, axis)
@@ -183,6 +183,35 @@ def test_pools(pool, after, careful):
     x = RNG.standard_normal((4, 9)).astype("f4")
     y = host_maps.run_maps(graph_of(net, (1, 9)), x, 1, careful=careful)
     assert error_of(y, by_torch(net, (1, 9), x, 1)) < 2e-6
+
+
+@pytest.mark.kernels
+@settings(deadline=None)
+@given(data=st.data())
+def test_as_torch_in_16_bits(data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    plan = data.draw(st.sampled_from(PLANS), label="plan")
+    precision, bits = data.draw(st.sampled_from([("high", 11), ("medium", 8)]), label="precision")
+    x = np.ascontiguousarray(
+        x[tuple(slice(None) if a == axis else slice(6) for a in range(x.ndim))]
+    )
+    graph = graph_of(net, shape)
+    if feature_maps.why_not(graph, Target("mma", precision)) is not None:
+        return
+    try:
+        y = host_maps.run_maps(graph, x, axis, precision, plan)
+    except Refused:
+        y = host_maps.run_maps(graph, x, axis, precision)
+    k = len(graph.result.shape)
+    y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+    want = by_torch(net, shape, x, axis)
+    # what float32 loses, with so many bits less
+    scale = max(1, np.abs(want).max())
+    lost = np.abs(by_torch(net, shape, x, axis, "float32") - want).max()
+    np.testing.assert_allclose(
+        y, want, rtol=0, atol=2.0**-bits * 16 * scale + 2 ** (24 - bits) * lost
+    )
 
 
 @pytest.mark.parametrize(("precision", "most"), [("high", 3e-3), ("medium", 3e-2)])
@@ -298,6 +327,43 @@ def test_padded_maps_are_written_in_place():
     maps = maps_of(graph_of(net, (1, 50)))
     assert len(maps.homes) == 2
     assert maps.words <= 52 + 4 * 54 + 100
+
+
+def test_words_are_pairs_where_products_alone_read_them():
+    layers = [nn.Conv1d(1, 4, 3), nn.ReLU(), nn.Conv1d(4, 4, 5), nn.Tanh(), nn.Conv1d(4, 2, 2)]
+    graph = graph_of(network(*layers), (1, 30))
+    assert len(maps_of(graph, halves=True).pairs) == 3
+    assert not maps_of(graph).pairs
+    beside = Residual(nn.Conv1d(1, 1, 3, padding=1), nn.ReLU())  # the sum reads numbers, too
+    first, second = nn.Conv1d(1, 1, 3, padding=1), nn.Conv1d(1, 2, 3)
+    pairs = maps_of(graph_of(network(first, beside, second), (1, 30)), halves=True).pairs
+    assert len(pairs) == 2
+
+
+def test_a_division_behind_a_sum_is_no_step_of_its_own():
+    net = network(nn.Conv1d(1, 4, 3), nn.Tanh(), nn.AvgPool1d(4), nn.Conv1d(4, 2, 2))
+    maps = maps_of(graph_of(net, (1, 30)))
+    assert [s.product is not None for s in maps.steps] == [False, True, True]
+    assert len(maps.behind) == 1
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_few_slices_and_threads_in_another_order(few, backwards):
+    net, shape = classic()
+    graph = graph_of(net, shape)
+    x = RNG.standard_normal((3, math.prod(shape))).astype("f4")
+    y = host_maps.run_maps(graph, x, 1, few=few, backwards=backwards)
+    assert error_of(y, by_torch(net, shape, x, 1)) < 2e-6
+
+
+def test_long_sums_of_few_results_lose_nothing():
+    """A warp adds them up: no thread has thousands of terms one after the other."""
+    net = network(nn.Conv2d(1, 2, 3), nn.GroupNorm(1, 2))
+    x = (RNG.standard_normal((2, 48 * 48)) + 3).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 48, 48)), x, 1)
+    want = by_torch(net, (1, 48, 48), x, 1)
+    assert error_of(y, want) < 2e-6
 
 
 def test_blocks_of_residual_networks():
