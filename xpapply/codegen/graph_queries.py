@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..ir.graph import Graph, number
 from ..ir.ops import OPS, Kind
