@@ -287,7 +287,8 @@ class Steps(Words):
                     f" kept[n][s] = all[(n * {terms.steps} + s) * 32];",
                 ]
                 work.weight = "kept[n][s]"
-        if work.alone and 4 * side <= _KEPT and work.again(self.warps):
+        fits = work.m * side * 4 * (2 if len(p.taps) > 1 else 1) + 4 * side <= self.registers
+        if work.alone and fits and work.again(self.warps):
             lines += tail.keep(side)
         return lines
 

@@ -14,6 +14,9 @@ from ..tensor_network.target import Refused
 from .weights import Made
 from .words import Words
 
+_TAPS = 4
+"""Joined sums whose text is repeated at most: reads of more would need too many registers."""
+
 
 class Places:
     """The places of a product: words that they read, and where results go."""
@@ -118,7 +121,9 @@ class Tail:
 
     @property
     def long(self) -> bool:
-        """Whether the text of what follows each of the joined sums is better not repeated."""
+        """Whether the text of the joined sums is better not repeated for each."""
+        if len(self.p.taps) > _TAPS:
+            return True
         return bool(self.joins) and not self._late and not self.steps.maps.short(self._rest)
 
     @property
