@@ -21,7 +21,7 @@ from .steps import FEW, PIECE, Steps
 _RESERVED = 1024
 """Bytes of shared memory that a block takes beyond what it asks for."""
 _WARPS = 8
-_LOADS = 8
+_LOADS = 16
 """Numbers that a thread asks for at once."""
 _STAGED = 64 << 10
 """Weights of so many bytes are copied to shared memory; more are read from the cache."""
@@ -86,7 +86,7 @@ def map_kernel(
     """
     result = graph.result.dtype
     graph = prepare(without_bfloat16(graph))
-    _check(graph)
+    _check(graph, target)
     if plan is not None:
         return _Kernel(graph, access, target, plan, result).kernel()
     plan = _Kernel(graph, access, target, None, result).plan
@@ -104,9 +104,12 @@ class _TooLarge(Refused):
     """With a plan, which a smaller one may do without."""
 
 
-def _check(graph: Graph) -> None:
-    """Raise `Refused` for what no kernel has a form for."""
+def _check(graph: Graph, target: Target) -> None:
+    """Raise `Refused` for what no kernel has a form for, or that is by far too large."""
     queries = GraphQueries(graph)
+    largest = 4 * max((queries.size(i) for i in _sources(graph, queries)), default=0)
+    if largest > target.shared:
+        raise Refused(f"maps of {largest:,} bytes do not fit in {target.shared:,} of shared memory")
     if not queries.dependent[graph.out]:
         raise Refused("the result does not depend on the slice")
     for i, n in enumerate(graph.nodes):
@@ -128,6 +131,20 @@ def _check(graph: Graph) -> None:
             raise Refused(f"{n.aval.dtype} values")
     if graph.result.dtype not in ("float32", "float16"):
         raise Refused(f"{graph.result.dtype} results")
+
+
+def _sources(graph: Graph, queries: GraphQueries) -> set[int]:
+    """The values that products read, before anything moved their numbers."""
+    found = set()
+    for n in graph.nodes:
+        if n.op != "einsum":
+            continue
+        for i in n.args:
+            while OPS[graph.nodes[i].op].kind is Kind.LAYOUT and len(graph.nodes[i].args) == 1:
+                (i,) = graph.nodes[i].args
+            if queries.dependent[i]:
+                found.add(i)
+    return found
 
 
 class _Kernel:

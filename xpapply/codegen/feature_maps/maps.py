@@ -248,7 +248,7 @@ def _homes(schedule: Schedule) -> Homes:
             flat = places.reshape(-1)
             if root in homes or root in used or root not in made or i in homes:
                 continue
-            if flat.size != q.size(root) or np.unique(flat).size < flat.size:
+            if flat.size != q.size(root) or (np.bincount(flat, minlength=flat.size) > 1).any():
                 continue
             home = np.empty(flat.size, int)
             home[flat] = target.reshape(-1)

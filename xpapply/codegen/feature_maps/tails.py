@@ -15,7 +15,8 @@ from .weights import Made
 from .words import Words
 
 _TAPS = 4
-"""Joined sums whose text is repeated at most: reads of more would need too many registers."""
+"""Joined sums of split numbers whose text is repeated at most: to read more takes too many
+registers."""
 
 
 class Places:
@@ -122,7 +123,7 @@ class Tail:
     @property
     def long(self) -> bool:
         """Whether the text of the joined sums is better not repeated for each."""
-        if len(self.p.taps) > _TAPS:
+        if len(self.p.taps) > _TAPS and self.steps.precision == "highest":
             return True
         return bool(self.joins) and not self._late and not self.steps.maps.short(self._rest)
 

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from ...errors import InputError, TraceError
@@ -29,6 +30,14 @@ def _meta(x: Any) -> Any:
     return x
 
 
+def _broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """As `torch.broadcast_shapes`, whose first call imports SymPy: that takes half a second."""
+    try:
+        return np.broadcast_shapes(*map(tuple, shapes))
+    except ValueError as error:
+        raise RuntimeError(str(error)) from error
+
+
 def _promoted(*operands: Any) -> torch.dtype:
     """torch's own promotion, which looks at the number of dims too."""
     metas = [_meta(x) for x in operands]
@@ -38,7 +47,7 @@ def _promoted(*operands: Any) -> torch.dtype:
         return torch.int64 if whole else torch.get_default_dtype()
     for other in metas[1:]:
         shapes = [getattr(x, "shape", ()) for x in (first, other)]
-        shape = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+        shape = _broadcast(*shapes)
         first = torch.empty(shape, dtype=torch.result_type(first, other), device="meta")
     return first.dtype  # type: ignore[no-any-return]
 
