@@ -83,6 +83,25 @@ def test_infinities_and_nan(cupy, data):
         np.testing.assert_allclose(mine[good], other[good], rtol=0, atol=2e-5 * scale)
 
 
+@pytest.mark.gpu
+@given(data=st.data())
+def test_as_torch_in_16_bits(cupy, data):
+    net, shape = data.draw(networks_of_layers(), label="net")
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    precision, bits = data.draw(st.sampled_from([("high", 11), ("medium", 8)]), label="precision")
+    few = data.draw(st.booleans(), label="few")
+    graph = graph_of(net, shape)
+    y = through(cupy, graph, cupy.asarray(x, order="K"), axis, few, precision)
+    if y is None:
+        return
+    want = by_torch(net, shape, x, axis)
+    # what float32 loses, with so many bits less
+    scale = max(1, np.abs(want).max())
+    lost = np.abs(by_torch(net, shape, x, axis, "float32") - want).max()
+    most = 2.0**-bits * 16 * scale + 2 ** (24 - bits) * lost
+    np.testing.assert_allclose(y, want, rtol=0, atol=most)
+
+
 class _Flat(nn.Module):
     """A network that takes flat slices."""
 
