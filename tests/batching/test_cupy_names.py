@@ -14,7 +14,7 @@ import pytest
 import standin_cupy
 
 import xpapply
-from xpapply.batching import find, names, resolve
+from xpapply.batching import Batched, find, names, resolve
 
 ARR = np.random.default_rng(0).gamma(2.0, size=(9, 24, 7))
 
@@ -93,6 +93,24 @@ def test_what_the_library_gives_counts(cp):
     cp.sum.__name__ = "sum"
     assert own is not cp.sum
     compare(cp, lambda v: cp.sum(v) * 2)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_place_of_the_first_nan(cp, name):
+    """CuPy's own may give that of another one."""
+
+    def last(a, axis=None, dtype=None, out=None, keepdims=False):
+        nan = np.isnan(a)
+        at = a.shape[-1] - 1 - nan[..., ::-1].argmax(-1)
+        return np.where(nan.any(-1), at, getattr(np, name)(a, axis=-1))
+
+    x = ARR[:, :, 0].copy()
+    x[::2, [5, 9, 20]] = np.nan
+    there = standin_cupy.of(last, "cupy")
+    there.__name__ = name
+    rule = find(getattr(cp, name)).rule
+    got = rule(cp, there, (Batched(cp.asarray(x)),), {})
+    np.testing.assert_array_equal(got.array.get(), getattr(np, name)(x, axis=1))
 
 
 def test_views_are_known(cp):

@@ -10,6 +10,7 @@ worth a batched way; then the rule calls the function once per slice.
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any
 
@@ -78,6 +79,23 @@ def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) 
     return call_rule
 
 
+def first_place(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """`argmax` and `argmin`, whose place is that of the first NaN, if there are some.
+
+    CuPy's own may give another one: its threads meet them in any order.
+    """
+
+    @functools.wraps(call)
+    def first(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if a.dtype.kind != "f" or not a.size:
+            return call(a, *args, **kwargs)
+        nan = a != a
+        some = nan.any(axis=kwargs.get("axis"), keepdims=True)
+        return call(xp.where(some, nan if call.__name__ == "argmax" else ~nan, a), *args, **kwargs)
+
+    return axis()(xp, first if xp.__name__ == "cupy" else call, args, kwargs)
+
+
 def place_without_nan(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """`nanargmax` and `nanargmin`, which raise for slices of nothing but NaN."""
     try:
@@ -115,9 +133,8 @@ def windows(xp: Any, call: Any, x: Any, window_shape: Any, axis: Any = None, **k
 
 ELEMENTWISE = """around round clip isclose real imag angle sinc i0 fix isneginf isposinf iscomplex
     isreal nan_to_num"""
-REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median argmax argmin cumsum
-    cumprod nancumsum nancumprod nansum nanprod nanmean nanstd nanvar nanmin nanmax
-    count_nonzero"""
+REDUCTIONS = """sum prod mean std var max amax min amin ptp all any median cumsum cumprod
+    nancumsum nancumprod nansum nanprod nanmean nanstd nanvar nanmin nanmax count_nonzero"""
 MOVES = {
     "a": "ravel reshape squeeze expand_dims moveaxis rollaxis swapaxes transpose permute_dims "
     "repeat resize diagonal",
@@ -150,6 +167,7 @@ def _rows() -> list[BatchingRule]:
     each("elementwise", numpy_elementwise, "array_equal allclose array_equiv")
 
     add("axis", axis(), REDUCTIONS, exact=True)
+    add("axis", first_place, "argmax argmin", exact=True)
     add("axis", place_without_nan, "nanargmax nanargmin", exact=True)
     add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
     add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")

@@ -241,8 +241,8 @@ def test_most_are_vectorised_for_cupy(cupy):
 def _check_cupy(cupy, function, axis, arr):
     """Whether it ran for all slices at once; None where NumPy's loop or CuPy's raises."""
     f = function.make(xpapply=xpapply)
-    want, _, _ = outcome(np.apply_along_axis, f, axis, arr)
-    if isinstance(want, Exception):
+    by_numpy, _, _ = outcome(np.apply_along_axis, f, axis, arr)
+    if isinstance(by_numpy, Exception):
         return None
     f = function.make(xpapply=xpapply)
     there = cupy.asarray(arr)
@@ -264,7 +264,9 @@ def _check_cupy(cupy, function, axis, arr):
         defined = _defined(function, axis, arr, want.dtype)
         if want.dtype.kind == "i":
             defined &= want != np.iinfo(want.dtype).min
-        np.testing.assert_array_equal(got[defined], want[defined])
+        # where CuPy's loop gives the place of some NaN, xpapply gives that of the first
+        different = defined & (got != want)
+        np.testing.assert_array_equal(got[different], by_numpy[different])
     return True
 
 
