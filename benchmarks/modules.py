@@ -25,12 +25,14 @@ from torch.nn import functional as F
 import xpapply
 
 from . import clocks, runner
-from .modules_report import COMPILED, FEW, LAST, OURS, OURS_TENSOR, TORCH, best_of_torch
+from .modules_report import COMPILED, FEW, HIGH, LAST, OURS, OURS_TENSOR, TORCH, best_of_torch
 from .pages import digits
 
 REPEATS = 7
-FEW_SECONDS = 0.02
-"""Few images are called for so long in each repeat."""
+SECONDS = 0.02
+"""Calls follow each other for so long in each repeat, at least."""
+COMPARED = 512
+"""Slices that are computed in float64 as well."""
 
 
 class Lambda(nn.Module):
@@ -227,9 +229,12 @@ def of_network(run: runner.Run, network: Network) -> dict[str, Any]:
         ways[TORCH] = by_hand(net, host, tensor, on_gpu, chunk)
         if count == many and (on_gpu or run.args.dry):
             ways |= further(net, tensor, found)
+            if OURS in ways:
+                ways[HIGH] = with_less_precision(ways[OURS])
+            found["errors"] = errors(net, tensor, ways)
         for name in ways.keys() - {TORCH}:
             far = float(np.abs(numpy(ways[name]()) - numpy(want)).max())
-            if not far < 2e-3:
+            if not far < (2e-2 if name == HIGH else 2e-3):
                 found["wrong"] = f"{name}, {count} slices: {far:.1e}"
         entry = found["counts"][str(count)] = turns(ways, repeats, run.on, few=count in FEW)
         entry["chunk"] = chunk
@@ -237,7 +242,28 @@ def of_network(run: runner.Run, network: Network) -> dict[str, Any]:
     arr = run.on.array(tensor) if OURS in ways else tensor
     plan = xpapply.explain(net, axes, arr)
     found["how"] = f"{plan.engine}: {'; '.join(plan.kernels)}"
+    if plan.floor is not None:
+        found["floor"] = plan.floor
     return found
+
+
+def with_less_precision(call: Callable[[], Any]) -> Callable[[], Any]:
+    def less() -> Any:
+        with xpapply.options(precision="high"):
+            return call()
+
+    return less
+
+
+def errors(net: nn.Module, tensor: torch.Tensor, ways: dict[str, Any]) -> dict[str, float]:
+    """The largest error of some slices, relative to the largest result, by float64."""
+    step = max(1, len(tensor) // COMPARED)
+    some = tensor[::step]
+    with torch.inference_mode():
+        want = copy.deepcopy(net).double()(some.double()).cpu().numpy()
+    most = np.abs(want).max()
+    given = {way: numpy(call())[::step] for way, call in ways.items()}
+    return {way: float(np.abs(y - want).max() / most) for way, y in given.items()}
 
 
 def numpy(y: Any) -> np.ndarray:
@@ -314,7 +340,7 @@ def turns(ways: dict[str, Any], repeats: int, on: Any, few: bool) -> dict[str, A
     for name, call in ways.items():
         timed(call, 1)
         once = timed(call, 1)
-        counts[name] = max(1, min(1000, int(FEW_SECONDS / once))) if few else 1
+        counts[name] = max(1, min(1000, int(SECONDS / once)))
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(3 * repeats if few else repeats):
         for name, call in ways.items():

@@ -10,6 +10,8 @@ from . import pages
 from .pages import digits, milli
 
 OURS, OURS_TENSOR, TORCH = "xpapply", "xpapply, CUDA tensor", "torch"
+HIGH = "xpapply, high"
+"""With ``precision="high"``."""
 COMPILED, LAST = "torch.compile", "torch, channels last"
 FEW = (1, 16, 64)
 WANTED = {True: 0.95, False: 1.0}
@@ -25,14 +27,16 @@ def render(data: dict[str, Any]) -> str:
         "# Convolutional, recurrent and attending networks",
         f"`apply_along_axis` of torch modules (`benchmarks/modules.py`) on {where}, beside torch's "
         "own forward of a batch by hand: of the whole stack, or in chunks of the size that takes "
-        "the least time. float32, milliseconds, median. The ratio is the time of torch's fastest "
-        "way over xpapply's: above 1 xpapply is faster.",
+        "the least time. float32, milliseconds, median of calls that follow each other. The "
+        "ratio is the time of torch's fastest way over xpapply's: above 1 xpapply is faster.",
         pages.machine_table(data),
     ]
     if results:
         parts += ["## In short", _short(results, WANTED[on_gpu])]
     wrong = {n: e["wrong"] for n, e in results.items() if "wrong" in e}
     parts.append(f"**Wrong results: {wrong}.**" if wrong else "All results agree.")
+    less = [HIGH] * any(HIGH in c for c in _counts(results))
+    floors = ["floor"] * any("floor" in e for e in results.values())
     further = [w for w in (COMPILED, LAST) if any(w in c for c in _counts(results))]
     head = ["", "slices", "of shape", "xpapply", *([OURS_TENSOR] * on_gpu), "torch", "its chunk"]
     rows, few = [], []
@@ -44,9 +48,14 @@ def render(data: dict[str, Any]) -> str:
             if int(count) in FEW:
                 few.append([*row, _ratio(c)])
             else:
-                rows.append([*row, *(milli(c.get(w)) for w in further), _ratio(c)])
+                more = [
+                    *(milli(c.get(w)) for w in (*further, *less)),
+                    *[milli(e.get("floor"))] * len(floors),
+                ]
+                rows.append([*row, *more, _ratio(c)])
     if rows:
-        parts += ["## Many slices", pages.table([*head, *further, "ratio"], rows)]
+        parts += ["## Many slices", pages.table([*head, *further, *less, *floors, "ratio"], rows)]
+        parts += _notes(results, less, floors)
         parts += ["## One to 64 slices", pages.table([*head, "ratio"], few)]
         how = "\n".join(f"- {n}: {e['how']}" for n, e in results.items())
         parts += ["## What ran", how]
@@ -56,6 +65,23 @@ def render(data: dict[str, Any]) -> str:
     if missing:
         parts += ["## Not measured", "\n".join(f"- {n}: {why}" for n, why in missing.items())]
     return pages.page(parts)
+
+
+def _notes(results: dict[str, Any], less: list[str], floors: list[str]) -> list[str]:
+    """What the columns that not all pages have are, and how exact each way is."""
+    notes = []
+    if less:
+        notes.append('"high": with `precision="high"`, which multiplies in 16 bits.')
+    if floors:
+        notes.append("The floor: bytes by the memory's rate, or products by that of tensor cores.")
+    parts = [" ".join(notes)] if notes else []
+    found = {n: e["errors"] for n, e in results.items() if "errors" in e}
+    if found:
+        ways = list(dict.fromkeys(way for e in found.values() for way in e))
+        rows = [[n, *(f"{e[w]:.1e}" if w in e else "" for w in ways)] for n, e in found.items()]
+        what = "The largest error, relative to the largest result, by torch in float64."
+        parts += ["## Errors", what, pages.table(["", *ways], rows)]
+    return parts
 
 
 def _counts(results: dict[str, Any]) -> list[dict[str, Any]]:

@@ -161,7 +161,7 @@ def library(graph: Graph, slices: int, device: Device) -> float:
 
 def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> float:
     """Seconds of the kernel that holds feature maps on chip: it is bound by instructions."""
-    rate = device.multiprocessors * device.clock * 128 * (0.8 if precision == "highest" else 1.2)
+    rate = device.multiprocessors * device.clock * 128 * (1.3 if precision == "highest" else 2.1)
     work = slices * (_products(graph) + 2 * _elementwise(graph)) / rate
     return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
 

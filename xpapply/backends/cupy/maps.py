@@ -54,7 +54,9 @@ class TiledMapsWay(Way):
         self._graph = graph
 
     def named(self, task: Task) -> str:
-        found = self._tiles(task) if task.device.core else ""
+        # tiles take a while to choose: not for slices that fit as they are
+        chosen = task.device.core and _why_not(self._graph, target(task)) is not None
+        found = self._tiles(task) if chosen else ""
         how = "tiles of slices" if isinstance(found, str) else shown(found)
         return f"one kernel, feature maps in shared memory ({_WORDS[task.precision]}), {how}"
 
