@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from xpapply.codegen import feature_maps
 from xpapply.codegen.access import Access
-from xpapply.codegen.feature_maps.kernel import Plan
 from xpapply.codegen.feature_maps.maps import Maps
+from xpapply.codegen.feature_maps.plan import Plan
 from xpapply.codegen.feature_maps.terms import fours, offsets
 from xpapply.codegen.feature_maps.weights import packed
 from xpapply.codegen.geometry import Dim, strided
+from xpapply.codegen.graph_queries import prepare
 from xpapply.codegen.tensor_network import Refused, Target
 
 pytest.importorskip("torch")
@@ -132,7 +133,7 @@ def test_no_loops_for_words_here_and_there():
 
 
 def maps_of(graph, halves=False):
-    return Maps.of(feature_maps.kernel.prepare(graph), halves)
+    return Maps.of(prepare(graph), halves)
 
 
 # --- the kernel -----------------------------------------------------------------------------

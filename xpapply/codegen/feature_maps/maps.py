@@ -12,7 +12,7 @@ import numpy as np
 
 from ...ir.graph import Graph
 from ...ir.rewrite import Region
-from ..geometry import moved, strided
+from ..geometry import strided
 from ..schedule import Schedule, Step
 from .terms import distances
 
@@ -65,20 +65,7 @@ class Maps(Schedule):
 
     def parts(self, i: int) -> list[tuple[int, np.ndarray]]:
         """What a padded or joined value is made of, and which numbers of it each is."""
-        n, found, start = self.graph.nodes[i], [], 0
-        attrs = dict(n.attrs)
-        whole = np.arange(self.queries.size(i)).reshape(n.aval.shape)
-        for a in n.args:
-            shape = self.graph.nodes[a].aval.shape
-            cut = [slice(None)] * len(shape)
-            if n.op == "pad":
-                widths = zip(shape, attrs["widths"], strict=True)
-                cut = [slice(before, before + d) for d, (before, _) in widths]
-            else:
-                cut[attrs["axis"]] = slice(start, start + shape[attrs["axis"]])
-                start += shape[attrs["axis"]]
-            found.append((a, whole[tuple(cut)].reshape(-1)))
-        return found
+        return [(a, numbers.reshape(-1)) for a, numbers in _parts(self, i)]
 
     def is_there(self, a: int, i: int, numbers: np.ndarray) -> bool:
         """Whether what makes a part writes it where it has to be in the whole."""
@@ -218,6 +205,24 @@ class Maps(Schedule):
         return rows, most
 
 
+def _parts(schedule: Schedule, i: int) -> list[tuple[int, np.ndarray]]:
+    """What a padded or joined value is made of, and which numbers of it each is, in its shape."""
+    n, found, start = schedule.graph.nodes[i], [], 0
+    attrs = dict(n.attrs)
+    whole = np.arange(schedule.queries.size(i)).reshape(n.aval.shape)
+    for a in n.args:
+        shape = schedule.graph.nodes[a].aval.shape
+        cut = [slice(None)] * len(shape)
+        if n.op == "pad":
+            widths = zip(shape, attrs["widths"], strict=True)
+            cut = [slice(before, before + d) for d, (before, _) in widths]
+        else:
+            cut[attrs["axis"]] = slice(start, start + shape[attrs["axis"]])
+            start += shape[attrs["axis"]]
+        found.append((a, whole[tuple(cut)]))
+    return found
+
+
 def _homes(schedule: Schedule) -> Homes:
     """What can be written into a padded or joined map by what makes it."""
     graph, q = schedule.graph, schedule.queries
@@ -227,21 +232,8 @@ def _homes(schedule: Schedule) -> Homes:
     for i, n in enumerate(graph.nodes):
         if i not in made or n.op not in ("pad", "concat"):
             continue
-        attrs = dict(n.attrs)
-        start, axis = 0, attrs.get("axis", 0)
-        whole = np.arange(q.size(i)).reshape(n.aval.shape)
-        for a in n.args:
-            shape = graph.nodes[a].aval.shape
-            if n.op == "pad":
-                zero = float(attrs["number"]) == 0
-                inside = moved("pad", attrs, np.arange(q.size(a)).reshape(shape)) >= 0
-                target = whole[inside].reshape(shape)
-            else:
-                zero = True
-                part = [slice(None)] * len(shape)
-                part[axis] = slice(start, start + shape[axis])
-                start += shape[axis]
-                target = whole[tuple(part)]
+        zero = n.op == "concat" or float(n.attr("number")) == 0
+        for a, target in _parts(schedule, i):
             if not q.dependent[a] or not zero:
                 continue
             root, places = schedule.lies(a)

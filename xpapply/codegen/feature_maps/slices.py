@@ -1,0 +1,135 @@
+"""The text that reads slices into shared memory, and writes results."""
+
+from __future__ import annotations
+
+from ...ir.graph import Graph
+from ..access import Access, locate
+from .plan import Plan
+from .steps import Steps
+
+_LOADS = 16
+"""Numbers that a thread asks for at once."""
+
+
+class Slices:
+    """The slices of a graph, for one way of access."""
+
+    def __init__(self, graph: Graph, access: Access, steps: Steps, plan: Plan) -> None:
+        self._graph, self._access, self._steps, self.plan = graph, access, steps, plan
+        self._maps = steps.maps
+
+    def load(self) -> list[str]:
+        """Statements that read the slices."""
+        steps, entry, access = self._steps, self._graph.entry, self._access
+        n, images = self._graph.nodes[entry].aval.shape[0], self.plan.images
+        places = self._maps.places(entry)
+        before, behind = steps.look(entry, always=True)
+        put = steps.put(entry, steps.index(places, "k"), "v")
+        row = ["const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;"]
+        start = ["I at = 0;", *locate(access), f"u32* const map = maps + s * {steps.pitch};"]
+        each = ["const float v = (float)x[at + (I)k * (I)s_m];", *put]
+        if access.after:
+            threads = 32 * self.plan.warps
+            return [
+                f"const int s = threadIdx.x % {images};",
+                *row,
+                *start,
+                *before,
+                "#pragma unroll 4",
+                f"for (int k = threadIdx.x / {images}; k < {n}; k += {threads // images}) {{",
+                *("  " + k for k in each),
+                "}",
+                *behind,
+            ]
+        parts = max(1, self.plan.warps // images)  # warps that share a slice
+        count = -(-n // (32 * parts))
+        if count <= _LOADS:
+            return self._load_several(parts, count)
+        return [
+            f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
+            f"  const int s = w / {parts};",
+            *("  " + k for k in (*row, *start, *before)),
+            "  #pragma unroll 8",
+            f"  for (int k = w % {parts} * 32 + lane; k < {n}; k += {32 * parts}) {{",
+            *("    " + k for k in each),
+            "  }",
+            *("  " + k for k in behind),
+            "}",
+        ]
+
+    def _load_several(self, parts: int, count: int) -> list[str]:
+        """The same for short slices: what a warp reads of several is on its way at once."""
+        steps, entry, access = self._steps, self._graph.entry, self._access
+        n, images, warps = self._graph.nodes[entry].aval.shape[0], self.plan.images, self.plan.warps
+        several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
+        before, behind = steps.look(entry, always=True)
+        put = steps.put(entry, steps.index(steps.maps.places(entry), "k"), "v[i][c]")
+        inside = f"c < {n // (32 * parts)} || k < {n}"
+        slice_ = f"const int s = (w + i * XP_WARPS) / {parts};"
+        number = f"const int k = (w % {parts} + {parts} * c) * 32 + lane;"
+        return [
+            f"for (int w = warp; w < {images * parts}; w += {several} * XP_WARPS) {{",
+            f"  float v[{several}][{count}];",
+            f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
+            f"    {slice_}",
+            "    const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;",
+            *("    " + k for k in ("I at = 0;", *locate(access))),
+            f"    XP_ALL for (int c = 0; c < {count}; ++c) {{",
+            f"      {number}",
+            f"      v[i][c] = {inside} ? (float)x[at + (I)k * (I)s_m] : 0;",
+            "    }",
+            "  }",
+            f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
+            f"    {slice_}",
+            f"    u32* const map = maps + s * {steps.pitch};",
+            *("    " + k for k in before),
+            f"    XP_ALL for (int c = 0; c < {count}; ++c) {{",
+            f"      {number}",
+            f"      if ({inside}) {{",
+            *("        " + k for k in put),
+            "      }",
+            "    }",
+            *("    " + k for k in behind),
+            "  }",
+            "}",
+        ]
+
+    def ahead(self) -> list[str]:
+        """Statements that ask for the slices of the next turn: they come while these are used."""
+        access, images, aval = self._access, self.plan.images, self._graph.input
+        if not access.dense:
+            return []
+        n, line = aval.shape[0], 128 // aval.itemsize
+        count, at, inside = n, "next + (I)k * (I)s_m", "next < (I)n_slices"
+        if not access.after:
+            count = -(-images * n // line)
+            at, inside = f"next * {n} + (I)k * {line}", f"at < (I)n_slices * {n}"
+        return [
+            f"const I next = first + (I)gridDim.x * {images};",
+            f"for (int k = threadIdx.x; k < {count}; k += XP_THREADS) {{",
+            f"  const I at = {at};",
+            f"  if ({inside}) xp_fetch(x + at);",
+            "}",
+        ]
+
+    def store(self) -> list[str]:
+        """Statements that write the results."""
+        steps, graph, access = self._steps, self._graph, self._access
+        images = self.plan.images
+        places = self._maps.places(graph.out)
+        n = places.size
+        row = "row * (I)o_row"
+        if access.grouped:
+            row = "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
+        split = f"const int s = e / {n}, k = e - s * {n};"
+        if access.after:
+            split = f"const int k = e / {images}, s = e - k * {images};"
+        word = f"maps[s * {steps.pitch} + {steps.index(places, 'k')}]"
+        return [
+            f"for (int e = threadIdx.x; e < {images * n}; e += XP_THREADS) {{",
+            f"  {split}",
+            "  const I row = first + s;",
+            "  if (row < (I)n_slices)",
+            f"    y[{row} + (I)k * (I)o_j] = OUT(__uint_as_float({word}));",
+            "}",
+        ]
