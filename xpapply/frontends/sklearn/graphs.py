@@ -78,7 +78,7 @@ def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
         labels, value = found.labels, found.index
         for sure in (found.sure, fine):
             value = value if sure is None else b.where(sure, value, value.dtype.type(-1))
-        value = b.cast(value, "int64")
+        value = b.cast(value, labels.dtype.name if _are_places(labels) else "int64")
         if b.shows and found.sure is not None and len(labels) > 1:
             b.takes = Takes(nan=True, infinite=True)  # such samples are asked of the method
     elif fine is not None:
@@ -91,6 +91,13 @@ def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
         shown = graph if labels is None else compact(b.graph(_as_numbers(b, found)))
     around = functools.partial(_Around, alive(f), labels, b.takes, fine is not None)
     return Checked(graph, around, result, shown)
+
+
+def _are_places(labels: np.ndarray) -> bool:
+    """Whether labels are 0, 1, 2 ... of a dtype that -1 has, so that none is looked up."""
+    return labels.dtype.name in ("int32", "int64") and np.array_equal(
+        labels, np.arange(len(labels))
+    )
 
 
 def _compare(f: Any, graph: Graph, aval: ShapeDtype, labels: np.ndarray | None = None) -> None:
@@ -151,6 +158,10 @@ class _Around:
         """The labels at their places; those that rounding could decide from the method itself."""
         xp, labels = arrays.compat(found), self._labels
         assert labels is not None
+        if _are_places(labels):
+            if not found.size or int(xp.min(found)) >= 0:
+                return found
+            return self._asked(arr, axis, found, found < 0)
         unsure = found < 0
         if isinstance(found, np.ndarray):
             # of one slice alone, too, with the dtype of the classes; -1 is looked up again
