@@ -228,6 +228,8 @@ extern "C" int run(int blocks, int threads, int backwards, unsigned long long* g
   for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {{
     memset(shared, 0xff, sizeof shared);  // NaN
     if (xp_block(threads)) return 1;
+    for (size_t k = {text.shared}; k < sizeof shared; ++k)
+      if (shared[k] != 0xff) return 2;  // written beyond what the block asked for
   }}
   return 0;
 }}
