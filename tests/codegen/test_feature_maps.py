@@ -1,6 +1,7 @@
 """The kernel that holds feature maps in shared memory: its text runs as host C++."""
 
 import math
+import warnings
 
 import host_maps
 import numpy as np
@@ -21,7 +22,15 @@ from xpapply.codegen.tensor_network import Refused, Target
 pytest.importorskip("torch")
 
 import torch
-from convolution_cases import OfOne, Residual, arrays, by_torch, graph_of, networks_of_layers
+from convolution_cases import (
+    Joined,
+    OfOne,
+    Residual,
+    arrays,
+    by_torch,
+    graph_of,
+    networks_of_layers,
+)
 
 nn = torch.nn
 RNG = np.random.default_rng(3)
@@ -365,6 +374,56 @@ def test_long_sums_of_few_results_lose_nothing():
     y = host_maps.run_maps(graph_of(net, (1, 48, 48)), x, 1)
     want = by_torch(net, (1, 48, 48), x, 1)
     assert error_of(y, want) < 2e-6
+
+
+@pytest.mark.parametrize("how", ["twice", "around"])
+def test_maps_that_are_joined_with_themselves_have_no_pairs(how):
+    """Numbers of several turns: what memory held before is no NaN by which it would show."""
+    last = nn.Conv1d(4, 3, 2) if how == "twice" else nn.Conv1d(2, 3, 3)
+    net = network(nn.Conv1d(1, 2, 3), nn.ReLU(), Joined(nn.Identity(), how), last)
+    x = RNG.standard_normal((40, 12)).astype("f4")
+    want = by_torch(net, (1, 12), x, 1)
+    for precision, most in (("highest", 2e-6), ("high", 3e-3), ("medium", 3e-2)):
+        y = host_maps.run_maps(graph_of(net, (1, 12)), x, 1, precision, Plan(1, 1, 1, True))
+        assert error_of(y, want) < most
+
+
+@pytest.mark.parametrize("precision", ["highest", "high"])
+def test_a_part_of_the_result_that_a_product_reads(precision):
+    net = network(nn.Conv1d(1, 2, 3), Joined(nn.Conv1d(2, 2, 1), "all"))
+    x = (0.3 * RNG.standard_normal((5, 12))).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 12)), x, 1, precision)
+    assert error_of(y, by_torch(net, (1, 12), x, 1)) < (2e-6 if precision == "highest" else 3e-3)
+
+
+class Inverse(nn.Module):
+    def forward(self, x):
+        return 1e-7 / x
+
+
+def test_small_numbers_behind_a_division():
+    net = network(nn.Conv1d(1, 2, 3, bias=False), Inverse(), nn.Conv1d(2, 3, 3, bias=False))
+    for weights in net.parameters():
+        weights.abs_()
+    x = (np.abs(RNG.standard_normal((5, 12))) + 1).astype("f4")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = host_maps.run_maps(graph_of(net, (1, 12)), x, 1)
+    assert error_of(y, by_torch(net, (1, 12), x, 1)) < 5e-6
+
+
+def test_room_for_pairs_is_no_reason_for_no_kernel():
+    graph = graph_of(network(nn.Conv2d(4, 1, 1)), (4, 100, 100))
+    for precision in ("highest", "high", "medium"):
+        assert feature_maps.why_not(graph, Target("mma", precision)) is None
+
+
+@pytest.mark.parametrize("plan", [Plan(1, 8, 3, True), Plan(1, 16, 5, True)])
+def test_warps_that_no_power_of_two_counts(plan):
+    net = network(nn.Conv1d(1, 2, 3), nn.ReLU(), nn.Conv1d(2, 3, 3))
+    x = RNG.standard_normal((20, 12)).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 12)), x, 1, plan=plan)
+    assert error_of(y, by_torch(net, (1, 12), x, 1)) < 2e-6
 
 
 def test_blocks_of_residual_networks():

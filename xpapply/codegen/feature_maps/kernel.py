@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 
 from ...ir.graph import Graph
@@ -42,12 +43,24 @@ def map_kernel(
     result = graph.result.dtype
     graph = prepare(without_bfloat16(graph))
     check(graph, target)
+    if target.precision != "highest":
+        with contextlib.suppress(Refused):  # pairs want some room
+            return _fitting(Maps.of(graph, halves=True), access, target, plan, result)
+    return _fitting(Maps.of(graph), access, target, plan, result)
+
+
+def _fitting(
+    maps: Maps, access: Access, target: Target, plan: Plan | None, result: str
+) -> TensorKernel:
+    """The kernel by a plan, or by the first that fits."""
+    if not any(s.product is not None for s in maps.steps):
+        raise Refused("no product with a matrix of weights")
     if plan is not None:
-        return _Kernel(graph, access, target, plan, result).kernel()
-    plan = _Kernel(graph, access, target, None, result).plan
+        return _Kernel(maps, access, target, plan, result).kernel()
+    plan = planned(maps, target)
     while True:
         try:
-            return _Kernel(graph, access, target, plan, result).kernel()
+            return _Kernel(maps, access, target, plan, result).kernel()
         except _TooLarge:  # tables are known once all of the text is written
             smaller = plan.smaller()
             if smaller is None:
@@ -62,21 +75,16 @@ class _TooLarge(Refused):
 class _Kernel:
     """The frame of the kernel around its steps."""
 
-    def __init__(
-        self, graph: Graph, access: Access, target: Target, plan: Plan | None, result: str
-    ) -> None:
-        self._graph, self._access, self._target, self._result = graph, access, target, result
-        self._maps = Maps.of(graph, halves=target.precision != "highest")
-        if not any(s.product is not None for s in self._maps.steps):
-            raise Refused("no product with a matrix of weights")
-        self.plan = plan or planned(self._maps, target)
-        p = self.plan
+    def __init__(self, maps: Maps, access: Access, target: Target, plan: Plan, result: str) -> None:
+        self._graph, self._access, self._target, self._result = maps.graph, access, target, result
+        self._maps, self.plan = maps, plan
+        p = plan
         room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
         sums = max(16, room - 48 if room < 128 else 72)
         self._steps = Steps(
             self._maps, target.precision, p.images, p.warps, sums, p.shared, p.tables
         )
-        self._slices = Slices(graph, access, self._steps, p)
+        self._slices = Slices(maps.graph, access, self._steps, p)
 
     def kernel(self) -> TensorKernel:
         """The text and its launch."""

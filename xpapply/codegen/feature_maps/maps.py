@@ -154,6 +154,8 @@ class Maps(Schedule):
         """How far apart the numbers of a word are best, if products alone read a map."""
         every: list[dict[int, int]] = []
         for step in self.steps:
+            if self._moves_within(step.out, root):
+                return None
             if root not in self._reads(step):
                 continue
             beside = set() if step.region is None else self._reads(replace(step, product=None))
@@ -162,6 +164,16 @@ class Maps(Schedule):
             every.append(distances(self._products[step.product].terms))
         common = set.intersection(*map(set, every)) if every else set()
         return min(common, key=lambda by: (sum(steps[by] for steps in every), by), default=None)
+
+    def _moves_within(self, i: int, root: int) -> bool:
+        """Whether what a joined map has several times is read from where it lies in it."""
+        if i != root or self.graph.nodes[i].op not in ("pad", "concat"):
+            return False
+        there = ((self.lies(a), numbers) for a, numbers in self.parts(i))
+        return any(
+            lies == root and not np.array_equal(places.reshape(-1), numbers)
+            for (lies, places), numbers in there
+        )
 
     def _reads(self, step: Step) -> set[int]:
         found = super()._reads(step)

@@ -52,7 +52,9 @@ def typical(queries: GraphQueries, i: int, value: Constants) -> np.ndarray | Non
     if n.op in _BOTH:
         other = known[1]
         if one.size in (1, other.size) or other.size == 1:
-            return np.asarray(_BOTH[n.op](one, other))
+            with np.errstate(all="ignore"):
+                found = np.asarray(_BOTH[n.op](one, other))
+            return found if np.isfinite(found).all() else None
     return None
 
 

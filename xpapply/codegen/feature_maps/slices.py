@@ -62,6 +62,8 @@ class Slices:
         steps, entry, access = self._steps, self._graph.entry, self._access
         n, images, warps = self._graph.nodes[entry].aval.shape[0], self.plan.images, self.plan.warps
         several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
+        while several > 1 and images * parts % (several * warps):
+            several //= 2
         before, behind = steps.look(entry, always=True)
         put = steps.put(entry, steps.index(steps.maps.places(entry), "k"), "v[i][c]")
         inside = f"c < {n // (32 * parts)} || k < {n}"

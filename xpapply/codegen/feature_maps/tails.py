@@ -102,7 +102,7 @@ class Tail:
     def _scales(self) -> bool:
         """Whether a power of two that multiplies sums and bias multiplies the result."""
         maps, step = self.steps.maps, self.step
-        if not self.steps.scaled or not maps.readers(step.out):
+        if not self.steps.scaled or not maps.split(step.out):
             return False
         nodes, every = self._rest, maps.graph.nodes
         outside = {a for i in nodes for a in every[i].args} - {*nodes, *self._own()}
