@@ -152,15 +152,26 @@ def error_of(got, want):
     return np.abs(got - want).max(initial=0) / max(1e-30, np.abs(want).max(initial=0))
 
 
+def problem(data):
+    """A network, the shape of its slices, some of them along an axis, and a plan."""
+    net, shape = data.draw(networks_of_layers(), label="net")
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    x = x[tuple(slice(None) if a == axis else slice(6) for a in range(x.ndim))]
+    return net, shape, np.ascontiguousarray(x), axis, data.draw(st.sampled_from(PLANS), "plan")
+
+
+def results_last(graph, y, axis):
+    """Results with their own axes behind those of the slices."""
+    k = len(graph.result.shape)
+    return np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+
+
 @pytest.mark.kernels
 @settings(deadline=None)
 @given(data=st.data())
 def test_as_torch(data):
-    net, shape = data.draw(networks_of_layers(), label="net")
-    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
-    plan = data.draw(st.sampled_from(PLANS), label="plan")
+    net, shape, x, axis, plan = problem(data)
     careful, backwards = (data.draw(st.booleans(), label=k) for k in ("careful", "backwards"))
-    x = x[tuple(slice(None) if a == axis else slice(6) for a in range(x.ndim))]
     graph = graph_of(net, shape)
     reason = feature_maps.why_not(graph, Target("mma", "highest"))
     if reason is not None:
@@ -169,13 +180,11 @@ def test_as_torch(data):
         else:
             assert reason.startswith(("no product", "the result does not depend"))
         return
-    x = np.ascontiguousarray(x)
     try:
         y = host_maps.run_maps(graph, x, axis, plan=plan, careful=careful, backwards=backwards)
     except Refused:  # what was drawn does not fit in shared memory
         y = host_maps.run_maps(graph, x, axis, careful=careful, few=backwards)
-    k = len(graph.result.shape)
-    y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+    y = results_last(graph, y, axis)
     want = by_torch(net, shape, x, axis)
     # relative to the largest, and to what biases and weights of about one make; a norm of numbers
     # that hardly differ enlarges what any float32 loses
@@ -199,13 +208,8 @@ def test_pools(pool, after, careful):
 @settings(deadline=None)
 @given(data=st.data())
 def test_as_torch_in_16_bits(data):
-    net, shape = data.draw(networks_of_layers(), label="net")
-    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
-    plan = data.draw(st.sampled_from(PLANS), label="plan")
+    net, shape, x, axis, plan = problem(data)
     precision, bits = data.draw(st.sampled_from([("high", 11), ("medium", 8)]), label="precision")
-    x = np.ascontiguousarray(
-        x[tuple(slice(None) if a == axis else slice(6) for a in range(x.ndim))]
-    )
     graph = graph_of(net, shape)
     if feature_maps.why_not(graph, Target("mma", precision)) is not None:
         return
@@ -213,8 +217,7 @@ def test_as_torch_in_16_bits(data):
         y = host_maps.run_maps(graph, x, axis, precision, plan)
     except Refused:
         y = host_maps.run_maps(graph, x, axis, precision)
-    k = len(graph.result.shape)
-    y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
+    y = results_last(graph, y, axis)
     want = by_torch(net, shape, x, axis)
     # what float32 loses, with so many bits less
     scale = max(1, np.abs(want).max())

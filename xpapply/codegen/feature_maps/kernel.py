@@ -43,10 +43,12 @@ def map_kernel(
     result = graph.result.dtype
     graph = prepare(without_bfloat16(graph))
     check(graph, target)
-    if target.precision != "highest":
-        with contextlib.suppress(Refused):  # pairs want some room
-            return _fitting(Maps.of(graph, halves=True), access, target, plan, result)
-    return _fitting(Maps.of(graph), access, target, plan, result)
+    maps = Maps.of(graph, halves=target.precision != "highest")
+    if maps.pairs:  # they want some room
+        with contextlib.suppress(Refused):
+            return _fitting(maps, access, target, plan, result)
+        maps = Maps.of(graph)
+    return _fitting(maps, access, target, plan, result)
 
 
 def _fitting(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -40,11 +40,6 @@ class Numbers(Section):
             return np.ascontiguousarray(make(value).reshape(-1), np.float32)
 
         return self.add(4 * n, piece) // 4
-
-    def table(self, words: Sequence[int] | np.ndarray) -> int:
-        """Where a table of integers lies, counted in numbers."""
-        found = np.ascontiguousarray(words, np.int32)
-        return self.add(4 * found.size, lambda _: found) // 4
 
     def looked_up(self, words: np.ndarray, name: str) -> str:
         """The expression that reads a number of a table, of which there is one."""

@@ -142,6 +142,7 @@ class _Around:
         run: Callable[[Any, int], Any],
     ) -> None:
         self._alive, self._labels, self._takes, self._run = alive, labels, takes, run
+        self._are_places = labels is not None and _are_places(labels)
         self._odd = odd
         """Whether NaN in a result says that the method may refuse the sample."""
 
@@ -158,7 +159,7 @@ class _Around:
         """The labels at their places; those that rounding could decide from the method itself."""
         xp, labels = arrays.compat(found), self._labels
         assert labels is not None
-        if _are_places(labels):
+        if self._are_places:
             if not found.size or int(xp.min(found)) >= 0:
                 return found
             return self._asked(arr, axis, found, found < 0)
