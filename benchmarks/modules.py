@@ -47,7 +47,7 @@ class Lambda(nn.Module):
 
 
 class Block(nn.Module):
-    """The basic block of ResNet, 16 channels to 16."""
+    """The basic block of ResNet, as many channels as it gets."""
 
     def __init__(self, channels: int = 16) -> None:
         super().__init__()
@@ -185,6 +185,7 @@ NETWORKS = (
     Network("patches", patches, (1, 5, 5, 5), (16_384, 262_144)),
     Network("LeNet", lenet, (1, 28, 28), (4096, 65_536)),
     Network("ResNet block", Block, (16, 28, 28), (1024, 16_384)),
+    Network("64 channels", partial(Block, 64), (64, 64, 64), (32, 1024)),
     Network("U-Net of depth 2", UNet, (1, 28, 28), (1024, 16_384)),
     Network("denoiser of images", denoiser, (1, 256, 256), (32, 1024)),
     Network("U-Net of images", UNet, (1, 128, 128), (64, 2048)),

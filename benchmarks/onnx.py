@@ -21,11 +21,12 @@ from torch import nn
 
 import xpapply
 
-from . import clocks, runner
+from . import clocks, devices, runner
 from .networks import Net
 from .onnx_report import OURS, RUNTIME, TORCH
 
-BATCHES = (64, 256, 1024, 4096, 1 << 14)
+BATCHES = {"cpu": (64, 256, 1024, 4096, 1 << 14), "gpu": (1 << 14,)}
+"""Of onnxruntime, beside all slices in one."""
 REPEATS = 7
 QUICK = 1 << 11
 
@@ -98,7 +99,7 @@ def line(found: dict[str, Any]) -> str:
 
 
 def timed(run: runner.Run, model: Model) -> dict[str, Any]:
-    """Both on the same slices, onnxruntime in batches of several sizes, in turns."""
+    """Both on the same slices, onnxruntime in batches of several sizes."""
     on_gpu = run.args.device == "gpu"
     many = model.slices << 2 if on_gpu else model.slices
     count = run.args.slices or (min(QUICK, many) if run.quick else many)
@@ -118,17 +119,15 @@ def timed(run: runner.Run, model: Model) -> dict[str, Any]:
         return xpapply.apply_along_axis(f, axes, arr)
 
     calls: dict[str, clocks.Call] = {OURS: ours}
-    calls |= {f"{RUNTIME}, {n}": partial(in_batches, n) for n in BATCHES if n < count}
+    sizes = (n for n in BATCHES[run.args.device] if n < count)
+    calls |= {f"{RUNTIME}, {n}": partial(in_batches, n) for n in sizes}
     calls[f"{RUNTIME}, all"] = partial(in_batches, count)
     if on_gpu:
         calls |= by_torch(model, torch.from_numpy(x).to(run.on.name))
-        calls = {key: partial(waited, run.on, call) for key, call in calls.items()}
     results = {key: on_host(call()) for key, call in calls.items()}
     scale = float(np.abs(results[f"{RUNTIME}, all"]).max()) or 1.0
     error = float(np.abs(results[OURS] - results[f"{RUNTIME}, all"]).max()) / scale
-    clocks.in_turns(calls, 1)  # what is compiled beside the first calls is there now
-    times = clocks.in_turns(calls, run.data["settings"]["repeats"], run.on.pause)
-    median = {key: clocks.summary(seconds)["median"] for key, seconds in times.items()}
+    median = medians(run, calls)
     best = min((key for key in median if key.startswith(RUNTIME)), key=median.__getitem__)
     return {
         "slices": count,
@@ -172,11 +171,15 @@ def by_torch(model: Model, x: torch.Tensor) -> dict[str, clocks.Call]:
     return {TORCH: torch.inference_mode()(lambda: net(x))}
 
 
-def waited(on: Any, call: clocks.Call) -> Any:
-    """The result of a call, when the device is done with it."""
-    y = call()
-    on.synchronize()
-    return y
+def medians(run: runner.Run, calls: dict[str, clocks.Call]) -> dict[str, float]:
+    """Seconds of each: on a CPU in turns, on a GPU of calls that follow each other."""
+    if run.args.device == "gpu":
+        found = {key: devices.by_host(call, run.on, 1.0) for key, call in calls.items()}
+    else:
+        clocks.in_turns(calls, 1)  # what is compiled beside the first calls is there now
+        times = clocks.in_turns(calls, run.data["settings"]["repeats"], run.on.pause)
+        found = {key: clocks.summary(seconds) for key, seconds in times.items()}
+    return {key: entry["median"] for key, entry in found.items()}
 
 
 def on_host(y: Any) -> np.ndarray:

@@ -18,9 +18,10 @@ _ABOUT = {
     "least time. Milliseconds, median. The ratio is onnxruntime's time over xpapply's: above 1 "
     "xpapply is faster, 1.2 is wanted.",
     "gpu": "on CuPy arrays of float32, beside the network that the file was made of, by torch on a "
-    "CUDA tensor of all slices, with TF32 off. Milliseconds, median, until the device is done. The "
-    "ratio is torch's time over xpapply's: above 1 xpapply is faster, 5 is wanted. onnxruntime "
-    "has batches of the size that takes the least time, in NumPy's arrays, on what its build has.",
+    "CUDA tensor of all slices, with TF32 off. Milliseconds, median of calls that follow each "
+    "other. The ratio is torch's time over xpapply's: above 1 xpapply is faster, 5 is wanted. "
+    "onnxruntime has batches of the size that takes the least time, in NumPy's arrays, on what its "
+    "build has.",
 }
 
 
