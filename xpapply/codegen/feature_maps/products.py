@@ -16,7 +16,11 @@ from .weights import Made, output_exponents, packed
 from .words import Words
 
 PIECE = 2
-"""Steps that tensor cores add up; float32 has the sum of those sums."""
+"""Steps that tensor cores add up, at most; float32 has the sum of those sums."""
+SHORT = 16
+"""Of up to so many steps, if that is more than `PIECE`, float32 adds up each. Tensor cores cut
+bits off, always towards zero: an average of many places has that error whole. Longer sums lose as
+much in float32, so there the time counts."""
 FEW = 4
 """Steps of which all are written one after the other."""
 _KEPT = 12
