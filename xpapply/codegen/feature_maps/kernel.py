@@ -16,7 +16,7 @@ from ..tensor_network.transfers import CTYPES, Transfers
 from .library import LIBRARY, part
 from .maps import Maps
 from .plan import Plan, check, planned
-from .products import FEW, PIECE, SHORT
+from .products import FEW
 from .slices import Slices
 from .steps import Steps
 
@@ -150,8 +150,6 @@ class _Kernel:
         name = "xpapply_maps"
         source = f"""
 #define XP_LEAST {ptx.LEAST}f
-#define XP_PIECE {PIECE if target.precision == "highest" else 0}
-#define XP_SHORT {SHORT}
 #define XP_FEW {FEW}
 #define XP_WARPS {plan.warps}
 #define XP_THREADS {32 * plan.warps}

@@ -87,14 +87,12 @@ XP_FN void xp_terms(const u32* const p, const float scale, u32 (&hi)[4], u32 (&l
 }
 
 // Sums for 16 M places and 8 N outputs, of STEPS steps: `start` says by how many bytes the words of
-// a step lie behind those of `at`, `weights` which weights it has. Sums of many steps are added up
-// in pieces, of one step if there are not too many: tensor cores cut off bits below the largest
-// term.
-template <int M, int N, int STEPS, int D1, int D2, int FORM, typename Start, typename Weights>
+// a step lie behind those of `at`, `weights` which weights it has. float32 adds up what PIECE steps
+// gave: tensor cores cut off bits below the largest term.
+template <int M, int N, int STEPS, int PIECE, int D1, int D2, int FORM, typename Start,
+          typename Weights>
 XP_FN void xp_products(float (&d)[M][N][4], const u32* const (&at)[M][2], const Start& start,
                        const Weights& weights, const float scale, float& odd) {
-  constexpr int LONG = STEPS <= XP_SHORT ? 1 : XP_PIECE;
-  constexpr int PIECE = XP_PIECE == 0 || STEPS <= XP_PIECE ? STEPS : LONG;
   const auto add = [&](float (&sums)[M][N][4], const int s) {
     const int by = start(s);
     u32 hi[M][4], lo[M][4];

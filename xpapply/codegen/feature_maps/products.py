@@ -15,12 +15,11 @@ from .terms import Fours, fours, offsets
 from .weights import Made, output_exponents, packed
 from .words import Words
 
-PIECE = 2
-"""Steps that tensor cores add up, at most; float32 has the sum of those sums."""
-SHORT = 16
-"""Of up to so many steps, if that is more than `PIECE`, float32 adds up each. Tensor cores cut
-bits off, always towards zero: an average of many places has that error whole. Longer sums lose as
-much in float32, so there the time counts."""
+_PIECE = 2
+"""Steps that tensor cores add up, of long sums in float32's accuracy."""
+_SHORT = 16
+"""Steps of sums that are added up in float32 after each. Tensor cores cut bits off, always towards
+zero; longer sums lose as much in float32 itself, so there the time counts."""
 FEW = 4
 """Steps of which all are written one after the other."""
 _KEPT = 12
@@ -168,8 +167,9 @@ class Products(Words):
         if self.maps.lies(p.source)[0] in self.maps.pairs:
             form = 3
         own, tasks = terms.steps // parts, work.blocks * work.chunks * work.groups
+        piece = min(own, self._piece(terms.steps, len(p.taps)))
         call = (
-            f"xp_products<{m}, {side}, {own}, {terms.d1}, {terms.d2}, {form}>"
+            f"xp_products<{m}, {side}, {own}, {piece}, {terms.d1}, {terms.d2}, {form}>"
             f"({{}}, at, [&](int s) {{{{ return {work.start}; }}}},"
             f" [&](int n, int s) {{{{ return {work.weight}; }}}}, {self.scale(p.source)}, odd);"
         )
@@ -272,6 +272,15 @@ class Products(Words):
             ]
         return lines
 
+    def _piece(self, steps: int, taps: int) -> int:
+        """Steps that tensor cores add up; float32 has the sum of those sums."""
+        if self.precision != "highest":
+            return steps
+        if steps > _SHORT:
+            return _PIECE
+        # each of the sums that are joined to one needs registers of its own
+        return steps if steps <= _PIECE and taps > 1 else 1
+
     def _shape(
         self, rows: int, tiles: int, groups: int, steps: int, taps: int, pairs: bool
     ) -> tuple[int, int]:
@@ -281,7 +290,7 @@ class Products(Words):
         and order terms, to read weights, and to multiply.
         """
         highest = self.precision == "highest"
-        sets = 1 + (highest and steps > PIECE) + (taps > 1)
+        sets = 1 + (steps > self._piece(steps, taps)) + (taps > 1)
         most = max(1, self.registers // (4 * sets))
         read, multiply = 6 if pairs else 18, 7 if highest else 3
 
