@@ -44,6 +44,23 @@ class Joined(nn.Module):
         return torch.cat([x, self.inner(x)], 1)
 
 
+class Reordered(nn.Module):
+    """Axes of places in another order, or as more channels, or one as the mean of it."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+
+    def forward(self, x):
+        if self.how == "turn":
+            return x.flip(-1).transpose(-1, 1)
+        if self.how == "mean":
+            return x.mean(-1, keepdim=True)
+        if self.how == "narrow":
+            return x[..., 1:] * x[..., :-1]
+        return x.flatten(2).unflatten(2, x.shape[2:])
+
+
 class OfOne(nn.Sequential):
     """A network for batches, of one image."""
 
@@ -68,9 +85,10 @@ def layers(draw, n, shape):
     def each(values):
         return tuple(draw(values) for _ in range(n))
 
-    kind = draw(
-        st.sampled_from(["conv", "conv", "conv", "max", "mean", "transposed", "skip", "join"])
-    )
+    convs, others = ["conv"] * 3, ["max", "mean", "transposed", "skip", "join", "move"]
+    kind = draw(st.sampled_from(convs + others))
+    if kind == "move":
+        return Reordered(draw(st.sampled_from(["mean", "narrow", "flat"])))
     if kind in ("max", "mean"):
         size = each(st.integers(1, min(3, small)))
         pads = tuple(draw(st.integers(0, s // 2)) for s in size)

@@ -25,6 +25,7 @@ import torch
 from convolution_cases import (
     Joined,
     OfOne,
+    Reordered,
     Residual,
     arrays,
     by_torch,
@@ -358,6 +359,14 @@ def test_a_division_behind_a_sum_is_no_step_of_its_own():
     maps = maps_of(graph_of(net, (1, 30)))
     assert [s.product is not None for s in maps.steps] == [False, True, True]
     assert len(maps.behind) == 1
+
+
+@pytest.mark.parametrize("pool", [nn.MaxPool1d(2), nn.AvgPool1d(2)])
+def test_a_part_of_a_pool_is_not_joined_with_it(pool):
+    net = network(nn.Conv1d(1, 3, 2), pool, Reordered("narrow"))
+    x = RNG.standard_normal((4, 9)).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 9)), x, 1)
+    assert error_of(y, by_torch(net, (1, 9), x, 1)) < 2e-6
 
 
 @pytest.mark.parametrize("few", [False, True])

@@ -11,6 +11,9 @@ import xpapply
 from conftest import GATHERING, Library, library, present
 
 torch = library("torch")
+
+from convolution_cases import Reordered  # noqa: E402
+
 nn = torch.nn
 DTYPES = ("float64", "float32", "float16", "uint8", "int32", "int64")
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 1e30)
@@ -55,23 +58,6 @@ class Around(nn.Module):
     def forward(self, x):
         y = self.inner(x)
         return x + y if self.how == "add" else torch.cat([x, y, -x], 1)
-
-
-class Reordered(nn.Module):
-    """Axes of places in another order, or as more channels, or one as the mean of it."""
-
-    def __init__(self, how):
-        super().__init__()
-        self.how = how
-
-    def forward(self, x):
-        if self.how == "turn":
-            return x.flip(-1).transpose(-1, 1)
-        if self.how == "mean":
-            return x.mean(-1, keepdim=True)
-        if self.how == "narrow":
-            return x[..., 1:] * x[..., :-1]
-        return x.flatten(2).unflatten(2, x.shape[2:])
 
 
 def of_windows(draw, n, channels, places):
