@@ -186,22 +186,33 @@ _MARGIN = 64
 
 
 def run_maps(
-    graph, x, axis, precision="highest", plan=None, careful=False, few=False, backwards=False
+    graph,
+    x,
+    axis,
+    precision="highest",
+    plan=None,
+    careful=False,
+    few=False,
+    backwards=False,
+    tiles=None,
 ):
     """What the kernel computes of the slices along an axis of a NumPy array.
 
     `careful` runs the version of float32 alone, `few` that for few slices; `backwards` lets the
-    last thread run first wherever several could.
+    last thread run first wherever several could. With `tiles` the array has whole slices, and
+    `graph` is that of a tile.
     """
     slices = x.size // x.shape[axis]
-    numbers = math.prod(graph.result.shape)
+    result = graph.result.shape if tiles is None else tiles.result_shape
+    numbers = math.prod(result)
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
     memory = np.full(slices * numbers + 2 * _MARGIN, 77, graph.result.dtype)
     out = memory[_MARGIN:-_MARGIN]
     out[:] = np.nan
     access, given = geometry(x.shape, x.strides, x.itemsize, x.ctypes.data, axis, out.size)
-    given += placement(access, given[1], numbers)
-    text = map_kernel(graph, access, Target("mma", precision, few=few), plan)
+    slices *= 1 if tiles is None else tiles.count
+    given = (slices, *given[1:], *placement(access, given[1], numbers))
+    text = map_kernel(graph, access, Target("mma", precision, few=few), plan, tiles)
     source = text.source
     for device in (ptx.LIBRARY, ptx.mma("f16"), ptx.mma("bf16")):
         source = source.replace(device, "")
@@ -241,9 +252,9 @@ extern "C" int run(int blocks, int threads, int backwards, unsigned long long* g
     numbers_given = [given[k] for k in text.arguments]
     values = [x.ctypes.data, aligned[shift:].ctypes.data, out.ctypes.data, *numbers_given]
     words = (ctypes.c_ulonglong * len(values))(*(v % 2**64 for v in values))
-    tiles = -(-slices // text.slices)
+    blocks = min(2, -(-slices // text.slices))
     assert text.shared <= 1 << 18
-    assert _library(source).run(min(2, tiles), text.threads, backwards, words) == 0
+    assert _library(source).run(blocks, text.threads, backwards, words) == 0
     assert (memory[:_MARGIN] == 77).all()
     assert (memory[-_MARGIN:] == 77).all()
-    return out.reshape(*before, *graph.result.shape, *behind)
+    return out.reshape(*before, *result, *behind)

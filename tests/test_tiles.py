@@ -278,7 +278,7 @@ def test_kernels_of_this_cpu(name, data):
 @pytest.mark.kernels
 @given(data=st.data())
 def test_kernels_of_feature_maps(data):
-    """As host C++, with the masks among the numbers of a slice."""
+    """As host C++, which reads tiles where they lie, and has masks among the numbers of a slice."""
     import host_maps
 
     from xpapply.codegen import feature_maps
@@ -288,17 +288,21 @@ def test_kernels_of_feature_maps(data):
     found = data.draw(cut(graph), label="tiles")
     if found is None or feature_maps.why_not(found.graph, Target("mma", "highest")) is not None:
         return
-    x = RNG.standard_normal((2, math.prod(shape))).astype("f4")
-
-    def call(windows, results):
-        results[...] = host_maps.run_maps(found.graph, windows, 1)
-
+    x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
+    x = x[tuple(slice(None) if a == axis else slice(3) for a in range(x.ndim))]
+    how = {k: data.draw(st.booleans(), label=k) for k in ("careful", "few", "backwards")}
+    order = MemoryOrder.of(x.strides, x.ndim, axis)
+    there = x.transpose(order.axes)
     try:
-        y = through(found, call, x, 1)
+        y = host_maps.run_maps(found.graph, there, order.at, tiles=found, **how)
     except Refused:  # what was drawn does not fit in shared memory
         return
-    want = by_torch(net, shape, x, 1)
-    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(0.1, np.abs(want).max()))
+    k = len(found.result_shape)
+    y = np.moveaxis(y.transpose(order.result_axes(k)), range(axis, axis + k), range(-k, 0))
+    want = by_torch(net, shape, x, axis)
+    scale = max(0.1, np.abs(want).max())
+    lost = np.abs(by_torch(net, shape, x, axis, "float32") - want).max()
+    np.testing.assert_allclose(y, want, rtol=0, atol=5e-6 * scale + 4 * lost)
 
 
 def denoiser(n=200):
@@ -376,3 +380,19 @@ def test_large_images_on_a_gpu(cupy):
     with torch.no_grad():
         want = np.stack([net.double()(torch.from_numpy(a).double()).numpy() for a in x])
     assert np.abs(y - want).max() < 1e-5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("axes", [(1, 2), (0, 1)])
+def test_large_images_of_bfloat16(cupy, axes):
+    net = denoiser(256).to(torch.bfloat16).cuda()
+    x = np.moveaxis(RNG.standard_normal((9, 256, 256)).astype("f4"), (1, 2), axes)
+    there = torch.from_numpy(x).to(torch.bfloat16).cuda()
+    assert "slices in tiles" in str(xpapply.explain(net, axes, there))
+    y = xpapply.apply_along_axis(net, axes, there)
+    assert y.dtype == torch.bfloat16
+    images = there.double().cpu().movedim(axes, (1, 2))
+    with torch.no_grad():
+        exact = net.cpu().double()
+        want = torch.stack([exact(a) for a in images]).movedim((1, 2), axes)
+    assert (y.double().cpu() - want).abs().max() < 3e-2 * want.abs().max()

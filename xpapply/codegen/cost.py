@@ -9,19 +9,16 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..ir.graph import Graph
+from ..ir.graph import Graph, Node
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import MATVEC
-from ..ir.tiles import Tiles
 
 LAUNCH = 2e-6
 """Seconds until a kernel works."""
 _ONE_IMAGE = 2e-5
 """Seconds that a block takes at least for a slice with convolutions: layer by layer."""
-_CUT = 2.5e-4
-"""Seconds until an array library has begun all that cuts slices into tiles and joins results."""
-_STRIDED = 0.5
-"""Share of the memory's rate that they have."""
+_LAYER_SHARE = 0.6
+"""Share of float32's rate that convolutions of cuDNN have, from 64 outputs on: measured."""
 _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
 """Instructions per value that goes into a product on tensor cores: bias, rounding, moving."""
 _OVERHEAD = 50.0
@@ -161,26 +158,30 @@ def library(graph: Graph, slices: int, device: Device) -> float:
 
 def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> float:
     """Seconds of the kernel that holds feature maps on chip: it is bound by instructions."""
-    rate = device.multiprocessors * device.clock * 128 * (1.3 if precision == "highest" else 2.1)
+    rate = device.multiprocessors * device.clock * 128 * (1.1 if precision == "highest" else 1.8)
     work = slices * (_products(graph) + 2 * _elementwise(graph)) / rate
     return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
-
-
-def cut(tiles: Tiles, slices: int, device: Device) -> float:
-    """Seconds to cut slices into tiles, and to put results together: passes over memory."""
-    apart, whole = tiles.graph, math.prod(tiles.shape) * tiles.graph.input.itemsize
-    windows, results = tiles.count * apart.input.nbytes, tiles.count * apart.result.nbytes
-    moved = slices * (2 * whole + 2 * windows + 2 * results)
-    return _CUT + moved / (_STRIDED * device.bandwidth)
 
 
 def by_layers(graph: Graph, slices: int, device: Device) -> float:
     """Seconds of a network's own library: a call per layer, whose results go through memory."""
     work = [n for n in graph.nodes if OPS[n.op].kind not in (Kind.LEAF, Kind.LAYOUT)]
     moved = 2 * slices * sum(n.aval.nbytes for n in work)
-    rate = device.multiprocessors * device.clock * 128 * 0.4
-    products = slices * _products(graph) / rate
+    rate = device.multiprocessors * device.clock * 128
+    products = slices * sum(_at_full_rate(graph, n) for n in work) / rate
     return 4 * len(work) * LAUNCH + moved / (0.6 * device.bandwidth) + products
+
+
+def _at_full_rate(graph: Graph, n: Node) -> float:
+    """The products of a layer, as if all had float32's full rate: few outputs use a part of it."""
+    if OPS[n.op].kind is not Kind.CONTRACTION:
+        return 0
+    outputs = max((graph.nodes[a].aval.shape[0] for a in n.args if _is_const(graph, a)), default=1)
+    return graph.flops_of(n) / 2 / min(_LAYER_SHARE, _LAYER_SHARE * math.sqrt(outputs / 64))
+
+
+def _is_const(graph: Graph, a: int) -> bool:
+    return graph.nodes[a].op == "const" and graph.nodes[a].aval.shape != ()
 
 
 def half(graph: Graph, slices: int, device: Device) -> float:

@@ -217,18 +217,16 @@ class Graph:
 
     def flops(self) -> int:
         """Floating-point operations for one slice (a multiply-add counts as two)."""
-        total = 0
-        for n in self.nodes:
-            kind = OPS[n.op].kind
-            if kind is Kind.CONTRACTION:
-                sizes = einsum_lengths(
-                    n.attr("subscripts"), [self.nodes[a].aval.shape for a in n.args]
-                )
-                total += 2 * math.prod(sizes.values())
-            elif kind is Kind.REDUCTION:
-                total += math.prod(self.nodes[n.args[0]].aval.shape)
-            elif kind is Kind.TREES:  # a comparison and an addition for each step down
-                total += 2 * n.attr("depth") * self.nodes[n.args[6]].aval.shape[0]
-            elif kind is not Kind.LEAF and kind is not Kind.LAYOUT:
-                total += math.prod(n.aval.shape)
-        return total
+        return sum(map(self.flops_of, self.nodes))
+
+    def flops_of(self, n: Node) -> int:
+        """The same of one node."""
+        kind = OPS[n.op].kind
+        if kind is Kind.CONTRACTION:
+            shapes = [self.nodes[a].aval.shape for a in n.args]
+            return 2 * math.prod(einsum_lengths(n.attr("subscripts"), shapes).values())
+        if kind is Kind.REDUCTION:
+            return math.prod(self.nodes[n.args[0]].aval.shape)
+        if kind is Kind.TREES:  # a comparison and an addition for each step down
+            return int(2 * n.attr("depth") * self.nodes[n.args[6]].aval.shape[0])
+        return 0 if kind in (Kind.LEAF, Kind.LAYOUT) else math.prod(n.aval.shape)

@@ -114,6 +114,14 @@ class Tiles:
         """The tiles of a slice."""
         return math.prod(a.count for a in self.axes)
 
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """The shape of a slice's result."""
+        shape = list(self.graph.result.shape)
+        for a in self.axes:
+            shape[a.out_axis] = a.out_size
+        return tuple(shape)
+
     def inside(self) -> np.ndarray:
         """The masks of all tiles, of shape (*counts, numbers)."""
         counts = tuple(a.count for a in self.axes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -15,7 +16,7 @@ import numpy as np
 
 from ...cache import BoundedDict, remembered
 from ...codegen import chain
-from ...codegen.access import Access, geometry, placement
+from ...codegen.access import WIDE, Access, geometry, placement
 from ...codegen.elementwise import region_kernel
 from ...codegen.tensor_network import Target, TensorKernel, tensor_kernel
 from ...ir.batch import batch
@@ -23,6 +24,7 @@ from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region
 from ...ir.shapes import as_product
+from ...ir.tiles import Tiles
 from ...program import Program, padded, padded_shape, windows_of
 from . import compiler
 from .plain import Network
@@ -32,7 +34,8 @@ from .weights import Weights
 class Tensor:
     """One kernel on tensor cores: which one depends on how the array lies in memory.
 
-    `write` writes it, for a way of access.
+    `write` writes it, for a way of access. With `tiles` the array has whole slices, of which
+    `graph` is that of a tile.
     """
 
     def __init__(
@@ -40,8 +43,11 @@ class Tensor:
         graph: Graph,
         target: Target,
         write: Callable[[Graph, Access, Target], TensorKernel] = tensor_kernel,
+        tiles: Tiles | None = None,
     ) -> None:
         self.graph, self.target, self._write = graph, target, write
+        self._parts = 1 if tiles is None else tiles.count
+        self._numbers = math.prod(graph.result.shape if tiles is None else tiles.result_shape)
         self._known = BoundedDict()
 
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
@@ -63,7 +69,10 @@ class Tensor:
         """A kernel for arrays laid out like `x`, and all that does not change between calls."""
         number = x.device.id
         access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
-        numbers += placement(access, numbers[1], math.prod(self.graph.result.shape))
+        slices *= self._parts
+        numbers = (slices, *numbers[1:], *placement(access, numbers[1], self._numbers))
+        if slices >= WIDE:
+            access = replace(access, wide=True)
         multiprocessors = compiler.device(number).multiprocessors
         target = self._for(slices, multiprocessors)
         text = _written(self._write, self.graph, access, target)

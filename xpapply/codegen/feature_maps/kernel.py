@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import math
 import re
+from collections.abc import Callable
+from dataclasses import replace
 
 from ...ir.graph import Graph
 from ...ir.rewrite import without_bfloat16
+from ...ir.tiles import Tiles
 from .. import ptx
 from ..access import Access
 from ..cxx import HELPERS
@@ -19,6 +24,7 @@ from .plan import Plan, check, planned
 from .products import FEW
 from .slices import Slices
 from .steps import Steps
+from .tiled import TiledSlices
 
 
 def why_not(graph: Graph, target: Target) -> str | None:
@@ -31,9 +37,16 @@ def why_not(graph: Graph, target: Target) -> str | None:
 
 
 def map_kernel(
-    graph: Graph, access: Access, target: Target, plan: Plan | None = None
+    graph: Graph,
+    access: Access,
+    target: Target,
+    plan: Plan | None = None,
+    tiles: Tiles | None = None,
 ) -> TensorKernel:
     """The kernel of a graph for one way of access.
+
+    With `tiles`, of which `graph` is that of one, the array has whole slices, and the kernel takes
+    each tile of them as a slice.
 
     Raises
     ------
@@ -43,26 +56,29 @@ def map_kernel(
     result = graph.result.dtype
     graph = prepare(without_bfloat16(graph))
     check(graph, target)
+    if tiles is not None:  # windows do not follow each other
+        access = replace(access, dense=False)
+    made = functools.partial(_Kernel, access, target, result, tiles)
     maps = Maps.of(graph, halves=target.precision != "highest")
     if maps.pairs:  # they want some room
         with contextlib.suppress(Refused):
-            return _fitting(maps, access, target, plan, result)
+            return _fitting(maps, target, plan, made)
         maps = Maps.of(graph)
-    return _fitting(maps, access, target, plan, result)
+    return _fitting(maps, target, plan, made)
 
 
 def _fitting(
-    maps: Maps, access: Access, target: Target, plan: Plan | None, result: str
+    maps: Maps, target: Target, plan: Plan | None, made: Callable[[Maps, Plan], _Kernel]
 ) -> TensorKernel:
     """The kernel by a plan, or by the first that fits."""
     if not any(s.product is not None for s in maps.steps):
         raise Refused("no product with a matrix of weights")
     if plan is not None:
-        return _Kernel(maps, access, target, plan, result).kernel()
+        return made(maps, plan).kernel()
     plan = planned(maps, target)
     while True:
         try:
-            return _Kernel(maps, access, target, plan, result).kernel()
+            return made(maps, plan).kernel()
         except _TooLarge:  # tables are known once all of the text is written
             smaller = plan.smaller()
             if smaller is None:
@@ -77,9 +93,17 @@ class _TooLarge(Refused):
 class _Kernel:
     """The frame of the kernel around its steps."""
 
-    def __init__(self, maps: Maps, access: Access, target: Target, plan: Plan, result: str) -> None:
+    def __init__(
+        self,
+        access: Access,
+        target: Target,
+        result: str,
+        tiles: Tiles | None,
+        maps: Maps,
+        plan: Plan,
+    ) -> None:
         self._graph, self._access, self._target, self._result = maps.graph, access, target, result
-        self._maps, self.plan = maps, plan
+        self._maps, self._plan, self._tiles = maps, plan, tiles
         p = plan
         room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
         sums = max(16, room - 48 if room < 128 else 72)
@@ -87,10 +111,12 @@ class _Kernel:
             self._maps, target.precision, p.images, p.warps, sums, p.shared, p.tables
         )
         self._slices = Slices(maps.graph, access, self._steps, p)
+        if tiles is not None:
+            self._slices = TiledSlices(maps.graph, access, self._steps, p, tiles)
 
     def kernel(self) -> TensorKernel:
         """The text and its launch."""
-        graph, access, target, plan = self._graph, self._access, self._target, self.plan
+        graph, access, target, plan = self._graph, self._access, self._target, self._plan
         steps, maps = self._steps, self._maps
         scaled = steps.scaled
         watch = steps.numbers.floats(1, steps.watch)
@@ -146,6 +172,8 @@ class _Kernel:
 """
         transfers = Transfers(maps.queries, access, target, 1, in_order=True, result=self._result)
         numbers, fixed = transfers.numbers()
+        if self._tiles is not None and not access.after:
+            fixed["o_row"] = math.prod(self._tiles.result_shape)
         used = [p for p in numbers if p not in fixed and re.search(rf"\b{p}\b", body)]
         name = "xpapply_maps"
         source = f"""

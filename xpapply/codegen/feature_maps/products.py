@@ -24,6 +24,8 @@ FEW = 4
 """Steps of which all are written one after the other."""
 _KEPT = 12
 """Registers in which a warp keeps what all its tasks read."""
+_CACHED = 64 << 10
+"""Bytes of weights of a layer that stay in the cache of a multiprocessor, more or less."""
 _LEAST = 4
 """Steps that a warp should have at least, where warps share the terms of a product."""
 
@@ -293,12 +295,14 @@ class Products(Words):
         sets = 1 + (steps > self._piece(steps, taps)) + (taps > 1)
         most = max(1, self.registers // (4 * sets))
         read, multiply = 6 if pairs else 18, 7 if highest else 3
+        words = 512 if highest else 256
+        weigh = 2 if groups * tiles * steps * words <= _CACHED else 8
 
         def cost(shape: tuple[int, int]) -> tuple[int, int]:
             m, side = shape
             tasks = -(-rows // (16 * m)) * groups * -(-tiles // side)
             turns = -(-tasks // self.warps)
-            return turns * (6 + m * (read + multiply * side) + 2 * side), m * side
+            return turns * (6 + m * (read + multiply * side) + weigh * side), m * side
 
         shapes = [(m, side) for m in (1, 2) for side in range(1, tiles + 1) if m * side <= most]
         m, side = min(shapes or [(1, 1)], key=cost)

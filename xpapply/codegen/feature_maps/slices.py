@@ -17,22 +17,21 @@ class Slices:
     def __init__(self, graph: Graph, access: Access, steps: Steps, plan: Plan) -> None:
         self._graph, self._access, self._steps, self.plan = graph, access, steps, plan
         self._maps = steps.maps
+        (self._numbers,) = graph.input.shape
+        """That are read of a slice."""
 
     def load(self) -> list[str]:
         """Statements that read the slices."""
-        steps, entry, access = self._steps, self._graph.entry, self._access
-        n, images = self._graph.nodes[entry].aval.shape[0], self.plan.images
-        places = self._maps.places(entry)
+        steps, entry, n, images = self._steps, self._graph.entry, self._numbers, self.plan.images
+        places = self._maps.places(entry)[:n]
         before, behind = steps.look(entry, always=True)
         put = steps.put(entry, steps.index(places, "k"), "v")
-        row = ["const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;"]
-        start = ["I at = 0;", *locate(access), f"u32* const map = maps + s * {steps.pitch};"]
-        each = ["const float v = (float)x[at + (I)k * (I)s_m];", *put]
-        if access.after:
+        start = [*self._start(), f"u32* const map = maps + s * {steps.pitch};"]
+        each = [f"const float v = {self._number()};", *put]
+        if self._access.after:
             threads = 32 * self.plan.warps
             return [
                 f"const int s = threadIdx.x % {images};",
-                *row,
                 *start,
                 *before,
                 "#pragma unroll 4",
@@ -48,7 +47,7 @@ class Slices:
         return [
             f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
             f"  const int s = w / {parts};",
-            *("  " + k for k in (*row, *start, *before)),
+            *("  " + k for k in (*start, *before)),
             "  #pragma unroll 8",
             f"  for (int k = w % {parts} * 32 + lane; k < {n}; k += {32 * parts}) {{",
             *("    " + k for k in each),
@@ -57,15 +56,24 @@ class Slices:
             "}",
         ]
 
+    def _start(self) -> list[str]:
+        """Where slice ``s`` begins."""
+        row = "const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;"
+        return [row, "I at = 0;", *locate(self._access)]
+
+    def _number(self) -> str:
+        """Number ``k`` of the slice."""
+        return "(float)x[at + (I)k * (I)s_m]"
+
     def _load_several(self, parts: int, count: int) -> list[str]:
         """The same for short slices: what a warp reads of several is on its way at once."""
-        steps, entry, access = self._steps, self._graph.entry, self._access
-        n, images, warps = self._graph.nodes[entry].aval.shape[0], self.plan.images, self.plan.warps
+        steps, entry, n = self._steps, self._graph.entry, self._numbers
+        images, warps = self.plan.images, self.plan.warps
         several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
         while several > 1 and images * parts % (several * warps):
             several //= 2
         before, behind = steps.look(entry, always=True)
-        put = steps.put(entry, steps.index(steps.maps.places(entry), "k"), "v[i][c]")
+        put = steps.put(entry, steps.index(steps.maps.places(entry)[:n], "k"), "v[i][c]")
         inside = f"c < {n // (32 * parts)} || k < {n}"
         slice_ = f"const int s = (w + i * XP_WARPS) / {parts};"
         number = f"const int k = (w % {parts} + {parts} * c) * 32 + lane;"
@@ -74,11 +82,10 @@ class Slices:
             f"  float v[{several}][{count}];",
             f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
             f"    {slice_}",
-            "    const I row = first + s < (I)n_slices ? first + s : (I)n_slices - 1;",
-            *("    " + k for k in ("I at = 0;", *locate(access))),
+            *("    " + k for k in self._start()),
             f"    XP_ALL for (int c = 0; c < {count}; ++c) {{",
             f"      {number}",
-            f"      v[i][c] = {inside} ? (float)x[at + (I)k * (I)s_m] : 0;",
+            f"      v[i][c] = {inside} ? {self._number()} : 0;",
             "    }",
             "  }",
             f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
@@ -116,22 +123,31 @@ class Slices:
 
     def store(self) -> list[str]:
         """Statements that write the results."""
-        steps, graph, access = self._steps, self._graph, self._access
-        images = self.plan.images
-        places = self._maps.places(graph.out)
+        steps, images = self._steps, self.plan.images
+        places = self._maps.places(self._graph.out)
         n = places.size
-        row = "row * (I)o_row"
-        if access.grouped:
-            row = "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
         split = f"const int s = e / {n}, k = e - s * {n};"
-        if access.after:
+        if self._access.after:
             split = f"const int k = e / {images}, s = e - k * {images};"
         word = f"maps[s * {steps.pitch} + {steps.index(places, 'k')}]"
+        where, result = self._result()
         return [
             f"for (int e = threadIdx.x; e < {images * n}; e += XP_THREADS) {{",
             f"  {split}",
-            "  const I row = first + s;",
-            "  if (row < (I)n_slices)",
-            f"    y[{row} + (I)k * (I)o_j] = OUT(__uint_as_float({word}));",
+            *("  " + k for k in where),
+            f"    {result} = OUT(__uint_as_float({word}));",
             "}",
         ]
+
+    def _result(self) -> tuple[list[str], str]:
+        """What stands before result ``k`` of slice ``s``, if it is one; and the result."""
+        return [
+            "const I row = first + s;",
+            "if (row < (I)n_slices)",
+        ], f"y[{self._row()} + (I)k * (I)o_j]"
+
+    def _row(self) -> str:
+        """Where the results of slice ``row`` lie."""
+        if self._access.grouped:
+            return "row % (I)n_group * (I)o_row + row / (I)n_group * (I)o_group"
+        return "row * (I)o_row"

@@ -28,6 +28,20 @@ def _quick_form(row: Op) -> str:
     return "xp_tanh_of({0})" if row.name == "tanh" else row.tensor_c or row.c
 
 
+def computed(base: int, loops: list[tuple[int, int]], name: str) -> str:
+    """The number of a table as an expression, of what `strided` says of it."""
+    terms, below = [str(base)], 1
+    for k in reversed(range(len(loops))):
+        size, step = loops[k]
+        part = name if below == 1 else f"{name} / {below}"
+        if k:
+            part = f"({part}) % {size}"
+        if step:
+            terms.append(f"({part}) * {step}")
+        below *= size
+    return " + ".join(terms)
+
+
 class Words:
     """Writes how numbers of maps are read, computed and written.
 
@@ -135,17 +149,7 @@ class Words:
         found = strided(table)
         if found is None or len(found[1]) > (1 if table.size <= self._short else 6):
             return self.numbers.looked_up(table, name)
-        base, loops = found
-        terms, below = [str(base)], 1
-        for k in reversed(range(len(loops))):
-            size, step = loops[k]
-            part = name if below == 1 else f"{name} / {below}"
-            if k:
-                part = f"({part}) % {size}"
-            if step:
-                terms.append(f"({part}) * {step}")
-            below *= size
-        return " + ".join(terms)
+        return computed(*found, name)
 
     def divided(self, whole: str, by: int, most: int, names: tuple[str, str]) -> str:
         """A statement that names the quotient and the rest of a number below `most`."""
