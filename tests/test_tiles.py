@@ -49,7 +49,7 @@ def through(found, call, x, axis, block_bytes=1 << 20):
     for a in found.axes:
         shape[a.out_axis] = a.out_size
     out = np.full((*before, *shape, *behind), np.nan, found.graph.result.dtype)
-    tiles.Cutter(found, np).run(x.transpose(order.axes), order.at, out, call, block_bytes)
+    tiles.Cutter(found).run(x.transpose(order.axes), order.at, out, call, block_bytes)
     k = len(shape)
     y = out.transpose(order.result_axes(k))
     return np.moveaxis(y, range(axis, axis + k), range(-k, 0))
@@ -202,7 +202,7 @@ def test_borders_of_other_dtypes(kind, number):
     x = RNG.standard_normal((3, 144)).astype("f4")
     y = np.empty((3, *graph.result.shape), graph.result.dtype)
     call = by_definition(found.graph, graph.consts)
-    tiles.Cutter(found, np).run(x, 1, y, call, 1 << 20)
+    tiles.Cutter(found).run(x, 1, y, call, 1 << 20)
     want = Padded(kind, number)(torch.from_numpy(x.reshape(3, 2, 8, 9))).numpy()
     np.testing.assert_array_equal(y, want)
 
@@ -385,14 +385,15 @@ def test_large_images_on_a_gpu(cupy):
 @pytest.mark.gpu
 @pytest.mark.parametrize("axes", [(1, 2), (0, 1)])
 def test_large_images_of_bfloat16(cupy, axes):
-    net = denoiser(256).to(torch.bfloat16).cuda()
+    """Slices that CuPy has no dtype for: the kernel reads them where they are."""
+    net = denoiser(256).cuda()
     x = np.moveaxis(RNG.standard_normal((9, 256, 256)).astype("f4"), (1, 2), axes)
     there = torch.from_numpy(x).to(torch.bfloat16).cuda()
-    assert "slices in tiles" in str(xpapply.explain(net, axes, there))
-    y = xpapply.apply_along_axis(net, axes, there)
-    assert y.dtype == torch.bfloat16
+    with xpapply.options(engine="cupy"):
+        y = xpapply.apply_along_axis(net, axes, there)
+    assert y.dtype == torch.float32
     images = there.double().cpu().movedim(axes, (1, 2))
     with torch.no_grad():
         exact = net.cpu().double()
         want = torch.stack([exact(a) for a in images]).movedim((1, 2), axes)
-    assert (y.double().cpu() - want).abs().max() < 3e-2 * want.abs().max()
+    assert (y.double().cpu() - want).abs().max() < 1e-5

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from .ir.extents import NoTiles
 from .ir.graph import Graph
@@ -17,6 +21,8 @@ _ENOUGH = 1.4
 """Times the work of whole slices: a longer tile would not save much of that."""
 _MOST = 4.0
 """The most that margins may cost: times the work of whole slices."""
+
+_Call = Callable[[np.ndarray, np.ndarray], object]
 
 
 def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
@@ -68,19 +74,16 @@ def shown(tiles: Tiles) -> str:
 
 
 class Cutter:
-    """Cuts slices into tiles, block by block, and puts the results together.
+    """Cuts slices into tiles, block by block, and puts the results together: NumPy's arrays.
 
     Parameters
     ----------
     tiles : Tiles
         How.
-    library : module
-        That the arrays are of: `numpy` or `cupy`.
     """
 
-    def __init__(self, tiles: Tiles, library: Any) -> None:
-        self._tiles, self._library = tiles, library
-        self._inside: dict[str, Any] = {}
+    def __init__(self, tiles: Tiles) -> None:
+        self._tiles = tiles
         (self._numbers,) = tiles.graph.input.shape
 
     def rows(self, block_bytes: int) -> tuple[int, int]:
@@ -93,7 +96,12 @@ class Cutter:
         return 1, max(1, block_bytes // row)
 
     def run(
-        self, x: Any, at: int, out: Any, call: Callable[[Any, Any], object], block_bytes: int
+        self,
+        x: np.ndarray,
+        at: int,
+        out: np.ndarray,
+        call: _Call,
+        block_bytes: int,
     ) -> None:
         """All slices of `x` into `out`, as `Lowered` has them.
 
@@ -118,77 +126,78 @@ class Cutter:
             for start in range(0, first, most):
                 self._block(block, target, start, min(start + most, first), call)
 
-    def _moved(self, x: Any, axes: Sequence[int]) -> Any:
+    def _moved(self, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         """`x` with some axes behind the others."""
         rest = [a for a in range(x.ndim) if a not in axes]
         return x.transpose(*rest, *axes)
 
-    def _behind(self, x: Any, at: int, shape: Sequence[int]) -> Any:
+    def _behind(self, x: np.ndarray, at: int, shape: Sequence[int]) -> np.ndarray:
         """Slices in their own shape, behind the other axes."""
         x = self._moved(x, [at])
         step = x.strides[-1]
         steps = [step * math.prod(shape[k + 1 :]) for k in range(len(shape))]
-        return self._view(x, (*x.shape[:-1], *shape), (*x.strides[:-1], *steps))
-
-    def _view(self, x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
-        return self._library.lib.stride_tricks.as_strided(x, tuple(shape), tuple(strides))
+        return as_strided(x, (*x.shape[:-1], *shape), (*x.strides[:-1], *steps))
 
     def _block(
-        self, x: Any, out: Any, start: int, stop: int, call: Callable[[Any, Any], object]
+        self,
+        x: np.ndarray,
+        out: np.ndarray,
+        start: int,
+        stop: int,
+        call: _Call,
     ) -> None:
         """Tiles from `start` to `stop` along the first axis that is cut, and all others."""
-        tiles, lib = self._tiles, self._library
+        tiles = self._tiles
         lead = x.shape[: x.ndim - len(tiles.shape)]
         counts = (stop - start, *(a.count for a in tiles.axes[1:]))
-        windows = lib.empty((*lead, *counts, self._numbers), x.dtype)
+        windows = np.empty((*lead, *counts, self._numbers), x.dtype)
         size = math.prod(tiles.window)
         if self._numbers > size:
-            windows[..., size:] = self._masks(x)[start:stop]
+            windows[..., size:] = self._masks[start:stop]
         steps = [x.itemsize * math.prod(tiles.window[k + 1 :]) for k in range(len(tiles.window))]
-        place = self._view(
+        place = as_strided(
             windows,
             (*lead, *counts, *tiles.window),
             (*windows.strides[:-1], *steps),
         )
         place[...] = self._windows(x, start, stop)
         total = math.prod((*lead, *counts))
-        results = lib.empty((total, *tiles.graph.result.shape), out.dtype)
+        results = np.empty((total, *tiles.graph.result.shape), out.dtype)
         call(windows.reshape(total, self._numbers), results)
         self._join(results.reshape((*lead, *counts, *tiles.graph.result.shape)), out, start)
 
-    def _masks(self, x: Any) -> Any:
-        """What lies inside, on the device of an array: copied there once."""
-        device = str(getattr(x, "device", ""))
-        if device not in self._inside:
-            self._inside[device] = self._library.asarray(self._tiles.inside())
-        return self._inside[device]
+    @functools.cached_property
+    def _masks(self) -> np.ndarray:
+        """What lies inside."""
+        return self._tiles.inside()
 
-    def _windows(self, x: Any, start: int, stop: int) -> Any:
+    def _windows(self, x: np.ndarray, start: int, stop: int) -> np.ndarray:
         """A view of the windows, of shape (*lead, *counts, *window), with zeros beyond the ends."""
         tiles = self._tiles
         ndim = len(tiles.shape)
         lead = x.shape[: x.ndim - ndim]
         shape = list(tiles.shape)
-        source, target = [slice(None)] * ndim, [slice(None)] * ndim
+        source: list[Any] = [slice(None)] * ndim
+        target = source.copy()
         for a, (k, count) in zip(tiles.axes, self._ranges(start, stop), strict=True):
             low = a.start + k * a.step
             shape[a.axis] = (count - 1) * a.step + a.stop - a.start
             begin = min(max(low, 0), a.size)
             end = max(begin, min(low + shape[a.axis], a.size))
             source[a.axis], target[a.axis] = slice(begin, end), slice(begin - low, end - low)
-        padded = self._library.zeros((*lead, *shape), x.dtype)
+        padded = np.zeros((*lead, *shape), x.dtype)
         padded[(..., *target)] = x[(..., *source)]
         own = padded.strides[len(lead) :]
         counts = [count for _, count in self._ranges(start, stop)]
         apart = [a.step * own[a.axis] for a in tiles.axes]
         strides = (*padded.strides[: len(lead)], *apart, *own)
-        return self._view(padded, (*lead, *counts, *tiles.window), strides)
+        return as_strided(padded, (*lead, *counts, *tiles.window), strides)
 
     def _ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
         """For each axis that is cut the first tile, and how many."""
         return [(start, stop - start), *((0, a.count) for a in self._tiles.axes[1:])]
 
-    def _join(self, results: Any, out: Any, start: int) -> None:
+    def _join(self, results: np.ndarray, out: np.ndarray, start: int) -> None:
         """Results of tiles, of shape (*lead, *counts, *result), into their places."""
         tiles = self._tiles
         ndim, cut = len(tiles.graph.result.shape), len(tiles.axes)
@@ -212,7 +221,7 @@ class Cutter:
                 shape.append(n)
                 strides.append(step)
                 order.append(lead + cut + k)
-            place = self._view(
+            place = as_strided(
                 there, (*there.shape[:lead], *shape), (*there.strides[:lead], *strides)
             )
             inner: list[Any] = [slice(None)] * ndim

@@ -49,7 +49,7 @@ class TiledNetwork(Lowered):
         self.graph = graph
         found = _tiles(graph, target or compiler.host())
         assert not isinstance(found, str), found
-        self._tiles, self._cutter = found, Cutter(found, np)
+        self._tiles, self._cutter = found, Cutter(found)
         self._inner = networks.NetworkLowered(found.graph, target)
         self.kernels = (*self._inner.kernels, shown(found))
 
