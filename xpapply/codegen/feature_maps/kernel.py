@@ -18,9 +18,10 @@ from ..cxx import HELPERS
 from ..graph_queries import prepare
 from ..tensor_network import Refused, Target, TensorKernel
 from ..tensor_network.transfers import CTYPES, Transfers
+from .fit import check, planned
 from .library import LIBRARY, part
 from .maps import Maps
-from .plan import Plan, check, planned
+from .plan import Plan
 from .products import FEW
 from .slices import Slices
 from .steps import Steps
@@ -104,15 +105,12 @@ class _Kernel:
     ) -> None:
         self._graph, self._access, self._target, self._result = maps.graph, access, target, result
         self._maps, self._plan, self._tiles = maps, plan, tiles
-        p = plan
-        room = min(255, 65536 // (32 * p.warps * p.blocks)) // 8 * 8  # registers of a thread
+        room = min(255, 65536 // (32 * plan.warps * plan.blocks)) // 8 * 8  # registers of a thread
         sums = max(16, room - 48 if room < 128 else 72)
-        self._steps = Steps(
-            self._maps, target.precision, p.images, p.warps, sums, p.shared, p.tables
-        )
-        self._slices = Slices(maps.graph, access, self._steps, p)
+        self._steps = Steps(maps, target.precision, plan, sums)
+        self._slices = Slices(maps.graph, access, self._steps)
         if tiles is not None:
-            self._slices = TiledSlices(maps.graph, access, self._steps, p, tiles)
+            self._slices = TiledSlices(maps.graph, access, self._steps, tiles)
 
     def kernel(self) -> TensorKernel:
         """The text and its launch."""

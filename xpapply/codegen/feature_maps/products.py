@@ -85,7 +85,7 @@ class Products(Words):
         blocks = -(-rows // (16 * m))
         tasks = blocks * chunks * groups
         parts = 1  # of the terms, for warps that would have nothing to do
-        if self.shared and len(p.taps) == 1 and tasks * 2 <= self.warps:
+        if self.plan.shared and len(p.taps) == 1 and tasks * 2 <= self.warps:
             parts = max(1, min(self.warps // tasks, terms.steps // _LEAST))
         terms = terms.multiple(parts)
         work = _Work(m, side, chunks, blocks, groups, parts, terms, place, rows, n)

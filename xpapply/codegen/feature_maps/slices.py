@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...ir.graph import Graph
 from ..access import Access, locate
-from .plan import Plan
 from .steps import Steps
 
 _LOADS = 16
@@ -14,22 +13,22 @@ _LOADS = 16
 class Slices:
     """The slices of a graph, for one way of access."""
 
-    def __init__(self, graph: Graph, access: Access, steps: Steps, plan: Plan) -> None:
-        self._graph, self._access, self._steps, self.plan = graph, access, steps, plan
-        self._maps = steps.maps
+    def __init__(self, graph: Graph, access: Access, steps: Steps) -> None:
+        self._graph, self._access, self._steps = graph, access, steps
+        self._maps, self._plan = steps.maps, steps.plan
         (self._numbers,) = graph.input.shape
         """That are read of a slice."""
 
     def load(self) -> list[str]:
         """Statements that read the slices."""
-        steps, entry, n, images = self._steps, self._graph.entry, self._numbers, self.plan.images
+        steps, entry, n, images = self._steps, self._graph.entry, self._numbers, self._plan.images
         places = self._maps.places(entry)[:n]
         before, behind = steps.look(entry, always=True)
         put = steps.put(entry, steps.index(places, "k"), "v")
         start = [*self._start(), f"u32* const map = maps + s * {steps.pitch};"]
         each = [f"const float v = {self._number()};", *put]
         if self._access.after:
-            threads = 32 * self.plan.warps
+            threads = 32 * self._plan.warps
             return [
                 f"const int s = threadIdx.x % {images};",
                 *start,
@@ -40,7 +39,7 @@ class Slices:
                 "}",
                 *behind,
             ]
-        parts = max(1, self.plan.warps // images)  # warps that share a slice
+        parts = max(1, self._plan.warps // images)  # warps that share a slice
         count = -(-n // (32 * parts))
         if count <= _LOADS:
             return self._load_several(parts, count)
@@ -68,7 +67,7 @@ class Slices:
     def _load_several(self, parts: int, count: int) -> list[str]:
         """The same for short slices: what a warp reads of several is on its way at once."""
         steps, entry, n = self._steps, self._graph.entry, self._numbers
-        images, warps = self.plan.images, self.plan.warps
+        images, warps = self._plan.images, self._plan.warps
         several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
         while several > 1 and images * parts % (several * warps):
             several //= 2
@@ -105,7 +104,7 @@ class Slices:
 
     def ahead(self) -> list[str]:
         """Statements that ask for the slices of the next turn: they come while these are used."""
-        access, images, aval = self._access, self.plan.images, self._graph.input
+        access, images, aval = self._access, self._plan.images, self._graph.input
         if not access.dense:
             return []
         n, line = aval.shape[0], 128 // aval.itemsize
@@ -123,7 +122,7 @@ class Slices:
 
     def store(self) -> list[str]:
         """Statements that write the results."""
-        steps, images = self._steps, self.plan.images
+        steps, images = self._steps, self._plan.images
         places = self._maps.places(self._graph.out)
         n = places.size
         split = f"const int s = e / {n}, k = e - s * {n};"

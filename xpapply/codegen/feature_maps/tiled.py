@@ -11,7 +11,6 @@ from ...ir.graph import Graph
 from ...ir.tiles import TiledAxis, Tiles
 from ..access import Access, locate
 from ..geometry import strided
-from .plan import Plan
 from .slices import Slices
 from .steps import Steps
 from .words import computed
@@ -24,10 +23,8 @@ class TiledSlices(Slices):
     tile, so that what is read together lies together.
     """
 
-    def __init__(
-        self, graph: Graph, access: Access, steps: Steps, plan: Plan, tiles: Tiles
-    ) -> None:
-        super().__init__(graph, access, steps, plan)
+    def __init__(self, graph: Graph, access: Access, steps: Steps, tiles: Tiles) -> None:
+        super().__init__(graph, access, steps)
         self._tiles = tiles
         self._numbers = math.prod(tiles.window)
 
@@ -78,7 +75,7 @@ class TiledSlices(Slices):
 
     def _masks(self) -> list[str]:
         """Statements that write what of the values of a tile is inside."""
-        steps, entry, images = self._steps, self._graph.entry, self.plan.images
+        steps, entry, images = self._steps, self._graph.entry, self._plan.images
         places, at, lines = self._maps.places(entry), self._numbers, []
         for k, axis in enumerate(self._tiles.axes):
             for m in axis.masks:

@@ -13,6 +13,7 @@ from ..geometry import strided
 from ..tensor_network.packing import Constants
 from ..tensor_network.target import Refused
 from .maps import Maps
+from .plan import Plan
 from .ranges import largest_exponent, typical
 from .weights import Numbers, Section, input_exponent
 
@@ -51,31 +52,18 @@ class Words:
         The network.
     precision : str
         As `xpapply.options` says.
-    images, warps : int
+    plan : Plan
         Slices in shared memory, and warps that work on them.
     registers : int
         Registers that a thread has for sums.
-    shared : bool
-        Whether warps share the terms of a product where they would have nothing to do.
-    tables : bool
-        Whether there are tables of places that could be computed.
     """
 
-    def __init__(
-        self,
-        maps: Maps,
-        precision: str,
-        images: int,
-        warps: int,
-        registers: int = 48,
-        shared: bool = True,
-        tables: bool = True,
-    ) -> None:
+    def __init__(self, maps: Maps, precision: str, plan: Plan, registers: int = 48) -> None:
         self.maps, self.queries = maps, maps.queries
-        self.precision, self.images, self.warps = precision, images, warps
+        self.precision, self.plan, self.registers = precision, plan, registers
+        self.images, self.warps = plan.images, plan.warps
         self.pitch = maps.words + (maps.words % 2 == 0)
-        self.registers, self.shared = registers, shared
-        self._short = _SHORT if tables else 0
+        self._short = _SHORT if plan.tables else 0
         self.scaled = precision != "medium"
         self.numbers, self.weights, self.plain = Numbers(), Section(), Section()
         self.careful = False
