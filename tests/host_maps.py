@@ -136,6 +136,12 @@ XP_FN u32 xp_bf16(const float a) {
   const u32 p = __float_as_uint(a);
   return std::isnan(a) ? 0x7fff : (p + 0x7fff + (p >> 16 & 1)) >> 16;
 }
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  bfloat16(const float x) : bits(xp_bf16(x)) {}
+  operator float() const { return __uint_as_float((u32)bits << 16); }
+};
 XP_FN u32 xp_pair(const float a, const float b) { return xp_half(b) << 16 | xp_half(a); }
 XP_FN u32 xp_pair_bf16(const float a, const float b) { return xp_bf16(b) << 16 | xp_bf16(a); }
 XP_FN void xp_unpair(const u32 p, float& a, float& b) {
@@ -200,7 +206,7 @@ def run_maps(
 
     `careful` runs the version of float32 alone, `few` that for few slices; `backwards` lets the
     last thread run first wherever several could. With `tiles` the array has whole slices, and
-    `graph` is that of a tile.
+    `graph` is that of a tile. Slices of bfloat16 are given as uint16.
     """
     slices = x.size // x.shape[axis]
     result = graph.result.shape if tiles is None else tiles.result_shape

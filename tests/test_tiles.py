@@ -331,6 +331,21 @@ def test_large_images_on_this_cpu(as_tensor, axes):
     assert np.abs(y - want).max() < 1e-5
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float16", "float64"])
+def test_large_images_of_other_dtypes(dtype):
+    """They become float32 before they have axes, which are cut all the same."""
+    pytest.importorskip("llvmlite")
+    net = denoiser()
+    x = (RNG.random((5, 200, 200)) * 100).astype(dtype)
+    with xpapply.options(engine="cpu"):
+        y = xpapply.apply_along_axis(net, (1, 2), x)
+        said = str(xpapply.explain(net, (1, 2), x))
+    assert "slices in tiles: 16 x 16 numbers of a result from 22 x 22 of a slice" in said
+    with torch.no_grad():
+        want = np.stack([net(torch.from_numpy(image.astype("f4"))).numpy() for image in x])
+    assert np.abs(y - want).max() < 1e-5 * np.abs(want).max()
+
+
 def test_why_there_are_none():
     """What is said of large images whose results depend on all of them."""
     pytest.importorskip("llvmlite")

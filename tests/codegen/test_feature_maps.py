@@ -18,6 +18,7 @@ from xpapply.codegen.feature_maps.weights import packed
 from xpapply.codegen.geometry import Dim, strided
 from xpapply.codegen.graph_queries import prepare
 from xpapply.codegen.tensor_network import Refused, Target
+from xpapply.ir.tiles import tiled
 
 pytest.importorskip("torch")
 
@@ -333,6 +334,18 @@ def test_dtypes_of_the_input(dtype):
     graph = graph_of(net, shape, dtype)
     y = host_maps.run_maps(graph, x, 1)
     assert error_of(y, by_torch(net, shape, x.astype("f4"), 1)) < 2e-6
+
+
+@pytest.mark.parametrize("cut", [None, {1: 4}])
+def test_slices_of_bfloat16(cut):
+    """Which neither NumPy nor CuPy has."""
+    net = network(nn.Conv1d(1, 3, 5, padding=2), nn.ReLU(), nn.Conv1d(3, 2, 3, padding=1))
+    bits = (RNG.standard_normal((7, 30)).astype("f4").view("u4") >> 16).astype("u2")
+    graph = graph_of(net, (1, 30), "bfloat16")
+    tiles = None if cut is None else tiled(graph, cut)
+    y = host_maps.run_maps(graph if tiles is None else tiles.graph, bits, 1, tiles=tiles)
+    x = (bits.astype("u4") << 16).view("f4")
+    assert error_of(y, by_torch(net, (1, 30), x, 1)) < 2e-6
 
 
 def test_padded_maps_are_written_in_place():

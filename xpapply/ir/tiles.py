@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +135,7 @@ class Tiles:
 
 def axes_of(graph: Graph) -> list[int]:
     """The axes of the result along which there may be tiles."""
-    graph = _without_axes(graph)
+    graph = _with_axes(graph)
     found, taken = [], set()
     root = _root(graph)
     for axis, n in enumerate(graph.result.shape):
@@ -181,7 +181,7 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     >>> found.graph.input, found.graph.result  # 34 numbers, and 34 whether they are inside
     (ShapeDtype(shape=(68,), dtype='float32'), ShapeDtype(shape=(32,), dtype='float32'))
     """
-    graph = _without_axes(graph)
+    graph = _with_axes(graph)
     root = _root(graph)
     extents = [extents_of(graph, root, axis, n) for axis, n in sizes.items()]
     for i in extents[0]:
@@ -191,18 +191,36 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     return _Writer(graph, root, extents, sizes).tiles()
 
 
-def _without_axes(graph: Graph) -> Graph:
-    """Composites that work on whole axes are written with what shows which."""
+def _with_axes(graph: Graph) -> Graph:
+    """Slices have their own shape before all else; what works on whole axes shows on which."""
     keep = {n.op for n in graph.nodes if "axis" not in dict(n.attrs)}
-    return expand(graph, keep)
+    return _shaped_first(expand(graph, keep))
+
+
+def _shaped_first(graph: Graph) -> Graph:
+    """The graph, where a flat slice that is cast and then gets its shape gets that first."""
+    cast = _user(graph, graph.entry, "cast")
+    shaped = None if cast is None else _user(graph, cast, "reshape")
+    if cast is None or shaped is None:
+        return graph
+    nodes = list(graph.nodes)
+    by, to = nodes[cast], nodes[shaped]
+    before = ShapeDtype(to.aval.shape, graph.input.dtype)
+    nodes[cast] = Node("reshape", by.args, to.attrs, before)
+    nodes[shaped] = Node("cast", to.args, by.attrs, to.aval)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _user(graph: Graph, i: int, op: str) -> int | None:
+    """The node that alone uses another, if it is of an op."""
+    users = [k for k, n in enumerate(graph.nodes) if i in n.args]
+    return users[0] if len(users) == 1 and graph.nodes[users[0]].op == op else None
 
 
 def _root(graph: Graph) -> int:
     """The slice in its own shape."""
-    users = [i for i, n in enumerate(graph.nodes) if graph.entry in n.args]
-    if len(users) == 1 and graph.nodes[users[0]].op == "reshape":
-        return users[0]
-    return graph.entry
+    shaped = _user(graph, graph.entry, "reshape")
+    return graph.entry if shaped is None else shaped
 
 
 class _Writer:

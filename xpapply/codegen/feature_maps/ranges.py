@@ -60,6 +60,8 @@ def typical(queries: GraphQueries, i: int, value: Constants) -> np.ndarray | Non
 
 def largest_exponent(dtype: str) -> int | None:
     """The most by which all numbers of a dtype stay in range; None: such numbers may leave it."""
+    if dtype == "bfloat16":  # NumPy has none
+        return None
     kind = np.dtype(dtype)
     if kind.kind not in "iu" or kind.itemsize > 2:
         return None
