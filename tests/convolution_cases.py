@@ -61,6 +61,22 @@ class Reordered(nn.Module):
         return x.flatten(2).unflatten(2, x.shape[2:])
 
 
+class Hourglass(nn.Module):
+    """Down, and up again beside what was there: a small U-Net."""
+
+    def __init__(self, up):
+        super().__init__()
+        self.first = nn.Conv2d(1, 4, 3, padding=1)
+        self.second = nn.Conv2d(4, 8, 3, padding=1)
+        self.last = nn.Conv2d(12, 1, 3, padding=1)
+        self.up = nn.ConvTranspose2d(8, 8, 2, 2) if up == "transposed" else nn.Upsample(None, 2)
+
+    def forward(self, x):
+        y = torch.relu(self.first(x))
+        z = self.up(torch.relu(self.second(nn.functional.max_pool2d(y, 2))))
+        return self.last(torch.cat([z, y], 1))
+
+
 class OfOne(nn.Sequential):
     """A network for batches, of one image."""
 

@@ -23,7 +23,7 @@ from xpapply.loop import first_place
 pytest.importorskip("torch")
 
 import torch
-from convolution_cases import OfOne, arrays, by_torch, graph_of, networks_of_layers
+from convolution_cases import Hourglass, OfOne, arrays, by_torch, graph_of, networks_of_layers
 
 nn = torch.nn
 RNG = np.random.default_rng(8)
@@ -96,22 +96,6 @@ def test_infinities_and_nan_stay_where_they_are(data):
     by_definition(graph, graph.consts)(x, want)
     scale = np.abs(want[np.isfinite(want)]).max(initial=1)
     np.testing.assert_allclose(y, want, rtol=0, atol=2e-5 * scale)
-
-
-class Hourglass(nn.Module):
-    """Down, and up again beside what was there: a small U-Net."""
-
-    def __init__(self, up):
-        super().__init__()
-        self.first = nn.Conv2d(1, 4, 3, padding=1)
-        self.second = nn.Conv2d(4, 8, 3, padding=1)
-        self.last = nn.Conv2d(12, 1, 3, padding=1)
-        self.up = nn.ConvTranspose2d(8, 8, 2, 2) if up == "transposed" else nn.Upsample(None, 2)
-
-    def forward(self, x):
-        y = torch.relu(self.first(x))
-        z = self.up(torch.relu(self.second(nn.functional.max_pool2d(y, 2))))
-        return self.last(torch.cat([z, y], 1))
 
 
 @pytest.mark.parametrize("up", ["transposed", "nearest"])

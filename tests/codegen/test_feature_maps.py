@@ -24,6 +24,7 @@ pytest.importorskip("torch")
 
 import torch
 from convolution_cases import (
+    Hourglass,
     Joined,
     OfOne,
     Reordered,
@@ -334,6 +335,22 @@ def test_dtypes_of_the_input(dtype):
     graph = graph_of(net, shape, dtype)
     y = host_maps.run_maps(graph, x, 1)
     assert error_of(y, by_torch(net, shape, x.astype("f4"), 1)) < 2e-6
+
+
+@pytest.mark.parametrize("up", ["transposed", "nearest"])
+@pytest.mark.parametrize("few", [False, True])
+def test_networks_that_go_down_and_up(up, few):
+    net = network(Hourglass(up))
+    x = RNG.standard_normal((3, 96)).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (1, 8, 12)), x, 1, few=few)
+    assert error_of(y, by_torch(net, (1, 8, 12), x, 1)) < 2e-6
+
+
+def test_no_zeros_between_numbers():
+    """A transposed convolution whose steps divide its taps is one of the numbers as they are."""
+    graph = graph_of(network(nn.ConvTranspose2d(4, 3, 4, 2, 1)), (4, 6, 6))
+    assert graph.flops() // 2 < 4 * 3 * 4 * 49 * 4 + 1000
+    assert maps_of(graph).words < 4 * 8 * 8 + 2 * 3 * 4 * 49 + 1000
 
 
 @pytest.mark.parametrize("cut", [None, {1: 4}])

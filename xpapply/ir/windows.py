@@ -127,7 +127,12 @@ def transposed(
 
     `w`: filters that are turned around, as `convolution` takes them.
     """
-    n = len(stride)
+    n, filters = len(stride), w.builder.nodes[w.index]
+    every = zip(w.shape[-n:], stride, dilation, strict=True)
+    whole = all(s == 1 or (d == 1 and k % s == 0) for k, s, d in every)
+    if whole and max(stride) > 1 and filters.op == "const":
+        of_phases = w.builder.const(_of_phases(w.builder.consts[filters.attr("k")], stride))
+        return _by_phases(x, of_phases, channels, stride, widths, dilation, groups)
     pads = []
     for k in range(n):
         x = spread(x, channels + 1 + k, stride[k])
@@ -135,6 +140,52 @@ def transposed(
         pads.append((reach - widths[k][0], reach - widths[k][1]))
     x = padded_axes(x, channels + 1, pads, 0.0)
     return convolution(x, w, channels, (1,) * n, dilation, groups)
+
+
+def _by_phases(
+    x: Value,
+    w: Value,
+    channels: int,
+    stride: Sequence[int],
+    widths: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    groups: int,
+) -> Value:
+    """The same by one convolution of `x` as it is, whose filters are those of all phases.
+
+    Along an axis of step s the places ``s i + a`` of the result, its phase a, get each s-th tap of
+    the filter: a filter of their own. Nothing is multiplied by zeros between the numbers of `x`.
+    """
+    n = len(stride)
+    outputs = groups * w.shape[-n - 2] // math.prod(stride)
+    reach = [d * (k - 1) for k, d in zip(w.shape[-n:], dilation, strict=True)]
+    x = padded_axes(x, channels + 1, [(r, r) for r in reach], 0.0)
+    y = convolution(x, w, channels, (1,) * n, dilation, groups)
+    before, places = y.shape[:channels], y.shape[channels + 1 :]
+    y = F.reshape(y, shape=(*before, outputs, *stride, *places))
+    between = [a for k in range(n) for a in (channels + 1 + n + k, channels + 1 + k)]
+    y = F.permute_dims(y, axes=(*range(channels + 1), *between))
+    whole = [p * s for p, s in zip(places, stride, strict=True)]
+    y = F.reshape(y, shape=(*before, outputs, *whole))
+    return padded_axes(y, channels + 1, [(-a, -b) for a, b in widths], 0.0)
+
+
+def _of_phases(w: np.ndarray, stride: Sequence[int]) -> np.ndarray:
+    """Filters that are turned around, as those of each phase, which are outputs of their own.
+
+    Steps divide the taps: else there would be taps of zero, which make NaN of infinite numbers.
+    """
+    n = len(stride)
+    *lead, outputs, inputs = w.shape[:-n]
+    taps = [k // s for k, s in zip(w.shape[-n:], stride, strict=True)]
+    # (..., N, C, *(taps, phases)); phases are turned around, too
+    w = w.reshape(*lead, outputs, inputs, *(d for p in zip(taps, stride, strict=True) for d in p))
+    first = len(lead) + 2
+    phases = range(first + 1, first + 2 * n, 2)
+    w = np.flip(w, tuple(phases))
+    axes = (*range(first - 1), *phases, first - 1, *range(first, first + 2 * n, 2))
+    shape = (*lead, outputs * math.prod(stride), inputs, *taps)
+    return np.ascontiguousarray(w.transpose(axes).reshape(shape))
 
 
 def spread(x: Value, axis: int, step: int) -> Value:

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
@@ -314,3 +315,23 @@ def test_every_small_pool_with_ceil_mode(kind):
             continue
         got = ours(given, size, stride, padding, ceil_mode=True, layout="bc0")
         np.testing.assert_allclose(got, want, err_msg=str((n, size, stride, padding)))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_every_small_transposed_convolution(n, groups):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((3, 4, *(5, 6)[:n])).astype("f4")
+    x[0, 1, 2], x[1, 2, 3] = np.inf, np.nan
+    made = getattr(nn, f"ConvTranspose{n}d")
+    sizes = product((1, 2, 3, 4), (1, 2, 3), (0, 1), (0, 1), (1, 2))
+    for size, step, cut, more, apart in sizes:
+        if more >= max(step, apart) or apart * (size - 1) + more < 2 * cut:
+            continue  # torch refuses these
+        net = made(4, 6, size, step, cut, more, groups, dilation=apart).eval()
+        net = net.requires_grad_(False)
+        with torch.no_grad():
+            want = net(torch.from_numpy(x)).numpy()
+        with xpapply.options(engine="numpy"), np.errstate(invalid="ignore"):
+            y = xpapply.apply_along_axis(net, tuple(range(1, 2 + n)), x)
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5, err_msg=str(net))
