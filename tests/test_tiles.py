@@ -268,6 +268,8 @@ def test_kernels_of_feature_maps(data):
     from xpapply.codegen import feature_maps
 
     net, shape = data.draw(networks_of_layers(), label="net")
+    for first in [*net.parameters()][:1]:  # large ones are scaled for float16
+        first.mul_(data.draw(st.sampled_from([1, 300]), label="factor"))
     graph = graph_of(net, shape)
     found = data.draw(cut(graph), label="tiles")
     if found is None or feature_maps.why_not(found.graph, Target("mma", "highest")) is not None:
@@ -287,6 +289,27 @@ def test_kernels_of_feature_maps(data):
     scale = max(0.1, np.abs(want).max())
     lost = np.abs(by_torch(net, shape, x, axis, "float32") - want).max()
     np.testing.assert_allclose(y, want, rtol=0, atol=5e-6 * scale + 4 * lost)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("largest", [1e-11, 65, 1e6])
+@pytest.mark.parametrize("precision", ["highest", "high", "medium"])
+def test_masks_are_in_range_whatever_the_weights(largest, precision):
+    """They lie beside numbers that are scaled for the weights of the first layer."""
+    import host_maps
+
+    torch.manual_seed(0)
+    layers = nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3, padding=1)
+    net = OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
+    layers[0].weight.mul_(largest / layers[0].weight.abs().max())
+    layers[0].bias.zero_()
+    graph = graph_of(net, (1, 16, 16))
+    found = tiled(graph, {1: 8, 2: 8})
+    x = (RNG.random((2, 256)) / largest).astype("f4")
+    y = host_maps.run_maps(found.graph, x, 1, precision, tiles=found)
+    want = by_torch(net, (1, 16, 16), x, 1)
+    most = {"highest": 2e-6, "high": 3e-3, "medium": 3e-2}[precision]
+    assert np.abs(y - want).max() < most * np.abs(want).max()
 
 
 def denoiser(n=200):

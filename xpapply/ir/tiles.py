@@ -192,7 +192,7 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
 
 
 def _with_axes(graph: Graph) -> Graph:
-    """Slices have their own shape before all else; what works on whole axes shows on which."""
+    """The graph in which each op says which axes it works on, and slices have theirs at first."""
     keep = {n.op for n in graph.nodes if "axis" not in dict(n.attrs)}
     return _shaped_first(expand(graph, keep))
 
@@ -395,7 +395,7 @@ class _Writer:
         if masks[0].aval.dtype == "bool":
             inside = functools.reduce(F.logical_and, masks)
         else:  # of one shape, and few operations: they run with what is computed before
-            inside = functools.reduce(F.multiply, masks) > 0
+            inside = functools.reduce(F.minimum, masks) > 0
         return self._builder.op("where", inside, x, self._number(attrs["number"], x.aval.dtype))
 
     def _number(self, text: str, dtype: str) -> Value:

@@ -151,7 +151,7 @@ def _by_phases(
     dilation: Sequence[int],
     groups: int,
 ) -> Value:
-    """The same by one convolution of `x` as it is, whose filters are those of all phases.
+    """The same by one convolution of `x` itself, whose filters are those of all phases.
 
     Along an axis of step s the places ``s i + a`` of the result, its phase a, get each s-th tap of
     the filter: a filter of their own. Nothing is multiplied by zeros between the numbers of `x`.

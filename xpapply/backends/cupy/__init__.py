@@ -291,7 +291,7 @@ class CuPyLowered(Lowered):
             return False
         task = self._task(x, Weights(consts), at)
         seconds, first = self._decided(task)[0][0]
-        if not isinstance(first, MapsWay | TiledMapsWay):
+        if not isinstance(first, MapsWay):
             return False
         return seconds <= cost.by_layers(self.graph, task.slices, task.device)
 

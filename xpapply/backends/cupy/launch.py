@@ -77,10 +77,10 @@ class Tensor:
         target = self._for(slices, multiprocessors)
         text = _written(self._write, self.graph, access, target)
         kernel = compiler.function(text.source, text.name, number, text.shared)
-        tiles = -(-slices // text.slices)
-        # few tiles spread over all multiprocessors
-        groups = min(text.groups, -(-tiles // multiprocessors))
-        grid = (min(text.blocks * multiprocessors, -(-tiles // groups)),)
+        turns = -(-slices // text.slices)
+        # few of them are spread over all multiprocessors
+        groups = min(text.groups, -(-turns // multiprocessors))
+        grid = (min(text.blocks * multiprocessors, -(-turns // groups)),)
         block = (groups * text.threads + text.helpers,)
         return kernel, text, grid, block, tuple(numbers[k] for k in text.arguments)
 

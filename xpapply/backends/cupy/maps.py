@@ -29,9 +29,11 @@ class MapsWay(Way):
     def why_not(self, task: Task) -> str | None:
         if not task.device.core:
             return "needs a device of compute capability 8.0 or later"
-        return _why_not(self._graph, target(task)) or (
-            None if task.finite else "a weight is not finite"
-        )
+        return self._refused(task) or (None if task.finite else "a weight is not finite")
+
+    def _refused(self, task: Task) -> str | None:
+        """Why there is no such kernel."""
+        return _why_not(self._graph, target(task))
 
     def seconds(self, task: Task) -> float:
         return cost.feature_maps(self._graph, task.slices, task.device, task.precision)
@@ -40,29 +42,21 @@ class MapsWay(Way):
         return _maps(self._graph, target(task))
 
 
-class TiledMapsWay(Way):
+class TiledMapsWay(MapsWay):
     """The same for the tiles of slices whose feature maps do not fit."""
-
-    def __init__(self, graph: Graph) -> None:
-        super().__init__()
-        self._graph = graph
 
     def named(self, task: Task) -> str:
         # tiles take a while to choose: not for slices that fit as they are
         chosen = task.device.core and _why_not(self._graph, target(task)) is not None
         found = self._tiles(task) if chosen else ""
         how = "tiles of slices" if isinstance(found, str) else shown(found)
-        return f"one kernel, feature maps in shared memory ({_WORDS[task.precision]}), {how}"
+        return f"{super().named(task)}, {how}"
 
-    def why_not(self, task: Task) -> str | None:
-        if not task.device.core:
-            return "needs a device of compute capability 8.0 or later"
+    def _refused(self, task: Task) -> str | None:
         if _why_not(self._graph, target(task)) is None:
             return "whole slices fit"
         found = self._tiles(task)
-        if isinstance(found, str):
-            return found
-        return None if task.finite else "a weight is not finite"
+        return found if isinstance(found, str) else None
 
     def seconds(self, task: Task) -> float:
         found = self._tiles(task)
@@ -88,13 +82,18 @@ class Kernel(Tensor):
     """The kernel; few slices have one that keeps a multiprocessor busy with each."""
 
     def __init__(self, graph: Graph, on: tensor_network.Target, tiles: Tiles | None = None) -> None:
-        write: Any = feature_maps.map_kernel
-        if tiles is not None:
-            write = functools.partial(write, tiles=tiles)
-        super().__init__(graph, on, write, tiles)
+        super().__init__(graph, on, _writer(tiles), tiles)
 
     def _for(self, slices: int, multiprocessors: int) -> tensor_network.Target:
-        return replace(self.target, few=slices <= multiprocessors)
+        # two turns of a single slice take no longer than one of several
+        return replace(self.target, few=slices <= 2 * multiprocessors)
+
+
+@remembered(512)
+def _writer(tiles: Tiles | None) -> Any:
+    """What writes the kernel: the same for equal tiles, by which its texts are remembered."""
+    write = feature_maps.map_kernel
+    return write if tiles is None else functools.partial(write, tiles=tiles)
 
 
 @remembered(512)

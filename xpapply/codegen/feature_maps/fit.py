@@ -32,7 +32,7 @@ def _planned(maps: Maps, target: Target, tables: bool) -> Plan:
         trial.write(s)
     one, weights = 4 * trial.pitch, trial.weights.bytes
     fixed = trial.numbers.bytes + 2048
-    if target.few:  # each has a multiprocessor: weights are read once, where they are
+    if target.few:  # each has a multiprocessor, for a turn: weights are read once, where they are
         plans = [Plan(1, 1, 2 * _WARPS, False)]
     else:
         most = weights <= _STAGED

@@ -16,10 +16,10 @@ from .weights import Made, output_exponents, packed
 from .words import Words
 
 _PIECE = 2
-"""Steps that tensor cores add up, of long sums in float32's accuracy."""
+"""Steps that tensor cores add up, of long sums with "highest" precision."""
 _SHORT = 16
-"""Steps of sums that are added up in float32 after each. Tensor cores cut bits off, always towards
-zero; longer sums lose as much in float32 itself, so there the time counts."""
+"""Sums of up to so many steps are added up in float32 after each step. Tensor cores cut bits off,
+always towards zero. Longer sums lose as much in float32 itself: they take the quicker way."""
 FEW = 4
 """Steps of which all are written one after the other."""
 _KEPT = 12

@@ -17,7 +17,7 @@ class Slices:
         self._graph, self._access, self._steps = graph, access, steps
         self._maps, self._plan = steps.maps, steps.plan
         (self._numbers,) = graph.input.shape
-        """That are read of a slice."""
+        """How many numbers are read of a slice."""
 
     def load(self) -> list[str]:
         """Statements that read the slices."""

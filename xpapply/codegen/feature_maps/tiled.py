@@ -80,7 +80,8 @@ class TiledSlices(Slices):
         for k, axis in enumerate(self._tiles.axes):
             for m in axis.masks:
                 n = m.stop - m.start
-                put = steps.put(entry, steps.index(places[at : at + n], "k"), "v")
+                # no scale of the slice's numbers may take it out of range: what is not 0 is inside
+                put = steps.put(entry, steps.index(places[at : at + n], "k"), "v", times=True)
                 lines += [
                     f"for (int e = threadIdx.x; e < {images * n}; e += XP_THREADS) {{",
                     f"  const int s = e / {n}, k = e % {n};",

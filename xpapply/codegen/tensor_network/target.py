@@ -22,7 +22,7 @@ class Target:
     shared : int
         Bytes of shared memory that a block may have.
     few : bool
-        There are no more slices than multiprocessors.
+        There are hardly more slices than multiprocessors.
     """
 
     core: str
