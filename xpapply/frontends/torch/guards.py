@@ -164,7 +164,8 @@ class _Module:
         self._get = operator.itemgetter(*own, *any_two)
         self._plain = self._get(vars(m))
         self._parameters, self._buffers = dict(m._parameters), dict(m._buffers)
-        self._children = {k: c and weakref.ref(c) for k, c in m._modules.items()}
+        self._children = tuple(m._modules)
+        self._refs = [_nothing if c is None else weakref.ref(c) for c in m._modules.values()]
         self._hooks = [snapshot(dict(d)) for d in (m._forward_hooks, m._forward_pre_hooks)]
         self._hooked = any((m._forward_hooks, m._forward_pre_hooks))
 
@@ -183,12 +184,13 @@ class _Module:
         return self._same(children)
 
     def _same(self, children: dict[str, Any]) -> bool:
-        if children.keys() != self._children.keys():
-            return False
-        for now, was in zip(children.values(), self._children.values(), strict=True):
-            if now is not (was and was()):
-                return False
-        return True
+        return tuple(children) == self._children and all(
+            map(operator.is_, children.values(), map(operator.call, self._refs))
+        )
+
+
+def _nothing() -> None:
+    """In the place of a child that there is not."""
 
 
 _parts = operator.itemgetter(
