@@ -250,16 +250,13 @@ def convolutional(draw):
     return net, shape
 
 
-@given(dense())
-@settings(max_examples=15)
-def test_random_networks(tmp_path_factory, drawn):
-    check(*drawn, tmp_path_factory.getbasetemp() / "random.onnx")
-
-
-@given(convolutional())
-@settings(max_examples=15)
-def test_random_networks_of_images(tmp_path_factory, drawn):
-    check(*drawn, tmp_path_factory.getbasetemp() / "images.onnx")
+@pytest.mark.parametrize("dynamo", [False, True])
+@given(drawn=dense() | convolutional())
+@settings(max_examples=25)
+def test_random_networks(tmp_path_factory, dynamo, drawn):
+    if dynamo:
+        pytest.importorskip("onnxscript")
+    check(*drawn, tmp_path_factory.getbasetemp() / "random.onnx", dynamo)
 
 
 # --- arrays ---------------------------------------------------------------------------------------
