@@ -10,8 +10,6 @@ from ..layout import merged
 
 EVEN = 256
 """Slices that kernels take together, at most."""
-WIDE = (1 << 31) - (1 << 26)
-"""Offsets from here on take 64 bits: there is room for one more stride of the grid in 32."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,8 @@ def geometry(
     )
     reach = sum(abs(s) * (n - 1) for n, s in zip(shape, strides, strict=True)) // itemsize
     slices = math.prod(shape) // shape[at]
-    wide = max(reach, outputs, slices) >= WIDE
+    # room for one more stride of the grid in 32 bits
+    wide = max(reach, outputs, slices) >= (1 << 31) - (1 << 26)
     dims = [v for n, s in (*before, *after) for v in (n, s // itemsize)]
     numbers = (slices, math.prod(n for n, _ in after), strides[at] // itemsize, *dims)
     grouped = bool(before and after)

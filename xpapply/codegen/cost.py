@@ -176,12 +176,9 @@ def _at_full_rate(graph: Graph, n: Node) -> float:
     """The products of a layer, as if all had float32's full rate: few outputs use a part of it."""
     if OPS[n.op].kind is not Kind.CONTRACTION:
         return 0
-    outputs = max((graph.nodes[a].aval.shape[0] for a in n.args if _is_const(graph, a)), default=1)
-    return graph.flops_of(n) / 2 / min(_LAYER_SHARE, _LAYER_SHARE * math.sqrt(outputs / 64))
-
-
-def _is_const(graph: Graph, a: int) -> bool:
-    return graph.nodes[a].op == "const" and graph.nodes[a].aval.shape != ()
+    weights = (graph.nodes[a].aval.shape for a in n.args if graph.nodes[a].op == "const")
+    outputs = max((shape[0] for shape in weights if shape), default=1)
+    return graph.flops_of(n) / 2 / (_LAYER_SHARE * min(1, math.sqrt(outputs / 64)))
 
 
 def half(graph: Graph, slices: int, device: Device) -> float:

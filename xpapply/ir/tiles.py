@@ -394,7 +394,8 @@ class _Writer:
         masks = [self._inside(*which, x.shape) for which in chosen]
         if masks[0].aval.dtype == "bool":
             inside = functools.reduce(F.logical_and, masks)
-        else:  # of one shape, and few operations: they run with what is computed before
+        else:  # of one shape, and few operations: they run with what is computed before. An engine
+            # may have any number above 0 for what is inside
             inside = functools.reduce(F.minimum, masks) > 0
         return self._builder.op("where", inside, x, self._number(attrs["number"], x.aval.dtype))
 

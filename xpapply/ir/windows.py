@@ -132,7 +132,8 @@ def transposed(
     whole = all(s == 1 or (d == 1 and k % s == 0) for k, s, d in every)
     if whole and max(stride) > 1 and filters.op == "const":
         of_phases = w.builder.const(_of_phases(w.builder.consts[filters.attr("k")], stride))
-        return _by_phases(x, of_phases, channels, stride, widths, dilation, groups)
+        y = _by_phases(x, of_phases, channels, stride, dilation, groups)
+        return padded_axes(y, channels + 1, [(-a, -b) for a, b in widths], 0.0)
     pads = []
     for k in range(n):
         x = spread(x, channels + 1 + k, stride[k])
@@ -147,11 +148,10 @@ def _by_phases(
     w: Value,
     channels: int,
     stride: Sequence[int],
-    widths: Sequence[tuple[int, int]],
     dilation: Sequence[int],
     groups: int,
 ) -> Value:
-    """The same by one convolution of `x` itself, whose filters are those of all phases.
+    """The full result by one convolution of `x` itself, whose filters are those of all phases.
 
     Along an axis of step s the places ``s i + a`` of the result, its phase a, get each s-th tap of
     the filter: a filter of their own. Nothing is multiplied by zeros between the numbers of `x`.
@@ -166,8 +166,7 @@ def _by_phases(
     between = [a for k in range(n) for a in (channels + 1 + n + k, channels + 1 + k)]
     y = F.permute_dims(y, axes=(*range(channels + 1), *between))
     whole = [p * s for p, s in zip(places, stride, strict=True)]
-    y = F.reshape(y, shape=(*before, outputs, *whole))
-    return padded_axes(y, channels + 1, [(-a, -b) for a, b in widths], 0.0)
+    return F.reshape(y, shape=(*before, outputs, *whole))
 
 
 def _of_phases(w: np.ndarray, stride: Sequence[int]) -> np.ndarray:

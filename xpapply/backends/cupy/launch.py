@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import cupy
@@ -16,7 +15,7 @@ import numpy as np
 
 from ...cache import BoundedDict, remembered
 from ...codegen import chain
-from ...codegen.access import WIDE, Access, geometry, placement
+from ...codegen.access import Access, geometry, placement
 from ...codegen.elementwise import region_kernel
 from ...codegen.tensor_network import Target, TensorKernel, tensor_kernel
 from ...ir.batch import batch
@@ -71,8 +70,6 @@ class Tensor:
         access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
         slices *= self._parts
         numbers = (slices, *numbers[1:], *placement(access, numbers[1], self._numbers))
-        if slices >= WIDE:
-            access = replace(access, wide=True)
         multiprocessors = compiler.device(number).multiprocessors
         target = self._for(slices, multiprocessors)
         text = _written(self._write, self.graph, access, target)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from ...ir.graph import Graph
 from ...ir.tiles import TiledAxis, Tiles
 from ..access import Access, locate
-from ..geometry import strided
+from ..geometry import contiguous, strided
 from .slices import Slices
 from .steps import Steps
 from .words import computed
@@ -42,10 +41,10 @@ class TiledSlices(Slices):
                 "const I row = tile % whole;",
                 "const int which = (int)(tile / whole);",
             ]
-        loops = [(a.count, 0) for a in self._tiles.axes]
-        for k in range(len(loops)):
-            own = [(n, int(j == k)) for j, (n, _) in enumerate(loops)]
-            lines.append(f"const int t{k} = {computed(0, own, 'which')};")
+        axes = self._tiles.axes
+        for k in range(len(axes)):
+            loops = [(a.count, int(j == k)) for j, a in enumerate(axes)]
+            lines.append(f"const int t{k} = {computed(0, loops, 'which')};")
         return lines
 
     def _of_tile(self) -> list[str]:
@@ -54,7 +53,7 @@ class TiledSlices(Slices):
 
     def _start(self) -> list[str]:
         """Where the window of tile ``s`` begins, which may be before the slice does."""
-        axes, apart = self._tiles.axes, _steps(self._tiles.shape)
+        axes, apart = self._tiles.axes, contiguous(self._tiles.shape)
         begin = [f"const int o{k} = t{k} * {a.step} + {a.start};" for k, a in enumerate(axes)]
         corner = " + ".join(f"(I)o{k} * {apart[a.axis]}" for k, a in enumerate(axes))
         located = ["I at = 0;", *locate(self._access)]
@@ -64,7 +63,7 @@ class TiledSlices(Slices):
         """Number ``k`` of the window, 0 beyond the ends of the slice."""
         tiles = self._tiles
         own = np.indices(tiles.window).reshape(len(tiles.window), -1)
-        places = _expression(_steps(tiles.shape) @ own)
+        places = _expression(contiguous(tiles.shape) @ own)
         read = f"(float)x[at + (I)({places}) * (I)s_m]"
         inside = [
             f"(u32)(o{k} + ({_expression(own[a.axis])})) < {a.size}u"
@@ -98,7 +97,7 @@ class TiledSlices(Slices):
     def _result(self) -> tuple[list[str], str]:
         """What stands before result ``k`` of tile ``s``, if it is one; and where it lies."""
         axes, shape = self._tiles.axes, self._graph.result.shape
-        apart = _steps(self._tiles.result_shape)
+        apart = contiguous(self._tiles.result_shape)
         own = np.indices(shape).reshape(len(shape), -1)
         inside = [
             f"t{k} * {a.tile} + ({_expression(own[a.out_axis])}) < {a.out_size}"
@@ -113,11 +112,6 @@ class TiledSlices(Slices):
             *self._which(),
             *([f"if ({' && '.join(inside)})"] if inside else []),
         ], f"y[{self._row()} + ({place}) * (I)o_j]"
-
-
-def _steps(shape: Sequence[int]) -> np.ndarray:
-    """Numbers from one place to the next along each axis."""
-    return np.array([math.prod(shape[k + 1 :]) for k in range(len(shape))], int)
 
 
 def _expression(table: np.ndarray) -> str:
