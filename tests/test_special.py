@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from slice_cases import (
     arrays,
@@ -52,12 +52,15 @@ def weighted(draw):
 
 
 @given(case=weighted())
+@example(case=(np.array([999.3, np.inf], "f4"), 0, np.array([0, -0.5], "f4")))
 def test_weighted_logsumexp_as_the_loop(lib, case):
     x, axis, b = case
 
     def signed(a, b):
         if not a.size:
             return -np.inf, 0, 1
+        # beside infinity SciPy has NaN for numbers of no weight whose exponential is infinite
+        a = np.where((b == 0) & (a > 700) & (a < np.inf), -np.inf, a)
         size, sign = scipy_special.logsumexp(a, b=b, return_sign=True)
         terms = np.where(b == 0, 0, np.abs(b) * np.exp(a - np.max(a)))
         total = np.abs(np.sum(np.where(b == 0, 0, b * np.exp(a - np.max(a)))))
