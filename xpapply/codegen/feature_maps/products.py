@@ -323,7 +323,7 @@ class Products(Words):
         taps = [place.tap(k) for k in range(len(p.taps))]
         values = ", ".join(map(str, taps))
         return [
-            f"for (int e = threadIdx.x; e < {groups * n * rows}; e += XP_THREADS) {{",
+            *self.loop(f"for (int e = threadIdx.x; e < {groups * n * rows}; e += XP_THREADS) {{"),
             f"  const int k = e % {n}, p = e / {n} % {rows}, group = e / {n * rows};",
             *("  " + k for k in place.where()),
             f"  u32* const map = maps + s * {self.pitch};",
@@ -333,8 +333,9 @@ class Products(Words):
             f"  const int taps[] = {{{values}}};",
             *("  " + k for k in tail.constants()),
             "  float d = 0;",
-            f"  for (int tap = 0; tap < {len(taps)}; ++tap) {{",
+            *self.loop(f"  for (int tap = 0; tap < {len(taps)}; ++tap) {{"),
             "    float v = 0;",
+            "    #pragma unroll 4",
             f"    for (int j = 0; j < {count}; ++j)",
             f"      v = fmaf(__uint_as_float(from[taps[tap] + {where}]), own[j * {n}], v);",
             *("    " + k for k in tail.of_tap(place)),

@@ -44,7 +44,7 @@ class Slices:
         if count <= _LOADS:
             return self._load_several(parts, count)
         return [
-            f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{",
+            *steps.loop(f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{"),
             f"  const int s = w / {parts};",
             *("  " + k for k in (*start, *before)),
             "  #pragma unroll 8",
@@ -77,7 +77,7 @@ class Slices:
         slice_ = f"const int s = (w + i * XP_WARPS) / {parts};"
         number = f"const int k = (w % {parts} + {parts} * c) * 32 + lane;"
         return [
-            f"for (int w = warp; w < {images * parts}; w += {several} * XP_WARPS) {{",
+            *steps.loop(f"for (int w = warp; w < {images * parts}; w += {several} * XP_WARPS) {{"),
             f"  float v[{several}][{count}];",
             f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
             f"    {slice_}",

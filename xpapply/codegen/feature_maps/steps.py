@@ -44,7 +44,12 @@ class Steps(Products):
         raise Refused(f"{n.op} of a value in shared memory")
 
     def _each(
-        self, i: int, body: list[str], places: np.ndarray | None = None, of_warp: bool = False
+        self,
+        i: int,
+        body: list[str],
+        places: np.ndarray | None = None,
+        of_warp: bool = False,
+        rolled: bool = False,
     ) -> list[str]:
         """A loop over slices and numbers of a value, of which `body` computes ``v``.
 
@@ -58,7 +63,7 @@ class Steps(Products):
         if of_warp:
             put = ["if (lane == 0) {", *("  " + b for b in put), "}"]
         return [
-            f"for (int e = {first}; e < {self.images * size}; e += {by}) {{",
+            *self.loop(f"for (int e = {first}; e < {self.images * size}; e += {by}) {{", rolled),
             "  " + self.divided("e", size, self.images * size, ("s", "n")),
             f"  u32* const map = maps + s * {self.pitch};",
             *("  " + b for b in (*before, *body, *put)),
@@ -82,7 +87,7 @@ class Steps(Products):
         border = np.flatnonzero(~inside)
         if border.size:
             fill = literal(float(n.attr("number")), "float32")
-            lines += self._each(i, [f"const float v = {fill};"], places=places[border])
+            lines += self._each(i, [f"const float v = {fill};"], places=places[border], rolled=True)
         return lines
 
     def _reduction(self, i: int) -> list[str]:

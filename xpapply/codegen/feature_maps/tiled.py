@@ -82,7 +82,7 @@ class TiledSlices(Slices):
                 # no scale of the slice's numbers may take it out of range: what is not 0 is inside
                 put = steps.put(entry, steps.index(places[at : at + n], "k"), "v", times=True)
                 lines += [
-                    f"for (int e = threadIdx.x; e < {images * n}; e += XP_THREADS) {{",
+                    *steps.loop(f"for (int e = threadIdx.x; e < {images * n}; e += XP_THREADS) {{"),
                     f"  const int s = e / {n}, k = e % {n};",
                     *("  " + k for k in self._of_tile()),
                     f"  const float v = (u32)(k + {m.start} + t{k} * {m.step}) < {m.size}u;",

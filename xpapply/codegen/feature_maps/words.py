@@ -81,6 +81,10 @@ class Words:
                 self._scales[root] = self.numbers.floats(1, self._scale(root))
                 self.watched.append(root)
 
+    def loop(self, head: str, rolled: bool = False) -> list[str]:
+        """The head of a loop; text that rarely runs, or does little, is not unrolled."""
+        return [*(["#pragma unroll 1"] if rolled or self.careful else []), head]
+
     # --- constants --------------------------------------------------------------------
 
     def _matrix(self, i: int) -> Callable[[Constants], np.ndarray]:
