@@ -157,8 +157,11 @@ def networks_of_layers(draw):
         if draw(st.integers(0, 3)) == 0 and n > 1 and x[0].numel() > 1:
             norms = [lambda c: getattr(nn, f"BatchNorm{n}d")(c), lambda c: nn.GroupNorm(1, c)]
             made.append(draw(st.sampled_from(norms))(x.shape[1]))
-    if draw(st.booleans()):
-        made += [nn.Flatten(), nn.Linear(x[0].numel(), draw(st.integers(1, 5)))]
+    end = draw(st.sampled_from(["linear", "linear", "flat", "as it is"]))
+    if end != "as it is":
+        made.append(nn.Flatten())
+    if end == "linear":
+        made.append(nn.Linear(x[0].numel(), draw(st.integers(1, 5))))
     return OfOne(nn.Sequential(*made)).eval().requires_grad_(False), shape
 
 

@@ -41,13 +41,14 @@ def by_definition(graph, consts):
     return call
 
 
-def through(found, call, x, axis, block_bytes=1 << 20):
-    """The slices of an array cut, computed by `call`, and joined, results along the last axes."""
+def through(found, call, x, axis, block_bytes=1 << 20, result=None):
+    """The slices of an array cut, computed by `call`, and joined, results along the last axes.
+
+    `result` is the shape of one, if not that of the tiles.
+    """
     order = MemoryOrder.of(x.strides, x.ndim, axis)
     before, behind = order.batch(x.shape)
-    shape = list(found.graph.result.shape)
-    for a in found.axes:
-        shape[a.out_axis] = a.out_size
+    shape = found.result_shape if result is None else result
     out = np.full((*before, *shape, *behind), np.nan, found.graph.result.dtype)
     tiles.Cutter(found).run(x.transpose(order.axes), order.at, out, call, block_bytes)
     k = len(shape)
@@ -59,8 +60,8 @@ def through(found, call, x, axis, block_bytes=1 << 20):
 def cut(draw, graph):
     """Some tiles of a graph, or None."""
     axes = axes_of(graph)
-    some = draw(st.lists(st.sampled_from(axes), unique=True, min_size=1)) if axes else []
-    sizes = {a: draw(st.integers(1, graph.result.shape[a])) for a in some}
+    some = draw(st.lists(st.sampled_from([*axes]), unique=True, min_size=1)) if axes else []
+    sizes = {a: draw(st.integers(1, axes[a])) for a in some}
     try:
         return tiled(graph, sizes) if sizes else None
     except NoTiles:
@@ -76,7 +77,8 @@ def test_as_torch(data):
         return
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
     block_bytes = data.draw(st.sampled_from([1, 3000, 1 << 20]), label="block_bytes")
-    y = through(found, by_definition(found.graph, graph.consts), x, axis, block_bytes)
+    call = by_definition(found.graph, graph.consts)
+    y = through(found, call, x, axis, block_bytes, graph.result.shape)
     want = by_torch(net, shape, x, axis)
     np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(1, np.abs(want).max()))
 
@@ -91,7 +93,8 @@ def test_infinities_and_nan_stay_where_they_are(data):
     x = RNG.standard_normal((5, math.prod(shape))).astype("f4")
     for value in data.draw(st.lists(st.sampled_from([np.nan, np.inf, -np.inf]), max_size=4)):
         x[data.draw(st.integers(0, 4)), data.draw(st.integers(0, x.shape[1] - 1))] = value
-    y = through(found, by_definition(found.graph, graph.consts), x, 1)
+    call = by_definition(found.graph, graph.consts)
+    y = through(found, call, x, 1, result=graph.result.shape)
     want = np.empty((5, *graph.result.shape), "f4")
     by_definition(graph, graph.consts)(x, want)
     scale = np.abs(want[np.isfinite(want)]).max(initial=1)
@@ -120,6 +123,7 @@ def test_steps_that_tiles_do_not_fit():
     ("layers", "axes"),
     [
         ([nn.Conv2d(1, 2, 3)], [1, 2]),
+        ([nn.Conv2d(1, 2, 3), nn.Flatten()], [2, 3]),  # of a batch of one
         ([nn.Conv2d(1, 2, 3), nn.Softmax(2)], [2]),
         ([nn.Conv2d(1, 2, 3), nn.Softmax(1)], [1, 2]),
         ([nn.Conv2d(1, 2, 3), nn.InstanceNorm2d(2)], []),
@@ -133,7 +137,7 @@ def test_steps_that_tiles_do_not_fit():
 )
 def test_what_depends_on_what_is_near(layers, axes):
     net = OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
-    assert axes_of(graph_of(net, (1, 10, 10))) == axes
+    assert [*axes_of(graph_of(net, (1, 10, 10)))] == axes
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "bool", "float16", "float64"])
@@ -254,7 +258,11 @@ def test_kernels_of_this_cpu(name, data):
     inner = networks.NetworkLowered(found.graph, target)
     weights = inner.bind(graph.consts, np.empty(0))
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
-    y = through(found, lambda a, b: inner(a, 1, weights, b), x, axis)
+
+    def call(windows, results):
+        inner(windows, 1, weights, results)
+
+    y = through(found, call, x, axis, result=graph.result.shape)
     want = by_torch(net, shape, x, axis)
     np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(1, np.abs(want).max()))
 
@@ -285,9 +293,9 @@ def test_kernels_of_feature_maps(data):
         return
     k = len(found.result_shape)
     y = np.moveaxis(y.transpose(order.result_axes(k)), range(axis, axis + k), range(-k, 0))
-    want = by_torch(net, shape, x, axis)
+    want = by_torch(net, shape, x, axis).reshape(y.shape)
     scale = max(0.1, np.abs(want).max())
-    lost = np.abs(by_torch(net, shape, x, axis, "float32") - want).max()
+    lost = np.abs(by_torch(net, shape, x, axis, "float32").reshape(y.shape) - want).max()
     np.testing.assert_allclose(y, want, rtol=0, atol=5e-6 * scale + 4 * lost)
 
 
@@ -335,6 +343,29 @@ def test_large_images_on_this_cpu(as_tensor, axes):
         want = np.stack([net(torch.from_numpy(image)).numpy() for image in images])
     first = first_place(axes)
     want = np.moveaxis(want, (1, 2), (first, first + 1))
+    assert np.abs(y - want).max() < 1e-5
+
+
+class Flat(nn.Module):
+    """The denoiser as a function of a vector, as NumPy's `apply_along_axis` wants it."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.net, self.n = denoiser(n), n
+
+    def forward(self, x):
+        return self.net(x.reshape(self.n, self.n)).reshape(-1)
+
+
+def test_flat_results_of_large_images():
+    pytest.importorskip("llvmlite")
+    f, x = Flat(200), RNG.standard_normal((40_000, 5)).astype("f4")
+    with xpapply.options(engine="cpu"):
+        y = xpapply.apply_along_axis(f, 0, x)
+        said = str(xpapply.explain(f, 0, x))
+    assert "slices in tiles: 16 x 16 numbers of a result from 22 x 22 of a slice" in said
+    with torch.no_grad():
+        want = np.stack([f(torch.from_numpy(image)).numpy() for image in x.T], 1)
     assert np.abs(y - want).max() < 1e-5
 
 
@@ -402,6 +433,19 @@ def test_large_images_on_a_gpu(cupy):
     with torch.no_grad():
         want = np.stack([net.double()(torch.from_numpy(a).double()).numpy() for a in x])
     assert np.abs(y - want).max() < 1e-5
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("axis", [0, 1])
+def test_flat_results_of_large_images_on_a_gpu(cupy, axis):
+    f, x = Flat(300), np.moveaxis(RNG.standard_normal((7, 90_000)).astype("f4"), 1, axis)
+    there = cupy.asarray(x)
+    assert "slices in tiles" in str(xpapply.explain(f, axis, there))
+    y = xpapply.apply_along_axis(f, axis, there).get()
+    exact = f.double()
+    with torch.no_grad():
+        want = [exact(torch.from_numpy(a).double()).numpy() for a in np.moveaxis(x, axis, 1)]
+    assert np.abs(y - np.stack(want, 1 - axis)).max() < 1e-5
 
 
 @pytest.mark.gpu

@@ -35,13 +35,14 @@ def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
     why_not : callable
         Why there is no kernel for the graph of a tile, or None.
     """
-    axes = sorted(axes_of(graph), key=lambda a: -graph.result.shape[a])[:3]
+    lengths = axes_of(graph)
+    axes = sorted(lengths, key=lambda a: -lengths[a])[:3]
     if not axes:
         return "each number of a result depends on all of the slice, so it is not cut into tiles"
     best: tuple[float, Tiles] | None = None
     refusal = ""
     for length in _LENGTHS[len(axes)]:
-        sizes = {a: length for a in axes if graph.result.shape[a] > length}
+        sizes = {a: length for a in axes if lengths[a] > length}
         if not sizes:
             break
         try:
@@ -122,7 +123,11 @@ class Cutter:
         for box in boxes(x.shape, at, slices):
             there = (*box[:at], *(slice(None),) * ndim, *box[at + 1 :])
             block = self._behind(x[box], at, tiles.shape)
-            target = self._moved(out[there], range(at, at + ndim))
+            target = out[there]
+            if ndim == 1:
+                target = self._behind(target, at, tiles.result_shape)
+            else:
+                target = self._moved(target, range(at, at + ndim))
             for start in range(0, first, most):
                 self._block(block, target, start, min(start + most, first), call)
 

@@ -116,7 +116,7 @@ class Tiles:
 
     @property
     def result_shape(self) -> tuple[int, ...]:
-        """The shape of a slice's result."""
+        """The shape of a slice's result, before it is made flat at the end."""
         shape = list(self.graph.result.shape)
         for a in self.axes:
             shape[a.out_axis] = a.out_size
@@ -133,10 +133,13 @@ class Tiles:
         return np.concatenate(rows, -1)
 
 
-def axes_of(graph: Graph) -> list[int]:
-    """The axes of the result along which there may be tiles."""
+def axes_of(graph: Graph) -> dict[int, int]:
+    """The axes of the result along which there may be tiles, and their lengths.
+
+    Of a result that is made flat at the end they are those of what it is made of.
+    """
     graph = _with_axes(graph)
-    found, taken = [], set()
+    found, taken = {}, set()
     root = _root(graph)
     for axis, n in enumerate(graph.result.shape):
         if n < 2:
@@ -147,7 +150,7 @@ def axes_of(graph: Graph) -> list[int]:
             continue
         if source not in taken:
             taken.add(source)
-            found.append(axis)
+            found[axis] = n
     return found
 
 
@@ -159,7 +162,8 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     graph : Graph
         Of a slice, which may be flat.
     sizes : dict of int to int
-        Axes of the result that are cut, and how long a tile's result is along each.
+        Axes of the result that are cut, as `axes_of` finds them, and how long a tile's result is
+        along each.
 
     Raises
     ------
@@ -192,9 +196,28 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
 
 
 def _with_axes(graph: Graph) -> Graph:
-    """The graph in which each op says which axes it works on, and slices have theirs at first."""
+    """The graph in which each op says which axes it works on, and slices have theirs at first.
+
+    A result that is made flat at the end has those that it had before: its numbers lie the same.
+    """
     keep = {n.op for n in graph.nodes if "axis" not in dict(n.attrs)}
-    return _shaped_first(expand(graph, keep))
+    graph = _shaped_first(expand(graph, keep))
+    if len(graph.result.shape) != 1:
+        return graph
+    out = graph.out
+    while _is_renumbered(graph, out):
+        (out,) = graph.nodes[out].args
+    return replace(graph, outs=(out,))
+
+
+def _is_renumbered(graph: Graph, i: int) -> bool:
+    """Whether a node has the numbers of another value, in their order, with other axes."""
+    n = graph.nodes[i]
+    if n.op == "index":
+        before = graph.nodes[n.args[0]].aval
+        forward = all(not isinstance(k, tuple) or (k[2] or 1) > 0 for k in n.attr("key"))
+        return forward and math.prod(before.shape) == math.prod(n.aval.shape)
+    return n.op == "reshape"
 
 
 def _shaped_first(graph: Graph) -> Graph:
