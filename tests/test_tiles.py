@@ -15,7 +15,7 @@ from xpapply.ir.builder import Builder
 from xpapply.ir.extents import NoTiles
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.ops import F
-from xpapply.ir.tiles import axes_of, tiled
+from xpapply.ir.tile_graph import axes_of, tiled
 from xpapply.ir.windows import padded
 from xpapply.layout import MemoryOrder
 from xpapply.loop import first_place

@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from .ir.extents import NoTiles
 from .ir.graph import Graph
-from .ir.tiles import TiledAxis, Tiles, axes_of, tiled
+from .ir.tile_graph import axes_of, tiled
+from .ir.tiles import TiledAxis, Tiles
 from .layout import boxes
 
 _LENGTHS = {1: (64, 256, 1024, 4096), 2: (8, 16, 32, 64), 3: (4, 8, 16, 32)}
