@@ -1,13 +1,16 @@
 """Convolutional networks of all kinds, drawn by hypothesis, and what torch computes of them."""
 
+import contextlib
 import copy
 import math
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply import tiles
 from xpapply.ir.rewrite import compact, fold, with_input
 
 nn = torch.nn
@@ -176,6 +179,15 @@ def arrays(draw, features, dtype):
     x = np.empty([shape[a] for a in order], dtype).transpose(np.argsort(order))
     x[...] = np.random.default_rng(draw(st.integers(0, 9))).standard_normal(x.shape)
     return x, axis
+
+
+@contextlib.contextmanager
+def short_tiles():
+    """Tiles of slices that are not large."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tiles, "_LENGTHS", {1: (8,), 2: (4,), 3: (2,)})
+        patch.setattr(tiles, "_MOST", 1e9)
+        yield
 
 
 def by_torch(net, shape, x, axis, dtype="float64"):

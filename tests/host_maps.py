@@ -32,6 +32,7 @@ typedef unsigned long long u64;
 #define __device__
 #define __forceinline__ inline
 #define __global__
+#define __constant__ static
 #define __launch_bounds__(...)
 #define __restrict__
 #define __align__(n) alignas(n)
@@ -117,6 +118,11 @@ XP_FN float __int_as_float(const int x) { return __uint_as_float(x); }
 XP_FN int __float_as_int(const float x) { return __float_as_uint(x); }
 XP_FN void xp_fetch(const void*) {}
 XP_FN u32 __umulhi(const u32 a, const u32 b) { return (u64)a * b >> 32; }
+XP_FN int atomicMax(int* const at, const int x) {
+  const int found = *at;
+  if (x > found) *at = x;
+  return found;
+}
 XP_FN int min(const int a, const int b) { return a < b ? a : b; }
 XP_FN u32 __byte_perm(const u32 a, const u32 b, const u32 how) {
   const u64 both = (u64)b << 32 | a;
@@ -201,20 +207,23 @@ def run_maps(
     few=False,
     backwards=False,
     tiles=None,
+    out=None,
 ):
     """What the kernel computes of the slices along an axis of a NumPy array.
 
-    `careful` runs the version of float32 alone, `few` that for few slices; `backwards` lets the
-    last thread run first wherever several could. With `tiles` the array has whole slices, and
-    `graph` is that of a tile. Slices of bfloat16 are given as uint16.
+    `careful` runs the version of float32 alone, or never (None); `few` that for few slices;
+    `backwards` lets the last thread run first wherever several could. With `tiles` the array has
+    whole slices, and `graph` is that of a tile. Slices of bfloat16 are given as uint16. Results go
+    to `out`, in memory order, if that is given.
     """
     slices = x.size // x.shape[axis]
     result = graph.result.shape if tiles is None else tiles.result_shape
-    numbers = math.prod(result)
+    numbers = math.prod(result) if tiles is None else tiles.row
     before, behind = x.shape[:axis], x.shape[axis + 1 :]
     memory = np.full(slices * numbers + 2 * _MARGIN, 77, graph.result.dtype)
-    out = memory[_MARGIN:-_MARGIN]
-    out[:] = np.nan
+    if out is None:
+        out = memory[_MARGIN:-_MARGIN].reshape(*before, *result, *behind)
+        out[...] = np.nan
     access, given = geometry(x.shape, x.strides, x.itemsize, x.ctypes.data, axis, out.size)
     slices *= 1 if tiles is None else tiles.count
     given = (slices, *given[1:], *placement(access, given[1], numbers))
@@ -229,7 +238,9 @@ def run_maps(
     half = "xp_bf16" if precision == "medium" else "xp_half"
     source = source.replace("xp_half_of(", f"{half}(")
     if careful:
-        source = source.replace("__syncthreads_or(!(odd == 0))", "__syncthreads_or(1)")
+        source = source.replace("int seen = 0;", "int seen = XP_NEVER;")
+    if careful is None:
+        source = re.sub(r"if \(never [^{]*\{", r"\g<0> abort();", source)
     names = re.findall(r"const long long (\w+)", source)
     types = "const IN*", "const uint4*", "OUT*"
     pointers = ", ".join(f"({t})xp_given[{k}]" for k, t in enumerate(types))
@@ -263,4 +274,4 @@ extern "C" int run(int blocks, int threads, int backwards, unsigned long long* g
     assert _library(source).run(blocks, text.threads, backwards, words) == 0
     assert (memory[:_MARGIN] == 77).all()
     assert (memory[-_MARGIN:] == 77).all()
-    return out.reshape(*before, *result, *behind)
+    return out

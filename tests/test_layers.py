@@ -17,6 +17,7 @@ LEVELS = {
     **dict.fromkeys(("error_state", "warning_filters", "model_advice", "batch_of_one"), 1),
     **dict.fromkeys(("samples", "estimators", "jitted"), 1),
     **dict.fromkeys(("codegen", "program", "repeated", "layout", "registry", "tiles"), 2),
+    "segments": 2,
     **dict.fromkeys(("backends", "frontends", "loop", "workers", "storage"), 3),
     **dict.fromkeys(("planning", "mlp", "slice_arguments", "bound_call"), 4),
     "slice_function": 5,

@@ -23,7 +23,15 @@ from xpapply.loop import first_place
 pytest.importorskip("torch")
 
 import torch
-from convolution_cases import Hourglass, OfOne, arrays, by_torch, graph_of, networks_of_layers
+from convolution_cases import (
+    Hourglass,
+    OfOne,
+    arrays,
+    by_torch,
+    graph_of,
+    networks_of_layers,
+    short_tiles,
+)
 
 nn = torch.nn
 RNG = np.random.default_rng(8)
@@ -207,6 +215,8 @@ def test_nothing_but_the_slice():
     x = Builder().input(ShapeDtype((12,), "float32"))
     y = F.reshape(x, shape=(3, 4))
     assert tiled(y.builder.graph(y), {0: 1}).count == 3
+    flat = F.reshape(y, shape=(12,))
+    assert tiled(flat.builder.graph(flat), {}).result_shape == (3, 4)
 
 
 def test_what_is_chosen():
@@ -228,15 +238,6 @@ def test_what_is_chosen():
 
 
 # --- engines --------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def short():
-    """Tiles of slices that are not large."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tiles, "_LENGTHS", {1: (8,), 2: (4,), 3: (2,)})
-        patch.setattr(tiles, "_MOST", 1e9)
-        yield
 
 
 @pytest.mark.kernels
@@ -397,7 +398,7 @@ def test_why_there_are_none():
 
 @pytest.mark.gpu
 @given(data=st.data())
-def test_on_a_gpu(cupy, short, data):
+def test_on_a_gpu(cupy, data):
     from xpapply.backends.cupy import compiler, maps
     from xpapply.backends.cupy.ways import Task
     from xpapply.backends.cupy.weights import Weights
@@ -406,7 +407,9 @@ def test_on_a_gpu(cupy, short, data):
     graph = graph_of(net, shape)
     task = Task(0, 7, "highest", True)
     way = maps.TiledMapsWay(graph)
-    if not compiler.device(0).core or isinstance(way._tiles(task), str):
+    with short_tiles():
+        found = way._tiles(task)
+    if not compiler.device(0).core or isinstance(found, str):
         return
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
     order = MemoryOrder.of(x.strides, x.ndim, axis)

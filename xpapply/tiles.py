@@ -13,12 +13,12 @@ from numpy.lib.stride_tricks import as_strided
 from .ir.extents import NoTiles
 from .ir.graph import Graph
 from .ir.tile_graph import axes_of, tiled
-from .ir.tiles import TiledAxis, Tiles
+from .ir.tiles import Source, TiledAxis, Tiles
 from .layout import boxes
 
 _LENGTHS = {1: (64, 256, 1024, 4096), 2: (8, 16, 32, 64), 3: (4, 8, 16, 32)}
 """How long a tile's result may be, by how many axes are cut."""
-_ENOUGH = 1.4
+ENOUGH = 1.4
 """Times the work of whole slices: a longer tile would not save much of that."""
 _MOST = 4.0
 """The most that margins may cost: times the work of whole slices."""
@@ -26,16 +26,36 @@ _MOST = 4.0
 _Call = Callable[[np.ndarray, np.ndarray], object]
 
 
-def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
+def choose(
+    graph: Graph, why_not: Callable[[Graph], str | None], whole: bool = False
+) -> Tiles | str:
     """Tiles that an engine has a kernel for, with as little work as there can be; or why not.
 
     Parameters
     ----------
     graph : Graph
-        Of a slice.
+        Of a slice, or of several values.
     why_not : callable
         Why there is no kernel for the graph of a tile, or None.
+    whole : bool
+        A slice may be one tile.
     """
+    found = _cut(graph, why_not)
+    if whole and (isinstance(found, str) or found[0] > ENOUGH):
+        one = tiled(graph, {})
+        why = why_not(one.graph)
+        if why is None:
+            return one
+        found = why if isinstance(found, str) else found
+    if isinstance(found, str):
+        return found
+    if found[0] > _MOST:
+        return f"the margins of tiles would take {found[0]:.2g} times the work of whole slices"
+    return found[1]
+
+
+def _cut(graph: Graph, why_not: Callable[[Graph], str | None]) -> tuple[float, Tiles] | str:
+    """Tiles, and their work as a multiple of that of whole slices; or why not."""
     lengths = axes_of(graph)
     axes = sorted(lengths, key=lambda a: -lengths[a])[:3]
     if not axes:
@@ -51,7 +71,7 @@ def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
         except NoTiles as error:
             refusal = refusal or f"tiles of {length}: {error}"
             continue
-        work = found.graph.flops() * found.count / max(1, graph.flops())
+        work = costs(found, graph)
         if best is not None and work >= best[0]:
             continue
         why = why_not(found.graph)
@@ -59,19 +79,20 @@ def choose(graph: Graph, why_not: Callable[[Graph], str | None]) -> Tiles | str:
             refusal = refusal or f"of a tile: {why}"
             break  # longer ones need more of everything
         best = work, found
-        if work <= _ENOUGH:
+        if work <= ENOUGH:
             break
-    if best is None:
-        return refusal or "slices are too short to be cut into tiles"
-    if best[0] > _MOST:
-        return f"the margins of tiles would take {best[0]:.2g} times the work of whole slices"
-    return best[1]
+    return best or refusal or "slices are too short to be cut into tiles"
+
+
+def costs(tiles: Tiles, graph: Graph) -> float:
+    """The work of tiles, as a multiple of that of whole slices."""
+    return tiles.graph.flops() * tiles.count / max(1, graph.flops())
 
 
 def shown(tiles: Tiles) -> str:
     """What `explain` says of them."""
     sizes = " x ".join(str(a.tile) for a in tiles.axes)
-    wide = " x ".join(str(a.stop - a.start) for a in tiles.axes)
+    wide = " x ".join(str(a.windows[0].stop - a.windows[0].start) for a in tiles.axes)
     return f"slices in tiles: {sizes} numbers of a result from {wide} of a slice"
 
 
@@ -90,8 +111,7 @@ class Cutter:
 
     def rows(self, block_bytes: int) -> tuple[int, int]:
         """How many slices, and how many tiles along the first axis, are worked on at a time."""
-        first = self._tiles.axes[0].count
-        graph = self._tiles.graph
+        first, graph = self._first(), self._tiles.graph
         row = self._tiles.count // first * (graph.input.nbytes + graph.result.nbytes)
         if first * row <= block_bytes:
             return block_bytes // (first * row), first
@@ -120,10 +140,10 @@ class Cutter:
         """
         tiles, ndim = self._tiles, out.ndim - x.ndim + 1
         slices, most = self.rows(block_bytes)
-        first = tiles.axes[0].count
+        first = self._first()
         for box in boxes(x.shape, at, slices):
             there = (*box[:at], *(slice(None),) * ndim, *box[at + 1 :])
-            block = self._behind(x[box], at, tiles.shape)
+            block = [self._source(x[box], at, s) for s in tiles.sources]
             target = out[there]
             if ndim == 1:
                 target = self._behind(target, at, tiles.result_shape)
@@ -132,10 +152,21 @@ class Cutter:
             for start in range(0, first, most):
                 self._block(block, target, start, min(start + most, first), call)
 
+    def _first(self) -> int:
+        """How many tiles there are along the first axis that is cut, if there is one."""
+        axes = self._tiles.axes
+        return axes[0].count if axes else 1
+
     def _moved(self, x: np.ndarray, axes: Sequence[int]) -> np.ndarray:
         """`x` with some axes behind the others."""
         rest = [a for a in range(x.ndim) if a not in axes]
         return x.transpose(*rest, *axes)
+
+    def _source(self, x: np.ndarray, at: int, source: Source) -> np.ndarray:
+        """What slices have of a source, in its own shape, behind the other axes."""
+        stop = source.start + math.prod(source.shape)
+        part = x[(*(slice(None),) * at, slice(source.start, stop))]
+        return self._behind(part, at, source.shape)
 
     def _behind(self, x: np.ndarray, at: int, shape: Sequence[int]) -> np.ndarray:
         """Slices in their own shape, behind the other axes."""
@@ -146,7 +177,7 @@ class Cutter:
 
     def _block(
         self,
-        x: np.ndarray,
+        sources: list[np.ndarray],
         out: np.ndarray,
         start: int,
         stop: int,
@@ -154,19 +185,21 @@ class Cutter:
     ) -> None:
         """Tiles from `start` to `stop` along the first axis that is cut, and all others."""
         tiles = self._tiles
-        lead = x.shape[: x.ndim - len(tiles.shape)]
-        counts = (stop - start, *(a.count for a in tiles.axes[1:]))
-        windows = np.empty((*lead, *counts, self._numbers), x.dtype)
-        size = math.prod(tiles.window)
-        if self._numbers > size:
-            windows[..., size:] = self._masks[start:stop]
-        steps = [x.itemsize * math.prod(tiles.window[k + 1 :]) for k in range(len(tiles.window))]
-        place = as_strided(
-            windows,
-            (*lead, *counts, *tiles.window),
-            (*windows.strides[:-1], *steps),
-        )
-        place[...] = self._windows(x, start, stop)
+        lead = out.shape[: out.ndim - len(tiles.result_shape)]
+        counts = [count for _, count in self._ranges(start, stop)]
+        windows = np.empty((*lead, *counts, self._numbers), sources[0].dtype)
+        at = 0
+        for k, (x, source) in enumerate(zip(sources, tiles.sources, strict=True)):
+            steps = [x.itemsize * math.prod(source.window[j + 1 :]) for j in range(x.ndim)]
+            place = as_strided(
+                windows[..., at:],
+                (*lead, *counts, *source.window),
+                (*windows.strides[:-1], *steps[: len(source.window)]),
+            )
+            place[...] = self._windows(x, k, start, stop)
+            at += math.prod(source.window)
+        if self._numbers > at:
+            windows[..., at:] = self._masks[start:stop]
         total = math.prod((*lead, *counts))
         results = np.empty((total, *tiles.graph.result.shape), out.dtype)
         call(windows.reshape(total, self._numbers), results)
@@ -177,31 +210,36 @@ class Cutter:
         """What lies inside."""
         return self._tiles.inside()
 
-    def _windows(self, x: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """A view of the windows, of shape (*lead, *counts, *window), with zeros beyond the ends."""
-        tiles = self._tiles
-        ndim = len(tiles.shape)
+    def _windows(self, x: np.ndarray, k: int, start: int, stop: int) -> np.ndarray:
+        """A view of source `k`'s windows, of shape (*lead, *counts, *window).
+
+        Beyond the ends they have zeros.
+        """
+        tiles, own_source = self._tiles, self._tiles.sources[k]
+        ndim = len(own_source.shape)
         lead = x.shape[: x.ndim - ndim]
-        shape = list(tiles.shape)
-        source: list[Any] = [slice(None)] * ndim
-        target = source.copy()
-        for a, (k, count) in zip(tiles.axes, self._ranges(start, stop), strict=True):
-            low = a.start + k * a.step
-            shape[a.axis] = (count - 1) * a.step + a.stop - a.start
-            begin = min(max(low, 0), a.size)
-            end = max(begin, min(low + shape[a.axis], a.size))
-            source[a.axis], target[a.axis] = slice(begin, end), slice(begin - low, end - low)
+        shape = list(own_source.shape)
+        inside: list[Any] = [slice(None)] * ndim
+        target = inside.copy()
+        along = [a.windows[k] for a in tiles.axes]
+        for w, (first, count) in zip(along, self._ranges(start, stop), strict=True):
+            low = w.start + first * w.step
+            shape[w.axis] = (count - 1) * w.step + w.stop - w.start
+            begin = min(max(low, 0), w.size)
+            end = max(begin, min(low + shape[w.axis], w.size))
+            inside[w.axis], target[w.axis] = slice(begin, end), slice(begin - low, end - low)
         padded = np.zeros((*lead, *shape), x.dtype)
-        padded[(..., *target)] = x[(..., *source)]
+        padded[(..., *target)] = x[(..., *inside)]
         own = padded.strides[len(lead) :]
         counts = [count for _, count in self._ranges(start, stop)]
-        apart = [a.step * own[a.axis] for a in tiles.axes]
+        apart = [w.step * own[w.axis] for w in along]
         strides = (*padded.strides[: len(lead)], *apart, *own)
-        return as_strided(padded, (*lead, *counts, *tiles.window), strides)
+        return as_strided(padded, (*lead, *counts, *own_source.window), strides)
 
     def _ranges(self, start: int, stop: int) -> list[tuple[int, int]]:
         """For each axis that is cut the first tile, and how many."""
-        return [(start, stop - start), *((0, a.count) for a in self._tiles.axes[1:])]
+        axes = self._tiles.axes
+        return [(start, stop - start), *((0, a.count) for a in axes[1:])] if axes else []
 
     def _join(self, results: np.ndarray, out: np.ndarray, start: int) -> None:
         """Results of tiles, of shape (*lead, *counts, *result), into their places."""
@@ -262,4 +300,4 @@ def _pieces(
             yield [(slice(first, last), slice(0, length)), *key], [places, *others]
 
 
-__all__ = ["Cutter", "Tiles", "choose", "shown"]
+__all__ = ["ENOUGH", "Cutter", "Tiles", "choose", "costs", "shown"]

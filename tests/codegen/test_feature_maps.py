@@ -1,5 +1,6 @@
 """The kernel that holds feature maps in shared memory: its text runs as host C++."""
 
+import copy
 import math
 import warnings
 
@@ -248,6 +249,37 @@ def test_numbers_beyond_the_range_of_float16(scale):
     want = by_torch(net, (2, 20), x, 1)
     for k in range(6):
         assert error_of(y[k], want[k]) < 2e-6
+
+
+def scaled_cases():
+    layers = nn.Conv2d(1, 6, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 4, 3)
+    yield "joined sums", network(*layers, nn.LeakyReLU(), nn.Conv2d(4, 2, 1)), (1, 14, 12)
+    yield "copies", network(Joined(nn.Conv2d(1, 2, 3, padding=1), "all"), *layers[1:3]), (1, 8, 9)
+    mean = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3)
+    yield "a mean", network(*layers, nn.GELU(), *mean), (1, 14, 12)
+
+
+@pytest.mark.parametrize("precision", ["highest", "high"])
+@pytest.mark.parametrize("scale", [1e-20, 1e-6, 2e-3, 1, 300, 1e4])
+@pytest.mark.parametrize("case", [*scaled_cases()], ids=lambda case: case[0])
+def test_slices_out_of_range_are_scaled_again(case, scale, precision):
+    """All maps are, by the same number: tensor cores multiply them then, and biases count."""
+    net, shape = copy.deepcopy(case[1]), case[2]
+    x = (np.random.default_rng(0).standard_normal((5, math.prod(shape))) * scale).astype("f4")
+    most = 2e-6 if precision == "highest" else 8e-3
+    if scale < 1:  # what is small stays small
+        for name, p in net.named_parameters():
+            if name.endswith("bias"):
+                p.mul_(scale)
+    y = host_maps.run_maps(graph_of(net, shape), x, 1, precision, careful=None)
+    want = by_torch(net, shape, x, 1).reshape(y.shape)
+    assert error_of(y, want) < most
+    # the next slices of a block find everything as it was
+    mixed = np.concatenate([x, x / np.float32(scale), x])
+    y = host_maps.run_maps(graph_of(net, shape), mixed, 1, precision, PLANS[1])
+    want = by_torch(net, shape, mixed, 1).reshape(y.shape)
+    for k in range(len(mixed)):
+        assert error_of(y[k], want[k]) < most
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])

@@ -98,7 +98,7 @@ def geometry(
 
 
 def placement(access: Access, n_behind: int, numbers: int) -> tuple[int, ...]:
-    """Where results of `numbers` numbers go in an output in memory order.
+    """Where results go in an output in memory order, which has `numbers` of each slice.
 
     ``(o_row, o_j)``: result j of slice i lies at ``i * o_row + j * o_j``. Grouped,
     ``(o_row, o_j, n_group, o_group)``: it lies at

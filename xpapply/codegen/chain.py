@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.builder import Builder, Value
 from ..ir.graph import Graph
 from ..ir.ops import OPS, Kind
-from ..ir.rewrite import MATVEC
+from ..ir.rewrite import MATVEC, between
 from . import scalar_network
 from .graph_queries import prepare
 
@@ -67,7 +66,7 @@ def stages(graph: Graph) -> list[Stage] | None:
             found.append(_piece(graph, at, x))
         elif x == start and graph.input.dtype != n.aval.dtype:
             return None
-        found.append(Stage("product", _cut(graph, x, i), graph.nodes[w].attr("k")))
+        found.append(Stage("product", between(graph, [x], i), graph.nodes[w].attr("k")))
         at = i
     if at != graph.out:
         found.append(_piece(graph, at, graph.out))
@@ -76,31 +75,10 @@ def stages(graph: Graph) -> list[Stage] | None:
 
 
 def _piece(graph: Graph, start: int, end: int) -> Stage:
-    piece = _cut(graph, start, end)
+    piece = between(graph, [start], end)
     shape = piece.input.shape
     elementwise = all(
         OPS[n.op].kind is Kind.LEAF or (OPS[n.op].c and n.aval.shape == shape) for n in piece.nodes
     )
     same = piece.input == piece.result and start != graph.entry
     return Stage("fused" if elementwise and same else "kernel", piece)
-
-
-def _cut(graph: Graph, start: int, end: int) -> Graph:
-    """The graph between two values; constants keep their numbers."""
-    needed, stack = {start}, [end]
-    while stack:
-        i = stack.pop()
-        if i not in needed:
-            needed.add(i)
-            stack += graph.nodes[i].args
-    builder = Builder(graph.consts)
-    done: dict[int, Value] = {}
-    for i in sorted(needed):
-        node = graph.nodes[i]
-        if i == start:
-            done[i] = builder.input(node.aval)
-        elif OPS[node.op].kind is Kind.LEAF:
-            done[i] = builder.add(node)
-        else:
-            done[i] = builder.op(node.op, *(done[a] for a in node.args), **dict(node.attrs))
-    return builder.graph(done[end])

@@ -17,6 +17,11 @@ LAUNCH = 2e-6
 """Seconds until a kernel works."""
 _ONE_IMAGE = 2e-5
 """Seconds that a block takes at least for a slice with convolutions: layer by layer."""
+_OF_MOVED, _OF_MASKED = 56, 70
+"""Instructions for each number of a tile that is read or written, and for each that a mask may
+put to 0: fitted to 53 kernels."""
+_CALL = 2e-5
+"""Seconds of a call of an array library, for a small array."""
 _LAYER_SHARE = 0.6
 """Share of float32's rate that convolutions of cuDNN have, from 64 outputs on: measured."""
 _SPLITTING = {"highest": 4.5, "high": 3.5, "medium": 2.5}
@@ -153,7 +158,8 @@ def library(graph: Graph, slices: int, device: Device) -> float:
         nodes = [n for n in graph.nodes if OPS[n.op].kind is not Kind.LEAF]
         calls = len(nodes)
         moved = 2 * slices * sum(n.aval.nbytes for n in nodes)
-    return calls * LAUNCH + slices * _products(graph) / rate + moved / device.bandwidth
+    host = calls * (_CALL if graph.gathers else LAUNCH)
+    return host + slices * _products(graph) / rate + moved / device.bandwidth
 
 
 def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> float:
@@ -161,6 +167,16 @@ def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> f
     rate = device.multiprocessors * device.clock * 128 * (1.1 if precision == "highest" else 1.8)
     work = slices * (_products(graph) + 2 * _elementwise(graph)) / rate
     return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
+
+
+def tiles(graph: Graph, tiles: int, device: Device, precision: str) -> float:
+    """The same for tiles of slices: windows and masks count, as little is computed of each."""
+    work = [n for n in graph.nodes if n.op == "where"]
+    masked = sum(math.prod(n.aval.shape) for n in work)
+    moved = math.prod(graph.input.shape) + math.prod(graph.result.shape)
+    instructions = _OF_MOVED * moved + _OF_MASKED * masked
+    rate = device.multiprocessors * device.clock * 128
+    return feature_maps(graph, tiles, device, precision) + tiles * instructions / rate
 
 
 def by_layers(graph: Graph, slices: int, device: Device) -> float:

@@ -46,11 +46,11 @@ class Extent(NamedTuple):
         return self.stop - self.start
 
 
-def extents_of(graph: Graph, root: int, axis: int, tile: int) -> dict[int, Extent]:
-    """What a tile needs of each value that depends on the slice."""
+def extents_of(graph: Graph, roots: Sequence[int], axis: int, tile: int) -> dict[int, Extent]:
+    """What a tile needs of each value that depends on the slice, back to the roots."""
     dependent = graph.dependent()
     found = {graph.out: Extent(axis, 0, tile, Fraction(1))}
-    for i in range(graph.out, root, -1):
+    for i in reversed(graph.needed(graph.outs, roots)):
         n, own = graph.nodes[i], found.get(i)
         if own is None:
             continue
@@ -65,7 +65,7 @@ def extents_of(graph: Graph, root: int, axis: int, tile: int) -> dict[int, Exten
                 low, high = min(known.start, need.start), max(known.stop, need.stop)
                 need = need._replace(start=low, stop=high)
             found[a] = need
-    if root not in found:
+    if not found.keys() >= set(roots):
         raise NoTiles("the result does not depend on the slice")
     for i, e in found.items():
         if (e.ratio * tile).denominator != 1:

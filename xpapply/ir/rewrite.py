@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -54,6 +54,19 @@ def compact(graph: Graph) -> Graph:
         for n in graph.nodes
     )
     return verify(Graph(nodes, graph.outs, tuple(graph.consts[k] for k in used)))
+
+
+def between(graph: Graph, starts: Sequence[int], end: int) -> Graph:
+    """The graph from some values, its inputs, to another. Constants keep their numbers."""
+    builder = Builder(graph.consts)
+    done: dict[int, Value] = {i: builder.input(graph.nodes[i].aval) for i in starts}
+    for i in graph.needed([end], starts):
+        node = graph.nodes[i]
+        if OPS[node.op].kind is Kind.LEAF:
+            done[i] = builder.add(node)
+        else:
+            done[i] = _copy(builder, i, node, [done[a] for a in node.args])
+    return builder.graph(done[end])
 
 
 def with_input(graph: Graph, shape: tuple[int, ...]) -> Graph:

@@ -15,7 +15,7 @@ from .extents import ANY_LENGTH, Extent, NoTiles, extents_of, needed
 from .graph import Graph, Node, ShapeDtype, scalar_type
 from .ops import OPS, F, Kind
 from .rewrite import expand
-from .tiles import Mask, TiledAxis, Tiles
+from .tiles import Mask, Source, TiledAxis, Tiles, Window
 
 
 def axes_of(graph: Graph) -> dict[int, int]:
@@ -24,17 +24,19 @@ def axes_of(graph: Graph) -> dict[int, int]:
     Of a result that is made flat at the end they are those of what it is made of.
     """
     graph = _with_axes(graph)
-    found, taken = {}, set()
-    root = _root(graph)
+    found: dict[int, int] = {}
+    taken: set[tuple[int, int]] = set()
+    roots = _roots(graph)
     for axis, n in enumerate(graph.result.shape):
         if n < 2:
             continue
         try:
-            source = extents_of(graph, root, axis, ANY_LENGTH)[root].axis
+            extents = extents_of(graph, roots, axis, ANY_LENGTH)
         except NoTiles:
             continue
-        if source not in taken:
-            taken.add(source)
+        own = {(root, extents[root].axis) for root in roots}
+        if not own & taken:
+            taken |= own
             found[axis] = n
     return found
 
@@ -45,10 +47,11 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     Parameters
     ----------
     graph : Graph
-        Of a slice, which may be flat.
+        Of a slice, which may be flat. It may have several inputs: values that a slice is made of,
+        one behind the other.
     sizes : dict of int to int
         Axes of the result that are cut, as `axes_of` finds them, and how long a tile's result is
-        along each.
+        along each. Without any a slice is one tile.
 
     Raises
     ------
@@ -65,19 +68,19 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     >>> y = F.max(strided(padded(x, 0, 1, 1), 0, 3), axis=(1,), keepdims=False)
     >>> found = tiled(y.builder.graph(y), {0: 32})
     >>> (axis,) = found.axes
-    >>> axis.start, axis.stop, axis.step, axis.count
-    (-1, 33, 32, 4)
+    >>> axis.windows, axis.count
+    ((Window(axis=0, size=100, start=-1, stop=33, step=32),), 4)
     >>> found.graph.input, found.graph.result  # 34 numbers, and 34 whether they are inside
     (ShapeDtype(shape=(68,), dtype='float32'), ShapeDtype(shape=(32,), dtype='float32'))
     """
     graph = _with_axes(graph)
-    root = _root(graph)
-    extents = [extents_of(graph, root, axis, n) for axis, n in sizes.items()]
-    for i in extents[0]:
+    roots = _roots(graph)
+    extents = [extents_of(graph, roots, axis, n) for axis, n in sizes.items()]
+    for i in extents[0] if extents else ():
         own = [e[i].axis for e in extents]
         if len(set(own)) < len(own):
             raise NoTiles(f"two axes become one in {graph.nodes[i].op}")
-    return _Writer(graph, root, extents, sizes).tiles()
+    return _Writer(graph, roots, extents, sizes).tiles()
 
 
 def _with_axes(graph: Graph) -> Graph:
@@ -89,8 +92,8 @@ def _with_axes(graph: Graph) -> Graph:
     graph = _shaped_first(expand(graph, keep))
     if len(graph.result.shape) != 1:
         return graph
-    out = graph.out
-    while _is_renumbered(graph, out):
+    out, roots = graph.out, _roots(graph)
+    while out not in roots and _is_renumbered(graph, out):
         (out,) = graph.nodes[out].args
     return replace(graph, outs=(out,))
 
@@ -107,6 +110,8 @@ def _is_renumbered(graph: Graph, i: int) -> bool:
 
 def _shaped_first(graph: Graph) -> Graph:
     """The graph, where a flat slice that is cast and then gets its shape gets that first."""
+    if len(graph.inputs) > 1:
+        return graph
     cast = _user(graph, graph.entry, "cast")
     shaped = None if cast is None else _user(graph, cast, "reshape")
     if cast is None or shaped is None:
@@ -125,10 +130,12 @@ def _user(graph: Graph, i: int, op: str) -> int | None:
     return users[0] if len(users) == 1 and graph.nodes[users[0]].op == op else None
 
 
-def _root(graph: Graph) -> int:
-    """The slice in its own shape."""
+def _roots(graph: Graph) -> tuple[int, ...]:
+    """The slice in its own shape, or the values that it is made of."""
+    if len(graph.inputs) > 1:
+        return graph.inputs
     shaped = _user(graph, graph.entry, "reshape")
-    return graph.entry if shaped is None else shaped
+    return (graph.entry if shaped is None else shaped,)
 
 
 class _Writer:
@@ -137,11 +144,12 @@ class _Writer:
     def __init__(
         self,
         graph: Graph,
-        root: int,
+        roots: tuple[int, ...],
         extents: list[dict[int, Extent]],
         sizes: dict[int, int],
     ) -> None:
-        self._graph, self._root, self._extents = graph, root, extents
+        self._graph, self._roots, self._extents = graph, roots, extents
+        self._needed = graph.needed(graph.outs, roots)
         self._tile = tuple(sizes.values())
         self._dependent = graph.dependent()
         self._builder = Builder(graph.consts)
@@ -162,7 +170,7 @@ class _Writer:
                     own.setdefault(self._mask(i, d), sum(m.stop - m.start for m in own))
 
     def _lives(self, i: int) -> bool:
-        return i in self._extents[0] and i > self._root
+        return self._dependent[i] and i in self._needed
 
     def _mask(self, i: int, d: int) -> Mask:
         """Of what is padded by node `i`."""
@@ -180,68 +188,74 @@ class _Writer:
 
     def tiles(self) -> Tiles:
         """The graph, and how slices are cut."""
-        graph, root = self._graph, self._root
-        own = graph.nodes[root].aval
-        window = list(own.shape)
-        for e in self._extents:
-            window[e[root].axis] = e[root].length
-        self._window = math.prod(window)
-        entry, casts = self._entry(root, tuple(window), own.dtype)
-        done = {root: entry}
-        for i in graph.needed(graph.outs):
+        graph, avals = self._graph, [self._graph.nodes[root].aval for root in self._roots]
+        sources: list[Source] = []
+        start = 0
+        for root, aval in zip(self._roots, avals, strict=True):
+            window = list(aval.shape)
+            for e in self._extents:
+                window[e[root].axis] = e[root].length
+            sources.append(Source(start, aval.shape, tuple(window)))
+            start += math.prod(aval.shape)
+        self._windows = sum(math.prod(s.window) for s in sources)
+        done, casts = self._entry(sources, avals[0].dtype)
+        for i in self._needed:
             n = graph.nodes[i]
             if i in casts:
-                done[i] = self._cut(entry, root, self._need(i, 0))
+                done[i] = self._cut(done[n.args[0]], n.args[0], self._need(i, 0))
             elif not self._dependent[i]:
                 args = [done[a] for a in n.args]
                 leaf = OPS[n.op].kind is Kind.LEAF
                 done[i] = (
                     self._builder.add(n) if leaf else self._builder.op(n.op, *args, **dict(n.attrs))
                 )
-            elif i > root:
+            else:
                 done[i] = self._written(i, done)
         axes = []
         for d, e in enumerate(self._extents):
-            first, out_axis = e[root], self._out_axes[d]
-            axes.append(
-                TiledAxis(
-                    axis=first.axis,
-                    out_axis=out_axis,
-                    size=own.shape[first.axis],
-                    out_size=graph.result.shape[out_axis],
-                    start=first.start,
-                    stop=first.stop,
-                    step=int(first.ratio * self._tile[d]),
-                    tile=self._tile[d],
-                    masks=tuple(self._masks[d]),
+            out_axis = self._out_axes[d]
+            windows = [
+                Window(
+                    axis=e[root].axis,
+                    size=aval.shape[e[root].axis],
+                    start=e[root].start,
+                    stop=e[root].stop,
+                    step=int(e[root].ratio * self._tile[d]),
                 )
-            )
+                for root, aval in zip(self._roots, avals, strict=True)
+            ]
+            out_size, masks = graph.result.shape[out_axis], tuple(self._masks[d])
+            axes.append(TiledAxis(out_axis, out_size, self._tile[d], tuple(windows), masks))
         written = self._builder.graph(done[graph.out])
-        return Tiles(written, own.shape, tuple(window), tuple(axes))
+        return Tiles(written, tuple(sources), tuple(axes), math.prod(graph.result.shape))
 
-    def _entry(self, root: int, window: tuple[int, ...], dtype: str) -> tuple[Value, list[int]]:
-        """The window, and the nodes that are nothing else: another dtype comes first.
+    def _entry(self, sources: list[Source], dtype: str) -> tuple[dict[int, Value], list[int]]:
+        """The windows, and the nodes that are nothing else: another dtype comes first.
 
         The input itself is kept for the masks.
         """
         masks = sum(m.stop - m.start for own in self._masks for m in own)
-        x = self._builder.input(ShapeDtype((self._window + masks,), dtype))
-        users = [i for i, n in enumerate(self._graph.nodes) if root in n.args and self._lives(i)]
+        x = self._builder.input(ShapeDtype((self._windows + masks,), dtype))
+        users = {i for i in self._needed if set(self._graph.nodes[i].args) & set(self._roots)}
         casts = [i for i in users if self._graph.nodes[i].op == "cast"]
         dtypes = {self._graph.nodes[i].aval.dtype for i in casts}
         if len(casts) < len(users) or len(dtypes) != 1 or self._graph.out in casts:
             casts = []
         else:
             x = F.cast(x, dtype=dtypes.pop())
-        self._input = x
-        if masks:
-            x = F.index(x, key=((0, self._window, 1),))
-        return (x if x.shape == window else F.reshape(x, shape=window)), casts
+        self._input, done, at = x, {}, 0
+        for root, source in zip(self._roots, sources, strict=True):
+            n = math.prod(source.window)
+            window = F.index(x, key=((at, at + n, 1),)) if x.shape != (n,) else x
+            shaped = window.shape == source.window
+            done[root] = window if shaped else F.reshape(window, shape=source.window)
+            at += n
+        return done, casts
 
     def _inside(self, mask: Mask, d: int, e: Extent, shape: tuple[int, ...]) -> Value:
         """A mask for all numbers of a value of a shape."""
         before = sum(m.stop - m.start for own in self._masks[:d] for m in own)
-        start = self._window + before + self._masks[d][mask]
+        start = self._windows + before + self._masks[d][mask]
         x = F.index(self._input, key=((start, start + mask.stop - mask.start, 1),))
         behind = len(shape) - 1 - e.axis
         x = F.reshape(x, shape=(*x.shape, *(1,) * behind)) if behind else x

@@ -11,7 +11,8 @@ value has there. So a tile has *masks* behind its window, which say what lies in
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -38,34 +39,52 @@ class Mask(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True)
-class TiledAxis:
-    """An axis of slices, and how tiles lie along it.
+class Window(NamedTuple):
+    """What of a source a tile needs along an axis that is cut.
 
     Attributes
     ----------
-    axis, out_axis : int
-        Of the slice, and of the result.
-    size, out_size : int
-        Their lengths.
+    axis : int
+        Of the source.
+    size : int
+        Its length.
     start, stop : int
-        The window of tile 0, which may begin before the slice does.
+        The places for tile 0, which may begin before the source does.
     step : int
-        From one window to the next.
-    tile : int
-        Places of the result of a tile; the last one may go beyond the end.
-    masks : tuple of Mask
-        Behind the window, for each place whether it is inside.
+        From one tile to the next.
     """
 
     axis: int
-    out_axis: int
     size: int
-    out_size: int
     start: int
     stop: int
     step: int
+
+    def last(self, count: int) -> int:
+        """Where the window of the last of some tiles ends."""
+        return (count - 1) * self.step + self.stop
+
+
+@dataclass(frozen=True)
+class TiledAxis:
+    """An axis of the result, and how tiles lie along it.
+
+    Attributes
+    ----------
+    out_axis, out_size : int
+        Of the result, and its length.
+    tile : int
+        Places of the result of a tile; the last one may go beyond the end.
+    windows : tuple of Window
+        Of each source.
+    masks : tuple of Mask
+        Behind the windows, for each place whether it is inside.
+    """
+
+    out_axis: int
+    out_size: int
     tile: int
+    windows: tuple[Window, ...]
     masks: tuple[Mask, ...]
 
     @property
@@ -82,6 +101,22 @@ class TiledAxis:
         return np.concatenate(rows, 1)
 
 
+class Source(NamedTuple):
+    """A value that tiles have windows of.
+
+    Attributes
+    ----------
+    start : int
+        The place of its first number in a slice; the others follow it.
+    shape, window : tuple of int
+        Of the value, and of a window of it.
+    """
+
+    start: int
+    shape: tuple[int, ...]
+    window: tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Tiles:
     """A graph of a tile, and how slices are cut into tiles.
@@ -89,19 +124,24 @@ class Tiles:
     Attributes
     ----------
     graph : Graph
-        Of one tile: its window, flat, and the masks of all axes behind it.
-    shape : tuple of int
-        Of the slice.
-    window : tuple of int
-        The shape of a window of it.
+        Of one tile: the windows, flat, one behind the other, and the masks of all axes behind them.
+    sources : tuple of Source
+        What the windows are of: the slice, or values that a slice is made of.
     axes : tuple of TiledAxis
         Those that are cut.
+    row : int
+        Numbers from the result of a slice to that of the next, where these lie one by one.
     """
 
     graph: Graph
-    shape: tuple[int, ...]
-    window: tuple[int, ...]
+    sources: tuple[Source, ...]
     axes: tuple[TiledAxis, ...]
+    row: int
+
+    def placed(self, starts: Sequence[int]) -> Tiles:
+        """The same where sources begin elsewhere in slices."""
+        pairs = zip(self.sources, starts, strict=True)
+        return replace(self, sources=tuple(s._replace(start=at) for s, at in pairs))
 
     @property
     def count(self) -> int:

@@ -30,7 +30,7 @@ from ...program import Program
 from .. import Backend, Lowered, array_api
 from . import bincount, compiler, slices
 from .launch import Calls, Chain, Tensor
-from .maps import MapsWay, TiledMapsWay
+from .maps import MapsWay, SegmentsWay, TiledMapsWay
 from .plain import ElementwiseWay, ReductionWay
 from .trees import TreesLowered
 from .ways import Task, Way, spacing, target
@@ -226,7 +226,7 @@ class CuPyLowered(Lowered):
             if not self.by_address:
                 self._ways += plain
         elif not way:
-            self._ways = [MapsWay(graph), TiledMapsWay(graph)]
+            self._ways = [MapsWay(graph), TiledMapsWay(graph), SegmentsWay(graph)]
         self._alone = bool(way)
 
     def _whole_slices(self) -> list[Way]:

@@ -46,7 +46,7 @@ class Tensor:
     ) -> None:
         self.graph, self.target, self._write = graph, target, write
         self._parts = 1 if tiles is None else tiles.count
-        self._numbers = math.prod(graph.result.shape if tiles is None else tiles.result_shape)
+        self._numbers = math.prod(graph.result.shape) if tiles is None else tiles.row
         self._known = BoundedDict()
 
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
@@ -56,7 +56,7 @@ class Tensor:
         key = (x.shape, x.strides, at, start % 16, x.device.id)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._launch(x, at, slices, out.size)
+            found = self._known[key] = self._launch(x, at, slices, out)
         kernel, text, grid, block, numbers = found
         kernel(grid, block, (start, bound.packed(self, text), out.data.ptr, *numbers), text.shared)
 
@@ -64,22 +64,32 @@ class Tensor:
         """What the kernel for so many slices is written for."""
         return self.target
 
-    def _launch(self, x: Any, at: int, slices: int, outputs: int) -> tuple[Any, ...]:
-        """A kernel for arrays laid out like `x`, and all that does not change between calls."""
-        number = x.device.id
-        access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, outputs)
+    def text(self, x: Any, at: int, slices: int, out: Any) -> tuple[TensorKernel, tuple[int, ...]]:
+        """The kernel for arrays laid out like these, and the numbers of `geometry`."""
+        access, numbers = geometry(x.shape, x.strides, x.itemsize, x.data.ptr, at, _reach(out))
         slices *= self._parts
         numbers = (slices, *numbers[1:], *placement(access, numbers[1], self._numbers))
-        multiprocessors = compiler.device(number).multiprocessors
-        target = self._for(slices, multiprocessors)
-        text = _written(self._write, self.graph, access, target)
+        target = self._for(slices, compiler.device(x.device.id).multiprocessors)
+        return _written(self._write, self.graph, access, target), numbers
+
+    def _launch(self, x: Any, at: int, slices: int, out: Any) -> tuple[Any, ...]:
+        """A kernel for arrays laid out like these, and all that does not change between calls."""
+        number = x.device.id
+        text, numbers = self.text(x, at, slices, out)
         kernel = compiler.function(text.source, text.name, number, text.shared)
-        turns = -(-slices // text.slices)
+        turns = -(-slices * self._parts // text.slices)
         # few of them are spread over all multiprocessors
+        multiprocessors = compiler.device(number).multiprocessors
         groups = min(text.groups, -(-turns // multiprocessors))
         grid = (min(text.blocks * multiprocessors, -(-turns // groups)),)
         block = (groups * text.threads + text.helpers,)
         return kernel, text, grid, block, tuple(numbers[k] for k in text.arguments)
+
+
+def _reach(x: Any) -> int:
+    """Elements from the first to the last of an array, as it lies in memory."""
+    steps = zip(x.shape, x.strides, strict=True)
+    return int(sum(abs(s) * (n - 1) for n, s in steps) // x.itemsize + 1)
 
 
 class Chain:

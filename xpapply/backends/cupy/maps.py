@@ -1,4 +1,8 @@
-"""Networks with convolutions in one kernel: whole slices, or tiles of slices that are too large."""
+"""Networks with convolutions, whose feature maps stay in shared memory.
+
+They run in one kernel, which takes whole slices or tiles of slices that are too large; or in
+several, where they are too deep for that.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,12 @@ from typing import Any
 
 from ...cache import remembered
 from ...codegen import cost, feature_maps, tensor_network
+from ...codegen.graph_queries import prepare
 from ...ir.graph import Graph
-from ...tiles import Tiles, choose, shown
+from ...segments import Segments, segments
+from ...tiles import ENOUGH, Tiles, choose, costs, shown
 from .launch import Tensor
+from .segments import SegmentsRun
 from .ways import Task, Way, target
 
 _WORDS = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
@@ -61,8 +68,7 @@ class TiledMapsWay(MapsWay):
     def seconds(self, task: Task) -> float:
         found = self._tiles(task)
         assert isinstance(found, Tiles)
-        tiles = task.slices * found.count
-        return cost.feature_maps(found.graph, tiles, task.device, task.precision)
+        return _seconds(found, task)
 
     def runner(self, task: Task) -> Any:
         found = self._tiles(task)
@@ -71,6 +77,61 @@ class TiledMapsWay(MapsWay):
 
     def _tiles(self, task: Task) -> Tiles | str:
         return _tiles(self._graph, target(task))
+
+
+class SegmentsWay(MapsWay):
+    """Several kernels, of tiles, where one would compute too much for margins, or none fits."""
+
+    def named(self, task: Task) -> str:
+        chosen = task.device.core and self._is_wanted(task)
+        found = self._segments(task) if chosen else ""
+        many = "several" if isinstance(found, str) else str(len(found.parts))
+        return super().named(task).replace("one kernel", f"{many} kernels")
+
+    def _refused(self, task: Task) -> str | None:
+        if not self._is_wanted(task):
+            return "one kernel does"
+        if "bfloat16" in (self._graph.input.dtype, self._graph.result.dtype):
+            return "slices or results of bfloat16"
+        found = self._segments(task)
+        return found if isinstance(found, str) else None
+
+    def _is_wanted(self, task: Task) -> bool:
+        """Whether one kernel would not do: choosing segments takes a while."""
+        if _why_not(self._graph, target(task)) is None:
+            return False
+        tiles = _tiles(self._graph, target(task))
+        return isinstance(tiles, str) or costs(tiles, self._graph) > ENOUGH
+
+    def seconds(self, task: Task) -> float:
+        found = self._segments(task)
+        assert isinstance(found, Segments)
+        return sum(_seconds(part.tiles, task) for part in found.parts)
+
+    def runner(self, task: Task) -> Any:
+        found = self._segments(task)
+        assert isinstance(found, Segments)
+        return _run(self._graph, target(task))
+
+    def _segments(self, task: Task) -> Segments | str:
+        return _segments(self._graph, target(task))
+
+
+def _seconds(tiles: Tiles, task: Task) -> float:
+    """What the kernel of some tiles takes."""
+    return cost.tiles(tiles.graph, task.slices * tiles.count, task.device, task.precision)
+
+
+@remembered(512)
+def _segments(graph: Graph, on: tensor_network.Target) -> Segments | str:
+    return segments(prepare(graph), lambda tile: feature_maps.why_not(tile, on))
+
+
+@remembered(512)
+def _run(graph: Graph, on: tensor_network.Target) -> SegmentsRun:
+    found = _segments(graph, on)
+    assert isinstance(found, Segments)
+    return SegmentsRun(found, [_maps(part.tiles.graph, on, part.tiles) for part in found.parts])
 
 
 @remembered(512)

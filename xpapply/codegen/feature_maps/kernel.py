@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -124,7 +123,7 @@ class _Kernel:
         floats = -(-steps.numbers.bytes // 128) * 128
         weights_end = floats + steps.weights.bytes
         staged = weights_end if plan.staged else floats
-        tops = -(-8 * len(steps.watched) * plan.images // 16) * 16
+        tops = -(-(8 * len(steps.watched) * plan.images + 4) // 16) * 16
         scratch = -(-steps.scratch // 16) * 16
         shared = staged + tops + scratch + 4 * steps.pitch * plan.images
         room = plan.room(target.shared)
@@ -133,25 +132,19 @@ class _Kernel:
         kind = "f16" if scaled else "bf16"
         base = "(const unsigned char*)shared" if plan.staged else "(const unsigned char*)weights"
         looked = len(steps.watched) * plan.images
-        again = [
-            f"for (int k = threadIdx.x; k < {looked}; k += XP_THREADS) {{",
-            "  if (xp_small[k] && !xp_large[k]) odd = __int_as_float(0x7fc00000);",
-            "  xp_large[k] = xp_small[k] = 0;",
-            "}",
-            "if (__syncthreads_or(!(odd == 0))) {",
-            *("  " + k for k in careful),
-            "}",
-        ]
+        ranges = steps.numbers.scaled()
+        turn = _turn(quick, careful, looked, bool(ranges))
         body = f"""
   extern __shared__ __align__(128) unsigned char shared[];
   #pragma unroll 4
   for (int k = threadIdx.x; k < {staged // 16}; k += XP_THREADS) ((uint4*)shared)[k] = weights[k];
   int* const xp_large = (int*)(shared + {staged});
   int* const xp_small = xp_large + {looked};
+  int* const xp_least = xp_small + {looked};
   unsigned char* const xp_scratch = shared + {staged + tops};
   u32* const maps = (u32*)(shared + {staged + tops + scratch});
   for (int k = threadIdx.x; k < {tops // 4}; k += XP_THREADS) xp_large[k] = 0;
-  const float* const f = (const float*)shared;
+  float* const f = (float*)shared;
   const unsigned char* const weights_at = {base} + {floats};
   const unsigned char* const plain_at = (const unsigned char*)weights + {weights_end};
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
@@ -160,10 +153,8 @@ class _Kernel:
   #pragma unroll 1
   for (I first = (I)blockIdx.x * {plan.images}; first < (I)n_slices;
        first += (I)gridDim.x * {plan.images}) {{
-    float odd = 0;
     {_indented(self._slices.ahead(), 4)}
-    {_indented(quick, 4)}
-    {_indented(again, 4)}
+    {_indented(turn, 4)}
     {_indented(store, 4)}
     __syncthreads();
   }}
@@ -171,11 +162,14 @@ class _Kernel:
         transfers = Transfers(maps.queries, access, target, 1, in_order=True, result=self._result)
         numbers, fixed = transfers.numbers()
         if self._tiles is not None and not access.after:
-            fixed["o_row"] = math.prod(self._tiles.result_shape)
+            fixed["o_row"] = self._tiles.row
         used = [p for p in numbers if p not in fixed and re.search(rf"\b{p}\b", body)]
         name = "xpapply_maps"
         source = f"""
 #define XP_LEAST {ptx.LEAST}f
+#define XP_SMALL 1
+#define XP_LARGE 2
+#define XP_NEVER 4
 #define XP_FEW {FEW}
 #define XP_WARPS {plan.warps}
 #define XP_THREADS {32 * plan.warps}
@@ -184,6 +178,7 @@ typedef {CTYPES[graph.input.dtype]} IN;
 typedef {CTYPES[self._result]} OUT;
 typedef {"long long" if access.wide else "int"} I;
 {chr(10).join(f"#define {k} {v}" for k, v in fixed.items())}
+{_rescaling(ranges)}
 extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
 {name}(
   const IN* __restrict__ const x, const uint4* __restrict__ const weights,
@@ -224,6 +219,63 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
                 begin = self._steps.begin(step.out)
                 lines += ["{", *begin, *text, "}", "__syncthreads();"]
         return lines
+
+
+def _turn(quick: list[str], careful: list[str], looked: int, scaled: bool) -> list[str]:
+    """Statements that take slices through the network, again where they leave float16's range.
+
+    Then they are scaled by other numbers, all maps by the same, or the careful text takes them.
+    """
+    lines = [
+        "float odd = 0;",
+        "int seen = 0;",
+        *quick,
+        f"for (int k = threadIdx.x; k < {looked}; k += XP_THREADS) {{",
+        "  if (xp_small[k] && !xp_large[k]) {",
+        "    seen |= XP_SMALL;",
+        "    atomicMax(xp_least, 0x7fffffff - xp_small[k]);",
+        "  }",
+        "  xp_large[k] = xp_small[k] = 0;",
+        "}",
+        "if (!(odd == 0)) seen |= XP_LARGE;",
+    ]
+    if not scaled:
+        return [*lines, "if (__syncthreads_or(seen)) {", *("  " + k for k in careful), "}"]
+    return [
+        "float scaled = 1;",
+        "#pragma unroll 1",
+        "for (int tried = 0;; ++tried) {",
+        *("  " + k for k in lines),
+        "  if (!__syncthreads_or(seen)) break;",
+        "  const bool large = __syncthreads_or(seen & XP_LARGE);",
+        "  const float by = large ? 1.f / 64 : xp_larger(0x7fffffff - *xp_least);",
+        "  const bool never = __syncthreads_or(seen & XP_NEVER);",
+        "  if (threadIdx.x == 0) *xp_least = 0;",
+        "  if (never || tried == 2 || (large ? scaled > 1 : scaled < 1)) {",
+        *("    " + k for k in careful),
+        "    break;",
+        "  }",
+        "  xp_rescale(f, by);",
+        "  scaled *= by;",
+        "  __syncthreads();",
+        "}",
+        "if (scaled != 1) xp_rescale(f, 1 / scaled);",
+    ]
+
+
+def _rescaling(ranges: list[tuple[int, int, int]]) -> str:
+    """A function that scales all maps by another number, too."""
+    if not ranges:
+        return ""
+    table = ", ".join(f"{{{at}, {n}, {power}}}" for at, n, power in ranges)
+    return f"""__constant__ const int xp_ranges[][3] = {{{table}}};
+XP_FN void xp_rescale(float* const f, const float by) {{
+  #pragma unroll 1
+  for (int r = 0; r < {len(ranges)}; ++r)
+    #pragma unroll 1
+    for (int k = threadIdx.x; k < xp_ranges[r][1]; k += XP_THREADS)
+      f[xp_ranges[r][0] + k] *= xp_ranges[r][2] > 0 ? by : 1 / by;
+}}"""
 
 
 def _indented(lines: list[str], by: int) -> str:

@@ -25,10 +25,15 @@ XP_FN float xp_most(const float a, const float b) {
   return y;
 }
 
-// What was seen of a slice's map: a number that is not small, or none but small ones and zeros.
+// What was seen of a slice's map: a number that is not small, or the largest of small ones.
 XP_FN void xp_look(int* const large, int* const small, const float top) {
   if (top >= XP_LEAST) *large = 1;
-  else if (top != 0) *small = 1;
+  else if (top != 0) atomicMax(small, __float_as_int(top));
+}
+
+// What makes a small number an ordinary one: a power of two.
+XP_FN float xp_larger(const int bits) {
+  return __int_as_float((127 + 4 + min(127 - (bits >> 23), 100)) << 23);
 }
 
 // tanh: 1 - 2 / (exp(2 x) + 1), and x + x^3 P(x^2) for small numbers, as `xp_tanh` of whole tiles.

@@ -13,7 +13,7 @@ from ..tensor_network.packing import Constants
 from .tails import Places, Tail
 from .terms import Fours, fours, offsets
 from .weights import Made, output_exponents, packed
-from .words import Words
+from .words import Words, loop
 
 _PIECE = 2
 """Steps that tensor cores add up, of long sums with "highest" precision."""
@@ -323,7 +323,7 @@ class Products(Words):
         taps = [place.tap(k) for k in range(len(p.taps))]
         values = ", ".join(map(str, taps))
         return [
-            *self.loop(f"for (int e = threadIdx.x; e < {groups * n * rows}; e += XP_THREADS) {{"),
+            *loop(f"for (int e = threadIdx.x; e < {groups * n * rows}; e += XP_THREADS) {{"),
             f"  const int k = e % {n}, p = e / {n} % {rows}, group = e / {n * rows};",
             *("  " + k for k in place.where()),
             f"  u32* const map = maps + s * {self.pitch};",
@@ -333,7 +333,7 @@ class Products(Words):
             f"  const int taps[] = {{{values}}};",
             *("  " + k for k in tail.constants()),
             "  float d = 0;",
-            *self.loop(f"  for (int tap = 0; tap < {len(taps)}; ++tap) {{"),
+            *loop(f"  for (int tap = 0; tap < {len(taps)}; ++tap) {{"),
             "    float v = 0;",
             "    #pragma unroll 4",
             f"    for (int j = 0; j < {count}; ++j)",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ir.graph import Graph
 from ..access import Access, locate
 from .steps import Steps
+from .words import loop
 
 _LOADS = 16
 """Numbers that a thread asks for at once."""
@@ -18,12 +19,14 @@ class Slices:
         self._maps, self._plan = steps.maps, steps.plan
         (self._numbers,) = graph.input.shape
         """How many numbers are read of a slice."""
+        self._source, self._at = 0, 0
+        """Which part of the input they are, and the first of them among its numbers."""
 
     def load(self) -> list[str]:
         """Statements that read the slices."""
         steps, entry, n, images = self._steps, self._graph.entry, self._numbers, self._plan.images
-        places = self._maps.places(entry)[:n]
-        before, behind = steps.look(entry, always=True)
+        places = self._maps.places(entry)[self._at : self._at + n]
+        before, behind = steps.look(entry, always=True, part=self._source)
         put = steps.put(entry, steps.index(places, "k"), "v")
         start = [*self._start(), f"u32* const map = maps + s * {steps.pitch};"]
         each = [f"const float v = {self._number()};", *put]
@@ -44,7 +47,7 @@ class Slices:
         if count <= _LOADS:
             return self._load_several(parts, count)
         return [
-            *steps.loop(f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{"),
+            *loop(f"for (int w = warp; w < {images * parts}; w += XP_WARPS) {{"),
             f"  const int s = w / {parts};",
             *("  " + k for k in (*start, *before)),
             "  #pragma unroll 8",
@@ -71,13 +74,14 @@ class Slices:
         several = max(1, min(images * parts // warps, 1 << (_LOADS // count).bit_length() - 1))
         while several > 1 and images * parts % (several * warps):
             several //= 2
-        before, behind = steps.look(entry, always=True)
-        put = steps.put(entry, steps.index(steps.maps.places(entry)[:n], "k"), "v[i][c]")
+        before, behind = steps.look(entry, always=True, part=self._source)
+        places = self._maps.places(entry)[self._at : self._at + n]
+        put = steps.put(entry, steps.index(places, "k"), "v[i][c]")
         inside = f"c < {n // (32 * parts)} || k < {n}"
         slice_ = f"const int s = (w + i * XP_WARPS) / {parts};"
         number = f"const int k = (w % {parts} + {parts} * c) * 32 + lane;"
         return [
-            *steps.loop(f"for (int w = warp; w < {images * parts}; w += {several} * XP_WARPS) {{"),
+            *loop(f"for (int w = warp; w < {images * parts}; w += {several} * XP_WARPS) {{"),
             f"  float v[{several}][{count}];",
             f"  XP_ALL for (int i = 0; i < {several}; ++i) {{",
             f"    {slice_}",

@@ -13,6 +13,7 @@ from ..cxx import literal
 from ..schedule import Step
 from ..tensor_network.target import Refused
 from .products import Products
+from .words import loop
 
 _ACROSS = 12
 """Reads of a number for which lanes put their results together."""
@@ -49,7 +50,6 @@ class Steps(Products):
         body: list[str],
         places: np.ndarray | None = None,
         of_warp: bool = False,
-        rolled: bool = False,
     ) -> list[str]:
         """A loop over slices and numbers of a value, of which `body` computes ``v``.
 
@@ -63,7 +63,7 @@ class Steps(Products):
         if of_warp:
             put = ["if (lane == 0) {", *("  " + b for b in put), "}"]
         return [
-            *self.loop(f"for (int e = {first}; e < {self.images * size}; e += {by}) {{", rolled),
+            *loop(f"for (int e = {first}; e < {self.images * size}; e += {by}) {{"),
             "  " + self.divided("e", size, self.images * size, ("s", "n")),
             f"  u32* const map = maps + s * {self.pitch};",
             *("  " + b for b in (*before, *body, *put)),
@@ -87,7 +87,7 @@ class Steps(Products):
         border = np.flatnonzero(~inside)
         if border.size:
             fill = literal(float(n.attr("number")), "float32")
-            lines += self._each(i, [f"const float v = {fill};"], places=places[border], rolled=True)
+            lines += self._each(i, [f"const float v = {fill};"], places=places[border])
         return lines
 
     def _reduction(self, i: int) -> list[str]:

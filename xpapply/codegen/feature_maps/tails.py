@@ -77,7 +77,9 @@ class Tail:
         by = steps.scale_of(step.out) if self.times else lambda _: np.ones(1, np.float32)
         self._factor = ""
         if factor is not None:
-            self._factor = self._of_outputs(lambda value: factor(value) * by(value))
+            # to what is written from what is read: both are scaled alike, or one is
+            power = 0 if self.times or not steps.scaled else -1
+            self._factor = self._of_outputs(lambda value: factor(value) * by(value), power)
         self._bias = ""
         self._kept: list[str] = []
         bias = maps.bias(step)
@@ -88,16 +90,18 @@ class Tail:
             def added(value: Constants) -> np.ndarray:
                 return maps.of_outputs(product, np.broadcast_to(value(bias), shape))
 
-            self._bias = self._of_outputs(lambda value: added(value) * by(value))
+            power = 1 if self.times else 0
+            self._bias = self._of_outputs(lambda value: added(value) * by(value), power)
         self.joins = p.joins if len(p.taps) > 1 else ""
         self._late = self.joins in ("max", "min") and maps.rises(step)
         """Whether sums are joined as they are."""
         self.tapped = "w" if self._rest and self.joins and not self._late else "v"
 
-    def _of_outputs(self, make: Made) -> str:
+    def _of_outputs(self, make: Made, power: int = 0) -> str:
         """The number that belongs to output ``k``, as an expression."""
         n = self.p.outputs.size
-        return f"f[{self.steps.numbers.floats(self.p.groups.size * n, make)} + group * {n} + k]"
+        at = self.steps.numbers.floats(self.p.groups.size * n, make, power)
+        return f"f[{at} + group * {n} + k]"
 
     def _scales(self) -> bool:
         """Whether a power of two that multiplies sums and bias multiplies the result."""

@@ -10,6 +10,9 @@ from ..tensor_network.packing import Constants, Piece, exponents, split_weights
 
 Made = Callable[[Constants], np.ndarray]
 
+_ORDINARY = 8
+"""Numbers around 1 are scaled by 2 to this power."""
+
 
 class Section:
     """Pieces one after the other, each on a multiple of 16 bytes."""
@@ -32,14 +35,34 @@ class Numbers(Section):
     def __init__(self) -> None:
         super().__init__()
         self._tables: dict[tuple[bytes, int], int] = {}
+        self._powers: list[tuple[int, int, int]] = []
 
-    def floats(self, n: int, make: Made) -> int:
-        """Where `n` numbers lie, counted in numbers."""
+    def floats(self, n: int, make: Made, power: int = 0) -> int:
+        """Where `n` numbers lie, counted in numbers.
+
+        Where all maps are scaled by another number, they are multiplied by it (`power` 1), or
+        divided (-1).
+        """
 
         def piece(value: Constants) -> np.ndarray:
             return np.ascontiguousarray(make(value).reshape(-1), np.float32)
 
-        return self.add(4 * n, piece) // 4
+        at = self.add(4 * n, piece) // 4
+        if power:
+            self._powers.append((at, n, power))
+        return at
+
+    def scaled(self) -> list[tuple[int, int, int]]:
+        """The numbers that depend on how maps are scaled: from where, how many, and the power."""
+        found: list[tuple[int, int, int]] = []
+        for at, n, power in self._powers:
+            if found:
+                start, before, same = found[-1]
+                if same == power and start + -(-before // 4) * 4 == at:  # zeros lie between
+                    found[-1] = start, at + n - start, power
+                    continue
+            found.append((at, n, power))
+        return found
 
     def looked_up(self, words: np.ndarray, name: str) -> str:
         """The expression that reads a number of a table, of which there is one."""
@@ -56,12 +79,13 @@ def input_exponent(w: np.ndarray, final: bool) -> int:
     """The power of two that the numbers of a map are multiplied by.
 
     Terms are then around 2 to the 10th, in the middle of float16's range, if the terms of trained
-    networks are around 1; before the last product the numbers are.
+    networks are around 1; before the last product, and where there are so many terms that weights
+    are small, the numbers are.
     """
     largest = float(np.abs(w).max(initial=0))
     if final or not largest:
-        return 8
-    return int(np.clip(10 + exponents(np.array(largest)), -110, 110))
+        return _ORDINARY
+    return int(np.clip(10 + exponents(np.array(largest)), _ORDINARY, 110))
 
 
 def output_exponents(w: np.ndarray, by: int) -> np.ndarray:

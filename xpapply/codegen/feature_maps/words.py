@@ -29,6 +29,11 @@ def _quick_form(row: Op) -> str:
     return "xp_tanh_of({0})" if row.name == "tanh" else row.tensor_c or row.c
 
 
+def loop(head: str) -> list[str]:
+    """The head of a loop over numbers, which is not unrolled: that only took longer to compile."""
+    return ["#pragma unroll 1", head]
+
+
 def computed(base: int, loops: list[tuple[int, int]], name: str) -> str:
     """The number of a table as an expression, of what `strided` says of it."""
     terms, below = [str(base)], 1
@@ -71,19 +76,15 @@ class Words:
         self.products = [s.product for s in maps.steps if s.product is not None]
         self.scratch = 0
         """Bytes for sums of parts of the terms."""
-        self.watched: list[int] = []
-        """The maps whose slices must have a number that is not small."""
+        self.watched: list[tuple[int, int]] = []
+        """The maps whose slices must have a number that is not small, or parts of such a map."""
         self._scales: dict[int, int] = {}
         self._inverses: dict[int, int] = {}
         for s in maps.steps:
             root = maps.lies(s.out)[0]
             if self.scaled and maps.readers(s.out) and root not in self._scales:
-                self._scales[root] = self.numbers.floats(1, self._scale(root))
-                self.watched.append(root)
-
-    def loop(self, head: str, rolled: bool = False) -> list[str]:
-        """The head of a loop; text that rarely runs, or does little, is not unrolled."""
-        return [*(["#pragma unroll 1"] if rolled or self.careful else []), head]
+                self._scales[root] = self.numbers.floats(1, self._scale(root), power=1)
+                self.watched.append((root, 0))
 
     # --- constants --------------------------------------------------------------------
 
@@ -187,20 +188,29 @@ class Words:
         lines = [f"map[{at}] = __float_as_uint({number});"]
         return ["{", u, *top, *lines, "}"] if top else lines
 
-    def _seen(self, i: int) -> int | None:
+    def _seen(self, i: int, part: int = 0) -> int | None:
         """Which of the watched maps a value lies in, in the quick version."""
         root = self.maps.lies(i)[0]
-        return None if self.careful or root not in self._scales else self.watched.index(root)
+        if self.careful or root not in self._scales:
+            return None
+        if (root, part) not in self.watched:
+            self.watched.append((root, part))
+        return self.watched.index((root, part))
 
-    def look(self, i: int, always: bool = False) -> tuple[list[str], list[str]]:
-        """What stands before and behind the statements that write numbers of a slice ``s``."""
-        slot = self._seen(i)
+    def look(self, i: int, always: bool = False, part: int = 0) -> tuple[list[str], list[str]]:
+        """What stands before and behind the statements that write numbers of a slice ``s``.
+
+        Of a map with several parts each is looked at by itself.
+        """
+        slot = self._seen(i, part)
         if slot is None:
             return [], []
         at = f"xp_large + {slot * self.images} + s, xp_small + {slot * self.images} + s"
         behind = [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
         if self.maps.split(i):
             behind.append("if (!(top <= 65504)) odd = __int_as_float(0x7fc00000);")
+        if i == self.maps.graph.entry:
+            behind.append("if (!(top < __int_as_float(0x7f800000))) seen = XP_NEVER;")
         return ["float top = 0;"], behind
 
     def number(self, i: int, at: str) -> str:
@@ -210,9 +220,11 @@ class Words:
         root = self.maps.lies(i)[0]
         if root not in self._inverses:
             exponent = self._exponent(root)
-            self._inverses[root] = self.numbers.floats(
-                1, lambda value: np.ldexp(np.float32(1), -exponent(value)).reshape(1)
-            )
+
+            def inverse(value: Constants) -> np.ndarray:
+                return np.ldexp(np.float32(1), -exponent(value)).reshape(1)
+
+            self._inverses[root] = self.numbers.floats(1, inverse, power=-1)
         return f"(xp_whole(map[{at}]) * f[{self._inverses[root]}])"
 
     def behind(self, i: int, number: str) -> list[str]:
