@@ -88,6 +88,24 @@ class UNet(nn.Module):
         return self.last(self.out1(torch.cat([self.up1(y), a], 1)))
 
 
+class DnCNN(nn.Module):
+    """Says what of an image is noise, and takes it away: 17 layers of 64 channels."""
+
+    def __init__(self, depth: int = 17, width: int = 64) -> None:
+        super().__init__()
+        layers = [nn.Conv2d(1, width, 3, padding=1), nn.ReLU()]
+        for _ in range(depth - 2):
+            layers += [nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)]
+            layers += [nn.ReLU()]
+        self.noise = nn.Sequential(*layers, nn.Conv2d(width, 1, 3, padding=1))
+        for layer in layers:  # as its authors have it: numbers keep their size
+            if isinstance(layer, nn.Conv2d):
+                nn.init.kaiming_normal_(layer.weight)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x - self.noise(x)
+
+
 class ViT(nn.Module):
     """A block of a vision transformer: 16 patches of 7 x 7, 64 features, 4 heads."""
 
@@ -158,6 +176,15 @@ def denoiser() -> nn.Module:
     return nn.Sequential(*layers, nn.ReLU(), nn.Conv2d(16, 1, 3, padding=1))
 
 
+def classifier() -> nn.Module:
+    layers: list[nn.Module] = []
+    for a, b in ((1, 8), (8, 16), (16, 32)):
+        layers += [nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    return nn.Sequential(
+        *layers, nn.Flatten(), nn.Linear(32 * 16 * 16, 64), nn.ReLU(), nn.Linear(64, 5)
+    )
+
+
 @dataclass(frozen=True)
 class Network:
     """A network, and the slices that it is applied to.
@@ -188,7 +215,9 @@ NETWORKS = (
     Network("64 channels", partial(Block, 64), (64, 64, 64), (32, 1024)),
     Network("U-Net of depth 2", UNet, (1, 28, 28), (1024, 16_384)),
     Network("denoiser of images", denoiser, (1, 256, 256), (32, 1024)),
+    Network("classes of images", classifier, (1, 128, 128), (256, 4096)),
     Network("U-Net of images", UNet, (1, 128, 128), (64, 2048)),
+    Network("DnCNN", DnCNN, (1, 128, 128), (2, 128)),
     Network("ViT block", ViT, (1, 28, 28), (4096, 65_536)),
     Network("GRU, 50 steps", Steps, (50, 8), (4096, 65_536)),
 )
