@@ -46,7 +46,7 @@ def choose(
         why = why_not(one.graph)
         if why is None:
             return one
-        found = why if isinstance(found, str) else found
+        found = f"{why}, and {found}" if isinstance(found, str) else found
     if isinstance(found, str):
         return found
     if found[0] > _MOST:
