@@ -260,7 +260,7 @@ def scaled_cases():
 
 
 @pytest.mark.parametrize("precision", ["highest", "high"])
-@pytest.mark.parametrize("scale", [1e-20, 1e-6, 2e-3, 1, 300, 1e4])
+@pytest.mark.parametrize("scale", [1e-17, 1e-6, 2e-3, 1, 300, 1e4])
 @pytest.mark.parametrize("case", [*scaled_cases()], ids=lambda case: case[0])
 def test_slices_out_of_range_are_scaled_again(case, scale, precision):
     """All maps are, by the same number: tensor cores multiply them then, and biases count."""
@@ -280,6 +280,36 @@ def test_slices_out_of_range_are_scaled_again(case, scale, precision):
     want = by_torch(net, shape, mixed, 1).reshape(y.shape)
     for k in range(len(mixed)):
         assert error_of(y[k], want[k]) < most
+
+
+@pytest.mark.parametrize("small", [1e-30, 1e-17, 1e12])
+def test_what_follows_slices_out_of_range(small):
+    """Scales are what they were for the next slices of a block, whatever became of them."""
+    last = nn.Conv1d(5, 3, 4, bias=False)
+    net = network(nn.Conv1d(2, 5, 3, bias=False), nn.ReLU(), last)
+    last.weight.mul_(1e-13)
+    x = RNG.standard_normal((16, 40)).astype("f4")
+    x[:2] *= np.float32(small)
+    y = host_maps.run_maps(graph_of(net, (2, 20)), x, 1, plan=PLANS[1])
+    want = by_torch(net, (2, 20), x, 1)
+    for k in range(2, 16):
+        assert error_of(y[k], want[k]) < 2e-6
+
+
+@pytest.mark.parametrize("after", [nn.ReLU, nn.Tanh])
+def test_small_numbers_are_looked_for_where_maps_are_scaled_down(after):
+    """Biases that hide what small numbers lose are small, too, then."""
+    torch.manual_seed(0)
+    second, third = nn.Conv1d(5, 5, 3), nn.Conv1d(5, 5, 3)
+    layers = nn.Conv1d(2, 5, 3), nn.ReLU(), second, after(), third, after()
+    net = network(*layers, nn.Conv1d(5, 3, 4, bias=False))
+    second.weight.mul_(1e-6)
+    for layer in second, third:
+        layer.bias.uniform_(0.02, 0.04)
+    x = (RNG.standard_normal((4, 40)) * 1e4).astype("f4")
+    y = host_maps.run_maps(graph_of(net, (2, 20)), x, 1, plan=PLANS[1])
+    want = by_torch(net, (2, 20), x, 1)
+    assert error_of(y, want) < 3e-6
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])

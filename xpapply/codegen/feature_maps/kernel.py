@@ -167,7 +167,7 @@ class _Kernel:
         name = "xpapply_maps"
         source = f"""
 #define XP_LEAST {ptx.LEAST}f
-#define XP_SMALL 1
+#define XP_SMALL 1  // what was seen of slices: only small numbers in a map, too large ones, NaN
 #define XP_LARGE 2
 #define XP_NEVER 4
 #define XP_FEW {FEW}
@@ -221,10 +221,12 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
         return lines
 
 
-def _turn(quick: list[str], careful: list[str], looked: int, scaled: bool) -> list[str]:
-    """Statements that take slices through the network, again where they leave float16's range.
+def _turn(quick: list[str], careful: list[str], looked: int, rescales: bool) -> list[str]:
+    """Statements that take slices through the network.
 
-    Then they are scaled by other numbers, all maps by the same, or the careful text takes them.
+    Where numbers leave float16's range, the quick text runs again with all maps scaled by another
+    power of two: by 1/64 where some were too large, else by what makes the smallest of the maps
+    ordinary. What that does not help is left to the careful text, as are NaN and infinities.
     """
     lines = [
         "float odd = 0;",
@@ -233,13 +235,13 @@ def _turn(quick: list[str], careful: list[str], looked: int, scaled: bool) -> li
         f"for (int k = threadIdx.x; k < {looked}; k += XP_THREADS) {{",
         "  if (xp_small[k] && !xp_large[k]) {",
         "    seen |= XP_SMALL;",
-        "    atomicMax(xp_least, 0x7fffffff - xp_small[k]);",
+        "    atomicMax(xp_least, 0x7fffffff - xp_small[k]);  // the smallest",
         "  }",
         "  xp_large[k] = xp_small[k] = 0;",
         "}",
         "if (!(odd == 0)) seen |= XP_LARGE;",
     ]
-    if not scaled:
+    if not rescales:
         return [*lines, "if (__syncthreads_or(seen)) {", *("  " + k for k in careful), "}"]
     return [
         "float scaled = 1;",
@@ -247,34 +249,37 @@ def _turn(quick: list[str], careful: list[str], looked: int, scaled: bool) -> li
         "for (int tried = 0;; ++tried) {",
         *("  " + k for k in lines),
         "  if (!__syncthreads_or(seen)) break;",
-        "  const bool large = __syncthreads_or(seen & XP_LARGE);",
-        "  const float by = large ? 1.f / 64 : xp_larger(0x7fffffff - *xp_least);",
+        "  const bool large = __syncthreads_or(seen & XP_LARGE), was = scaled > 1;",
+        "  scaled *= large ? 1.f / 64 : xp_larger(0x7fffffff - *xp_least);",
         "  const bool never = __syncthreads_or(seen & XP_NEVER);",
         "  if (threadIdx.x == 0) *xp_least = 0;",
-        "  if (never || tried == 2 || (large ? scaled > 1 : scaled < 1)) {",
+        "  // some are too large for what others are too small for, or beyond both",
+        "  const bool both = tried && large == was;",
+        "  if (never || both || tried == 2 || scaled > 0x1p64f || scaled < 0x1p-64f) {",
         *("    " + k for k in careful),
         "    break;",
         "  }",
-        "  xp_rescale(f, by);",
-        "  scaled *= by;",
+        "  xp_rescale(f, (const float*)weights, scaled);",
         "  __syncthreads();",
         "}",
-        "if (scaled != 1) xp_rescale(f, 1 / scaled);",
+        "if (scaled != 1) xp_rescale(f, (const float*)weights, 1);",
     ]
 
 
 def _rescaling(ranges: list[tuple[int, int, int]]) -> str:
-    """A function that scales all maps by another number, too."""
+    """A function that makes the scales of all maps others: from `from`, the packed ones."""
     if not ranges:
         return ""
     table = ", ".join(f"{{{at}, {n}, {power}}}" for at, n, power in ranges)
     return f"""__constant__ const int xp_ranges[][3] = {{{table}}};
-XP_FN void xp_rescale(float* const f, const float by) {{
+XP_FN void xp_rescale(float* const f, const float* const from, const float by) {{
   #pragma unroll 1
   for (int r = 0; r < {len(ranges)}; ++r)
     #pragma unroll 1
-    for (int k = threadIdx.x; k < xp_ranges[r][1]; k += XP_THREADS)
-      f[xp_ranges[r][0] + k] *= xp_ranges[r][2] > 0 ? by : 1 / by;
+    for (int k = threadIdx.x; k < xp_ranges[r][1]; k += XP_THREADS) {{
+      const int at = xp_ranges[r][0] + k;
+      f[at] = from[at] * (xp_ranges[r][2] > 0 ? by : 1 / by);
+    }}
 }}"""
 
 

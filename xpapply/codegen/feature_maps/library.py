@@ -31,7 +31,7 @@ XP_FN void xp_look(int* const large, int* const small, const float top) {
   else if (top != 0) atomicMax(small, __float_as_int(top));
 }
 
-// What makes a small number an ordinary one: a power of two.
+// The power of two, 2^104 at most, that makes a small number, given as its bits, one of 16 to 32.
 XP_FN float xp_larger(const int bits) {
   return __int_as_float((127 + 4 + min(127 - (bits >> 23), 100)) << 23);
 }

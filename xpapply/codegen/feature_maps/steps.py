@@ -97,19 +97,19 @@ class Steps(Products):
         if not row.c or row.finds_position:
             raise Refused(f"{row.name} of a value in shared memory")
         read = self.maps.places(a)[table.reshape(-1, table.shape[-1])]
-        apart = read - read[:, :1]
-        if (apart != apart[0]).any():
-            raise Refused(f"{row.name} of numbers that lie unevenly")
-        count = read.shape[1]
+        apart, count = read - read[:, :1], read.shape[1]
         # lanes that would read from one bank begin at different places of their windows
         turns = np.bincount(read[:32, 0] % 32).max()
         behind = self.behind(i, "joined")
         if behind:
             behind = ["const float joined = v;", *behind, f"v = t{i};"]
         apart_from = turns > 2 and not self.careful
-        number = self.number(a, f"at + {self.index(apart[0], 'k')}")
         joined = row.c.format("v", "o")
         at = f"const int at = {self.index(read[:, 0], 'n')};"
+        number = self.number(a, f"at + {self.index(apart[0], 'k')}")
+        if (apart != apart[0]).any():  # they lie unevenly
+            at = f"const int at = n * {count};"
+            number = self.number(a, self.index(read, "(at + k)"))
         every = self.images * len(read)
         alone = -(-every // (32 * self.warps)) * count
         if count >= 32 and -(-every // self.warps) * (count / 32 + _ACROSS) < alone:

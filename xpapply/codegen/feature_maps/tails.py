@@ -77,7 +77,7 @@ class Tail:
         by = steps.scale_of(step.out) if self.times else lambda _: np.ones(1, np.float32)
         self._factor = ""
         if factor is not None:
-            # to what is written from what is read: both are scaled alike, or one is
+            # sums have the scale of maps: the factor takes it off, unless results have it too
             power = 0 if self.times or not steps.scaled else -1
             self._factor = self._of_outputs(lambda value: factor(value) * by(value), power)
         self._bias = ""

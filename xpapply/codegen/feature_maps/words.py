@@ -34,8 +34,8 @@ def loop(head: str) -> list[str]:
     return ["#pragma unroll 1", head]
 
 
-def computed(base: int, loops: list[tuple[int, int]], name: str) -> str:
-    """The number of a table as an expression, of what `strided` says of it."""
+def computed(base: int, loops: list[tuple[int, int]], name: str, ctype: str = "") -> str:
+    """The number of a table as an expression, of what `strided` says of it; of a C++ type."""
     terms, below = [str(base)], 1
     for k in reversed(range(len(loops))):
         size, step = loops[k]
@@ -43,7 +43,7 @@ def computed(base: int, loops: list[tuple[int, int]], name: str) -> str:
         if k:
             part = f"({part}) % {size}"
         if step:
-            terms.append(f"({part}) * {step}")
+            terms.append(f"{ctype}({part}) * {step}")
         below *= size
     return " + ".join(terms)
 
@@ -206,11 +206,13 @@ class Words:
         if slot is None:
             return [], []
         at = f"xp_large + {slot * self.images} + s, xp_small + {slot * self.images} + s"
-        behind = [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
+        # biases hide what small numbers lose: those that were not scaled down
+        condition = "" if always else "if (watching || scaled < 1) "
+        behind = [f"{condition}xp_look({at}, top);"]
         if self.maps.split(i):
             behind.append("if (!(top <= 65504)) odd = __int_as_float(0x7fc00000);")
         if i == self.maps.graph.entry:
-            behind.append("if (!(top < __int_as_float(0x7f800000))) seen = XP_NEVER;")
+            behind.append("if (!(top < __int_as_float(0x7f800000))) seen |= XP_NEVER;")
         return ["float top = 0;"], behind
 
     def number(self, i: int, at: str) -> str:
