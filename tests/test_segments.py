@@ -1,6 +1,7 @@
 """Networks in several kernels: the same results as in one, whatever is kept between them."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply import tiles
 from xpapply.backends import array_api
+from xpapply.codegen import cost
 from xpapply.codegen.graph_queries import prepare
 from xpapply.codegen.tensor_network import Refused, Target
 from xpapply.layout import MemoryOrder
@@ -70,14 +72,19 @@ def by_definition(part, consts):
     return lambda x, at, out: tiles.Cutter(part.tiles).run(x, at, out, call, 1 << 20)
 
 
-def segments_of(graph, why_not, most):
-    """Segments of slices that are not large, with at most so many products in each part."""
+def segments_of(graph, why_not, most, numbers=math.inf):
+    """Segments of slices that are not large.
+
+    Each part has at most so many products, and so many numbers in each of its values.
+    """
 
     def refusal(tile):
-        return "too many layers" if products(tile) > most else why_not(tile)
+        if products(tile) > most or max(math.prod(n.aval.shape) for n in tile.nodes) > numbers:
+            return "too large"
+        return why_not(tile)
 
     with short_tiles():
-        return segments(graph, refusal)
+        return segments(graph, refusal, cost.of_tile, cost.of_reduction)
 
 
 class Around(nn.Module):
@@ -89,6 +96,18 @@ class Around(nn.Module):
 
     def forward(self, x):
         return x - self.last(torch.cat([self.net(x), x], 1))
+
+
+class Gated(nn.Module):
+    """Channels that are multiplied by what follows from their means (squeeze and excitation)."""
+
+    def __init__(self, a, b):
+        super().__init__()
+        self.conv, self.gate = nn.Conv2d(a, b, 3, padding=1), nn.Linear(b, b)
+
+    def forward(self, x):
+        y = self.conv(x)
+        return y * torch.sigmoid(self.gate(y.mean((2, 3))))[:, :, None, None]
 
 
 class OfFloat(nn.Sequential):
@@ -105,6 +124,20 @@ def networks(draw):
         return draw(networks_of_layers())
     torch.manual_seed(draw(st.integers(0, 99)))
     if draw(st.booleans()):
+        layers, shape = [], (draw(st.integers(1, 4)), 9, 14)
+        a = shape[0]
+        for _ in range(draw(st.integers(1, 3))):
+            b = 2 * draw(st.integers(1, 3))
+            norms = [nn.InstanceNorm2d(b, affine=True), nn.GroupNorm(2, b), nn.BatchNorm2d(b)]
+            norm, act = draw(st.sampled_from(norms)), draw(st.sampled_from([nn.ReLU, nn.Sigmoid]))
+            layers += draw(
+                st.sampled_from([[nn.Conv2d(a, b, 3, padding=1), norm, act()], [Gated(a, b)]])
+            )
+            a = b
+        if draw(st.booleans()):
+            layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(a, 3)]
+        net = nn.Sequential(*layers)
+    elif draw(st.booleans()):
         net, shape = Hourglass(draw(st.sampled_from(["transposed", "nearest"]))), (1, 16, 12)
     else:
         c = draw(st.integers(1, 3))
@@ -120,12 +153,62 @@ def networks(draw):
     return OfOne(net).eval().requires_grad_(False), shape
 
 
+class Normalized(nn.Module):
+    """A residual of what was normalized: it follows from no product, and is read twice."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        x = (x - 0.5) / 0.25
+        return x - self.net(x)
+
+
+def test_what_is_normalized_and_read_twice():
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 3, padding=1)]
+    net = OfOne(Normalized(nn.Sequential(*layers))).eval().requires_grad_(False)
+    graph = prepare(graph_of(net, (1, 20, 24)))
+    found = segments_of(graph, lambda tile: None if products(tile) else "no product", 1)
+    assert len(found.parts) == 2
+    x = RNG.standard_normal((3, 480)).astype("f4")
+    calls = [by_definition(p, graph.consts) for p in found.parts]
+    y = through(found, calls, x, 1, graph.result.shape)
+    want = by_torch(net, (1, 20, 24), x, 1)
+    assert np.abs(y - want).max() < 1e-5
+
+
+def test_values_of_more_than_two_billion_numbers():
+    """Their places are counted in 64 bits."""
+    from xpapply.codegen import feature_maps
+    from xpapply.codegen.access import Access
+
+    layers = [nn.Conv2d(1, 48, 3, padding=1), nn.ReLU(), nn.Conv2d(48, 48, 9, padding=4), nn.ReLU()]
+    layers += [nn.Conv2d(48, 48, 9, padding=4), nn.ReLU(), nn.Conv2d(48, 1, 3, padding=1)]
+    net = OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
+    graph = prepare(graph_of(net, (1, 7168, 7168)))
+    on = Target("wgmma", "high")
+    found = segments(graph, lambda t: feature_maps.why_not(t, on), cost.of_tile, cost.of_reduction)
+    for part in found.parts:
+        text = feature_maps.map_kernel(
+            part.tiles.graph, Access(1, 0, wide=True), on, tiles=part.tiles
+        )
+        assert "typedef long long I;" in text.source
+        steps = re.findall(r"(.{10}) \* 51380224", text.source)
+        assert steps == ["(I)(o + c)"] * len(steps) != []
+
+
+def limits():
+    return st.tuples(st.integers(1, 2), st.sampled_from([400, 1500, 10**9]))
+
+
 @given(data=st.data())
 def test_as_torch(data):
     net, shape = data.draw(networks(), label="net")
     graph = prepare(graph_of(net, shape))
-    most = data.draw(st.integers(1, 2), label="products of a part")
-    found = segments_of(graph, lambda tile: None, most)
+    most = data.draw(limits(), label="products, and numbers")
+    found = segments_of(graph, lambda tile: None, *most)
     if isinstance(found, str):
         return
     assert [p.written for p in found.parts[-1:]] == [None]
@@ -140,7 +223,8 @@ def test_as_torch(data):
 def test_nan_and_infinities_stay_where_they_are(data):
     net, shape = data.draw(networks(), label="net")
     graph = prepare(graph_of(net, shape))
-    found = segments_of(graph, lambda tile: None, 1)
+    most = data.draw(limits(), label="products, and numbers")
+    found = segments_of(graph, lambda tile: None, *most)
     if isinstance(found, str):
         return
     x = RNG.standard_normal((5, math.prod(shape))).astype("f4")
@@ -167,15 +251,17 @@ def test_kernels_of_feature_maps(data):
 
     net, shape = data.draw(networks(), label="net")
     graph = prepare(graph_of(net, shape))
-    most = data.draw(st.integers(1, 2), label="products of a part")
+    most = data.draw(limits(), label="products, and numbers")
     on = Target("mma", "highest")
-    found = segments_of(graph, lambda tile: feature_maps.why_not(tile, on), most)
+    found = segments_of(graph, lambda tile: feature_maps.why_not(tile, on), *most)
     if isinstance(found, str):
         return
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
     x = x[tuple(slice(None) if a == axis else slice(3) for a in range(x.ndim))]
 
     def call(part):
+        if not part.multiplies:
+            return by_definition(part, graph.consts)
         return lambda x, at, out: host_maps.run_maps(
             part.tiles.graph, x, at, tiles=part.tiles, out=out
         )
@@ -216,6 +302,49 @@ def test_large_images_on_a_gpu(cupy, axes, n):
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("axes", [(1, 2, 3), (0, 1, 2)])
+def test_means_of_large_images_on_a_gpu(cupy, axes):
+    """Reductions of whole slices are no kernels: their results are kept as well."""
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1)]
+    layers += [nn.ReLU(), Gated(16, 16), nn.ReLU(), nn.Conv2d(16, 8, 3), nn.ReLU()]
+    net = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
+    net = net.eval().requires_grad_(False)
+    images = RNG.standard_normal((40, 1, 150, 140)).astype("f4") + 3
+    x = cupy.asarray(np.moveaxis(images, (1, 2, 3), axes))
+    with xpapply.options(engine="cupy"):
+        said = str(xpapply.explain(net, axes, x))
+        y = xpapply.apply_along_axis(net, axes, x).get()
+    assert " kernels, feature maps in shared memory" in said
+    with torch.no_grad():
+        want = net.double()(torch.from_numpy(images).double()).numpy()
+    y = np.moveaxis(y, first_place(axes), -1)
+    assert np.abs(y - want).max() < 1e-5
+
+
+@pytest.mark.gpu
+def test_norms_of_large_images_on_a_gpu(cupy):
+    from xpapply.backends.cupy import maps
+    from xpapply.backends.cupy.segments import SegmentsRun
+    from xpapply.backends.cupy.ways import Task, target
+    from xpapply.backends.cupy.weights import Weights
+
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 16, 3, padding=1), nn.InstanceNorm2d(16, affine=True), nn.ReLU()]
+    layers += [nn.Conv2d(16, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 1, 3)]
+    net = OfOne(nn.Sequential(*layers)).eval().requires_grad_(False)
+    graph = prepare(graph_of(net, (1, 150, 140)))
+    on = target(Task(0, 7, "highest", True))
+    found = maps._segments(graph, on)
+    x = (RNG.standard_normal((5, 21_000)) + 3).astype("f4")
+    out = cupy.full((5, *graph.result.shape), np.nan, "f4")
+    run = SegmentsRun(found, maps._runs(found, on))
+    run(cupy.asarray(x), 1, 5, Weights(graph.consts), out)
+    want = by_torch(net, (1, 150, 140), x, 1)
+    assert np.abs(out.get() - want).max() < 1e-4
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float64"])
 def test_dtypes_of_slices_on_a_gpu(cupy, dtype):
     """Where a later kernel reads the slices too, they are in the records as float32."""
@@ -246,9 +375,9 @@ def test_on_a_gpu(cupy, data):
         return
     net, shape = data.draw(networks(), label="net")
     graph = prepare(graph_of(net, shape))
-    most = data.draw(st.integers(1, 2), label="products of a part")
+    most = data.draw(limits(), label="products, and numbers")
     on = target(Task(0, 7, "highest", True))
-    found = segments_of(graph, lambda tile: feature_maps.why_not(tile, on), most)
+    found = segments_of(graph, lambda tile: feature_maps.why_not(tile, on), *most)
     if isinstance(found, str):
         return
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
@@ -256,7 +385,7 @@ def test_on_a_gpu(cupy, data):
     before, behind = order.batch(x.shape)
     out = cupy.full((*before, *graph.result.shape, *behind), np.nan, "f4")
     there = cupy.asarray(x, order="K").transpose(order.axes)
-    run = SegmentsRun(found, [maps._maps(p.tiles.graph, on, p.tiles) for p in found.parts])
+    run = SegmentsRun(found, maps._runs(found, on))
     slices = x.size // x.shape[axis]
     block_bytes = data.draw(st.sampled_from([0, 1, 5 * 4 * found.numbers]), label="block")
     with xpapply.options(block_bytes=block_bytes):

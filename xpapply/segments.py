@@ -15,12 +15,10 @@ from dataclasses import dataclass, replace
 from .ir.graph import Graph
 from .ir.ops import OPS, Kind
 from .ir.rewrite import between
+from .ir.tile_graph import tiled
 from .ir.tiles import Tiles
 from .tiles import choose
 
-_MOVED, _MASKED = 128, 160
-"""Floating-point operations that take as long as reading or writing a number of a tile, and as
-putting it to 0 where a mask says so: measured on a GPU."""
 _MOST = 64
 """More values that might be kept are not looked at: choosing would take too long."""
 
@@ -43,6 +41,11 @@ class Segment:
     read: tuple[int, int] | None
     written: tuple[int, int] | None
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether it has a product: if not, it is a reduction of whole slices, and no kernel."""
+        return _multiplies(self.tiles.graph)
+
 
 @dataclass(frozen=True)
 class Segments:
@@ -64,7 +67,12 @@ class Segments:
     copied: int
 
 
-def segments(graph: Graph, why_not: Callable[[Graph], str | None]) -> Segments | str:
+def segments(
+    graph: Graph,
+    why_not: Callable[[Graph], str | None],
+    of_tile: Callable[[Graph], float],
+    of_reduction: Callable[[Graph], float],
+) -> Segments | str:
     """The kernels of a network, or why there are none.
 
     Parameters
@@ -73,19 +81,41 @@ def segments(graph: Graph, why_not: Callable[[Graph], str | None]) -> Segments |
         Of a slice, with the ops that the engine has kernels for.
     why_not : callable
         Why there is no kernel for the graph of a tile, or None.
+    of_tile, of_reduction : callable
+        What a kernel takes for a tile, and what a reduction takes for a slice, by their graphs.
     """
-    return _Choice(graph, why_not).made()
+    return _Choice(graph, why_not, of_tile, of_reduction).made()
+
+
+def _multiplies(graph: Graph) -> bool:
+    return any(OPS[n.op].kind is Kind.CONTRACTION for n in graph.nodes)
 
 
 class _Choice:
-    """Chooses the values that are kept, from the last to the first."""
+    """Chooses the values that are kept, from the last to the first.
 
-    def __init__(self, graph: Graph, why_not: Callable[[Graph], str | None]) -> None:
+    A kernel is known by the values that it computes, of those that may be kept: the last of them is
+    its result, and the others are `inside`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        why_not: Callable[[Graph], str | None],
+        of_tile: Callable[[Graph], float],
+        of_reduction: Callable[[Graph], float],
+    ) -> None:
         self._graph, self._why_not = graph, why_not
+        self._of_tile, self._of_reduction = of_tile, of_reduction
         self._dependent = graph.dependent()
         self._slice = _as_it_is_read(graph)
-        self._values = {*self._read_by_products(), self._slice, graph.out}
+        self._reductions: set[int] = set()
+        """Of whole slices."""
+        self._values = {self._slice, graph.out}
+        kept = self._kept(self._read_by_products()) | self._kept(self._reduced())
+        self._values |= kept & self._behind_products()
         self._users: dict[int, set[int]] = {}
+        """The values that are computed from one."""
         for value in self._values:
             for source in self._sources([value]):
                 self._users.setdefault(source, set()).add(value)
@@ -126,14 +156,13 @@ class _Choice:
         return inside
 
     def _work(self, inside: frozenset[int]) -> float:
-        """Operations of the kernel of some values."""
+        """What the kernel of some values takes."""
         found = self._tiles(inside)
         if isinstance(found, str):
             return math.inf
-        nodes, result = found.graph.nodes, found.graph.result
-        moved = found.graph.input.shape[0] + math.prod(result.shape)
-        masked = sum(math.prod(n.aval.shape) for n in nodes if n.op == "where")
-        return found.count * (found.graph.flops() + _MOVED * moved + _MASKED * masked)
+        if not _multiplies(found.graph):
+            return self._of_reduction(found.graph)
+        return found.count * self._of_tile(found.graph)
 
     def _tiles(self, inside: frozenset[int]) -> Tiles | str:
         """The tiles of the kernel that computes the last of some values, or why there are none."""
@@ -147,7 +176,13 @@ class _Choice:
             sources = (self._graph.entry,)
         elif any(self._graph.nodes[i].aval.dtype != "float32" for i in sources):
             return "slices are read as they are behind other layers"
-        return choose(between(self._graph, sources, value), self._why_not, whole=True)
+        part = between(self._graph, sources, value)
+        found = choose(part, self._why_not, whole=True)
+        if isinstance(found, Tiles) or _multiplies(part):
+            return found
+        if value in self._reductions:
+            return tiled(part, {})
+        return "what only follows from a norm of whole slices has no kernel"
 
     @functools.cached_property
     def _known(self) -> dict[frozenset[int], Tiles | str]:
@@ -169,10 +204,9 @@ class _Choice:
                     stack.append(a)
         return tuple(sorted(found))
 
-    def _read_by_products(self) -> set[int]:
-        """What products read, before anything moved its numbers."""
-        nodes, found = self._graph.nodes, set()
-        stack = [a for n in nodes if OPS[n.op].kind is Kind.CONTRACTION for a in n.args]
+    def _kept(self, read: Iterable[int]) -> set[int]:
+        """What some nodes are, before anything moved its numbers: values that may be kept."""
+        nodes, found, stack = self._graph.nodes, set(), list(read)
         while stack:
             i = stack.pop()
             if not self._dependent[i] or i == self._slice:
@@ -182,6 +216,45 @@ class _Choice:
             else:
                 found.add(i)
         return {i for i in found if nodes[i].aval.dtype == "float32"}
+
+    def _behind_products(self) -> set[int]:
+        """What follows from a product: a kernel that computes it has one."""
+        found: set[int] = set()
+        for i, n in enumerate(self._graph.nodes):
+            product = OPS[n.op].kind is Kind.CONTRACTION and self._dependent[i]
+            if product or found & {*n.args}:
+                found.add(i)
+        return found
+
+    def _read_by_products(self) -> list[int]:
+        nodes = self._graph.nodes
+        return [a for n in nodes if OPS[n.op].kind is Kind.CONTRACTION for a in n.args]
+
+    def _reduced(self) -> set[int]:
+        """Reductions that are no pools of windows, such as norms have, and what they read."""
+        nodes = self._graph.nodes
+        pools = [n.op == "windows" and n.aval.shape[n.attr("axis")] > 1 for n in nodes]
+        behind = [False] * len(nodes)
+        found: set[int] = set()
+        for i, n in enumerate(nodes):
+            kind = OPS[n.op].kind
+            if kind is Kind.LAYOUT:
+                pools[i] |= any(pools[a] for a in n.args)
+            if kind is not Kind.CONTRACTION:
+                behind[i] = any(behind[a] for a in n.args)
+            if kind is Kind.REDUCTION and self._dependent[i] and not pools[n.args[0]]:
+                behind[i] = True
+                self._reductions.add(i)
+                found |= {i, *self._before(n.args[0], behind)}
+        return found
+
+    def _before(self, i: int, behind: list[bool]) -> set[int]:
+        """What a value is computed from that follows from no reduction but from products."""
+        if not behind[i]:
+            return {i}
+        if OPS[self._graph.nodes[i].op].kind is Kind.REDUCTION:
+            return set()
+        return {b for a in self._graph.nodes[i].args for b in self._before(a, behind)}
 
     def _layer(self, value: int) -> int:
         """How many products there are up to a value."""

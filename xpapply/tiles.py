@@ -92,7 +92,8 @@ def costs(tiles: Tiles, graph: Graph) -> float:
 def shown(tiles: Tiles) -> str:
     """What `explain` says of them."""
     sizes = " x ".join(str(a.tile) for a in tiles.axes)
-    wide = " x ".join(str(a.windows[0].stop - a.windows[0].start) for a in tiles.axes)
+    windows = [a.windows[0] for a in tiles.axes]
+    wide = " x ".join(str(w.stop - w.start) for w in windows if w is not None)
     return f"slices in tiles: {sizes} numbers of a result from {wide} of a slice"
 
 
@@ -223,6 +224,8 @@ class Cutter:
         target = inside.copy()
         along = [a.windows[k] for a in tiles.axes]
         for w, (first, count) in zip(along, self._ranges(start, stop), strict=True):
+            if w is None:
+                continue
             low = w.start + first * w.step
             shape[w.axis] = (count - 1) * w.step + w.stop - w.start
             begin = min(max(low, 0), w.size)
@@ -232,7 +235,7 @@ class Cutter:
         padded[(..., *target)] = x[(..., *inside)]
         own = padded.strides[len(lead) :]
         counts = [count for _, count in self._ranges(start, stop)]
-        apart = [w.step * own[w.axis] for w in along]
+        apart = [0 if w is None else w.step * own[w.axis] for w in along]
         strides = (*padded.strides[: len(lead)], *apart, *own)
         return as_strided(padded, (*lead, *counts, *own_source.window), strides)
 

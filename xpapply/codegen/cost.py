@@ -169,14 +169,37 @@ def feature_maps(graph: Graph, slices: int, device: Device, precision: str) -> f
     return LAUNCH + _ONE_IMAGE + max(floor(graph, slices, device, precision), work)
 
 
-def tiles(graph: Graph, tiles: int, device: Device, precision: str) -> float:
-    """The same for tiles of slices: windows and masks count, as little is computed of each."""
-    work = [n for n in graph.nodes if n.op == "where"]
-    masked = sum(math.prod(n.aval.shape) for n in work)
-    moved = math.prod(graph.input.shape) + math.prod(graph.result.shape)
-    instructions = _OF_MOVED * moved + _OF_MASKED * masked
+def tiles(graph: Graph, tiles: int, device: Device) -> float:
+    """The same for tiles of slices, whatever the precision: most is not products."""
     rate = device.multiprocessors * device.clock * 128
-    return feature_maps(graph, tiles, device, precision) + tiles * instructions / rate
+    moved = tiles * (graph.input.nbytes + graph.result.nbytes) / device.bandwidth
+    return LAUNCH + _ONE_IMAGE + max(moved, tiles * of_tile(graph) / rate)
+
+
+def of_tile(graph: Graph) -> float:
+    """Instructions for a tile: windows and masks count, as little is computed of each."""
+    masked = sum(math.prod(n.aval.shape) for n in graph.nodes if n.op == "where")
+    moved = math.prod(graph.input.shape) + math.prod(graph.result.shape)
+    products = (_products(graph) + 2 * _elementwise(graph)) / 1.1
+    return products + _OF_MOVED * moved + _OF_MASKED * masked
+
+
+def reduction_of_slices(graph: Graph, slices: int, device: Device) -> float:
+    """Seconds of a reduction of whole slices by an array library's operations."""
+    nodes = [n for n in graph.nodes if OPS[n.op].kind not in (Kind.LEAF, Kind.LAYOUT)]
+    rate = device.multiprocessors * device.clock * 128
+    return len(nodes) * _CALL + slices * of_reduction(graph) / rate
+
+
+def of_reduction(graph: Graph) -> float:
+    """The same as instructions for a slice: what is computed is written across the memory."""
+    total = 0.0
+    for n in graph.nodes:
+        if OPS[n.op].kind is Kind.REDUCTION:
+            total += math.prod(graph.nodes[n.args[0]].aval.shape)
+        elif OPS[n.op].kind in (Kind.ELEMENTWISE, Kind.COMPOSITE):
+            total += 8 * math.prod(n.aval.shape)
+    return _OF_MOVED * total
 
 
 def by_layers(graph: Graph, slices: int, device: Device) -> float:

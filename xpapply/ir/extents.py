@@ -28,7 +28,7 @@ class Extent(NamedTuple):
     Attributes
     ----------
     axis : int
-        Of the value.
+        Of the value; -1 where each tile needs all of it.
     start, stop : int
         The places; they may lie beyond the ends.
     ratio : Fraction
@@ -44,6 +44,9 @@ class Extent(NamedTuple):
     def length(self) -> int:
         """How many they are."""
         return self.stop - self.start
+
+
+WHOLE = Extent(-1, 0, 0, Fraction(0))
 
 
 def extents_of(graph: Graph, roots: Sequence[int], axis: int, tile: int) -> dict[int, Extent]:
@@ -80,6 +83,8 @@ def needed(graph: Graph, n: Node, k: int, own: Extent, dependent: bool) -> Exten
     kind, attrs = OPS[n.op].kind, dict(n.attrs)
     shape = graph.nodes[n.args[k]].aval.shape
     a = own.axis
+    if a < 0:
+        return WHOLE if dependent else None
     if kind is Kind.CONTRACTION:
         sources, _, result = attrs["subscripts"].partition("->")
         letters, letter = sources.split(",")[k], result[a]
@@ -90,8 +95,8 @@ def needed(graph: Graph, n: Node, k: int, own: Extent, dependent: bool) -> Exten
         a -= len(n.aval.shape) - len(shape)
         if a >= 0 and shape[a] == 1:
             a = -1
-        if dependent and a >= 0:
-            return own._replace(axis=a)
+        if dependent:
+            return own._replace(axis=a) if a >= 0 else WHOLE
     elif not dependent:
         raise NoTiles(f"{n.op} of a constant")
     elif kind is Kind.REDUCTION:

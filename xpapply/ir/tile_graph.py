@@ -34,8 +34,8 @@ def axes_of(graph: Graph) -> dict[int, int]:
             extents = extents_of(graph, roots, axis, ANY_LENGTH)
         except NoTiles:
             continue
-        own = {(root, extents[root].axis) for root in roots}
-        if not own & taken:
+        own = {(root, extents[root].axis) for root in roots if extents[root].axis >= 0}
+        if own and not own & taken:
             taken |= own
             found[axis] = n
     return found
@@ -77,7 +77,7 @@ def tiled(graph: Graph, sizes: dict[int, int]) -> Tiles:
     roots = _roots(graph)
     extents = [extents_of(graph, roots, axis, n) for axis, n in sizes.items()]
     for i in extents[0] if extents else ():
-        own = [e[i].axis for e in extents]
+        own = [e[i].axis for e in extents if e[i].axis >= 0]
         if len(set(own)) < len(own):
             raise NoTiles(f"two axes become one in {graph.nodes[i].op}")
     return _Writer(graph, roots, extents, sizes).tiles()
@@ -138,6 +138,12 @@ def _roots(graph: Graph) -> tuple[int, ...]:
     return (graph.entry if shaped is None else shaped,)
 
 
+def _is_padded(n: Node, e: Extent) -> bool:
+    """Whether a `pad` adds numbers along the axis of an extent."""
+    widths = n.attr("widths")
+    return 0 <= e.axis < len(widths) and any(widths[e.axis])
+
+
 class _Writer:
     """Writes a graph for the extents of a tile."""
 
@@ -163,9 +169,7 @@ class _Writer:
             if n.op != "pad" or not self._lives(i):
                 continue
             for d, extents in enumerate(self._extents):
-                if extents[i].axis < len(n.attr("widths")) and any(
-                    n.attr("widths")[extents[i].axis]
-                ):
+                if _is_padded(n, extents[i]):
                     own = self._masks[d]
                     own.setdefault(self._mask(i, d), sum(m.stop - m.start for m in own))
 
@@ -194,7 +198,8 @@ class _Writer:
         for root, aval in zip(self._roots, avals, strict=True):
             window = list(aval.shape)
             for e in self._extents:
-                window[e[root].axis] = e[root].length
+                if e[root].axis >= 0:
+                    window[e[root].axis] = e[root].length
             sources.append(Source(start, aval.shape, tuple(window)))
             start += math.prod(aval.shape)
         self._windows = sum(math.prod(s.window) for s in sources)
@@ -215,7 +220,9 @@ class _Writer:
         for d, e in enumerate(self._extents):
             out_axis = self._out_axes[d]
             windows = [
-                Window(
+                None
+                if e[root].axis < 0
+                else Window(
                     axis=e[root].axis,
                     size=aval.shape[e[root].axis],
                     start=e[root].start,
@@ -274,7 +281,8 @@ class _Writer:
         if n.op == "broadcast_to":
             shape = list(attrs["shape"])
             for e in own:
-                shape[e.axis] = e.length
+                if e.axis >= 0:
+                    shape[e.axis] = e.length
             attrs["shape"] = tuple(shape)
         elif n.op == "reshape":
             return self._reshaped(n, args[0], own, self._need(i, 0))
@@ -293,7 +301,7 @@ class _Writer:
         key: list[Any] = [(None, None, None)] * len(x.shape)
         for extents, e in zip(self._extents, need, strict=True):
             start = e.start - extents[a].start
-            if (start, e.length) != (0, extents[a].length):
+            if e.axis >= 0 and (start, e.length) != (0, extents[a].length):
                 key[e.axis] = (start, start + e.length, 1)
         while key and key[-1] == (None, None, None):
             key.pop()
@@ -304,9 +312,8 @@ class _Writer:
         widths = list(attrs["widths"])
         chosen = []
         for d, extents in enumerate(self._extents):
-            axis = extents[i].axis
-            if axis < len(widths) and any(widths[axis]):
-                widths[axis] = (0, 0)
+            if _is_padded(self._graph.nodes[i], extents[i]):
+                widths[extents[i].axis] = (0, 0)
                 (need,) = self._need(i, 0, d)
                 chosen.append((self._mask(i, d), d, need))
         if any(any(pair) for pair in widths):
@@ -336,6 +343,8 @@ class _Writer:
         shape = list(n.aval.shape)
         key: list[Any] = [(None, None, None)] * len(shape)
         for e, before in zip(own, need, strict=True):
+            if e.axis < 0:
+                continue
             by = before.ratio / e.ratio
             start, length = int(before.start / by), int(before.length / by)
             shape[e.axis] = length
@@ -347,7 +356,7 @@ class _Writer:
     def _key(self, key: Sequence[Any], need: list[Extent]) -> tuple[Any, ...]:
         """An index of what it needs, from its first place to its last."""
         found, axis = [], 0
-        cut = {e.axis: e for e in need}
+        cut = {e.axis: e for e in need if e.axis >= 0}
         for k in key:
             if isinstance(k, tuple) and axis in cut:
                 k = (0, cut[axis].length, k[2] or 1)

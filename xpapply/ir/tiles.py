@@ -75,8 +75,8 @@ class TiledAxis:
         Of the result, and its length.
     tile : int
         Places of the result of a tile; the last one may go beyond the end.
-    windows : tuple of Window
-        Of each source.
+    windows : tuple of Window or None
+        Of each source; None of one that each tile needs whole.
     masks : tuple of Mask
         Behind the windows, for each place whether it is inside.
     """
@@ -84,7 +84,7 @@ class TiledAxis:
     out_axis: int
     out_size: int
     tile: int
-    windows: tuple[Window, ...]
+    windows: tuple[Window | None, ...]
     masks: tuple[Mask, ...]
 
     @property

@@ -260,7 +260,8 @@ class CuPyLowered(Lowered):
                     try:
                         run(x, at, slices, bound, out)
                         return out
-                    except (RuntimeError, CompileException) as error:  # the driver's are the first
+                    except (RuntimeError, CompileException, tensor_network.Refused) as error:
+                        # the driver's are the first
                         if len(left) == 1:
                             raise
                         # it does not compile or launch here: the next way from now on

@@ -17,7 +17,7 @@ from ...ir.graph import Graph
 from ...segments import Segments, segments
 from ...tiles import ENOUGH, Tiles, choose, costs, shown
 from .launch import Tensor
-from .segments import SegmentsRun
+from .segments import Passes, SegmentsRun
 from .ways import Task, Way, target
 
 _WORDS = {"highest": "float32 by split products", "high": "float16", "medium": "bfloat16"}
@@ -106,7 +106,9 @@ class SegmentsWay(MapsWay):
     def seconds(self, task: Task) -> float:
         found = self._segments(task)
         assert isinstance(found, Segments)
-        return sum(_seconds(part.tiles, task) for part in found.parts)
+        reductions = [p.tiles.graph for p in found.parts if not p.multiplies]
+        others = sum(cost.reduction_of_slices(g, task.slices, task.device) for g in reductions)
+        return others + sum(_seconds(p.tiles, task) for p in found.parts if p.multiplies)
 
     def runner(self, task: Task) -> Any:
         found = self._segments(task)
@@ -119,19 +121,28 @@ class SegmentsWay(MapsWay):
 
 def _seconds(tiles: Tiles, task: Task) -> float:
     """What the kernel of some tiles takes."""
-    return cost.tiles(tiles.graph, task.slices * tiles.count, task.device, task.precision)
+    return cost.tiles(tiles.graph, task.slices * tiles.count, task.device)
 
 
 @remembered(512)
 def _segments(graph: Graph, on: tensor_network.Target) -> Segments | str:
-    return segments(prepare(graph), lambda tile: feature_maps.why_not(tile, on))
+    def why_not(tile: Graph) -> str | None:
+        return feature_maps.why_not(tile, on)
+
+    return segments(prepare(graph), why_not, cost.of_tile, cost.of_reduction)
 
 
 @remembered(512)
 def _run(graph: Graph, on: tensor_network.Target) -> SegmentsRun:
     found = _segments(graph, on)
     assert isinstance(found, Segments)
-    return SegmentsRun(found, [_maps(part.tiles.graph, on, part.tiles) for part in found.parts])
+    return SegmentsRun(found, _runs(found, on))
+
+
+def _runs(found: Segments, on: tensor_network.Target) -> list[Kernel | Passes]:
+    """What runs each part."""
+    tiles = [(part.multiplies, part.tiles) for part in found.parts]
+    return [_maps(t.graph, on, t) if kernel else Passes(t) for kernel, t in tiles]
 
 
 @remembered(512)

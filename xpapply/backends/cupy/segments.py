@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cupy
 
 from ...cache import BoundedDict
+from ...codegen.graph_queries import prepare
 from ...config import current
-from ...layout import boxes
+from ...ir.batch import batch
+from ...ir.tiles import Tiles
+from ...layout import boxes, columns
+from ...program import Program
 from ...segments import Segments
 from ...threads import pool
 from . import compiler
-from .launch import Tensor
+from .launch import Calls, Tensor
 from .weights import Weights
 
 _BLOCK_BYTES = 1 << 28
@@ -21,11 +26,33 @@ _BLOCK_BYTES = 1 << 28
 _THREADS = 8
 """Kernels that are compiled at a time."""
 
+_Call = tuple["Tensor | Passes", Any, Any]
+"""What runs, what it reads, and what it writes."""
+
+
+class Passes:
+    """A part that is no kernel, but a reduction of whole slices: CuPy's own operations."""
+
+    def __init__(self, tiles: Tiles) -> None:
+        self._sources = [(s.start, s.start + math.prod(s.shape)) for s in tiles.sources]
+        self._program = Program(batch(prepare(tiles.graph)), Calls())
+
+    def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
+        """All slices of `x` into `out`; both in memory order."""
+        values = bound.values(self, self._program)
+        parts = [_part(x, at, source) for source in self._sources]
+        x = parts[0] if len(parts) == 1 else cupy.concatenate(parts, at)
+        found = self._program.run(columns(x, at), values, self._program.scratch(slices), None)
+        ndim = out.ndim - x.ndim + 1
+        before, result, behind = out.shape[:at], out.shape[at : at + ndim], out.shape[at + ndim :]
+        place = cupy.moveaxis(out, range(at, at + ndim), range(ndim))
+        place[...] = found.reshape(*result, *before, *behind)
+
 
 class SegmentsRun:
     """The kernels, and the records of a block of slices between them."""
 
-    def __init__(self, found: Segments, kernels: Sequence[Tensor]) -> None:
+    def __init__(self, found: Segments, kernels: Sequence[Tensor | Passes]) -> None:
         self._found, self._kernels = found, kernels
         self._ready = BoundedDict()
 
@@ -57,17 +84,21 @@ class SegmentsRun:
         for kernel, source, target in calls:
             kernel(source, at, slices, bound, target)
 
-    def _calls(self, x: Any, at: int, records: Any, out: Any) -> Iterator[tuple[Tensor, Any, Any]]:
+    def _calls(self, x: Any, at: int, records: Any, out: Any) -> Iterator[_Call]:
         """Each kernel, with what it reads and what it writes."""
         for part, kernel in zip(self._found.parts, self._kernels, strict=True):
             source = x if part.read is None else _part(records, at, part.read)
             target = out if part.written is None else _part(records, at, part.written)
             yield kernel, source, target
 
-    def _compile(self, calls: Sequence[tuple[Tensor, Any, Any]], at: int, slices: int) -> None:
+    def _compile(self, calls: Sequence[_Call], at: int, slices: int) -> None:
         """All kernels side by side: one after the other would take several times as long."""
         number = cupy.cuda.Device().id
-        texts = [kernel.text(x, at, slices, out)[0] for kernel, x, out in calls]
+        texts = [
+            kernel.text(x, at, slices, out)[0]
+            for kernel, x, out in calls
+            if isinstance(kernel, Tensor)
+        ]
         different = {(t.source, t.name, t.shared) for t in texts}
 
         def compile_(text: tuple[str, str, int]) -> None:

@@ -133,7 +133,7 @@ class _Kernel:
         base = "(const unsigned char*)shared" if plan.staged else "(const unsigned char*)weights"
         looked = len(steps.watched) * plan.images
         ranges = steps.numbers.scaled()
-        turn = _turn(quick, careful, looked, bool(ranges))
+        turn = _turn(quick, careful, looked, watch, bool(ranges))
         body = f"""
   extern __shared__ __align__(128) unsigned char shared[];
   #pragma unroll 4
@@ -149,7 +149,7 @@ class _Kernel:
   const unsigned char* const plain_at = (const unsigned char*)weights + {weights_end};
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, g = lane >> 2, t = lane & 3;
   __syncthreads();
-  const bool watching = f[{watch}] != 0;
+  bool watching = f[{watch}] != 0;
   #pragma unroll 1
   for (I first = (I)blockIdx.x * {plan.images}; first < (I)n_slices;
        first += (I)gridDim.x * {plan.images}) {{
@@ -221,7 +221,9 @@ extern "C" __global__ void __launch_bounds__({32 * plan.warps}, {plan.blocks})
         return lines
 
 
-def _turn(quick: list[str], careful: list[str], looked: int, rescales: bool) -> list[str]:
+def _turn(
+    quick: list[str], careful: list[str], looked: int, watch: int, rescales: bool
+) -> list[str]:
     """Statements that take slices through the network.
 
     Where numbers leave float16's range, the quick text runs again with all maps scaled by another
@@ -259,10 +261,14 @@ def _turn(quick: list[str], careful: list[str], looked: int, rescales: bool) -> 
         *("    " + k for k in careful),
         "    break;",
         "  }",
+        "  watching = true;  // biases that hide what small numbers lose may be small now",
         "  xp_rescale(f, (const float*)weights, scaled);",
         "  __syncthreads();",
         "}",
-        "if (scaled != 1) xp_rescale(f, (const float*)weights, 1);",
+        "if (scaled != 1) {",
+        f"  watching = f[{watch}] != 0;",
+        "  xp_rescale(f, (const float*)weights, 1);",
+        "}",
     ]
 
 

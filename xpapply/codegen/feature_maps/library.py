@@ -27,8 +27,9 @@ XP_FN float xp_most(const float a, const float b) {
 
 // What was seen of a slice's map: a number that is not small, or the largest of small ones.
 XP_FN void xp_look(int* const large, int* const small, const float top) {
+  const int bits = __float_as_int(top);
   if (top >= XP_LEAST) *large = 1;
-  else if (top != 0) atomicMax(small, __float_as_int(top));
+  else if (top != 0 && !*large && *small < bits) atomicMax(small, bits);  // hardly ever
 }
 
 // The power of two, 2^104 at most, that makes a small number, given as its bits, one of 16 to 32.

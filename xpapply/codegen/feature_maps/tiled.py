@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.graph import Graph
-from ...ir.tiles import Tiles, Window
+from ...ir.tiles import TiledAxis, Tiles, Window
 from ..access import Access, locate
 from ..geometry import contiguous, strided
 from .slices import Slices
@@ -70,7 +70,7 @@ class TiledSlices(Slices):
         lines, self._at = [], 0
         for k, source in enumerate(self._tiles.sources):
             self._source, self._numbers = k, math.prod(source.window)
-            cut = [a.windows[k].axis for a in self._tiles.axes]
+            cut = [w.axis for _, _, w in self._along()]
             places = self._maps.places(self._graph.entry)[self._at :][: self._numbers]
             layers = self._layers(source.window, source.shape, cut, places)
             loaded = super().load() if layers is None else self._load_layers(layers, places)
@@ -123,7 +123,7 @@ class TiledSlices(Slices):
         own = np.indices(source.window).reshape(len(source.window), -1)[:, : layers.size]
         before, behind = steps.look(entry, always=True, part=self._source)
         inside = self._inside(own, "q")
-        number = f"x[at + (I)((o + c) * {layers.apart}) * (I)s_m]"
+        number = f"x[at + (I)(o + c) * {layers.apart} * (I)s_m]"
         read = f"v[c] = {'inside ? ' if inside else ''}(float){number}{' : 0.f' if inside else ''};"
         put = steps.put(entry, f"to + (o + c) * {layers.words}", "v[c]")
         return [
@@ -131,7 +131,7 @@ class TiledSlices(Slices):
             *("  " + k for k in (*self._start(), *before)),
             f"  u32* const map = maps + s * {steps.pitch};",
             f"  const int to = {steps.index(places[: layers.size], 'q')};",
-            f"  at += (I)({_expression(contiguous(source.shape) @ own, 'q')}) * (I)s_m;",
+            f"  at += ({_expression(contiguous(source.shape) @ own, 'q', '(I)')}) * (I)s_m;",
             *([f"  const bool inside = {' && '.join(inside)};"] if inside else []),
             *("  " + k for k in (*layers.turns(), "{")),
             f"    float v[{layers.at_once}];",
@@ -150,7 +150,7 @@ class TiledSlices(Slices):
         own = np.indices(shape).reshape(len(shape), -1)
         where, inside, place = self._placed(own[:, : layers.size], "q")
         number = f"from[(o + c) * {layers.words}]"
-        write = f"to[(I)((o + c) * {layers.apart}) * (I)o_j] = OUT(__uint_as_float({number}));"
+        write = f"to[(I)(o + c) * {layers.apart} * (I)o_j] = OUT(__uint_as_float({number}));"
         return [
             *self._over(layers),
             *("  " + k for k in where),
@@ -186,22 +186,23 @@ class TiledSlices(Slices):
         """Where the window of tile ``s`` begins, which may be before its source does."""
         source = self._tiles.sources[self._source]
         along, apart = self._along(), contiguous(source.shape)
-        begin = [f"const int o{k} = t{k} * {w.step} + {w.start};" for k, w in enumerate(along)]
-        corner = [f"(I)o{k} * {apart[w.axis]}" for k, w in enumerate(along)]
+        begin = [f"const int o{k} = t{k} * {w.step} + {w.start};" for k, _, w in along]
+        corner = [f"(I)o{k} * {apart[w.axis]}" for k, _, w in along]
         located = ["I at = 0;", *locate(self._access)]
         first = " + ".join([*corner, *([str(source.start)] if source.start else [])]) or "0"
         return [*self._of_tile(), *located, *begin, f"at += ({first}) * (I)s_m;"]
 
-    def _along(self) -> list[Window]:
-        """The windows of the source that is read, along the axes that are cut."""
-        return [a.windows[self._source] for a in self._tiles.axes]
+    def _along(self) -> list[tuple[int, TiledAxis, Window]]:
+        """The axes along which the source that is read is cut, and its windows."""
+        every = ((k, a, a.windows[self._source]) for k, a in enumerate(self._tiles.axes))
+        return [(k, a, w) for k, a, w in every if w is not None]
 
     def _number(self) -> str:
         """Number ``k`` of the window, 0 beyond the ends of its source."""
         source = self._tiles.sources[self._source]
         own = np.indices(source.window).reshape(len(source.window), -1)
-        places = _expression(contiguous(source.shape) @ own, "k")
-        read = f"(float)x[at + (I)({places}) * (I)s_m]"
+        places = _expression(contiguous(source.shape) @ own, "k", "(I)")
+        read = f"(float)x[at + ({places}) * (I)s_m]"
         inside = self._inside(own, "k")
         return f"({' && '.join(inside)} ? {read} : 0.f)" if inside else read
 
@@ -209,7 +210,7 @@ class TiledSlices(Slices):
         """What has to be true of a place of the window for it to lie in the source."""
         return [
             f"(u32)(o{k} + ({_expression(own[w.axis], name)})) < {w.size}u"
-            for k, (a, w) in enumerate(zip(self._tiles.axes, self._along(), strict=True))
+            for k, a, w in self._along()
             if w.start < 0 or w.last(a.count) > w.size
         ]
 
@@ -250,7 +251,7 @@ class TiledSlices(Slices):
             if a.out_size % a.tile
         ]
         corner = [f"(I)(t{k} * {a.tile}) * {apart[a.out_axis]}" for k, a in enumerate(axes)]
-        place = " + ".join([*corner, f"({_expression(apart @ own, name)})"])
+        place = " + ".join([*corner, f"({_expression(apart @ own, name, '(I)')})"])
         where = [
             "const I tile = first + s;",
             "if (tile >= (I)n_slices) continue;",
@@ -259,8 +260,8 @@ class TiledSlices(Slices):
         return where, inside, f"y[{self._row()} + ({place}) * (I)o_j]"
 
 
-def _expression(table: np.ndarray, name: str) -> str:
+def _expression(table: np.ndarray, name: str, ctype: str = "") -> str:
     """The number of a table for a place; computed, for no plan counts with tables here."""
     found = strided(table)
     assert found is not None
-    return computed(*found, name)
+    return computed(*found, name, ctype)

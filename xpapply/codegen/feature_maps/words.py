@@ -206,9 +206,7 @@ class Words:
         if slot is None:
             return [], []
         at = f"xp_large + {slot * self.images} + s, xp_small + {slot * self.images} + s"
-        # biases hide what small numbers lose: those that were not scaled down
-        condition = "" if always else "if (watching || scaled < 1) "
-        behind = [f"{condition}xp_look({at}, top);"]
+        behind = [f"{'' if always else 'if (watching) '}xp_look({at}, top);"]
         if self.maps.split(i):
             behind.append("if (!(top <= 65504)) odd = __int_as_float(0x7fc00000);")
         if i == self.maps.graph.entry:
