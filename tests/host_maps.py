@@ -118,11 +118,6 @@ XP_FN float __int_as_float(const int x) { return __uint_as_float(x); }
 XP_FN int __float_as_int(const float x) { return __float_as_uint(x); }
 XP_FN void xp_fetch(const void*) {}
 XP_FN u32 __umulhi(const u32 a, const u32 b) { return (u64)a * b >> 32; }
-XP_FN int atomicMax(int* const at, const int x) {
-  const int found = *at;
-  if (x > found) *at = x;
-  return found;
-}
 XP_FN int min(const int a, const int b) { return a < b ? a : b; }
 XP_FN u32 __byte_perm(const u32 a, const u32 b, const u32 how) {
   const u64 both = (u64)b << 32 | a;

@@ -26,6 +26,9 @@ from .slices import Slices
 from .steps import Steps
 from .tiled import TiledSlices
 
+_TRIES = 4
+"""How often slices are scaled by other numbers at most."""
+
 
 def why_not(graph: Graph, target: Target) -> str | None:
     """Why there is no such kernel for `graph`, or None."""
@@ -123,7 +126,7 @@ class _Kernel:
         floats = -(-steps.numbers.bytes // 128) * 128
         weights_end = floats + steps.weights.bytes
         staged = weights_end if plan.staged else floats
-        tops = -(-(8 * len(steps.watched) * plan.images + 4) // 16) * 16
+        tops = -(-8 * len(steps.watched) * plan.images // 16) * 16
         scratch = -(-steps.scratch // 16) * 16
         shared = staged + tops + scratch + 4 * steps.pitch * plan.images
         room = plan.room(target.shared)
@@ -140,7 +143,6 @@ class _Kernel:
   for (int k = threadIdx.x; k < {staged // 16}; k += XP_THREADS) ((uint4*)shared)[k] = weights[k];
   int* const xp_large = (int*)(shared + {staged});
   int* const xp_small = xp_large + {looked};
-  int* const xp_least = xp_small + {looked};
   unsigned char* const xp_scratch = shared + {staged + tops};
   u32* const maps = (u32*)(shared + {staged + tops + scratch});
   for (int k = threadIdx.x; k < {tops // 4}; k += XP_THREADS) xp_large[k] = 0;
@@ -226,19 +228,16 @@ def _turn(
 ) -> list[str]:
     """Statements that take slices through the network.
 
-    Where numbers leave float16's range, the quick text runs again with all maps scaled by another
-    power of two: by 1/64 where some were too large, else by what makes the smallest of the maps
-    ordinary. What that does not help is left to the careful text, as are NaN and infinities.
+    Where numbers leave float16's range, the quick text runs again with all maps scaled by other
+    powers of two: by 1/64 each time where some were too large, or by 2^5, 2^10, 2^20 and 2^30. What
+    that does not help is left to the careful text, as are NaN and infinities.
     """
     lines = [
         "float odd = 0;",
         "int seen = 0;",
         *quick,
         f"for (int k = threadIdx.x; k < {looked}; k += XP_THREADS) {{",
-        "  if (xp_small[k] && !xp_large[k]) {",
-        "    seen |= XP_SMALL;",
-        "    atomicMax(xp_least, 0x7fffffff - xp_small[k]);  // the smallest",
-        "  }",
+        "  if (xp_small[k] && !xp_large[k]) seen |= XP_SMALL;",
         "  xp_large[k] = xp_small[k] = 0;",
         "}",
         "if (!(odd == 0)) seen |= XP_LARGE;",
@@ -251,16 +250,15 @@ def _turn(
         "for (int tried = 0;; ++tried) {",
         *("  " + k for k in lines),
         "  if (!__syncthreads_or(seen)) break;",
-        "  const bool large = __syncthreads_or(seen & XP_LARGE), was = scaled > 1;",
-        "  scaled *= large ? 1.f / 64 : xp_larger(0x7fffffff - *xp_least);",
+        "  const bool large = __syncthreads_or(seen & XP_LARGE);",
         "  const bool never = __syncthreads_or(seen & XP_NEVER);",
-        "  if (threadIdx.x == 0) *xp_least = 0;",
-        "  // some are too large for what others are too small for, or beyond both",
-        "  const bool both = tried && large == was;",
-        "  if (never || both || tried == 2 || scaled > 0x1p64f || scaled < 0x1p-64f) {",
+        "  // some are too large for what others are too small for",
+        "  const bool both = large ? scaled > 1 : scaled < 1;",
+        f"  if (never || both || tried == {_TRIES}) {{",
         *("    " + k for k in careful),
         "    break;",
         "  }",
+        "  scaled *= large ? 1.f / 64 : scaled < 1024 ? 32 : 1024;",
         "  watching = true;  // biases that hide what small numbers lose may be small now",
         "  xp_rescale(f, (const float*)weights, scaled);",
         "  __syncthreads();",

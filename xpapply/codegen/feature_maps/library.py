@@ -25,16 +25,10 @@ XP_FN float xp_most(const float a, const float b) {
   return y;
 }
 
-// What was seen of a slice's map: a number that is not small, or the largest of small ones.
+// What was seen of a slice's map: a number that is not small, or none but small ones and zeros.
 XP_FN void xp_look(int* const large, int* const small, const float top) {
-  const int bits = __float_as_int(top);
   if (top >= XP_LEAST) *large = 1;
-  else if (top != 0 && !*large && *small < bits) atomicMax(small, bits);  // hardly ever
-}
-
-// The power of two, 2^104 at most, that makes a small number, given as its bits, one of 16 to 32.
-XP_FN float xp_larger(const int bits) {
-  return __int_as_float((127 + 4 + min(127 - (bits >> 23), 100)) << 23);
+  else if (top != 0) *small = 1;
 }
 
 // tanh: 1 - 2 / (exp(2 x) + 1), and x + x^3 P(x^2) for small numbers, as `xp_tanh` of whole tiles.
