@@ -283,6 +283,26 @@ def unet(width=8):
     return UNet(width).eval().requires_grad_(False)
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a", "sm_100"])
+def test_nvrtc_compiles(architecture):
+    """Kernels that read several sources, in slices side by side and one after the other."""
+    pytest.importorskip("cupy")
+    import nvrtc
+
+    from xpapply.codegen import feature_maps
+    from xpapply.codegen.access import Access
+
+    graph = prepare(graph_of(OfOne(unet()), (1, 60, 72)))
+    on = Target("wgmma" if "90" in architecture else "mma", "highest")
+    found = segments(graph, lambda t: feature_maps.why_not(t, on), cost.of_tile, cost.of_reduction)
+    last = found.parts[-1].tiles
+    assert len(last.sources) == 2
+    for access in (Access(1, 0), Access(1, 1, grouped=True)):
+        text = feature_maps.map_kernel(last.graph, access, on, tiles=last)
+        assert nvrtc.compile_plain(text.source, architecture)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("axes", [(1, 2, 3), (0, 1, 2), (3, 1, 2)])
 @pytest.mark.parametrize("n", [1, 3, 300])
