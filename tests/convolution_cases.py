@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import tiles
+from xpapply.backends import array_api
 from xpapply.ir.rewrite import compact, fold, with_input
 
 nn = torch.nn
@@ -179,6 +180,18 @@ def arrays(draw, features, dtype):
     x = np.empty([shape[a] for a in order], dtype).transpose(np.argsort(order))
     x[...] = np.random.default_rng(draw(st.integers(0, 9))).standard_normal(x.shape)
     return x, axis
+
+
+def by_definition(graph, consts):
+    """``call(windows, results)`` of a tile's graph, one array operation per node."""
+    lowered = array_api.BACKEND.lower(graph)
+    weights = lowered.bind(consts, np.empty(0, "f4"))
+
+    def call(windows, results):
+        with np.errstate(all="ignore"):
+            lowered(windows, 1, weights, results)
+
+    return call
 
 
 @contextlib.contextmanager

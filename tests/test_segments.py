@@ -25,6 +25,7 @@ from convolution_cases import (
     Hourglass,
     OfOne,
     arrays,
+    by_definition,
     by_torch,
     graph_of,
     networks_of_layers,
@@ -60,15 +61,9 @@ def through(found, calls, x, axis, result):
     return np.moveaxis(y, range(axis, axis + k), range(-k, 0))
 
 
-def by_definition(part, consts):
-    """``call(x, at, out)`` of a part, one array operation per node."""
-    lowered = array_api.BACKEND.lower(part.tiles.graph)
-    weights = lowered.bind(consts, np.empty(0, "f4"))
-
-    def call(windows, results):
-        with np.errstate(all="ignore"):
-            lowered(windows, 1, weights, results)
-
+def of_part(part, consts):
+    """``call(x, at, out)`` of a part, by definition."""
+    call = by_definition(part.tiles.graph, consts)
     return lambda x, at, out: tiles.Cutter(part.tiles).run(x, at, out, call, 1 << 20)
 
 
@@ -173,7 +168,7 @@ def test_what_is_normalized_and_read_twice():
     found = segments_of(graph, lambda tile: None if products(tile) else "no product", 1)
     assert len(found.parts) == 2
     x = RNG.standard_normal((3, 480)).astype("f4")
-    calls = [by_definition(p, graph.consts) for p in found.parts]
+    calls = [of_part(p, graph.consts) for p in found.parts]
     y = through(found, calls, x, 1, graph.result.shape)
     want = by_torch(net, (1, 20, 24), x, 1)
     assert np.abs(y - want).max() < 1e-5
@@ -203,17 +198,22 @@ def limits():
     return st.tuples(st.integers(1, 2), st.sampled_from([400, 1500, 10**9]))
 
 
-@given(data=st.data())
-def test_as_torch(data):
+def drawn(data, why_not=lambda tile: None):
+    """A network, the shape of its slices, its graph, and segments of it or why there are none."""
     net, shape = data.draw(networks(), label="net")
     graph = prepare(graph_of(net, shape))
     most = data.draw(limits(), label="products, and numbers")
-    found = segments_of(graph, lambda tile: None, *most)
+    return net, shape, graph, segments_of(graph, why_not, *most)
+
+
+@given(data=st.data())
+def test_as_torch(data):
+    net, shape, graph, found = drawn(data)
     if isinstance(found, str):
         return
     assert [p.written for p in found.parts[-1:]] == [None]
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
-    calls = [by_definition(p, graph.consts) for p in found.parts]
+    calls = [of_part(p, graph.consts) for p in found.parts]
     y = through(found, calls, x, axis, graph.result.shape)
     want = by_torch(net, shape, x, axis).reshape(y.shape)
     np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * max(1, np.abs(want).max()))
@@ -221,16 +221,13 @@ def test_as_torch(data):
 
 @given(data=st.data())
 def test_nan_and_infinities_stay_where_they_are(data):
-    net, shape = data.draw(networks(), label="net")
-    graph = prepare(graph_of(net, shape))
-    most = data.draw(limits(), label="products, and numbers")
-    found = segments_of(graph, lambda tile: None, *most)
+    _, shape, graph, found = drawn(data)
     if isinstance(found, str):
         return
     x = RNG.standard_normal((5, math.prod(shape))).astype("f4")
     for value in data.draw(st.lists(st.sampled_from([np.nan, np.inf, -np.inf]), max_size=4)):
         x[data.draw(st.integers(0, 4)), data.draw(st.integers(0, x.shape[1] - 1))] = value
-    calls = [by_definition(p, graph.consts) for p in found.parts]
+    calls = [of_part(p, graph.consts) for p in found.parts]
     y = through(found, calls, x, 1, graph.result.shape)
     want = np.empty((5, *graph.result.shape), "f4")
     lowered = array_api.BACKEND.lower(graph)
@@ -249,11 +246,8 @@ def test_kernels_of_feature_maps(data):
 
     from xpapply.codegen import feature_maps
 
-    net, shape = data.draw(networks(), label="net")
-    graph = prepare(graph_of(net, shape))
-    most = data.draw(limits(), label="products, and numbers")
     on = Target("mma", "highest")
-    found = segments_of(graph, lambda tile: feature_maps.why_not(tile, on), *most)
+    net, shape, graph, found = drawn(data, lambda tile: feature_maps.why_not(tile, on))
     if isinstance(found, str):
         return
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")
@@ -261,7 +255,7 @@ def test_kernels_of_feature_maps(data):
 
     def call(part):
         if not part.multiplies:
-            return by_definition(part, graph.consts)
+            return of_part(part, graph.consts)
         return lambda x, at, out: host_maps.run_maps(
             part.tiles.graph, x, at, tiles=part.tiles, out=out
         )
@@ -393,11 +387,8 @@ def test_on_a_gpu(cupy, data):
 
     if not compiler.device(0).core:
         return
-    net, shape = data.draw(networks(), label="net")
-    graph = prepare(graph_of(net, shape))
-    most = data.draw(limits(), label="products, and numbers")
     on = target(Task(0, 7, "highest", True))
-    found = segments_of(graph, lambda tile: feature_maps.why_not(tile, on), *most)
+    net, shape, graph, found = drawn(data, lambda tile: feature_maps.why_not(tile, on))
     if isinstance(found, str):
         return
     x, axis = data.draw(arrays(math.prod(shape), "float32"), label="x")

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import tiles
-from xpapply.backends import array_api
 from xpapply.codegen.tensor_network import Refused, Target
 from xpapply.ir.builder import Builder
 from xpapply.ir.extents import NoTiles
@@ -27,6 +26,7 @@ from convolution_cases import (
     Hourglass,
     OfOne,
     arrays,
+    by_definition,
     by_torch,
     graph_of,
     networks_of_layers,
@@ -35,18 +35,6 @@ from convolution_cases import (
 
 nn = torch.nn
 RNG = np.random.default_rng(8)
-
-
-def by_definition(graph, consts):
-    """``call(windows, results)`` of a tile's graph, one array operation per node."""
-    lowered = array_api.BACKEND.lower(graph)
-    weights = lowered.bind(consts, np.empty(0, "f4"))
-
-    def call(windows, results):
-        with np.errstate(all="ignore"):
-            lowered(windows, 1, weights, results)
-
-    return call
 
 
 def through(found, call, x, axis, block_bytes=1 << 20, result=None):

@@ -172,6 +172,22 @@ def _in_line(x: Any, ndim: int) -> Any:
     return x.reshape((*x.shape[:ndim], math.prod(x.shape[ndim:])))
 
 
+def first_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """The first place where so much fits between ranges (start, stop) that are taken.
+
+    Examples
+    --------
+    >>> first_gap([(6, 9), (0, 2)], 4), first_gap([(6, 9), (0, 2)], 5)
+    (2, 9)
+    """
+    at = 0
+    for start, stop in sorted(taken):
+        if start - at >= size:
+            break
+        at = max(at, stop)
+    return at
+
+
 def slowest_first(axes: Iterable[int], strides: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Axes by their strides in the arrays, of which the largest counts."""
     return tuple(sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0)))

@@ -7,7 +7,6 @@ the margins of tiles, and what is to be moved.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from .ir.ops import OPS, Kind
 from .ir.rewrite import between
 from .ir.tile_graph import tiled
 from .ir.tiles import Tiles
+from .layout import first_gap
 from .tiles import choose
 
 _MOST = 64
@@ -107,6 +107,7 @@ class _Choice:
     ) -> None:
         self._graph, self._why_not = graph, why_not
         self._of_tile, self._of_reduction = of_tile, of_reduction
+        self._known: dict[frozenset[int], Tiles | str] = {}
         self._dependent = graph.dependent()
         self._slice = _as_it_is_read(graph)
         self._reductions: set[int] = set()
@@ -183,10 +184,6 @@ class _Choice:
         if value in self._reductions:
             return tiled(part, {})
         return "what only follows from a norm of whole slices has no kernel"
-
-    @functools.cached_property
-    def _known(self) -> dict[frozenset[int], Tiles | str]:
-        return {}
 
     def _sources(self, inside: Iterable[int]) -> tuple[int, ...]:
         """The values that some others are computed from."""
@@ -267,17 +264,12 @@ class _Choice:
         last = {a: value for value in order for a in kept[value][1]}
         beside = {a for _, sources in kept.values() if len(sources) > 1 for a in sources}
         copied = self._slice in beside
-        starts: dict[int, int] = {}
-        most = 0
+        places: dict[int, tuple[int, int]] = {}
         for value in [*([self._slice] if copied else []), *order[:-1]]:
-            size, at = self._size(value), 0
-            for i in sorted((i for i in starts if last[i] >= value), key=starts.__getitem__):
-                if starts[i] - at >= size:
-                    break
-                at = max(at, starts[i] + self._size(i))
-            starts[value] = at
-            most = max(most, at + size)
-        places = {i: (at, at + self._size(i)) for i, at in starts.items()}
+            size = self._size(value)
+            at = first_gap((p for i, p in places.items() if last[i] >= value), size)
+            places[value] = at, at + size
+        most = max((stop for _, stop in places.values()), default=0)
         parts = []
         for value in order:
             tiles, sources = kept[value]

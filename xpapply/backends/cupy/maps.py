@@ -31,7 +31,10 @@ class MapsWay(Way):
         self._graph = graph
 
     def named(self, task: Task) -> str:
-        return f"one kernel, feature maps in shared memory ({_WORDS[task.precision]})"
+        return self._named("one kernel", task)
+
+    def _named(self, kernels: str, task: Task) -> str:
+        return f"{kernels}, feature maps in shared memory ({_WORDS[task.precision]})"
 
     def why_not(self, task: Task) -> str | None:
         if not task.device.core:
@@ -86,7 +89,7 @@ class SegmentsWay(MapsWay):
         chosen = task.device.core and self._is_wanted(task)
         found = self._segments(task) if chosen else ""
         many = "several" if isinstance(found, str) else str(len(found.parts))
-        return super().named(task).replace("one kernel", f"{many} kernels")
+        return self._named(f"{many} kernels", task)
 
     def _refused(self, task: Task) -> str | None:
         if not self._is_wanted(task):
@@ -111,8 +114,6 @@ class SegmentsWay(MapsWay):
         return others + sum(_seconds(p.tiles, task) for p in found.parts if p.multiplies)
 
     def runner(self, task: Task) -> Any:
-        found = self._segments(task)
-        assert isinstance(found, Segments)
         return _run(self._graph, target(task))
 
     def _segments(self, task: Task) -> Segments | str:

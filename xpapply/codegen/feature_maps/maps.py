@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.graph import Graph
 from ...ir.rewrite import Region
+from ...layout import first_gap
 from ..geometry import strided
 from ..schedule import Schedule, Step
 from .terms import distances
@@ -207,11 +208,8 @@ class Maps(Schedule):
                 continue
             taken = {i: t for i, t in taken.items() if last[i] >= k}
             ahead = self.pairs.get(root, 0)  # for the other halves of the first numbers
-            size, at = self.queries.size(root) + ahead, 0
-            for start, end in sorted(taken.values()):
-                if start - at >= size:
-                    break
-                at = max(at, end)
+            size = self.queries.size(root) + ahead
+            at = first_gap(taken.values(), size)
             rows[root] = at + ahead
             taken[root] = at, at + size
             most = max(most, at + size)
