@@ -65,6 +65,29 @@ def pytest_collection_modifyitems(config, items):
         item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
+_numbers: dict[str, dict] = {}
+"""The state of each test file's RNG when it was loaded."""
+
+
+def pytest_collectstart(collector):
+    """Networks that files make when they are loaded do not depend on the files before them."""
+    _seed_torch()
+
+
+def pytest_runtest_setup(item):
+    """A test finds the same random numbers whatever ran before it: failures come again."""
+    _seed_torch()
+    rng = getattr(getattr(item, "module", None), "RNG", None)
+    if rng is not None:
+        rng.bit_generator.state = _numbers.setdefault(item.module.__name__, rng.bit_generator.state)
+
+
+def _seed_torch():
+    if sys.modules.get("torch") is not None:
+        # `torch.manual_seed` notes the stack each time, for devices that are not there yet
+        sys.modules["torch"].default_generator.manual_seed(0)
+
+
 @pytest.fixture
 def plan_always(monkeypatch):
     """However few slices there are, and however quick the function: the loop is never quicker."""

@@ -28,6 +28,7 @@ from convolution_cases import (
     by_definition,
     by_torch,
     graph_of,
+    lost_in_float32,
     networks_of_layers,
     short_tiles,
 )
@@ -266,7 +267,7 @@ def test_kernels_of_feature_maps(data):
         return
     want = by_torch(net, shape, x, axis).reshape(y.shape)
     scale = max(0.1, np.abs(want).max())
-    lost = np.abs(by_torch(net, shape, x, axis, "float32").reshape(y.shape) - want).max()
+    lost = lost_in_float32(net, shape, x, axis, want)
     np.testing.assert_allclose(y, want, rtol=0, atol=5e-6 * scale + 4 * lost)
 
 

@@ -29,6 +29,7 @@ from convolution_cases import (
     by_definition,
     by_torch,
     graph_of,
+    lost_in_float32,
     networks_of_layers,
     short_tiles,
 )
@@ -285,7 +286,7 @@ def test_kernels_of_feature_maps(data):
     y = np.moveaxis(y.transpose(order.result_axes(k)), range(axis, axis + k), range(-k, 0))
     want = by_torch(net, shape, x, axis).reshape(y.shape)
     scale = max(0.1, np.abs(want).max())
-    lost = np.abs(by_torch(net, shape, x, axis, "float32").reshape(y.shape) - want).max()
+    lost = lost_in_float32(net, shape, x, axis, want)
     # what is small of differences between large numbers has their errors
     most = 5e-6 * scale * (1 if factor == 1 else 4)
     np.testing.assert_allclose(y, want, rtol=0, atol=most + 4 * lost)

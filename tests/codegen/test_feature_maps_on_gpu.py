@@ -15,7 +15,7 @@ from xpapply.layout import MemoryOrder
 pytest.importorskip("torch")
 
 import torch
-from convolution_cases import OfOne, arrays, by_torch, graph_of, networks_of_layers
+from convolution_cases import OfOne, arrays, by_torch, graph_of, lost_in_float32, networks_of_layers
 
 nn = torch.nn
 RNG = np.random.default_rng(5)
@@ -97,7 +97,7 @@ def test_as_torch_in_16_bits(cupy, data):
     want = by_torch(net, shape, x, axis)
     # what float32 loses, with so many bits less
     scale = max(1, np.abs(want).max())
-    lost = np.abs(by_torch(net, shape, x, axis, "float32") - want).max()
+    lost = lost_in_float32(net, shape, x, axis, want)
     most = 2.0**-bits * 16 * scale + 2 ** (24 - bits) * lost
     np.testing.assert_allclose(y, want, rtol=0, atol=most)
 
