@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import config
 
@@ -22,6 +22,30 @@ if TYPE_CHECKING:
 
 WAYS = ("cupy-elementwise", "cupy-reduction")
 """The names of `Backend.way` of the backends here: each is a backend's, and what follows."""
+
+
+class Later(NamedTuple):
+    """Something that is compiled once calls which something else serves have taken long enough.
+
+    Attributes
+    ----------
+    patience : object
+        ``patience.waits(cost)`` counts a call, and is False from when it pays on;
+        ``patience.would_wait(cost)`` does not count it.
+    cost : float
+        Seconds that one of the calls is said to take.
+    """
+
+    patience: Any
+    cost: float
+
+    def counts(self) -> bool:
+        """Count a call; whether there will be more of them."""
+        return bool(self.patience.waits(self.cost))
+
+    def is_over(self) -> bool:
+        """Whether what is compiled shall run from now on."""
+        return not self.patience.would_wait(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +172,12 @@ class Backend:
         """The reason why it cannot run the graph on arrays such as `like`, or None.
 
         A refusal goes to `Plan.reasons` and the next engine is tried.
+        """
+
+    def later(self, graph: Graph, x: Any, at: int) -> Later | None:
+        """What tells when a graph that it refuses for few slices is worth a kernel, if it will be.
+
+        `x` and `at` are what `Lowered.__call__` would get.
         """
 
     def lower(self, graph: Graph) -> Lowered:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, masked, registry
-from ..backends import WAYS, Backend, Borrower, Lowered
+from ..backends import WAYS, Backend, Borrower, Later, Lowered
 from ..cache import BoundedDict, remembered
 from ..errors import CompilerError, InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
@@ -107,20 +108,25 @@ class Engine:
         less time, if the parameters are of 16 bits."""
         self.faster_than_layers = False
         """What runs keeps the feature maps of a convolutional network on chip."""
+        self.later: Later | None = None
+        """What counts calls, which another engine serves once they have taken long enough."""
+
+    @property
+    def failed(self) -> str:
+        """What a compiler said of it, if it did not compile: then another engine runs."""
+        return self._bound.failed.get(self.backend, "")
 
     def look_at(self, seen: Any, axis: int, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
         consts = self._bound.graph.consts
-        order = MemoryOrder.of(arrays.strides(seen), seen.ndim, axis)
-        if order.axes != tuple(range(seen.ndim)):
-            seen = arrays.permute(seen, order.axes)
-        found = self.lowered.estimate(seen, consts, order.at)
+        seen, at = in_memory_order(seen, axis)
+        found = self.lowered.estimate(seen, consts, at)
         if found is not None:
             self.kernels = (*found.kernels, *self.kernels[len(self.lowered.kernels) :])
             self.floor, self.expected = found.floor, found.expected
             reasons += found.refused
-        self.slower_than_half = self.lowered.slower_than_half(seen, consts, order.at)
-        self.faster_than_layers = self.lowered.faster_than_layers(seen, consts, order.at)
+        self.slower_than_half = self.lowered.slower_than_half(seen, consts, at)
+        self.faster_than_layers = self.lowered.faster_than_layers(seen, consts, at)
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices."""
@@ -162,6 +168,13 @@ class Engine:
         """Arrays of the standard have no memory to write to: the result is made by the call."""
         lowered, bound, name = self.lowered, self._bound, self.backend
         return lambda x: lowered(x, axis, bound.weights(name, lowered, x), None)
+
+
+def in_memory_order(x: Any, axis: int) -> tuple[Any, int]:
+    """An array with its slowest axes first, and where `axis` is then."""
+    order = MemoryOrder.of(arrays.strides(x), x.ndim, axis)
+    as_it_is = order.axes == tuple(range(x.ndim))
+    return (x if as_it_is else arrays.permute(x, order.axes)), order.at
 
 
 class _Prepared:
@@ -277,10 +290,13 @@ class AnyLibrary:
         if arrays.library(arr) == "dask":
             return self._blockwise(arr, axis)
         now = config.current()
-        key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr))
-        if key not in self._engines:
-            self._engines[key] = chosen(self.bound, arr, axis)
-        return self._engines[key](arr, axis)
+        # how many slices there are decides what is worth a kernel
+        many = self.bound.graph.gathers and math.prod(arr.shape).bit_length()
+        key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr), many)
+        engine = self._engines.get(key)
+        if engine is None or (engine.later is not None and not engine.later.counts()):
+            engine = self._engines[key] = chosen(self.bound, arr, axis)
+        return engine(arr, axis)
 
 
 def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | None:
@@ -306,6 +322,10 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     runner, (name, seen) = found
     engine = Engine(name, bound, library, runner)
     engine.look_at(seen, axis, reasons)
+    if not forced:
+        first = itertools.takewhile(lambda given: given[0] is not runner, asked)
+        found_later = (b.later(bound.graph, *in_memory_order(x, axis)) for b, (_, x) in first)
+        engine.later = next(filter(None, found_later), None)
     return engine
 
 

@@ -1,8 +1,9 @@
 """Which of two ways is faster, where no model of costs says it: both run on some of the slices.
 
 It takes a small part of what all slices take, once for a network's structure: what was found is
-remembered as what is compiled for it is. Only ways on the host are compared, whose time is that of
-the call.
+remembered as what is compiled for it is. Of few slices, whose calls take less time than a kernel to
+compile, the calls are counted first. Only ways on the host are compared, whose time is that of the
+call.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .. import arrays, config
+from ..backends import Later
 from ..cache import BoundedDict, remembered
 from ..ir.graph import Graph
-from ..layout import MemoryOrder, boxes
-from .engines import Engine
+from ..layout import boxes
+from .engines import Engine, in_memory_order
 
 _SHARE = 8
 """So many times the slices of a sample there must be: a first call takes less than twice as long
@@ -54,22 +56,40 @@ class Measured(NamedTuple):
 def compare(
     graph: Graph, engine: Engine, other: Callable[[Any, int], Any], arr: Any, axis: int
 ) -> Measured | None:
-    """Both on some slices of an array; None where there are too few, or on a device."""
+    """Both on some slices of an array.
+
+    None where there are too few, on a device, or if the engine turned out not to compile.
+    """
     size = engine.lowered.fair_sample()
     slices = math.prod(arr.shape) // max(1, arr.shape[axis])
-    if not size or slices < _SHARE * size:
+    many = slices >= _SHARE * size
+    if not size or not (many or engine.backend == "cpu"):
         return None
     now = config.current()
     known = _known(graph)
-    key = (engine.name, arrays.place(arr), now.threads, now.block_bytes)
+    size = min(size, slices)
+    key = (engine.name, arrays.place(arr), now.threads, now.block_bytes, many or size.bit_length())
     if key not in known:
-        order = MemoryOrder.of(arrays.strides(arr), arr.ndim, axis)
-        x = arrays.permute(arr, order.axes)
-        x, at = x[next(boxes(x.shape, order.at, size))], order.at
+        x, at = in_memory_order(arr, axis)
+        x = x[next(boxes(x.shape, at, size))]
         count = math.prod(x.shape) // x.shape[at]
         own, its = _seconds((engine, other), x, at)
+        if engine.failed:
+            return None
         known[key] = Measured(own / count, its / count, count)
     return known[key]  # type: ignore[no-any-return]
+
+
+def counted(
+    run: Callable[[Any], Any], unchanged: Callable[[], bool], later: Later
+) -> tuple[Callable[[Any], Any], Callable[[], bool]]:
+    """What serves arrays of few slices, and whether it still does: until a kernel pays."""
+
+    def call(arr: Any) -> Any:
+        later.counts()
+        return run(arr)
+
+    return call, lambda: not later.is_over() and unchanged()
 
 
 def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> list[float]:

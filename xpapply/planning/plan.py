@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from .. import arrays
+from ..backends import Later
 from ..bound_call import as_tuple
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir import saved
@@ -78,6 +79,8 @@ class Plan:
     _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
     _of: Any = field(default=None, repr=False)
     """The function, for `_call` to find it alive."""
+    _later: Later | None = field(default=None, repr=False)
+    """What tells when calls like this one are worth a kernel."""
     _plans: WeakSet[Plan] | None = field(default=None, repr=False)
     """The plans that are told when what they run is given up."""
 
@@ -209,7 +212,7 @@ class Plan:
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:
             raise TypeError(self._without_graph("to pickle"))
-        return self.__dict__ | {"_call": None, "_of": None, "_plans": None}
+        return self.__dict__ | {"_call": None, "_of": None, "_later": None, "_plans": None}
 
     def cost(self) -> tuple[int, int] | None:
         """Fewest bytes to move and floating-point operations, for the whole array."""
@@ -345,7 +348,7 @@ class PlanOfSeveral(Plan):
 
     def __getstate__(self) -> dict[str, Any]:
         if self.graph is None:  # what `xpapply.vectorize` made is called again there
-            return self.__dict__ | {"_of": None, "_plans": None}
+            return self.__dict__ | {"_of": None, "_later": None, "_plans": None}
         return super().__getstate__()
 
     def _about(self) -> dict[str, str]:

@@ -124,7 +124,10 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
         return found.plan
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
-        known.plans[key] = _Remembered(unchanged, p, p.prepared(arr, axis), _ahead(p, arr))
+        run = p.prepared(arr, axis)
+        if p._later is not None:
+            run, unchanged = measured.counted(run, unchanged, p._later)
+        known.plans[key] = _Remembered(unchanged, p, run, _ahead(p, arr))
     return p
 
 
@@ -233,6 +236,8 @@ def _plan_network(
                 ways = (engine.name, engine.kernels), (found.engine, found.kernels)
                 less, more = ways if times.own_is_faster else ways[::-1]
                 slower = times.said(more[0], more[1], less[0])
+            if engine is not None and engine.failed:
+                slower = f"{engine.name}: {engine.failed}"
             reasons += [slower] * bool(slower)
             if times is None or not times.own_is_faster:
                 p = Plan(
@@ -243,6 +248,7 @@ def _plan_network(
                     result=found.result or result,
                     expected=times and times.other * _slices(shape, axis),
                     _call=found.call,
+                    _later=None if engine is None else engine.later,
                     **common,
                 )
                 return p, found.unchanged or lifted.unchanged
@@ -258,6 +264,7 @@ def _plan_network(
             floor=engine.floor,
             expected=engine.expected if times is None else times.own * _slices(shape, axis),
             _call=engine if checked is None else checked.around(engine),
+            _later=engine.later,
             **common,
         )
         return p, lifted.unchanged

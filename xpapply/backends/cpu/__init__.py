@@ -6,6 +6,7 @@ and torch's backends lend them theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,8 @@ import numpy as np
 from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced, sliced
 from ...layout import Layout
-from .. import Backend, Lowered
-from . import function_of_slice, networks, slices, tiled, trees, unrolled
+from .. import Backend, Later, Lowered
+from . import compiler, function_of_slice, networks, slices, tiled, trees, unrolled
 
 
 class CPU(Backend):
@@ -39,6 +40,13 @@ class CPU(Backend):
         if apart is None:
             return None
         return refusal if refusal in apart else f"{refusal}; {apart}"
+
+    def later(self, graph: Graph, x: Any, at: int) -> Later | None:
+        if not graph.gathers or compiler.why_not() is not None:
+            return None
+        if networks.serves(graph):
+            return networks.later(graph, x, at, math.prod(x.shape) // x.shape[at])
+        return tiled.later(graph, x) if tiled.serves(graph) else None
 
     def lower(self, graph: Graph) -> Lowered:
         if graph.descends:

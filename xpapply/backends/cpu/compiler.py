@@ -186,6 +186,7 @@ class Patience(Generic[_Made]):
     def waits(self, cost: float) -> bool:
         """The same of the call that is made now, which counts."""
         if not self.would_wait(cost):
+            self._seconds = 0.0
             return False
         self._spent += cost
         make = self._make

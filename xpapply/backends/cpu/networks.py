@@ -18,7 +18,7 @@ from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
 from ...ir.graph import Graph, number
 from ...layout import merged
-from .. import Lowered, array_api
+from .. import Later, Lowered, array_api
 from . import compiler
 from .addresses import address_of, of_array
 
@@ -31,8 +31,13 @@ _PIECE_MACS = 5e8
 _IDLE_BYTES = 1 << 18
 """Memory for a tile up to this size is kept for the next call."""
 _COMPILED_MACS = 4e7
-"""Multiply-adds of a network with convolutions, for each of them, that are worth a kernel: it is
-long, and without it they take no longer than it takes to compile."""
+"""Multiply-adds of a network with convolutions, for each of its products, that are worth a kernel:
+it is long, and without it they take no longer than it takes to compile."""
+_COMPILING = 0.1
+"""Seconds that calls of fewer slices may take without it, for each of its products: about what it
+takes to compile."""
+_LOADING = 0.02
+"""The same where the kernel is on disk: it still has to be measured which of both is faster."""
 _SAMPLE_MACS = 1.6e7
 """The least by which its time is measured: threads share them."""
 _SAMPLE_TILES = 2
@@ -45,8 +50,8 @@ _CALL = 3e-5
 """Seconds that such a call takes, however few slices there are."""
 _MAC = 4e-11
 """Seconds that it takes for a multiply-add."""
-_WINDOW_MAC = 1e-9
-"""The same with convolutions."""
+_WINDOWS_CALL, _WINDOWS_MAC = 1e-4, 1e-10
+"""The same of networks with convolutions, which torch or NumPy run until then."""
 
 
 NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU's"
@@ -67,11 +72,51 @@ def why_not(graph: Graph, like: Any) -> str | None:
 
 def too_few(graph: Graph, slices: int) -> str | None:
     """Why a kernel is not worth the time that it takes to compile, or None."""
-    if graph.gathers and config.current().engine != "cpu":
-        products = sum(n.op == "einsum" for n in graph.nodes)
-        if slices * graph.flops() / 2 < _COMPILED_MACS * products:
-            return "so few slices with convolutions take less time than a kernel to compile"
-    return None
+    if not graph.gathers or config.current().engine == "cpu" or _few(graph).is_over():
+        return None
+    if slices * graph.flops() / 2 >= _COMPILED_MACS * _products(graph):
+        return None
+    return (
+        "so few slices with convolutions take less time than a kernel to compile: one is tried "
+        f"once such calls have taken about {_COMPILING * _products(graph):.1g} s"
+    )
+
+
+def _products(graph: Graph) -> int:
+    return sum(n.op == "einsum" for n in graph.nodes)
+
+
+class _Few:
+    """Calls of few slices of a network with convolutions, in all layouts."""
+
+    patience: compiler.Patience[Any] | None = None
+
+    def is_over(self) -> bool:
+        """Whether they have taken what a kernel takes to compile, which has begun."""
+        return self.patience is not None and not self.patience.would_wait(0.0)
+
+    def wait(self) -> None:
+        """For the thread that compiles, if it does."""
+        if self.patience is not None and self.is_over():
+            self.patience.made()
+
+
+@remembered(256)
+def _few(graph: Graph) -> _Few:
+    return _Few()
+
+
+def later(graph: Graph, x: Any, at: int, slices: int) -> Later | None:
+    """What counts calls of so few slices until a kernel for arrays that lie like `x` pays."""
+    few = _few(graph)
+    if few.is_over():
+        return None
+    if few.patience is None:
+        about = graph, NetworkLowered(graph).access(x, at), compiler.host()
+        there = _loaded(*about) is not None
+        seconds = _LOADING if there else _COMPILING * _products(graph)
+        few.patience = compiler.Patience(seconds, lambda: _kernel(*about).made())
+    return Later(few.patience, _WINDOWS_CALL + _WINDOWS_MAC * slices * graph.flops() / 2)
 
 
 @remembered(512)
@@ -88,14 +133,23 @@ def _tile(graph: Graph, target: Target) -> int:
 _Compiled = tuple[network.NetworkKernel, compiler.Function]
 
 
+def _key(graph: Graph, access: network.Access) -> str:
+    return f"{graph}\n{access}"
+
+
+def _loaded(graph: Graph, access: network.Access, target: Target) -> compiler.Function | None:
+    """The machine code, if it is on disk or was compiled before."""
+    return compiler.load(_key(graph, access), network.NAME, target)
+
+
 @remembered(256)
 def _kernel(graph: Graph, access: network.Access, target: Target) -> compiler.Patience[_Compiled]:
     """A kernel, which may be compiled later: nobody waits for one that is on disk."""
-    key = f"{graph}\n{access}"
-    there = compiler.load(key, network.NAME, target)
+    there = _loaded(graph, access, target)
 
     def make() -> _Compiled:
         kernel = network.network_kernel(graph, access, target)
+        key = _key(graph, access)
         found = there or compiler.compile(kernel.text, network.NAME, key, target)
         return kernel, found
 
@@ -223,7 +277,6 @@ class NetworkLowered(Lowered):
         self._whole = _tile(graph, self._target)
         self._lanes = network.tile_slices(network.prepare(graph), self._target, whole=False)
         self._macs = graph.flops() / 2
-        self._mac = _WINDOW_MAC if graph.gathers else _MAC
         self.kernels = (f"one kernel, {self._target.name}",)
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> _Weights:
@@ -240,7 +293,7 @@ class NetworkLowered(Lowered):
         lies = _layout(x, at, out, self._whole, self._lanes)
         macs = self._macs_of(x, at)
         ready = functools.partial(self._ready, lies, macs, address_of(x), at, bound)
-        cost = _CALL + self._mac * macs
+        cost = _CALL + _MAC * macs
         if not self._would_wait(lies, macs):
             return ready()
         patience = _kernel(self.graph, lies.access, self._target)
@@ -260,18 +313,28 @@ class NetworkLowered(Lowered):
 
     def _would_wait(self, lies: _Layout, macs: float) -> bool:
         """Whether a call runs by definition, as long as its kernel is not compiled."""
-        if macs >= _POOL_MACS or config.current().engine == "cpu":
+        if self.graph.gathers or macs >= _POOL_MACS or config.current().engine == "cpu":
             return False
         patience = _kernel(self.graph, lies.access, self._target)
-        return patience.would_wait(_CALL + self._mac * macs)
+        return patience.would_wait(_CALL + _MAC * macs)
 
     def _macs_of(self, x: Any, at: int) -> float:
         return self._macs * math.prod(x.shape) / max(1, x.shape[at])
+
+    def _lies(self, x: Any, at: int) -> _Layout:
+        """How slices and results lie, in memory as `Backend.empty` gives it."""
+        shape = (*x.shape[:at], *self.graph.result.shape, *x.shape[at + 1 :])
+        return _layout(x, at, np.empty(shape, np.float32), self._whole, self._lanes)
+
+    def access(self, x: Any, at: int) -> network.Access:
+        """What the kernel for arrays that lie like `x` depends on."""
+        return self._lies(x, at).access
 
     def _ready(
         self, lies: _Layout, macs: float, address: Callable[[Any], int], at: int, bound: _Weights
     ) -> Callable[[Any, Any], None]:
         """The kernel for arrays that lie so."""
+        _few(self.graph).wait()
         kernel, function = _kernel(self.graph, lies.access, self._target).made()
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
@@ -332,8 +395,6 @@ class NetworkLowered(Lowered):
         count = config.current().thread_count() if macs >= _POOL_MACS else 1
         shown = f"one kernel, {self._target.name}, {count} thread{'s' * (count > 1)}"
         if at is not None and macs < _POOL_MACS:
-            shape = (*x.shape[:at], *self.graph.result.shape, *x.shape[at + 1 :])
-            out = np.empty(shape, np.float32)
-            if self._would_wait(_layout(x, at, out, self._whole, self._lanes), macs):
+            if self._would_wait(self._lies(x, at), macs):
                 shown += "; the first calls run layer by layer, while it compiles"
         return Estimate((shown,), (), None, None)

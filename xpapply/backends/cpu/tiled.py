@@ -14,7 +14,7 @@ from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
 from ...ir.graph import Graph
 from ...tiles import Cutter, Tiles, choose, shown
-from .. import Lowered
+from .. import Later, Lowered
 from . import compiler, networks
 from .function_of_slice import as_numpy
 
@@ -34,7 +34,22 @@ def why_not(graph: Graph, like: Any) -> str | None:
     found = _tiles(graph, compiler.host())
     if isinstance(found, str):
         return found
-    return networks.too_few(graph, math.prod(like.shape) // max(1, graph.input.shape[0]))
+    slices = math.prod(like.shape) // max(1, graph.input.shape[0])
+    return networks.too_few(found.graph, slices * found.count)
+
+
+def serves(graph: Graph) -> bool:
+    """Whether there are kernels of tiles for a graph."""
+    return not isinstance(_tiles(graph, compiler.host()), str)
+
+
+def later(graph: Graph, x: Any) -> Later | None:
+    """What counts the calls of few slices until a kernel pays."""
+    found = _tiles(graph, compiler.host())
+    assert not isinstance(found, str), found
+    slices = math.prod(x.shape) // max(1, graph.input.shape[0])
+    windows = np.empty((found.count, found.graph.input.shape[0]), found.graph.input.dtype)
+    return networks.later(found.graph, windows, 1, slices * found.count)
 
 
 @remembered(512)
