@@ -175,6 +175,7 @@ def _patience(monkeypatch):
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
     monkeypatch.setattr(python_functions, "_SLOWER", 1e9)
     monkeypatch.setattr(runner, "PER_RUN", 0.0)
+    monkeypatch.setattr(runner, "RESTS", 0.0)
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
 
 

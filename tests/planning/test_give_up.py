@@ -221,7 +221,7 @@ def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted)
     assert not plan.vectorized
     assert counted.calls == 0
     for p in (plan, xpapply.explain(f, -1, ARR)):
-        assert p.reasons == ("all at once it takes longer than the loop (its slices go 1 ways)",)
+        assert p.reasons == ("all at once it takes longer than the loop",)
         assert "one call per slice" in str(p)
     np.testing.assert_array_equal(xpapply.apply_along_axis(f, -1, ARR), want)
     np.testing.assert_array_equal(plan(ARR), want)
@@ -274,6 +274,106 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
     np.testing.assert_allclose(got, [many_ways(v) for v in ARR])
     assert "too many ways" in plan.reasons[0]
     assert xpapply.explain(f, -1, ARR).reasons == plan.reasons
+
+
+def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, counted, monkeypatch):
+    monkeypatch.setattr(runner, "RESTS", 1.0)
+    runs, run = [], runner.Traced.__call__
+    monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
+    f = fresh(many_ways)
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, -1, ARR)
+        found = trace_of(f)
+        assert found.in_vain > 0
+        found.in_vain, found.in_loop = 1e9, 0.0
+        for _ in range(5):
+            got = xpapply.apply_along_axis(f, -1, ARR)
+            p = xpapply.explain(f, -1, ARR)
+            assert p.engine == "loop"
+            assert "too many ways" in p.reasons[0]
+        assert len(runs) == 1
+        assert found.in_loop > 0
+        np.testing.assert_allclose(got, [many_ways(v) for v in ARR])
+        found.in_vain = found.in_loop
+        xpapply.apply_along_axis(f, -1, ARR)
+        assert len(runs) == 2
+
+
+def test_no_kernel_is_made_of_paths_that_are_not_all(few_paths, counted, monkeypatch):
+    pytest.importorskip("llvmlite")
+    from xpapply.frontends.python.kernel_of_paths import KernelOfPaths
+
+    made, as_graphs = [], KernelOfPaths._as_graphs
+    monkeypatch.setattr(
+        KernelOfPaths, "_as_graphs", lambda self: (made.append(1), as_graphs(self))[1]
+    )
+    f = fresh(many_ways)
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, -1, ARR)
+        before = len(made)
+        for _ in range(2):
+            xpapply.apply_along_axis(f, -1, ARR)
+    assert trace_of(f).given_up == 3
+    assert len(made) == before
+
+
+def catches(v):
+    try:
+        return 1 / int(v[0] > 0.5)
+    except ZeroDivisionError:
+        return -1
+
+
+def test_finding_what_raises_is_not_called_ways():
+    f = fresh(catches)
+    xpapply.apply_along_axis(f, -1, ARR)
+    why = trace_of(f).tree.too_many_in_time
+    assert why.startswith("it raises ZeroDivisionError: division by zero (test_give_up.py:")
+    assert why.endswith("for some slices, and to find out for which takes longer than the loop")
+
+
+def test_the_loop_is_timed_by_the_calls_that_are_made_anyway():
+    """The first call takes long; so many others tell better what the loop takes."""
+    f = fresh(catches)
+    arr = np.tile(ARR, (20, 1))
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, -1, arr)
+    found = trace_of(f)
+    assert found.looped > 1000
+    found._blocks.seconds = 1.0
+    xpapply.apply_along_axis(f, -1, arr)
+    assert found.seconds < 0.01
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 100, 139, 199])
+def test_traced_on_a_slice_that_does_not_raise(place):
+    """Wherever there are some."""
+
+    def f(v):
+        try:
+            return v[np.nonzero(v > 2)[0][0]]
+        except IndexError:
+            return np.nan
+
+    arr = ARR.copy()
+    arr[place // 2 :: 2] += 2 * (ARR[place // 2 :: 2] > 0.3)
+    p = xpapply.explain(f, -1, arr)
+    assert p.engine == "numpy", p
+    np.testing.assert_array_equal(
+        xpapply.apply_along_axis(f, -1, arr), np.apply_along_axis(f, -1, arr)
+    )
+
+
+def test_what_raises_for_all_slices_that_are_tried():
+    def f(v):
+        try:
+            return v[np.nonzero(v > 2)[0][0]]
+        except IndexError:
+            return np.nan
+
+    p = xpapply.explain(f, -1, ARR)
+    assert p.engine == "loop"
+    assert p.reasons[0].endswith(", for each slice that was tried")
 
 
 def seldom_another_way(v):
@@ -364,8 +464,11 @@ def test_a_kernel_that_is_no_more_is_not_told_of(monkeypatch):
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
     monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
-    monkeypatch.setattr(in_blocks, "_AT_LEAST", -1.0)
+    monkeypatch.setattr(in_blocks, "_AT_LEAST", 0.0)
     monkeypatch.setattr(in_blocks, "_PATIENCE", 0.0)
+    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(in_blocks, "_PATIENCE", 0.0)
+    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 12)
     f = fresh(many_ways)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, ARR)

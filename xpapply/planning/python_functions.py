@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Hashable
@@ -32,6 +33,9 @@ _MOST_TRIES = 3
 """Calls after which a function whose slices go too many ways runs in the loop for good."""
 _SLOWER = 1.2
 """Times the loop's time from which a way is given up."""
+_SAMPLES = 16
+_BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
+"""Slices that a function is traced on until it raises for none, in sixteenths of all."""
 _PLANNING = 2e-3
 """Seconds that the loop must take for a plan to be worth making."""
 
@@ -179,15 +183,16 @@ def _trace(what: Applied, known: FunctionCache, key: Hashable, first: Any) -> Tr
 def _traced(what: Applied, first: Any) -> Traced:
     """Trace on the first slice; on another one, if `f` raises for the first and catches that."""
     batch = what.rows().batch
-    places = [(0,) * len(batch), tuple(n // 2 for n in batch), tuple(n - 1 for n in batch)]
-    slices = [what.slice_at(at) for at in places]
-    for k, sample in enumerate(slices):
+    last = math.prod(batch) - 1
+    places = [last * k // _SAMPLES for k in _BY_HALVES]
+    slice0 = what.slice_at((0,) * len(batch))
+    for k in dict.fromkeys(places):
+        at = tuple(map(int, np.unravel_index(k, batch)))
         try:
-            return what.traced(slices[0], sample, first)
-        except Raises:
-            if k == len(slices) - 1:
-                raise
-    raise AssertionError
+            return what.traced(slice0, slice0 if k == 0 else what.slice_at(at), first)
+        except Raises as error:
+            why = str(error)
+    raise Raises(f"{why}, for each slice that was tried")
 
 
 # --- calls and plans --------------------------------------------------------------------
@@ -274,6 +279,8 @@ def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
         return ""
     if traced.has_run and not traced.given_up:
         return ""
+    if traced.rests:
+        return traced.why
     return traced.why_given_up(rows, f)
 
 
@@ -442,11 +449,15 @@ def at_once(traced: Any, what: Applied) -> Any:
     if traced.refused:  # since the plan was made
         what.announce(traced.refused)
         return what.loop()
+    if traced.rests and not config.current().engine:
+        what.announce(traced.why)
+        return _timed(traced, what)
     error, result = _tried(traced, what)
     # here no exception is handled, which would become the context of what f raises
     if isinstance(error, Users):
         what.note(error.raised, error.index)
         raise error.raised
+    traced.lost = isinstance(error, TooManyPaths)
     if error is None:
         return result
     own = isinstance(error, TraceError)
@@ -456,13 +467,21 @@ def at_once(traced: Any, what: Applied) -> Any:
             traced.given_up, traced.why = traced.given_up + 1, why
         what.announce(why)
     # what f raises itself says nothing against its plan, so that is kept then
-    result = what.loop(getattr(error, "first", None))
+    result = _timed(traced, what, getattr(error, "first", None))
     # more slices leave more time to look for paths
     traced.given_up += isinstance(error, TooManyPaths)
     traced.why = why
     if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
         _refused(traced, what, why)
     what.announce(why)
+    return result
+
+
+def _timed(traced: Any, what: Applied, first: tuple[Any, ...] | None = None) -> Any:
+    """The loop, whose seconds are counted."""
+    started = time.perf_counter()
+    result = what.loop(first)
+    traced.in_loop += time.perf_counter() - started
     return result
 
 
@@ -486,13 +505,19 @@ def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:
     except Exception as error:
         if config.current().engine and isinstance(error, UnsupportedError):
             raise
+        if isinstance(error, TooManyPaths):
+            traced.in_vain += clock() - started
         return error, None
     took = clock() - started
     if traced.tree.count == paths and not config.current().engine:
         slow = took > _PLANNING + _SLOWER * what.slices * what.seconds(traced, took)
         traced.slow = traced.slow + 1 if slow else 0
         if traced.slow > 1:
-            why = f"all at once it takes longer than the loop (its slices go {paths} ways)"
+            why = "all at once it takes longer than the loop"
+            if paths > 1:
+                why += f" (its slices go {paths} ways)"
+            elif traced.looped:
+                why += f" ({traced.looped:,} slices are called one by one)"
             _refused(traced, what, why)
     return None, result
 

@@ -303,6 +303,7 @@ class InBlocks:
             self._checked = True
         # Last of all and in order, so that whatever f does for these slices it does once, as in
         # the loop: for the others it is known to do nothing but compute.
+        started = time.perf_counter()
         for k in sorted(walk.off):
             at = np.unravel_index(k, batch)
             try:
@@ -320,6 +321,9 @@ class InBlocks:
                 )
             else:
                 flat[k] = self._written(result, flat, xp)
+        if len(walk.off) >= _TIMED:
+            took = time.perf_counter() - started
+            self.seconds = min(self.seconds, took / len(walk.off))
         return buffer
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
@@ -413,6 +417,7 @@ class InBlocks:
         self._spent += time.thread_time() - started
         self._check_names(path)
         if isinstance(path.result, SideExit) and not path.result.decided:
+            self.tree.exits, self.tree.last_exit = self.tree.exits + 1, path.result.why
             return path.result
         self.tree.add(path)
         return None

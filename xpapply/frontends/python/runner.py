@@ -29,6 +29,8 @@ from .tree import Differs, TooManyPaths
 
 PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
+RESTS = 1.0
+"""So many times the seconds of runs in vain, the loop runs before the next of them."""
 
 
 class Traced:
@@ -128,6 +130,10 @@ class Traced:
         """Calls that found too many paths ..."""
         self.why = ""
         """... and what the last of them said."""
+        self.lost = False
+        """Whether the last run found too many paths."""
+        self.in_vain = self.in_loop = 0.0
+        """Seconds of such runs, and of the loop since."""
         self.refused = ""
         """Why it runs in the loop from now on."""
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -164,6 +170,11 @@ class Traced:
             with self._tracing.scratch.kept():
                 self._timed = self._blocks.timed(rows, f, limit)
         return self._timed
+
+    @property
+    def rests(self) -> bool:
+        """Whether the loop runs for now: it has not taken as long yet as what was tried."""
+        return self.given_up > 0 and self.in_loop < RESTS * self.in_vain
 
     @property
     def looped(self) -> int:
@@ -283,8 +294,12 @@ class Traced:
         return out
 
     def kernel_for(self, rows: Rows) -> Any:
-        """The one kernel that runs on slices like these; None: something else does."""
-        return None if self._kernel is None else self._kernel.call_for(rows)
+        """The one kernel that runs on slices like these; None: something else does.
+
+        None is made of paths that turned out not to be all of them: it would take long, for
+        slices that may go further ways.
+        """
+        return None if self._kernel is None or self.lost else self._kernel.call_for(rows)
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
         """What ran on slices like these, for further ones, and whether it takes any shapes that

@@ -157,6 +157,8 @@ class Tree:
         """Names of rows that have called their functions slice by slice while blocks ran."""
         self.calls: list[Call] = []
         """All calls."""
+        self.exits, self.last_exit = 0, ""
+        """Slices for which ``f`` raised when a path was looked for, and what it raised last."""
         self.masks = False
         """Whether values are taken by a mask."""
         self.add(first)
@@ -164,6 +166,9 @@ class Tree:
     @property
     def too_many_in_time(self) -> str:
         """Why looking for further paths ends before there are too many of them."""
+        if self.exits >= self.count:
+            which = "to find out for which takes longer than the loop"
+            return f"{self.last_exit} for some slices, and {which}"
         return f"its slices go too many ways ({self.count} known) for the time that the loop takes"
 
     def add(self, path: Path) -> None:
