@@ -1,6 +1,7 @@
 """What a call says that has no answer: what was found, and what to do."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,6 +131,51 @@ def test_missing_arguments(call):
     ):
         with pytest.raises(TypeError, match=f"f, axis, arr; missing: {missing}$"):
             call(*args, **kwargs)
+
+
+def test_other_names_than_the_arguments_have():
+    for f in (np.sum, lambda v: v.sum()):
+        with pytest.raises(TypeError, match=r"missing: axis; found others: ax$"):
+            xpapply.apply_along_axis(f, ax=0, arr=ARR)
+
+
+@pytest.mark.parametrize("call", [xpapply.lift, xpapply.compile])
+def test_slices_of_no_shape_or_dtype(call):
+    with pytest.raises(TypeError, match=r"slice_shape=8: give a tuple, as in \(8,\)"):
+        call(net(), 8)
+    with pytest.raises(TypeError, match=r"dtype='f32': data type 'f32' not understood\. Give"):
+        call(net(), (4,), "f32")
+
+
+@pytest.mark.parametrize("path", ["net.pt", Path("models") / "net.onnx"])
+def test_a_file_is_loaded_first(path):
+    with pytest.raises(TypeError, match=r"loaded first: xpapply.load_model\('.*net\.(pt|onnx)'\)"):
+        xpapply.apply_along_axis(path, 0, ARR)
+
+
+def test_which_layer_does_not_fit(torch):
+    nn = torch.nn
+    x = np.zeros((20, 8), "f4")
+    for layers, axis, why in (
+        ((nn.Linear(8, 16), nn.ReLU(), nn.Linear(12, 2)), 1, "has 16 .*What comes before it gives"),
+        ((nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2)), 0, "has 20 .*Is `axis` the feature axis"),
+    ):
+        with pytest.raises(xpapply.InputError, match=rf"layer '.', Linear\(.*\), takes .*{why}"):
+            xpapply.apply_along_axis(nn.Sequential(*layers).eval(), axis, x)
+
+
+def test_what_eval_does_not_help(torch):
+    nn, x = torch.nn, np.zeros((20, 8), "f4")
+
+    class Own(nn.Module):
+        def forward(self, v):
+            return nn.functional.dropout(v, 0.5)
+
+    with pytest.raises(xpapply.InputError, match=r"pass it training=self\.training"):
+        xpapply.apply_along_axis(Own().eval(), 1, x)
+    norm = nn.Sequential(nn.Unflatten(-1, (1, 8)), nn.BatchNorm1d(1, track_running_stats=False))
+    with pytest.raises(xpapply.InputError, match=r"no running statistics.*_running_stats=True"):
+        xpapply.apply_along_axis(norm.eval(), 1, x)
 
 
 # --- names as in NumPy and CuPy -------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -143,7 +144,7 @@ def apply_along_axis(
             arrays.normalize_axis_index(axis, ndim)  # raises
         return _call_python(f, axis % ndim, arr, args, kwargs)
     if (wing := labelled.wing(arr)) is not None:
-        _check_order(f, axis, arr)
+        _check_order(f, axis, arr, kwargs)
         run = lambda x, a: apply_along_axis(f, a, x, *args, **kwargs)  # noqa: E731
         return wing.along(run, arr, axis, config.current().output_dims)
     if python and not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
@@ -177,7 +178,7 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
     from .planning.flat_slices import FlatSlices, reshaped
     from .planning.several_arrays import AlongAxes
 
-    _check_order(f, axis, arr)
+    _check_order(f, axis, arr, kwargs)
     if arrays.library(arr) is None or isinstance(arr, np.generic):
         arr = np.asanyarray(arr)
     axes = _axes_of(axis, arr)
@@ -216,7 +217,7 @@ def _in_blocks(
     """The plan for an array in a file, or for results that go into one; and the array."""
     from .planning import streamed
 
-    _check_order(f, axis, arr)
+    _check_order(f, axis, arr, kwargs)
     if labelled.wing(arr) is not None:
         raise InputError(
             "out= in a file and device= are for arrays without labels: give the array inside, "
@@ -233,7 +234,7 @@ def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, tell: 
     """The plan for an array of dask."""
     from .planning import blockwise
 
-    _check_order(f, axis, arr)
+    _check_order(f, axis, arr, kwargs)
     axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
     along = axes if len(axes) > 1 else axes[0]
     return blockwise.plan(apply_along_axis, f, along, arr, args, kwargs, tell=tell)
@@ -366,6 +367,8 @@ def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "floa
     f = frontends.as_function(f)
     if not callable(f):
         raise TypeError(_no_function(f))
+    if not isinstance(slice_shape, (tuple, list)):
+        raise TypeError(f"slice_shape={_shown(slice_shape)}: give a tuple, as in (8,) or (28, 28)")
     if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
         return _lift_several(f, slice_shape, dtype)
     return lifting.of_slice(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)))
@@ -443,7 +446,12 @@ def _compiled_several(f: Callable[..., Any], graph: Graph) -> PlanOfSeveral:
 
 def _dtype_name(dtype: Any) -> str:
     name = str(dtype).rpartition(".")[2]
-    return name if name == "bfloat16" or "torch" in str(dtype) else np.dtype(dtype).name
+    if name == "bfloat16" or "torch" in str(dtype):
+        return name
+    try:
+        return np.dtype(dtype).name
+    except TypeError as error:
+        raise TypeError(f"dtype={dtype!r}: {error}. Give one such as 'float32'") from None
 
 
 def _look(f: Any, axis: int, arr: Any) -> tuple[Any, int]:
@@ -466,7 +474,7 @@ def _axis_of(given: Any, axis: Any, ndim: int) -> int:
 
 def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """A Python function on lists, subclasses of ndarray, or along an axis that is no int."""
-    _check_order(f, axis, arr)
+    _check_order(f, axis, arr, kwargs)
     array = np.asanyarray(arr)
     axis = _axis_of(arr, axis, array.ndim)
     if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
@@ -495,17 +503,18 @@ def _by_name(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> tuple[An
         if name in kwargs:
             f = frontends.as_function(kwargs.pop(name))
             break
-    _check_order(f, axis, arr)
+    _check_order(f, axis, arr, kwargs)
     if not callable(f):
         raise TypeError(_no_function(f, axis, arr))
     return f, axis, arr, *args
 
 
-def _check_order(f: Any, axis: Any, arr: Any) -> None:
+def _check_order(f: Any, axis: Any, arr: Any, named: Iterable[str] = ()) -> None:
     """Raise `TypeError` where an argument is missing, or stands in the place of another one."""
     missing = [n for n, x in (("f", f), ("axis", axis), ("arr", arr)) if x is _MISSING]
     if missing:
-        raise TypeError(f"{_ORDER}; missing: {', '.join(missing)}")
+        others = f"; found others: {', '.join(named)}" if named else ""
+        raise TypeError(f"{_ORDER}; missing: {', '.join(missing)}{others}")
     swapped = callable(axis) or (hasattr(axis, "shape") and isinstance(arr, (int, np.integer)))
     no_array = callable(arr) and not hasattr(arr, "__array__") and arrays.library(arr) is None
     if swapped or no_array:
@@ -519,6 +528,8 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}; {_ORDER}"
     if isinstance(f, str) and callable(getattr(np, f, None)):
         return f"{text}. Pass the function itself: np.{f}"
+    if isinstance(f, (str, os.PathLike)) and os.path.splitext(f)[1]:
+        return f"{text}. A model in a file is loaded first: xpapply.load_model({os.fspath(f)!r})"
     if isinstance(f, (int, float, complex)) or arrays.library(f) is not None:
         return f"{text}. Pass the function itself, not what it returns"
     line = model_advice.for_model(f)

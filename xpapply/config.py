@@ -150,7 +150,7 @@ def _whole(name: str, value: Any) -> int:
         number = operator.index(value)
         if number >= 0 and not isinstance(value, bool):
             return number
-    raise InputError(f"{name}={value!r}: use an integer, 0 for automatic")
+    raise InputError(f"{name}={value!r}: use an integer from 0 on; 0 is automatic")
 
 
 _NAMES = {f.name: f for f in fields(Options)}

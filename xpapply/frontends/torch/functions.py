@@ -127,9 +127,12 @@ def _linear(r: Recorder, input: Proxy, weight: Any, bias: Any = None) -> Proxy:
         raise TraceError(f"linear of {input.dtype} values with {weight.dtype} weights")
     m = input.shape[-1] if input.shape else 0
     if m != weight.shape[-1]:
+        what = r.layer(weight, "a Linear layer")
+        first = r.is_slice(input)
         raise InputError(
-            f"a Linear layer takes {weight.shape[-1]} features, its input has {m} "
-            f"(shape {tuple(input.shape)}). Is `axis` the feature axis?"
+            f"{what} takes {weight.shape[-1]} features, its input has {m} (shape "
+            f"{tuple(input.shape)}). "
+            + ("Is `axis` the feature axis?" if first else "What comes before it gives so many.")
         )
     batch = "abcdefgh"[: input.ndim - 1]
     out = batch + ("n" if weight.ndim == 2 else "")
@@ -178,9 +181,13 @@ def _batch_norm(
     eps: float = 1e-5,
 ) -> Proxy:
     if training or running_mean is None:
+        if running_mean is None:
+            why, then = "has no running statistics", "Train it with track_running_stats=True"
+        else:
+            why, then = "is in training mode", "Call .eval() on the model first"
         raise InputError(
-            "a BatchNorm layer normalises over the batch (training mode, or no running "
-            "statistics), so slices depend on each other. Call .eval() on the model first."
+            f"a BatchNorm layer {why}, so it normalises over the batch: slices depend on each "
+            f"other. {then}."
         )
     if input.ndim < 2 or input.shape[1] != len(running_mean):
         raise TraceError(
@@ -221,8 +228,8 @@ def _layer_norm(
 def _dropout(r: Recorder, input: Proxy, p: float = 0.5, training: bool = True) -> Proxy:
     if training and p > 0:
         raise InputError(
-            f"dropout(p={p}) is in training mode, so its answer is random. "
-            "Call .eval() on the model first."
+            f"dropout(p={p}) is in training mode, so its answer is random. Call .eval() on the "
+            "model first; where `forward` calls F.dropout, pass it training=self.training."
         )
     return input
 

@@ -47,6 +47,13 @@ class Recorder:
         """What the layer that has a weight is called in errors: its ``str``."""
         return self._layers.get(id(weight), otherwise)
 
+    def is_slice(self, x: Proxy) -> bool:
+        """Whether a stand-in is the slice itself, or its numbers in another shape or dtype."""
+        nodes, at = self.builder.nodes, x.value.index
+        while nodes[at].op in ("cast", "reshape"):
+            (at,) = nodes[at].args
+        return nodes[at].op == "input"
+
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         """`x` in the dtype that graphs compute `dtype` in."""
         try:
