@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 pytest.importorskip("llvmlite")
 
 import torch
-from convolution_cases import OfOne, arrays, by_torch, graph_of, networks_of_layers
+from convolution_cases import OfOne, arrays, by_torch, graph_of, lost_in_float32, networks_of_layers
 
 from xpapply.backends import array_api
 from xpapply.backends.cpu import compiler, networks
@@ -67,8 +67,10 @@ def test_as_torch_and_as_the_definition(name, data):
     y = np.moveaxis(y, range(axis, axis + k), range(-k, 0))
     want = by_torch(net, shape, x, axis)
     scale = max(1, np.abs(want).max())
-    eps = 1e-5 if dtype == "float32" else 1e-13
-    np.testing.assert_allclose(y, want, rtol=0, atol=eps * scale)
+    most = (1e-5 if dtype == "float32" else 1e-13) * scale
+    if dtype == "float32":  # a norm of numbers that hardly differ enlarges what any float32 loses
+        most += 4 * lost_in_float32(net, shape, x, axis, want)
+    np.testing.assert_allclose(y, want, rtol=0, atol=most)
 
 
 @pytest.mark.parametrize("name", CPUS)

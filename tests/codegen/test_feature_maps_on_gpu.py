@@ -57,7 +57,8 @@ def test_as_torch(cupy, data):
         return
     want = by_torch(net, shape, x, axis)
     scale = max(1, np.abs(want).max())
-    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * scale)
+    lost = lost_in_float32(net, shape, x, axis, want)
+    np.testing.assert_allclose(y, want, rtol=0, atol=1e-5 * scale + 4 * lost)
 
 
 @pytest.mark.gpu
