@@ -46,10 +46,9 @@ def test_small_names_load_no_wing(name):
     assert [m for m in loaded if m.partition(".")[2].startswith(wings)] == []
 
 
-def test_networks_load_no_tracer():
-    code = (
-        "net = xpapply.MLP([np.ones((4, 8))])\nxpapply.apply_along_axis(net, -1, np.ones((9, 8)))"
-    )
+@pytest.mark.parametrize("f", ["xpapply.MLP([np.ones((4, 8))])", "lambda v: v.max() - v.min()"])
+def test_networks_and_few_slices_load_no_tracer(f):
+    code = f"net = {f}\nxpapply.apply_along_axis(net, -1, np.ones((9, 8)))"
     loaded = loaded_by(f"import numpy as np, xpapply\n{code}")
     wings = ("xpapply.frontends.python", "xpapply.batching")
     assert [m for m in loaded if m.startswith(wings)] == []

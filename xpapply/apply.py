@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -164,13 +166,23 @@ def apply_along_axis(
     return p(arr, axis)
 
 
-def _call_python(*given: Any) -> Any:
-    """A Python function on a NumPy array; the tracer is loaded for the first, not for networks."""
+def _call_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """A Python function on a NumPy array.
+
+    The tracer takes a tenth of a second to load: it is for the first array with more than a few
+    slices, not for networks.
+    """
     global _call_python
+    if _TRACER not in sys.modules and math.prod(arr.shape) <= loop.FEW * arr.shape[axis]:
+        if config.current().fallback != "raise":
+            return loop.apply(f, axis, arr, args, kwargs)
     from .planning import python_functions
 
     _call_python = python_functions.call
-    return _call_python(*given)
+    return _call_python(f, axis, arr, args, kwargs)
+
+
+_TRACER = f"{__package__}.planning.python_functions"
 
 
 def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: dict) -> Any:

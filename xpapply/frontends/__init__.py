@@ -52,6 +52,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -118,12 +119,17 @@ def owner(f: Any) -> Any:
 
 def find(f: Any) -> ModuleType:
     """The frontend that serves `f`: that of Python functions where no other does."""
+    return _own(f) or sys.modules.get(_PYTHON) or importlib.import_module(_PYTHON)
+
+
+def _own(f: Any) -> ModuleType | None:
+    """The same; None for Python functions, whose frontend takes a while to load."""
     kind: Any = type(owner(f))
-    found = _known.get(weakref.ref(kind))
-    if found is None:
+    found = _known.get(weakref.ref(kind), _UNKNOWN)
+    if found is _UNKNOWN:
         found = _known[weakref.ref(kind, _forget)] = _serving(kind)
     serves = getattr(found, "serves", None)
-    return found if serves is None or serves(f) else importlib.import_module(_PYTHON)
+    return found if serves is None or serves(f) else None
 
 
 def as_function(f: Any) -> Any:
@@ -134,15 +140,18 @@ def as_function(f: Any) -> Any:
 
 def is_python(f: Any) -> bool:
     """Whether `f` is tried out on slices, like any Python function: nothing more is known of it."""
-    return find(f).__name__ == _PYTHON
+    return _own(f) is None
 
 
 _PYTHON = f"{__name__}.python"
-_known: dict[weakref.ref[Any], ModuleType] = {}
+_UNKNOWN: Any = object()
+_known: dict[weakref.ref[Any], ModuleType | None] = {}
 """By class, which may be one that is written in a function: it is not kept alive."""
 
 
-def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], ModuleType] = _known) -> None:
+def _forget(
+    gone: weakref.ref[Any], known: dict[weakref.ref[Any], ModuleType | None] = _known
+) -> None:
     known.pop(gone, None)  # no global: classes may outlive those of this module
 
 
@@ -162,7 +171,7 @@ def name_of(f: Any) -> str:
     return str(getattr(f, "__qualname__", None) or type(owner(f)).__qualname__)
 
 
-def _serving(callable_type: Any) -> ModuleType:
+def _serving(callable_type: Any) -> ModuleType | None:
     mro = () if callable_type is BatchOfOne else callable_type.__mro__
     for cls in mro:
         root = cls.__module__.partition(".")[0]
@@ -170,4 +179,4 @@ def _serving(callable_type: Any) -> ModuleType:
         module = None if root == "builtins" else registry.find("frontends", root)
         if module is not None:
             return module
-    return importlib.import_module(_PYTHON)
+    return None

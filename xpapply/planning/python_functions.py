@@ -26,8 +26,7 @@ from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
 from .plan import Plan
 
-_FEW = 16
-"""Up to so many slices NumPy's loop takes less time than looking closer."""
+_FEW = loop.FEW
 _FEW_SLICES = f"up to {_FEW} slices take less time in the loop"
 _MOST_TRIES = 3
 """Calls after which a function whose slices go too many ways runs in the loop for good."""
@@ -192,7 +191,7 @@ def _traced(what: Applied, first: Any) -> Traced:
             return what.traced(slice0, slice0 if k == 0 else what.slice_at(at), first)
         except Raises as error:
             why = str(error)
-    raise Raises(f"{why}, for each slice that was tried")
+    raise Raises(f"for each slice that was tried {why}")
 
 
 # --- calls and plans --------------------------------------------------------------------
