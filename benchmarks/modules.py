@@ -31,6 +31,8 @@ from .pages import digits
 REPEATS = 7
 SECONDS = 0.02
 """Calls follow each other for so long in each repeat, at least."""
+BEFORE = 1.5
+"""Seconds of calls of a few slices, before they are measured."""
 COMPARED = 512
 """Slices that are computed in float64 as well."""
 
@@ -365,10 +367,16 @@ def best_chunk(
 
 
 def turns(ways: dict[str, Any], repeats: int, on: Any, few: bool) -> dict[str, Any]:
-    """Seconds of a call, the median of repeats in which all have their turn."""
+    """Seconds of a call, the median of repeats in which all have their turn.
+
+    Calls of a few slices are measured when there were many of them: xpapply compiles a kernel then.
+    """
     counts = {}
     for name, call in ways.items():
         timed(call, 1)
+        begin = time.perf_counter()
+        while few and time.perf_counter() - begin < BEFORE:
+            timed(call, 10)
         once = timed(call, 1)
         counts[name] = max(1, min(1000, int(SECONDS / once)))
     times: dict[str, list[float]] = {name: [] for name in ways}

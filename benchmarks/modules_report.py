@@ -56,7 +56,10 @@ def render(data: dict[str, Any]) -> str:
     if rows:
         parts += ["## Many slices", pages.table([*head, *further, *less, *floors, "ratio"], rows)]
         parts += _notes(results, less, floors)
-        parts += ["## One to 64 slices", pages.table([*head, "ratio"], few)]
+        before = data["settings"].get("before")
+        after = f"Measured after {before:g} s of such calls in each way." if before else ""
+        parts += ["## One to 64 slices", *[after] * bool(before)]
+        parts += [pages.table([*head, "ratio"], few)]
         how = "\n".join(f"- {n}: {e['how']}" for n, e in results.items())
         parts += ["## What ran", how]
         without = [f"- {n}: {e['without']}" for n, e in results.items() if "without" in e]
