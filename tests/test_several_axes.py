@@ -282,3 +282,25 @@ def test_networks_of_patches_are_found_again(monkeypatch):
     np.testing.assert_allclose(
         xpapply.apply_along_axis(net, (1, 3), arr), want[1, 3] + 1, rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda p: p.ravel("K")[1],
+        lambda p: (p * 2).ravel("K")[1],
+        lambda p: np.ravel(p, "K")[1],
+        lambda p: np.ravel(p, order="A")[1],
+        lambda p: np.array(p, order="K").ravel("K")[1],
+        lambda p: p.flatten("A")[1],
+        lambda p: p.ravel("F")[1],
+        lambda p: p.reshape(-1, order="F")[1],
+    ],
+)
+@pytest.mark.usefixtures("plan_always")
+def test_the_order_in_memory(f):
+    """It may be another one at the next call."""
+    x = np.random.default_rng(0).normal(size=(200, 5, 8))
+    for arr in (x, np.asfortranarray(x), x):
+        want = [f(p) for p in arr]
+        np.testing.assert_array_equal(xpapply.apply_along_axis(f, (1, 2), arr), want)

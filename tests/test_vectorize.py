@@ -699,3 +699,29 @@ def test_out_of_tensors():
     assert total(t, out=out, where=torch.arange(300) > 5) is out
     assert out[:6].sum() == 0
     assert (out[6:] == 4).all()
+
+
+@pytest.mark.parametrize(
+    ("f", "given"),
+    [
+        (lambda t: t * 2, [1, "a"]),
+        (lambda t: t % 10, [2**63 + 1, 1]),
+        (lambda t: "yes" if t is True else "no", [True, 2]),
+        (str, [1.5, 2]),
+        (lambda t: t * 2, [[1, 2.5], [3, 4]]),
+        (lambda t: t * 2, (1.5, 2) * 900),
+        (lambda t: t + 1, [1, 2, 3]),
+    ],
+)
+def test_elements_of_lists_are_what_they_are(f, given):
+    with xpapply.options(fallback="silent"):
+        got = xpapply.vectorize(f)(given)
+    want = np.vectorize(f)(given)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
+def test_lists_of_several_types_are_looped_over_and_that_is_said():
+    f = xpapply.vectorize(lambda t: t * 2)
+    with pytest.warns(xpapply.FallbackWarning, match="of a list are of several types"):
+        f([1.5, 2] * 900)

@@ -206,6 +206,20 @@ def broadcast_to(x: Any, shape: tuple[int, ...], subok: bool = False) -> Any:
     return compat(x).broadcast_to(x, shape)
 
 
+def is_mixed(x: Any) -> bool:
+    """Whether an array of a list has other elements than the list: they are of several types.
+
+    The array of ``[1, "a"]`` has two strings.
+    """
+    if not isinstance(x, (list, tuple)):
+        return False
+    found = np.asanyarray(x)
+    if found.dtype == object:
+        return False
+    kinds = set(map(type, np.asanyarray(x, dtype=object).ravel().tolist()))
+    return len(kinds) > 1 or (kinds == {int} and found.dtype.kind not in "iu")
+
+
 def on_host(x: Any) -> Any:
     """An array of any library as NumPy's, which has no bfloat16: that becomes float32."""
     name = library(x)

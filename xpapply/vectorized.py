@@ -155,6 +155,13 @@ class vectorize(originals.vectorize):  # called as a function
                 return found
         if (blockwise := self._blockwise(args, kwargs)) is not None:
             return blockwise()
+        if self._core is None and self._of_mixed(args, kwargs):
+            from .planning.fallback import announce
+
+            count = max(np.size(x) for x in (*args, *kwargs.values()))
+            announce(self.pyfunc, count, "the elements of a list are of several types", [])
+            own = originals.vectorize(self.pyfunc, self.otypes, None, self.excluded, self.cache)
+            return originals.call_vectorize(own, *args, **kwargs)
         call, leaves = self._call(args, kwargs)
         found = call.results()
         if leaves is None or leaves.are_plain:
@@ -235,6 +242,13 @@ class vectorize(originals.vectorize):  # called as a function
             named = tuple(k for k in GUFUNC if k in kwargs)
             how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
         return kwargs, how
+
+    def _of_mixed(self, args: tuple, kwargs: dict) -> bool:
+        """Whether a list has elements that only NumPy's own loop hands on as they are."""
+        given = [x for k, x in (*enumerate(args), *kwargs.items()) if k not in self.excluded]
+        if not any(map(arrays.is_mixed, given)):
+            return False
+        return self._on_error == "raise" and not self._keywords(args, kwargs)[1]
 
     def _blockwise(self, args: tuple, kwargs: dict) -> Any:
         """A call with arrays of dask among what is looped over; None: there are none."""

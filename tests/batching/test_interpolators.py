@@ -130,3 +130,19 @@ def test_what_changes_the_object_stays_in_the_loop():
         return s(1.0)
 
     check(f, A[:40], vectorized=False)
+
+
+@pytest.mark.parametrize("huge", [9.97e36, 1e20, -3e13])
+def test_no_slice_changes_what_another_takes_for_equal(huge):
+    """Akima's slopes are weighed against the largest of all columns: a fill value, say."""
+    data = np.random.default_rng(0).normal(size=(400, len(T)))
+    data[123, 2] = huge
+    for f in (
+        lambda v: si.Akima1DInterpolator(T, v)(NEW),
+        lambda v: si.Akima1DInterpolator(T, v).derivative()(NEW),
+        lambda v: si.PchipInterpolator(T, v)(NEW),
+        lambda v: si.CubicSpline(T, v)(NEW),
+    ):
+        got = xpapply.apply_along_axis(f, -1, data)
+        for k in (0, 122, 124, 399):
+            np.testing.assert_allclose(got[k], f(data[k]), rtol=1e-9)

@@ -785,3 +785,24 @@ def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
     assert len(timed) == 1
     assert plan.engine == "loop"
     assert "takes longer than the loop" in plan.reasons[0]
+
+
+@pytest.mark.usefixtures("plan_always")
+@pytest.mark.parametrize("warns_at", [50, 150])
+def test_no_warning_comes_of_slices_after_one_that_raises(warns_at):
+    def f(v):
+        if v[0] > 1.5:
+            raise ValueError("too large")
+        return v.sum()
+
+    arr = ARR.copy()
+    arr[100, 0] = 2
+    arr[warns_at, 3:5] = np.inf, -np.inf
+    for apply in (np.apply_along_axis, xpapply.apply_along_axis, xpapply.apply_along_axis):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            with pytest.raises(ValueError, match="too large"):
+                apply(f, -1, arr)
+        assert [str(w.message) for w in seen] == ["invalid value encountered in reduce"] * (
+            warns_at < 100
+        )

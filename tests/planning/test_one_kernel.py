@@ -1,5 +1,6 @@
 """Python functions of NumPy arrays as one kernel: what the loop gives, with NumPy's warnings."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -241,3 +242,72 @@ def test_making_a_kernel_warns_of_nothing():
         for _ in range(3):
             got = xpapply.apply_along_axis(lambda v: v.mean() * 2, 0, x.T)
     np.testing.assert_allclose(got, x.mean(1) * 2, rtol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: np.insert(v, 0, 0),
+        lambda v: np.insert(v, 0, 0.0),
+        lambda v: np.insert(v, 2, 2.7),
+        lambda v: np.insert(v, [1, 3], [4, 5.5]),
+        lambda v: np.insert(v, 1, v[3])[:3],
+        lambda v: np.insert(v, 1, v.mean())[:3],
+        lambda v: np.insert(v, 1, [v[0], 2])[:3],
+        lambda v: np.insert(W, 1, v[0]),
+        lambda v: np.append(v, 0),
+        lambda v: np.hstack([v, 1.5]),
+    ],
+)
+def test_what_is_inserted_has_the_dtype_of_the_array(f, dtype):
+    x = (np.random.default_rng(0).normal(size=(300, 9)) * 50).astype(dtype)
+    if dtype == "u8":
+        x += np.uint64(2**63)  # which no float64 holds
+    want = np.apply_along_axis(f, -1, x)
+    for engine in ("cpu", ""):
+        with (
+            xpapply.options(engine=engine, fallback="silent"),
+            contextlib.suppress(xpapply.UnsupportedError),
+        ):
+            got = xpapply.apply_along_axis(f, -1, x)
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("catch", [False, True])
+def test_no_kernel_where_numpy_shall_raise(catch):
+    def f(v):
+        with np.errstate(divide="raise"):
+            if not catch:
+                return (1 / v).sum()
+            try:
+                return (1 / v).sum()
+            except FloatingPointError:
+                return -1.0
+
+    x = np.random.default_rng(0).normal(size=(300, 9)) + 9
+    with (
+        xpapply.options(engine="cpu"),
+        pytest.raises(xpapply.UnsupportedError, match=r"numpy\.errstate"),
+    ):
+        xpapply.apply_along_axis(f, -1, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "dtype"),
+    [
+        (lambda v: all(x > -2 for x in v), (300, 6), "u1"),
+        (lambda v: v[: len(v) // 2 * 2].reshape(-1, 2).mean(1), (300, 1), "f8"),
+    ],
+    ids=["a constant", "nothing"],
+)
+def test_results_that_are_no_work(f, shape, dtype):
+    x = np.random.default_rng(0).integers(0, 200, shape).astype(dtype)
+    want = np.apply_along_axis(f, -1, x)
+    with xpapply.options(engine=""):
+        for _ in range(3):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, -1, x), want)
+        assert "raises" not in str(xpapply.explain(f, -1, x))
+    with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError):
+        xpapply.apply_along_axis(f, -1, x)

@@ -37,6 +37,9 @@ def moves(data: str, names: str | None = None) -> Rule:
         rest = args[len(numbered) :]
         constant(rest)
         named = {k: taken("" if moved == ["*"] else k, x) for k, x in kwargs.items()}
+        orders = [x for x in (*rest, kwargs.get("order")) if isinstance(x, str)]
+        if {"A", "K"}.intersection(orders) and any(p.ndim > 1 for p in pieces):
+            raise NoRule("the order in memory")
         if "dtype" in kwargs or kwargs.get("order") in ("A", "K") or "casting" in kwargs:
             if any(p.ndim > 1 for p in pieces) and "order" in kwargs:
                 raise NoRule("the order in memory")

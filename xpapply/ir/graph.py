@@ -24,6 +24,8 @@ LENGTH = -2
 """Length of a slice in the shape of a vector: known only when it runs."""
 VECTOR = (LENGTH,)
 _SYMBOLS = {BATCH: "B", LENGTH: "N"}
+EMPTY = "some of its values have no numbers"
+"""Why no kernel runs a graph that `Graph.is_empty_somewhere`."""
 
 
 class ShapeDtype(NamedTuple):
@@ -194,11 +196,18 @@ class Graph:
                 return f"{n.op} works along an axis: only the reference has it"
         if self.descends:
             return "it goes down decision trees"
+        if self.is_empty_somewhere:
+            return EMPTY
         return None if gathers else self.why_not_windows()
 
     def why_not_windows(self) -> str | None:
         """What is said where numbers cannot be brought together from here and there, or None."""
         return "it has no convolutions, pools or padding" if self.gathers else None
+
+    @property
+    def is_empty_somewhere(self) -> bool:
+        """Whether a value has no numbers, as ``v[:0]``."""
+        return any(0 in n.aval.shape for n in self.nodes)
 
     @property
     def gathers(self) -> bool:

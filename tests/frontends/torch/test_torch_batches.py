@@ -724,3 +724,13 @@ print("torch._dynamo" in sys.modules)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ran.stdout == "False\n", ran.stderr
+
+
+@pytest.mark.parametrize("scale", [1, 0.1])
+def test_small_effects_of_a_batch_axis(scale):
+    """Of a slice with three axes the norm takes the second for the channels, of a batch another."""
+    x = (np.random.default_rng(0).standard_normal((300, 3, 9, 8)) * scale).astype("f4")
+    net = nn.LocalResponseNorm(2).eval()
+    got = xpapply.apply_along_axis(net, (1, 2, 3), x)
+    want = np.stack([net(torch.from_numpy(v)).numpy() for v in x])
+    np.testing.assert_allclose(got, want, rtol=1e-5)

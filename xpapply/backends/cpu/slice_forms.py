@@ -12,6 +12,7 @@ from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.slice_kernel.form import COUNT
 from ...codegen.llvm.slice_kernel.passes import Passes, is_vector, sums
 from ...codegen.llvm.target import Target
+from ...errors import UnsupportedError
 from ...ir.graph import Graph
 from ...ir.numpy_sums import LEAF
 from ...ir.ops import OPS, Kind
@@ -327,6 +328,8 @@ class Choice:
             copied = is_input and self.operands[k] in self._copied(lane)
             return "copied" if copied else "direct", 1
         width = min(_REGISTER // size, self.lanes, n)
+        if not n:
+            raise UnsupportedError("its results have no numbers")
         width = 1 << (width.bit_length() - 1)
         if -(-n // width) * width > 1.25 * n:  # too many elements would move twice
             width = max(1, width // 2)

@@ -295,17 +295,20 @@ class InBlocks:
             buffer = fill(shape, dtype)
         flat = _flat(buffer, slices, len(batch))
         self.looped = len(walk.off)
-        for k in sorted(walk.warning - set(walk.off)):  # f itself gives NumPy's warnings
-            self.call(f, rows[np.unravel_index(k, batch)])
+        off = set(walk.off)
         if not self._checked:
-            for k in {slices // 3, slices // 2, 2 * slices // 3, slices - 1} - set(walk.off):
+            for k in {slices // 3, slices // 2, 2 * slices // 3, slices - 1} - off:
                 self.check(f, rows[np.unravel_index(k, batch)], flat[int(k)])
             self._checked = True
         # Last of all and in order, so that whatever f does for these slices it does once, as in
-        # the loop: for the others it is known to do nothing but compute.
+        # the loop: for the others it is known to do nothing but compute. NumPy's warnings are given
+        # by f itself, and none of slices after one that raises.
         started = time.perf_counter()
-        for k in sorted(walk.off):
+        for k in sorted(off | walk.warning):
             at = np.unravel_index(k, batch)
+            if k not in off:
+                self.call(f, rows[at])
+                continue
             try:
                 if k == 0 and walk.first is not None:
                     result = walk.first[0]
@@ -321,9 +324,9 @@ class InBlocks:
                 )
             else:
                 flat[k] = self._written(result, flat, xp)
-        if len(walk.off) >= _TIMED:
+        if len(off) >= _TIMED:
             took = time.perf_counter() - started
-            self.seconds = min(self.seconds, took / len(walk.off))
+            self.seconds = min(self.seconds, took / len(off | walk.warning))
         return buffer
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:

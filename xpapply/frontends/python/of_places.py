@@ -95,6 +95,21 @@ def moved(name: str, *data: str) -> Callable[..., Any]:
     return lowered
 
 
+def _insert(lowering: Any, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """What is inserted gets the dtype of the array."""
+    dtype = arr.dtype if isinstance(arr, Value) else np.asarray(arr).dtype
+    if not isinstance(values, Value):
+        if any(isinstance(x, Value) for x in np.ravel(np.array(values, object))):
+            raise UnsupportedError("several numbers of the slice are inserted")
+        values = np.asarray(values).astype(dtype)
+    elif values.dtype != dtype:
+        raise UnsupportedError(f"numbers of {values.dtype} are inserted into an array of {dtype}")
+    return _moved_by_insert(lowering, arr=arr, obj=obj, values=values, axis=axis)
+
+
+_moved_by_insert = moved("insert", "arr", "values")
+
+
 _MODES_OF_PAD = ("edge", "reflect", "symmetric", "wrap")
 """Those that only move numbers."""
 
@@ -415,7 +430,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"numpy.{name}": moved(name, "v") for name in ("diag", "diagflat")},
     "numpy.tile": moved("tile", "A"),
     "numpy.append": moved("append", "arr", "values"),
-    "numpy.insert": moved("insert", "arr", "values"),
+    "numpy.insert": _insert,
     "numpy.delete": moved("delete", "arr"),
     "numpy.hstack": moved("hstack", "tup"),
     "numpy.vstack": moved("vstack", "tup"),

@@ -13,11 +13,12 @@ from typing import Any
 HARMLESS_MODULES = frozenset(
     (
         "operator itertools functools collections collections.abc typing numbers string copy "
-        "types enum abc re json cmath fractions decimal statistics __future__ dataclasses zlib "
+        "types enum abc re json cmath fractions statistics __future__ dataclasses zlib "
         "hashlib struct bisect heapq textwrap unicodedata keyword math"
     ).split()
 )
-"""Modules of the standard library whose functions only compute."""
+"""Modules of the standard library whose functions only compute. (Those of decimal heed a context,
+which may change.)"""
 OFF_DEVICE = frozenset(
     "asnumpy fuse memoize ElementwiseKernel ReductionKernel RawKernel RawModule".split()
 )

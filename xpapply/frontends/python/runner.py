@@ -101,6 +101,8 @@ class Traced:
                     args = arguments.args[1:]
                     self.graph = _torch_graph(f, aval, args, arguments.kwargs)
             else:
+                if self.library == "numpy" and path.raises_errors:
+                    raise UnsupportedError("numpy.errstate makes errors raise")
                 self.graph = compact(fold(to_graph(path, aval)))
         except UnsupportedError as error:
             self.no_graph = str(error)

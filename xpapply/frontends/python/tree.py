@@ -90,6 +90,12 @@ class Path:
     """Shape and dtype of the result."""
     dtype: Any = None
 
+    @property
+    def raises_errors(self) -> bool:
+        """Whether ``f`` has NumPy raise what it else warns of."""
+        calls = [step for step in self.steps if isinstance(step, Call)]
+        return any("raise" in dict(step.errstate or ()).values() for step in calls)
+
 
 @dataclass(eq=False)
 class Segment:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ....ir.graph import Graph
+from ....ir.graph import EMPTY, Graph
 from ....ir.ops import OPS, Kind
 from ....ir.rewrite import expand, prune
 from ....ir.shapes import einsum_lengths
@@ -140,6 +140,8 @@ def why_not(graph: Graph, target: Target, *, few: bool = False) -> str | None:
     """Why there is no kernel for a graph, or None. `few`: of fewer slices than a tile has."""
     if len(graph.inputs) != 1 or len(graph.outs) != 1:
         return "kernels of networks have one input and one result"
+    if graph.is_empty_somewhere:
+        return EMPTY
     whole = prepare(graph)
     dtype, result = compute_dtype(whole), whole.result.dtype
     graph = _computed(whole)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ....cache import remembered
+from ....errors import UnsupportedError
 from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
 from ....ir.rewrite import expand
@@ -201,6 +202,8 @@ class _Kernel(Tiles):
         w, shapes = self._w, [self._graph.nodes[o].aval.shape for o in self._graph.outs]
 
         def elements(nodes: Sequence[int]) -> list[Element]:
+            if not found.keys() >= set(nodes):
+                raise UnsupportedError("its result does not depend on the slice")
             several = zip(nodes, shapes, strict=True)
             return [x for i, s in several for x in np.broadcast_to(found[i], s).ravel()]
 
