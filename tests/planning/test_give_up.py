@@ -228,6 +228,20 @@ def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted)
     assert counted.calls == 400
 
 
+@pytest.mark.usefixtures("counted")
+def test_what_is_slow_runs_on_an_engine_that_is_asked_for(monkeypatch):
+    f = fresh()
+    want = np.apply_along_axis(f, -1, ARR)
+    slow_from_now_on(monkeypatch)
+    with xpapply.options(fallback="silent"):
+        for _ in range(3):
+            xpapply.apply_along_axis(f, -1, ARR)
+    assert xpapply.explain(f, -1, ARR).engine == "loop"
+    with xpapply.options(engine="numpy"):
+        assert xpapply.explain(f, -1, ARR).engine == "numpy"
+        np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), want)
+
+
 def test_runs_that_find_paths_are_not_called_slow(monkeypatch):
     def f(v):
         return v.sum() if v[0] > 0.5 else -v.max()

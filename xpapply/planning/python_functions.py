@@ -80,10 +80,13 @@ class Refused(NamedTuple):
         The reason.
     unchanged : callable
         ``unchanged(f)``: whether it still holds, since nothing has changed that `f` reached.
+    is_slow : bool
+        Whether it could run at once, and only takes longer: an engine that is asked for runs it.
     """
 
     why: str
     unchanged: Callable[[Any], bool] = _always
+    is_slow: bool = False
 
 
 def decide(what: Applied, *, calls: bool = False) -> Decision:
@@ -96,6 +99,8 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
     known, key = cache_of(what.f)[0], None if why else what.key
     found: Traced | Refused | None = None if key is None else known.traced.get(key)
     if found is not None and not found.unchanged(what.f):
+        found = None
+    if isinstance(found, Refused) and found.is_slow and config.current().engine:
         found = None
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
@@ -517,14 +522,14 @@ def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:
                 why += f" (its slices go {paths} ways)"
             elif traced.looped:
                 why += f" ({traced.looped:,} slices are called one by one)"
-            _refused(traced, what, why)
+            _refused(traced, what, why, is_slow=True)
     return None, result
 
 
-def _refused(traced: Any, what: Applied, why: str) -> None:
+def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> None:
     """Remember that `f` runs in the loop, and have its plans say so."""
     traced.refused = why
     for p in traced.plans:
         p.give_up(why)
     if (key := what.key) is not None:
-        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged)
+        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged, is_slow)
