@@ -360,3 +360,15 @@ def test_filters_that_are_made_anew_from_ours():
         warnings.filterwarnings(action, message.pattern, category)
         warnings.warn("shown", UserWarning, stacklevel=1)
     assert [str(w.message) for w in caught] == ["shown"]
+
+
+def test_products_of_few_rows():
+    """A product of matrices, of which one has a single row, may be silent."""
+    m = np.array([[10.25, -5.5, 2.75], [-5.5, 6.0, -1.5], [2.75, -1.5, 5.0625]])
+    x = np.array([[0, 0, 0], [1, -1, np.inf], [0, np.inf, np.inf]] * 2, "f4")[:5]
+    f = lambda v: np.sqrt(v @ m @ v)  # noqa: E731
+    with xpapply.options(engine="numpy"):
+        for arr in (x, x[:3], x[::-1]):
+            _, of_loop = shown(np.apply_along_axis, f, arr)
+            for _ in range(2):
+                assert shown(xpapply.apply_along_axis, f, arr)[1] == of_loop

@@ -7,9 +7,11 @@ as often as the filters let it.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -67,6 +69,13 @@ def report_overflow() -> None:
     np.add(_HUGE, _HUGE)
 
 
+def _at(code: CodeType, instruction: int) -> Hashable:
+    """Where in its file an instruction stands: Python specializes them while they run, so that one
+    call may be made by one or by the next."""
+    found = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
+    return instruction if found is None or None in found else found
+
+
 class noting:
     """What NumPy reports and Python warns of inside is only noted: ``add(place)``.
 
@@ -88,7 +97,7 @@ class noting:
     def _reported(self, kind: str, _: int) -> None:
         frame = sys._getframe(1)  # of the code that called NumPy
         if self._add is not None:
-            self._add((kind, frame.f_code, frame.f_lasti))
+            self._add((kind, frame.f_code, _at(frame.f_code, frame.f_lasti)))
 
     def __enter__(self) -> None:
         self._before, here.add = here.add, self._add
@@ -104,6 +113,10 @@ class noting:
 
 
 IGNORED = dict.fromkeys(KINDS.values(), "ignore")
+
+
+_MOST_HALVES = 300
+"""Parts that are looked at for a slice that warns: of 2^20 slices one is found in 40 of them."""
 
 
 def first_with(place: Place, run: Callable[[Any], Any], n: int) -> int | None:
@@ -130,7 +143,12 @@ def first_with(place: Place, run: Callable[[Any], Any], n: int) -> int | None:
     part = np.arange(n)
     if reports(part[:1]):  # as a rule all do, or few
         return 0
-    while len(part) > 1:
-        left, right = np.array_split(part, 2)
-        part = left if reports(left) else right
-    return int(part[0]) if reports(part) else None
+    # products of matrices may report what no row alone does: then the other half is looked at, too
+    parts, tries = [part], 0
+    while parts and tries < _MOST_HALVES:
+        part, tries = parts.pop(), tries + 1
+        if len(part) > 1 and (tries == 1 or reports(part)):
+            parts += np.array_split(part, 2)[::-1]
+        elif len(part) == 1 and reports(part):
+            return int(part[0])
+    return None

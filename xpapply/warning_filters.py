@@ -8,13 +8,13 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from types import CodeType
 from typing import Any
 
 from .errors import warn
 
-Place = tuple[str, CodeType | None, int]
+Place = tuple[str, CodeType | None, Hashable]
 """What is warned of: a text; or a kind of floating-point error with the code, and where in it."""
 
 FILTERS = threading.RLock()

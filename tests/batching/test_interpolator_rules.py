@@ -18,7 +18,6 @@ PLANE = np.stack([T, T * T % 7], 1)
 INSIDE = np.stack([T[5:10] + 0.5, np.full(5, 2.5)], 1)
 
 MADE = {
-    "Akima1DInterpolator": lambda c, v: c(T, v)(AT),
     "CubicSpline": lambda c, v: c(T, v)(AT, 1),
     "PchipInterpolator": lambda c, v: c(T, v, extrapolate=True)(T + 0.5),
     "interp1d": lambda c, v: c(T, v, kind="linear", bounds_error=False)(T + 0.5),
