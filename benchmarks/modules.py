@@ -229,7 +229,8 @@ def start(run: runner.Run) -> dict[str, Any]:
     torch.set_num_threads(runner.cores())
     torch.backends.cudnn.allow_tf32 = False
     repeats = run.args.repeats or (2 if run.quick else REPEATS)
-    return {"settings": {"repeats": repeats, "torch threads": runner.cores()}, "networks": {}}
+    settings = {"repeats": repeats, "torch threads": runner.cores(), "before": BEFORE}
+    return {"settings": settings, "networks": {}}
 
 
 def measure(run: runner.Run) -> None:
