@@ -293,3 +293,12 @@ def test_large_images_count_by_their_tiles(soon, monkeypatch):
     monkeypatch.setattr(networks, "_COMPILED_MACS", 1e12)
     assert engines_of(net, x, 11)[:10] == ["torch.batch"] * 10
     assert len(soon) == 1
+
+
+def test_one_slice_says_nothing_of_many(net, times, soon, compiled):
+    """What was measured on one slice does not decide for arrays with many."""
+    times.update(numpy=2e-3, torch=1e-3)
+    assert set(engines_of(net, images(1), 12)) == {"torch.batch"}
+    times.update(numpy=1e-3, torch=2e-3)
+    assert xpapply.explain(net, (1, 2, 3), images(4 * SLICES)).engine == "cpu"
+    assert len(times["asked"]) == 2
