@@ -171,3 +171,20 @@ def test_a_slice_gives_the_same_beside_any_others(name):
         np.testing.assert_array_equal(y, want[:n])
     _, y = run(lowered, np.ascontiguousarray(x.T), 0)
     np.testing.assert_array_equal(np.moveaxis(y, -1, 0), want)
+
+
+@pytest.mark.parametrize("counts", [(16, 1024), (1024, 16), (3, 1024, 3)])
+@pytest.mark.parametrize("name", NETS)
+def test_kernels_of_few_and_of_many_slices_have_weights_of_their_own(name, counts):
+    torch.manual_seed(0)
+    net, shape = NETS[name]()
+    net(torch.zeros(2, *shape))
+    net = OfOne(net).eval().requires_grad_(False)
+    lowered = networks.NetworkLowered(graph_of(net, shape))
+    bound = lowered.bind(graph_of(net, shape).consts, None)
+    for n in counts:
+        x = np.random.default_rng(n).standard_normal((n, math.prod(shape))).astype("f4")
+        out = np.empty((n, *lowered.graph.result.shape), lowered.graph.result.dtype)
+        lowered(x, 1, bound, out)
+        want = by_torch(net, shape, x, 1)
+        np.testing.assert_allclose(out, want, rtol=0, atol=1e-4 * max(1, np.abs(want).max()))

@@ -161,16 +161,18 @@ class _Weights:
 
     def __init__(self, consts: tuple[Any, ...]) -> None:
         self.consts = consts
-        self._packed: np.ndarray | None = None
+        self._packed: dict[int, tuple[network.NetworkKernel, np.ndarray]] = {}
         self._lock = threading.Lock()
 
     def address(self, kernel: network.NetworkKernel) -> int:
-        """Where the kernels of the graph find them: all kernels have one order."""
+        """Where a kernel finds them, in its own order: those of few slices have another one."""
         with self._lock, np.errstate(all="ignore"):  # other threads have the address, too
-            if self._packed is None:
-                self._packed = kernel.pack(values_of_constants(kernel.graph, self.consts))
-        assert self._packed.size == max(1, kernel.weights.size)
-        return of_array(self._packed)
+            found = self._packed.get(id(kernel))
+            if found is None:
+                packed = kernel.pack(values_of_constants(kernel.graph, self.consts))
+                found = self._packed[id(kernel)] = kernel, packed
+        assert found[1].size == max(1, kernel.weights.size)
+        return of_array(found[1])
 
 
 def values_of_constants(graph: Graph, consts: tuple[Any, ...]) -> dict[int, np.ndarray]:
