@@ -30,8 +30,8 @@ class Later(NamedTuple):
     Attributes
     ----------
     patience : object
-        ``patience.waits(cost)`` counts a call, and is False from when it pays on;
-        ``patience.would_wait(cost)`` does not count it.
+        ``patience.waits(cost)`` counts a call, and is False from when it pays on, which
+        ``patience.is_over`` tells.
     cost : float
         Seconds that one of the calls is said to take.
     """
@@ -45,7 +45,7 @@ class Later(NamedTuple):
 
     def is_over(self) -> bool:
         """Whether what is compiled shall run from now on."""
-        return not self.patience.would_wait(0.0)
+        return bool(self.patience.is_over)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,11 @@ def moves(data: str, names: str | None = None) -> Rule:
         constant(rest)
         named = {k: taken("" if moved == ["*"] else k, x) for k, x in kwargs.items()}
         orders = [x for x in (*rest, kwargs.get("order")) if isinstance(x, str)]
-        if {"A", "K"}.intersection(orders) and any(p.ndim > 1 for p in pieces):
+        casts = {"dtype", "casting"}.intersection(kwargs)
+        matters = {"A", "K"}.intersection(orders) or (casts and "order" in kwargs)
+        if matters and any(p.ndim > 1 for p in pieces):
             raise NoRule("the order in memory")
-        if "dtype" in kwargs or kwargs.get("order") in ("A", "K") or "casting" in kwargs:
-            if any(p.ndim > 1 for p in pieces) and "order" in kwargs:
-                raise NoRule("the order in memory")
-            named = {k: x for k, x in named.items() if k not in ("dtype", "casting")}
+        named = {k: x for k, x in named.items() if k not in casts}
         first = lambda x: x.array[0]  # noqa: E731
         example = call(*mapped(first, args), **mapped(first, kwargs))
         index = here(*numbered, *rest, **named)

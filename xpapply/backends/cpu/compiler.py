@@ -183,6 +183,11 @@ class Patience(Generic[_Made]):
         """Whether a call that takes so many seconds otherwise is one of those that wait."""
         return self._spent + cost < self._seconds
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits from now on."""
+        return not self.would_wait(0.0)
+
     def waits(self, cost: float) -> bool:
         """The same of the call that is made now, which counts."""
         if not self.would_wait(cost):

@@ -93,7 +93,7 @@ class _Few:
 
     def is_over(self) -> bool:
         """Whether they have taken what a kernel takes to compile, which has begun."""
-        return self.patience is not None and not self.patience.would_wait(0.0)
+        return self.patience is not None and self.patience.is_over
 
     def wait(self) -> None:
         """For the thread that compiles, if it does."""
