@@ -29,6 +29,8 @@ UNFIXED_WHY = {
         cupy.roots""",
     "draws the order of its points at random": """
         cupyx.scipy.interpolate.BarycentricInterpolator""",
+    "takes for equal what differs by less than a part of the largest number of all slices": """
+        cupyx.scipy.interpolate.Akima1DInterpolator""",
     "iterates until all values have settled, so that slices at once take more steps": """
         cupyx.scipy.interpolate.CloughTocher2DInterpolator""",
     "knots of each slice; they take one axis of values": """
