@@ -274,11 +274,13 @@ def test_a_kernel_that_does_not_compile_is_not_tried_again(net, times, soon, mon
 
 
 def test_a_kernel_on_disk_is_tried_soon(net, times, soon, monkeypatch, tmp_path):
-    from xpapply.backends.cpu import networks
+    from xpapply.backends.cpu import compiler, networks
 
+    monkeypatch.setattr(compiler, "_alive", {})  # another test's would not be written
     monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(networks, "_LOADING", 3 * networks._WINDOWS_CALL)
     assert engines_of(net, images(5), 11)[-1] == "cpu"
+    compiler._alive.clear()
     cache.clear()
     assert engines_of(net, images(5), 5) == ["torch.batch"] * 3 + ["cpu"] * 2
 
@@ -302,3 +304,21 @@ def test_one_slice_says_nothing_of_many(net, times, soon, compiled):
     times.update(numpy=1e-3, torch=2e-3)
     assert xpapply.explain(net, (1, 2, 3), images(4 * SLICES)).engine == "cpu"
     assert len(times["asked"]) == 2
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 8, 8), (1, 1, 300, 280)], ids=["whole", "in tiles"])
+def test_no_kernel_is_compiled_that_never_runs(soon, shape, monkeypatch):
+    """It does not take numbers whose bytes are in another order, however many calls there are."""
+    from xpapply.backends.cpu import networks
+
+    monkeypatch.setattr(networks, "_COMPILED_MACS", 1e12)
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1)]
+    net = nn.Sequential(*layers).eval().requires_grad_(False)
+    x = np.random.default_rng(0).standard_normal(shape).astype("f4")
+    want = net(torch.from_numpy(x)).numpy()
+    swapped = x.astype(x.dtype.newbyteorder())
+    for _ in range(12):
+        got = xpapply.apply_along_axis(net, (1, 2, 3), swapped)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    assert not soon

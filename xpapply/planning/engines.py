@@ -323,8 +323,9 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     engine = Engine(name, bound, library, runner)
     engine.look_at(seen, axis, reasons)
     if not forced:
-        first = itertools.takewhile(lambda given: given[0] is not runner, asked)
-        found_later = (b.later(bound.graph, *in_memory_order(x, axis)) for b, (_, x) in first)
+        passed = itertools.takewhile(lambda given: given[0] is not runner, asked)
+        first = ((b, x) for b, (name, x) in passed if name not in bound.failed)
+        found_later = (b.later(bound.graph, *in_memory_order(x, axis)) for b, x in first)
         engine.later = next(filter(None, found_later), None)
     return engine
 

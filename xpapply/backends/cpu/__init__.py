@@ -46,7 +46,7 @@ class CPU(Backend):
             return None
         if networks.serves(graph):
             return networks.later(graph, x, at, math.prod(x.shape) // x.shape[at])
-        return tiled.later(graph, x) if tiled.serves(graph) else None
+        return tiled.later(graph, x)
 
     def lower(self, graph: Graph) -> Lowered:
         if graph.descends:

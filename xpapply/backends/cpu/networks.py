@@ -59,15 +59,20 @@ NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU
 
 def why_not(graph: Graph, like: Any) -> str | None:
     """Why no kernel runs a graph on arrays like `like`, or None."""
+    slices = math.prod(like.shape) // max(1, graph.input.shape[0])
+    refusal = _refused(graph, like, slices)
+    return too_few(graph, slices) if refusal is None else refusal
+
+
+def _refused(graph: Graph, like: Any, slices: int) -> str | None:
+    """Why no kernel runs so many slices, however long others take, or None."""
     refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
     if refusal is not None:
         return refusal
     if not getattr(like.dtype, "isnative", True):
         return NOT_NATIVE
     target = compiler.host()
-    slices = math.prod(like.shape) // max(1, graph.input.shape[0])
-    refusal = _refusal(graph, target, slices < _tile(graph, target))
-    return too_few(graph, slices) if refusal is None else refusal
+    return _refusal(graph, target, slices < _tile(graph, target))
 
 
 def too_few(graph: Graph, slices: int) -> str | None:
@@ -107,7 +112,12 @@ def _few(graph: Graph) -> _Few:
 
 
 def later(graph: Graph, x: Any, at: int, slices: int) -> Later | None:
-    """What counts calls of so few slices until a kernel for arrays that lie like `x` pays."""
+    """What counts calls of so few slices until a kernel for arrays that lie like `x` pays.
+
+    None: there is none for them, or it pays already.
+    """
+    if _refused(graph, x, slices) is not None:
+        return None
     few = _few(graph)
     if few.is_over():
         return None

@@ -24,6 +24,23 @@ _BLOCK_BYTES = 1 << 24
 
 def why_not(graph: Graph, like: Any) -> str | None:
     """Why no kernel of a tile runs a graph on arrays like `like`, or None."""
+    found = _served(graph, like)
+    if isinstance(found, str):
+        return found
+    return networks.too_few(found.graph, _windows(found, graph, like))
+
+
+def later(graph: Graph, x: Any) -> Later | None:
+    """What counts the calls of few slices until a kernel pays; None: as in `networks.later`."""
+    found = _served(graph, x)
+    if isinstance(found, str):
+        return None
+    windows = np.empty((found.count, found.graph.input.shape[0]), found.graph.input.dtype)
+    return networks.later(found.graph, windows, 1, _windows(found, graph, x))
+
+
+def _served(graph: Graph, like: Any) -> Tiles | str:
+    """The tiles of a graph, or why no kernel runs them, however many slices there are."""
     refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
     if refusal is not None:
         return refusal
@@ -31,25 +48,12 @@ def why_not(graph: Graph, like: Any) -> str | None:
         return "NumPy has no bfloat16"
     if not getattr(like.dtype, "isnative", True):
         return networks.NOT_NATIVE
-    found = _tiles(graph, compiler.host())
-    if isinstance(found, str):
-        return found
-    slices = math.prod(like.shape) // max(1, graph.input.shape[0])
-    return networks.too_few(found.graph, slices * found.count)
+    return _tiles(graph, compiler.host())
 
 
-def serves(graph: Graph) -> bool:
-    """Whether there are kernels of tiles for a graph."""
-    return not isinstance(_tiles(graph, compiler.host()), str)
-
-
-def later(graph: Graph, x: Any) -> Later | None:
-    """What counts the calls of few slices until a kernel pays."""
-    found = _tiles(graph, compiler.host())
-    assert not isinstance(found, str), found
-    slices = math.prod(x.shape) // max(1, graph.input.shape[0])
-    windows = np.empty((found.count, found.graph.input.shape[0]), found.graph.input.dtype)
-    return networks.later(found.graph, windows, 1, slices * found.count)
+def _windows(found: Tiles, graph: Graph, x: Any) -> int:
+    """How many tiles all slices of an array are cut into."""
+    return math.prod(x.shape) // max(1, graph.input.shape[0]) * found.count
 
 
 @remembered(512)
