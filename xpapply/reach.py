@@ -8,6 +8,7 @@ Installed packages are followed one step: the globals that their code names, and
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dis
 import functools
 import os
@@ -113,12 +114,15 @@ class _Reach:
 
     def _function(self, f: types.FunctionType) -> None:
         code_names = names(f.__code__)
+        if f.__code__.co_filename.startswith(_OWN) and not lives_on(f):
+            for cell in f.__closure__ or ():  # nobody sets those, or globals, of our wrappers
+                with contextlib.suppress(ValueError):  # it is empty
+                    self._held(cell.cell_contents)
+            return
         if is_installed(f):
             self._step(f, code_names)
             for k in range(len(f.__closure__ or ())):  # what a decorator holds
-                inner = self._guards.look(f, "cell", k)
-                if isinstance(inner, types.FunctionType) and not is_installed(inner):
-                    self.visit(inner)
+                self._held(self._guards.look(f, "cell", k))
             return
         self._guards.function(f)
         for given in (f.__defaults__, f.__kwdefaults__):
@@ -129,6 +133,11 @@ class _Reach:
         self._names |= code_names.attributes
         if vars(f):
             self._holders.append(f)
+
+    def _held(self, inner: Any) -> None:
+        """Look at a function of the user's that one of a package holds."""
+        if isinstance(inner, types.FunctionType) and not is_installed(inner):
+            self.visit(inner)
 
     def _global_names(
         self, f: types.FunctionType, code_names: _Names, visit: Callable[[Any], None]

@@ -170,6 +170,12 @@ class Engine:
         return lambda x: lowered(x, axis, bound.weights(name, lowered, x), None)
 
 
+def prepared(call: Callable[[Any, int], Any], arr: Any, axis: int) -> Callable[[Any], Any]:
+    """``run(arr)``: what a plan calls, with all decided that follows from `arr`."""
+    prepare: Callable[[Any, int], Callable[[Any], Any]] | None = getattr(call, "prepared", None)
+    return (lambda x: call(x, axis)) if prepare is None else prepare(arr, axis)
+
+
 def in_memory_order(x: Any, axis: int) -> tuple[Any, int]:
     """An array with its slowest axes first, and where `axis` is then."""
     order = MemoryOrder.of(arrays.strides(x), x.ndim, axis)

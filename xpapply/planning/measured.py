@@ -18,14 +18,16 @@ from ..backends import Later
 from ..cache import BoundedDict, remembered
 from ..ir.graph import Graph
 from ..layout import boxes
-from .engines import Engine, in_memory_order
+from .engines import Engine, in_memory_order, prepared
 
 _SHARE = 8
 """So many times the slices of a sample there must be: a first call takes less than twice as long
 then as it would."""
 _TURNS = 3
 """Of which the first prepares things and does not count."""
-_PAUSE = 2e-3
+_TURN = 3e-3
+"""Seconds of a turn that counts: calls that take less follow each other, as those of a user do."""
+_PAUSE = 1e-2
 """Seconds after which another library's idle threads no longer keep the processors busy."""
 _BETTER = 0.9
 """Part of the other's time that is worth a change: times of a few slices are not exact."""
@@ -95,14 +97,20 @@ def counted(
 
 def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> list[float]:
     """The least that each takes, by turns: what else the machine does at a time slows all."""
-    times: list[list[float]] = [[] for _ in calls]
-    for _ in range(_TURNS):
-        for call, took in zip(calls, times, strict=True):
+    least = [math.inf] * len(calls)
+    runs = [prepared(call, x, axis) for call in calls]
+    for turn in range(_TURNS):
+        for k, run in enumerate(runs):
             time.sleep(_PAUSE)
-            begin = time.perf_counter()
-            call(x, axis)
-            took.append(time.perf_counter() - begin)
-    return [min(took[1:]) for took in times]
+            begin = now = time.perf_counter()
+            while now - begin < _TURN:
+                before = now
+                run(x)
+                now = time.perf_counter()
+                if turn == 0:
+                    break
+                least[k] = min(least[k], now - before)
+    return least
 
 
 @remembered(256)

@@ -150,9 +150,9 @@ class Plan:
 
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
         """The plan for arrays like `arr` alone, with all that follows from that decided."""
-        prepare: Callable[[Any, int], Callable[[Any], Any]] | None
-        prepare = getattr(self._call, "prepared", None)
-        return (lambda x: self(x, axis)) if prepare is None else prepare(arr, axis)
+        if self._call is None:
+            return lambda x: self(x, axis)
+        return engines.prepared(self._call, arr, axis)
 
     def lift(self, aval: ShapeDtype) -> Graph:
         """The graph, for slices of the shape and dtype that the plan is for."""

@@ -550,3 +550,19 @@ def test_more_objects_than_are_followed(monkeypatch):
         parts[-1].inner.k = k
         want = ARRAY * np.prod([part.inner.k for part in parts])
         np.testing.assert_allclose(xpapply.apply_along_axis(net, -1, ARRAY), want, rtol=1e-5)
+
+
+def test_our_wrappers_are_not_looked_at_but_what_they_hold_is(monkeypatch):
+    """A repeated call waits for every place that is looked at, and nobody sets ours."""
+    from xpapply.frontends.torch.flattened import _of_flat
+    from xpapply.guards import Guards
+    from xpapply.planning.flat_slices import reshaped
+
+    guards = Guards()
+    reach.reach(guards, [_of_flat((2, 3), "forward", False)], lambda x: None)
+    assert not guards._all
+    held = reshaped(lambda v: v * SCALE, (2, 3), "float32").call
+    reach.reach(guards, [held], lambda x: None)
+    assert guards()
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert not guards()
