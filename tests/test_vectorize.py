@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.arrays import on_host
+from xpapply.arrays import is_mixed, on_host
 from xpapply.core_dims import Signature
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
@@ -725,3 +725,46 @@ def test_lists_of_several_types_are_looped_over_and_that_is_said():
     f = xpapply.vectorize(lambda t: t * 2)
     with pytest.warns(xpapply.FallbackWarning, match="of a list are of several types"):
         f([1.5, 2] * 900)
+    for given in [1.5, 2] * 900, [1, "a"]:
+        p = f.explain(given)
+        assert p.engine == "loop"
+        assert p.reasons == ("the elements of a list are of several types",)
+        assert list(p(given)) == list(np.vectorize(f.pyfunc)(given))
+
+
+def test_what_is_not_looped_over_may_be_of_several_types():
+    seen = []
+    f = xpapply.vectorize(lambda t, k: seen.append(k) or t, excluded={"k", 1})
+    given = [1, "a"]
+    f.explain([1, 2.5], given)
+    f.explain([1, 2.5], k=given)
+    f([1, 2.5], given)
+    assert all(k is given for k in seen)
+
+
+ONE = np.ones(2)
+
+
+@pytest.mark.parametrize(
+    ("given", "mixed"),
+    [
+        ([1, 2], False),
+        ([1.0, 2.0], False),
+        (["a", "b"], False),
+        ([1, 2.0], True),
+        ([True, 1], True),
+        ([2**63, 1], True),
+        ([2**70, 1], False),  # objects, as they are
+        ([None, 1], False),
+        ([[1, 2], [3, 4]], False),
+        ([[1, 2], [3, 4.0]], True),
+        ([ONE, ONE], False),
+        ([ONE, ONE.astype(int)], True),
+        ([np.float32(1), np.float64(1)], True),
+        ([], False),
+        (ONE, False),
+        (1, False),
+    ],
+)
+def test_lists_of_several_types(given, mixed):
+    assert is_mixed(given) is mixed

@@ -213,11 +213,20 @@ def is_mixed(x: Any) -> bool:
     """
     if not isinstance(x, (list, tuple)):
         return False
+    kinds = set(map(type, x))
+    if len(kinds) == 1 and kinds <= _ALIKE:
+        return False
     found = np.asanyarray(x)
     if found.dtype == object:
         return False
+    if kinds == {np.ndarray}:
+        return len({e.dtype for e in x}) > 1
     kinds = set(map(type, np.asanyarray(x, dtype=object).ravel().tolist()))
     return len(kinds) > 1 or (kinds == {int} and found.dtype.kind not in "iu")
+
+
+_ALIKE = {float, complex, bool, str, bytes}
+"""Types whose lists become arrays of the same: large integers do not."""
 
 
 def on_host(x: Any) -> Any:

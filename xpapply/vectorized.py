@@ -159,7 +159,7 @@ class vectorize(originals.vectorize):  # called as a function
             from .planning.fallback import announce
 
             count = max(np.size(x) for x in (*args, *kwargs.values()))
-            announce(self.pyfunc, count, "the elements of a list are of several types", [])
+            announce(self.pyfunc, count, _MIXED, [])
             own = originals.vectorize(self.pyfunc, self.otypes, None, self.excluded, self.cache)
             return originals.call_vectorize(own, *args, **kwargs)
         call, leaves = self._call(args, kwargs)
@@ -214,8 +214,15 @@ class vectorize(originals.vectorize):  # called as a function
         again = {k: v for k, v in kwargs.items() if k in GUFUNC}
         if (blockwise := self._blockwise(args, kwargs)) is not None:
             return blockwise.plan(partial(self, **again))  # type: ignore[no-any-return]
+        mixed = self._core is None and self._of_mixed(args, kwargs)
+        if mixed:
+            args = tuple(_objects(x) if k not in self.excluded else x for k, x in enumerate(args))
+            kwargs = {k: _objects(x) if k not in self.excluded else x for k, x in kwargs.items()}
         call, _ = self._call(args, kwargs)
-        return call.plan(partial(self, **again))  # type: ignore[no-any-return]
+        plan: PlanOfSeveral = call.plan(partial(self, **again))
+        if mixed:
+            plan.reasons = (_MIXED,)
+        return plan
 
     def _call(self, args: tuple, kwargs: dict) -> tuple[Call, Leaves | None]:
         """A call with its keywords understood, and what puts its results together again."""
@@ -359,6 +366,14 @@ class vectorize(originals.vectorize):  # called as a function
         if found is None:
             found = known.leaves[key] = Leaves(count)
         return found
+
+
+_MIXED = "the elements of a list are of several types"
+
+
+def _objects(x: Any) -> Any:
+    """A list of several types as the array of objects that NumPy's own loop makes of it."""
+    return np.asanyarray(x, dtype=object) if arrays.is_mixed(x) else x
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:
