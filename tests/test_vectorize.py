@@ -725,11 +725,11 @@ def test_lists_of_several_types_are_looped_over_and_that_is_said():
     f = xpapply.vectorize(lambda t: t * 2)
     with pytest.warns(xpapply.FallbackWarning, match="of a list are of several types"):
         f([1.5, 2] * 900)
-    for given in [1.5, 2] * 900, [1, "a"]:
-        p = f.explain(given)
+    for mixed in [1.5, 2] * 900, [1, "a"]:
+        p = f.explain(mixed)
         assert p.engine == "loop"
         assert p.reasons == ("the elements of a list are of several types",)
-        assert list(p(given)) == list(np.vectorize(f.pyfunc)(given))
+        assert list(p(mixed)) == list(np.vectorize(f.pyfunc)(mixed))
 
 
 def test_what_is_not_looped_over_may_be_of_several_types():

@@ -112,6 +112,11 @@ class Engine:
         """What counts calls, which another engine serves once they have taken long enough."""
 
     @property
+    def graph(self) -> Graph:
+        """Of one slice."""
+        return self._bound.graph
+
+    @property
     def failed(self) -> str:
         """What a compiler said of it, if it did not compile: then another engine runs."""
         return self._bound.failed.get(self.backend, "")

@@ -56,7 +56,7 @@ class Measured(NamedTuple):
 
 
 def compare(
-    graph: Graph, engine: Engine, other: Callable[[Any, int], Any], arr: Any, axis: int
+    engine: Engine, other: Callable[[Any, int], Any], arr: Any, axis: int
 ) -> Measured | None:
     """Both on some slices of an array.
 
@@ -68,7 +68,7 @@ def compare(
     if not size or not (many or engine.backend == "cpu"):
         return None
     now = config.current()
-    known = _known(graph)
+    known = _known(engine.graph)
     size = min(size, slices)
     few = 0 if many else size.bit_length()
     key = (engine.name, arrays.place(arr), now.threads, now.block_bytes, few)

@@ -199,59 +199,45 @@ def _plan_network(
     if shape[axis] == 0:
         return loop_for("the slices are empty")
     reasons: list[str] = []
-    differentiable = _differentiable(frontend, f, arr, args, kwargs)
-    result = None if lifted.bound is None else lifted.bound.graph.result
-    graph = None if lifted.bound is None else lifted.bound.graph
-    engine, half = None, ""
-    if lifted.bound is None:
+    bound, engine = lifted.bound, None
+    if bound is None:
         reasons.append(f"no graph: {lifted.reason}")
-    elif differentiable:
+    elif _differentiable(frontend, f, arr, args, kwargs):
         reasons.append("autograd records this call; under torch.no_grad() it runs fused")
     else:
-        engine = engines.choose(lifted.bound, arr, axis, reasons)
+        engine = engines.choose(bound, arr, axis, reasons)
+    graph = None if bound is None else bound.graph
+    half = ""
     if engine is not None and engine.slower_than_half and not forced:
         half = _half_dtype(frontend, f, arr, args, kwargs)
-    slower = ""
-    if engine is not None and half:
-        slower = engines.in_float32(engine, half)
-    elif engine is not None and graph is not None and graph.gathers and not forced:
-        slower = "" if engine.faster_than_layers else engines.by_windows(engine)
-    elif engine is not None and graph is not None and graph.descends and not forced:
-        if engine.backend == "array_api" and "cpu" in common["device"].lower():
-            slower = engines.by_definition(engine)
+    slower = "" if engine is None or forced else _why_slower(engine, half, common["device"])
     times: measured.Measured | None = None
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
     if may and (engine is None or slower):
         trusted = graph is not None and not slower and not graph.gathers
         try:
-            found = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted, graph=graph)
+            own = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted, graph=graph)
         except TraceError as error:
             # of an engine that was asked for, what else there might be is no reason
             if f"no graph: {error}" not in reasons and (not forced or forced in own_ways):
                 reasons.append(str(error))
         else:
-            if engine is not None and graph is not None and not half:
-                times = measured.compare(graph, engine, found.call, arr, axis)
-            if engine is not None and times is not None:
-                ways = (engine.name, engine.kernels), (found.engine, found.kernels)
-                less, more = ways if times.own_is_faster else ways[::-1]
-                slower = times.said(more[0], more[1], less[0])
-            if engine is not None and engine.failed:
-                slower = f"{engine.name}: {engine.failed}"
+            if engine is not None:
+                times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)
             reasons += [slower] * bool(slower)
             if times is None or not times.own_is_faster:
                 p = Plan(
-                    engine=found.engine,
-                    kernels=found.kernels,
-                    reasons=(*reasons, *found.reasons),
+                    engine=own.engine,
+                    kernels=own.kernels,
+                    reasons=(*reasons, *own.reasons),
                     graph=graph,
-                    result=found.result or result,
+                    result=own.result or (None if graph is None else graph.result),
                     expected=times and times.other * _slices(shape, axis),
-                    _call=found.call,
+                    _call=own.call,
                     _later=None if engine is None else engine.later,
                     **common,
                 )
-                return p, found.unchanged or lifted.unchanged
+                return p, own.unchanged or lifted.unchanged
     if engine is not None:
         checked = lifted.checked
         p = Plan(
@@ -272,6 +258,36 @@ def _plan_network(
         why = "; ".join(reasons) or f"it is not an engine for {arrays.describe(arr)}"
         raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
     return loop_for(*reasons)
+
+
+def _why_slower(engine: engines.Engine, half: str, device: str) -> str:
+    """Why the library of `f` itself may be faster than an engine, or "".
+
+    `half`: the dtype of 16 bits that it would compute in, if any.
+    """
+    graph = engine.graph
+    if half:
+        return engines.in_float32(engine, half)
+    if graph.gathers:
+        return "" if engine.faster_than_layers else engines.by_windows(engine)
+    if graph.descends and engine.backend == "array_api" and "cpu" in device.lower():
+        return engines.by_definition(engine)
+    return ""
+
+
+def _weighed(
+    engine: engines.Engine, own: Any, slower: str, arr: Any, axis: int, *, measure: bool
+) -> tuple[measured.Measured | None, str]:
+    """What an engine and the library's own way take, and why the slower of them does not run.
+
+    None where that is not measured: then it is `slower` that tells.
+    """
+    times = measured.compare(engine, own.call, arr, axis) if measure else None
+    if times is not None:
+        ways = (engine.name, engine.kernels), (own.engine, own.kernels)
+        less, more = ways if times.own_is_faster else ways[::-1]
+        slower = times.said(more[0], more[1], less[0])
+    return times, f"{engine.name}: {engine.failed}" if engine.failed else slower
 
 
 def _slices(shape: tuple[int, ...], axis: int) -> int:
