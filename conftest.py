@@ -92,10 +92,10 @@ def _seed_torch():
 def plan_always(monkeypatch):
     """However few slices there are, and however quick the function: the loop is never quicker."""
     import xpapply
-    from xpapply.planning import python_functions
+    from xpapply.planning import python_functions, running
 
     monkeypatch.setattr(python_functions, "_FEW", 0)
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     with xpapply.options(fallback="silent"):
         yield
 
@@ -167,15 +167,15 @@ def library(name):
 def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
     from xpapply.backends.cpu import networks
-    from xpapply.frontends.python import in_blocks, recorder, runner
-    from xpapply.planning import python_functions
+    from xpapply.frontends.python import in_blocks, record, recorder, runner
+    from xpapply.planning import running
 
     monkeypatch.setattr(networks, "_PATIENCE", 0.0)
     monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
-    monkeypatch.setattr(python_functions, "_SLOWER", 1e9)
+    monkeypatch.setattr(running, "SLOWER", 1e9)
     monkeypatch.setattr(runner, "PER_RUN", 0.0)
-    monkeypatch.setattr(runner, "RESTS", 0.0)
+    monkeypatch.setattr(record, "RESTS", 0.0)
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
 
 

@@ -10,9 +10,9 @@ import signal, sys, time
 import numpy as np
 import xpapply
 from xpapply.frontends.python import in_blocks
-from xpapply.planning import python_functions
+from xpapply.planning import running
 
-python_functions._SLOWER = 1e9
+running.SLOWER = 1e9
 in_blocks._AT_LEAST = 60
 arr = np.random.default_rng(0).random((200_000, 60))
 raised = []

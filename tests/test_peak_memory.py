@@ -22,10 +22,10 @@ import resource
 import numpy as np
 import xpapply
 from xpapply.frontends.python import in_blocks
-from xpapply.planning import python_functions
+from xpapply.planning import running
 
 # what is measured is no matter of time
-python_functions._SLOWER, in_blocks._AT_LEAST = 1e9, 60.0
+running.SLOWER, in_blocks._AT_LEAST = 1e9, 60.0
 
 resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from xpapply.frontends.python import executor, in_blocks, runner
-from xpapply.planning import python_functions
+from xpapply.planning import python_functions, running
 
 
 def always_plan(patch: pytest.MonkeyPatch) -> None:
     """No call is so small or so quick that the loop runs instead."""
     for module, name, value in (
         (python_functions, "_FEW", 0),
-        (python_functions, "_PLANNING", 0.0),
-        (python_functions, "_SLOWER", 1e9),
+        (running, "PLANNING", 0.0),
+        (running, "SLOWER", 1e9),
         (in_blocks, "_AT_LEAST", 60.0),
         (runner, "SECONDS_PER_CALL", 0.0),
         (executor, "SECONDS_PER_CALL", 0.0),

@@ -14,12 +14,12 @@ import pytest
 
 import xpapply
 from xpapply import config, originals
-from xpapply.frontends.python import executor, in_blocks, runner
-from xpapply.planning import python_functions, several_arrays
+from xpapply.frontends.python import executor, in_blocks, record, runner
+from xpapply.planning import python_functions, running, several_arrays
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
-SLOWER, AT_LEAST = python_functions._SLOWER, in_blocks._AT_LEAST
+SLOWER, AT_LEAST = running.SLOWER, in_blocks._AT_LEAST
 """As they are without conftest."""
 
 
@@ -63,6 +63,7 @@ def clock(monkeypatch, step):
     ticks = iter(range(10**9))
     fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
     monkeypatch.setattr(python_functions, "time", fake)
+    monkeypatch.setattr(running, "time", fake)
 
 
 def trace_of(f):
@@ -72,8 +73,8 @@ def trace_of(f):
 
 
 def slow_from_now_on(monkeypatch):
-    monkeypatch.setattr(python_functions, "_SLOWER", 0.0)
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "SLOWER", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
 
 
 # --- few slices, fast functions ---------------------------------------------------------
@@ -81,7 +82,7 @@ def slow_from_now_on(monkeypatch):
 
 @pytest.mark.parametrize(("slices", "engine"), [(2, "loop"), (16, "loop"), (17, "numpy")])
 def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     f, arr = fresh(), ARR[:slices]
     plan = xpapply.explain(f, -1, arr)
     assert plan.engine == engine
@@ -173,7 +174,7 @@ def test_explain_and_apply_decide_the_same_for_arguments_that_are_not_remembered
     f = lambda v, how: (v * how["weights"]).sum()  # noqa: E731
     for limit in (1e9, 0.0):
         counted.calls = 0
-        monkeypatch.setattr(python_functions, "_PLANNING", limit)
+        monkeypatch.setattr(running, "PLANNING", limit)
         plan = xpapply.explain(f, -1, ARR, unhashable)
         xpapply.apply_along_axis(f, -1, ARR, unhashable)
         assert plan.engine == ("loop" if limit else "numpy")
@@ -206,14 +207,14 @@ def test_no_slices():
 
 def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted):
     f = fresh()
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     plan = xpapply.explain(f, -1, ARR)
     want = xpapply.apply_along_axis(f, -1, ARR)
-    monkeypatch.setattr(python_functions, "_SLOWER", 0.0)
+    monkeypatch.setattr(running, "SLOWER", 0.0)
     xpapply.apply_along_axis(f, -1, ARR)
-    monkeypatch.setattr(python_functions, "_SLOWER", 1e9)
+    monkeypatch.setattr(running, "SLOWER", 1e9)
     xpapply.apply_along_axis(f, -1, ARR)  # one that is not slow in between
-    monkeypatch.setattr(python_functions, "_SLOWER", 0.0)
+    monkeypatch.setattr(running, "SLOWER", 0.0)
     xpapply.apply_along_axis(f, -1, ARR)
     assert plan.engine == "numpy"
     xpapply.apply_along_axis(f, -1, ARR)
@@ -251,10 +252,10 @@ def test_runs_that_find_paths_are_not_called_slow(monkeypatch):
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
     found = trace_of(f)
-    assert found.slow == 1
+    assert found.record.slow == 1
     xpapply.apply_along_axis(f, -1, ARR)
-    assert found.slow == 1
-    assert not found.refused
+    assert found.record.slow == 1
+    assert not found.record.refused
 
 
 def many_ways(v, _=None):
@@ -269,7 +270,7 @@ def many_ways(v, _=None):
 def few_paths(monkeypatch):
     from xpapply.frontends.python import tree
 
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     monkeypatch.setattr(in_blocks, "MOST_PATHS", 5)
     monkeypatch.setattr(tree, "MOST_PATHS", 5)
 
@@ -291,24 +292,24 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
 
 
 def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, counted, monkeypatch):
-    monkeypatch.setattr(runner, "RESTS", 1.0)
+    monkeypatch.setattr(record, "RESTS", 1.0)
     runs, run = [], runner.Traced.__call__
     monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
     f = fresh(many_ways)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, ARR)
         found = trace_of(f)
-        assert found.in_vain > 0
-        found.in_vain, found.in_loop = 1e9, 0.0
+        assert found.record.in_vain > 0
+        found.record.in_vain, found.record.in_loop = 1e9, 0.0
         for _ in range(5):
             got = xpapply.apply_along_axis(f, -1, ARR)
             p = xpapply.explain(f, -1, ARR)
             assert p.engine == "loop"
             assert "too many ways" in p.reasons[0]
         assert len(runs) == 1
-        assert found.in_loop > 0
+        assert found.record.in_loop > 0
         np.testing.assert_allclose(got, [many_ways(v) for v in ARR])
-        found.in_vain = found.in_loop
+        found.record.in_vain = found.record.in_loop
         xpapply.apply_along_axis(f, -1, ARR)
         assert len(runs) == 2
 
@@ -327,7 +328,7 @@ def test_no_kernel_is_made_of_paths_that_are_not_all(few_paths, counted, monkeyp
         before = len(made)
         for _ in range(2):
             xpapply.apply_along_axis(f, -1, ARR)
-    assert trace_of(f).given_up == 3
+    assert trace_of(f).record.given_up == 3
     assert len(made) == before
 
 
@@ -429,7 +430,7 @@ def test_few_slices_on_ways_that_are_not_known_are_left_to_f(few_paths, engine):
                 got = xpapply.apply_along_axis(g, -1, arr)
                 np.testing.assert_allclose(got, want)
                 assert calls == k * counted
-        assert g is f or not trace_of(g).given_up
+        assert g is f or not trace_of(g).record.given_up
 
 
 def raise_often(v):
@@ -481,7 +482,7 @@ def test_a_kernel_that_is_no_more_is_not_told_of(monkeypatch):
 
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 0.0)
     monkeypatch.setattr(in_blocks, "_PATIENCE", 0.0)
     monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 12)
@@ -500,14 +501,14 @@ def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
 def test_slow_is_a_fifth_more_than_the_loop_takes_and_a_plan(monkeypatch, took, slow):
     f = fresh()
     with monkeypatch.context() as patch:
-        patch.setattr(python_functions, "_PLANNING", 0.0)
+        patch.setattr(running, "PLANNING", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
     found._blocks.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
-    monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
+    monkeypatch.setattr(running, "SLOWER", SLOWER)
     clock(monkeypatch, took)
     xpapply.apply_along_axis(f, -1, ARR)
-    assert found.slow == slow
+    assert found.record.slow == slow
 
 
 @pytest.mark.parametrize(("threads", "slow"), [(0, 1), (1, 0)])
@@ -515,16 +516,16 @@ def test_what_other_threads_do_does_not_count_where_one_does_all(monkeypatch, th
     """As in the tasks of dask, which runs as many at once as there are threads."""
     f = fresh()
     with monkeypatch.context() as patch:
-        patch.setattr(python_functions, "_PLANNING", 0.0)
+        patch.setattr(running, "PLANNING", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
     found._blocks.seconds = 1e-3
-    monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
+    monkeypatch.setattr(running, "SLOWER", SLOWER)
     clock(monkeypatch, 0.3)
-    monkeypatch.setattr(python_functions.time, "thread_time", lambda: 0.0, raising=False)
+    monkeypatch.setattr(running.time, "thread_time", lambda: 0.0, raising=False)
     with xpapply.options(threads=threads):
         xpapply.apply_along_axis(f, -1, ARR)
-    assert found.slow == slow
+    assert found.record.slow == slow
 
 
 def test_an_engine_that_was_asked_for_is_not_given_up(monkeypatch, counted):
@@ -534,8 +535,8 @@ def test_an_engine_that_was_asked_for_is_not_given_up(monkeypatch, counted):
         for _ in range(3):
             xpapply.apply_along_axis(f, -1, ARR)
     found = trace_of(f)
-    assert found.slow == 0
-    assert not found.refused
+    assert found.record.slow == 0
+    assert not found.record.refused
     assert counted.calls == 0
 
 
@@ -546,7 +547,7 @@ def two_ways(v, _=None):
 @pytest.fixture
 def of_two_ways(monkeypatch):
     """A function of whose two ways one is known, and what is known; 1 ms for each slice."""
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     monkeypatch.setattr(in_blocks, "_AT_LEAST", AT_LEAST)
     f, arr = fresh(two_ways), ARR.copy()
     arr[:, 0] = 1
@@ -590,7 +591,7 @@ def test_a_block_takes_no_longer_than_its_loop_and_finding_ways(
     monkeypatch.setattr(executor, "time", fake)
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == looped
-    assert found.given_up == bool(looped)
+    assert found.record.given_up == bool(looped)
 
 
 @pytest.mark.parametrize(("seconds", "singly"), [(1e-3, 0), (1e-6, 1)])
@@ -610,7 +611,7 @@ def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, coun
     def broken(*args):
         raise ValueError("not for blocks")
 
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     f = fresh()
     plan = xpapply.explain(f, -1, ARR)
     monkeypatch.setattr(runner.Traced, "__call__", broken)
@@ -629,7 +630,7 @@ def test_what_f_raises_itself_leaves_its_plan(monkeypatch, counted):
             raise ValueError(f"{v[0]} is negative")
         return np.linalg.cholesky(np.outer(v, v) + v[1] * np.eye(6))[0, 0]
 
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     arr = np.abs(ARR) + 0.1
     plan = xpapply.explain(f, -1, arr)
     for k, error in enumerate((ValueError, np.linalg.LinAlgError)):
@@ -702,7 +703,7 @@ def test_raise_keeps_what_f_raises(few_paths):
 @pytest.fixture
 def in_threads(monkeypatch):
     """Every block in a worker thread, but the first."""
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
     monkeypatch.setattr(in_blocks, "_WORTH_THREADS", 0)
     monkeypatch.setattr(in_blocks, "_LONG_CALL", 0)
     with xpapply.options(threads=2, block_bytes=1000):
@@ -783,8 +784,8 @@ def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
 
     monkeypatch.setattr(in_blocks.InBlocks, "timed", quick)
     monkeypatch.setattr(several_arrays, "_MEASURED", 0.0)
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
-    monkeypatch.setattr(python_functions, "_SLOWER", SLOWER)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(running, "SLOWER", SLOWER)
 
     def f(x, y):
         c = complex(x, y)

@@ -206,7 +206,7 @@ def test_few_slices_of_plain_functions_do_not_warn():
 
 
 def test_what_takes_no_time_does_not_warn(monkeypatch):
-    monkeypatch.setattr(xpapply.planning.python_functions, "_PLANNING", 60.0)
+    monkeypatch.setattr(xpapply.planning.running, "PLANNING", 60.0)
     xpapply.apply_along_axis(lambda v: hash(v[0]) == 1, 1, MANY)
 
 

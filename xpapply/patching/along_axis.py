@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import arrays, config, loop, originals
 from ..errors import UnsupportedError
-from ..planning import python_functions
+from ..planning import python_functions, running
 from ..planning.applied import Along
 from .records import Seen, seen, tell
 
@@ -138,7 +138,7 @@ class Attempt:
         token = busy.set(True)
         try:
             turn = _seconds_of_call(traced, rows, what, took)
-            ran_by = python_functions.engine_of(traced, rows)
+            ran_by = running.engine_of(traced, rows)
         except Exception:  # the result is there, and what is told of it may be less exact
             pass
         finally:
@@ -197,7 +197,7 @@ class OfOriginal(Along):
 
     def at_once(self, traced: Any, first: Any) -> Any:
         """All slices at once."""
-        return python_functions.along(self, traced, first)
+        return running.along(self, traced, first)
 
     def around_call(self) -> float:
         """Seconds that a turn of the loop takes beside the call of the function."""

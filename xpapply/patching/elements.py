@@ -19,7 +19,7 @@ from .. import config, originals
 from ..cache import remembered
 from ..core_dims import Signature, resolve
 from ..looped_call import looped_call
-from ..planning import python_functions
+from ..planning import running
 from ..planning.several_arrays import Several
 from .along_axis import FEW, Attempt, Continued, busy
 from .records import WORTH, Seen, seen
@@ -195,7 +195,7 @@ class OfVectorize(Several):
 
     def at_once(self, traced: Any, first: Any) -> Any:
         """All slices at once."""
-        found = python_functions.at_once(traced, self)
+        found = running.at_once(traced, self)
         if self.call.arguments.numbers and not self.attempt.looped:
             self._warn(found if isinstance(found, tuple) else (found,))
         return found

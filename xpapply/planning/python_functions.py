@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,23 +20,17 @@ from ..frontends.python.in_blocks import Raises
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
-from ..frontends.python.tree import TooManyPaths, Users
-from . import engines, own_apply
+from . import engines, own_apply, running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
 from .plan import Plan
+from .running import Refused
 
 _FEW = loop.FEW
 _FEW_SLICES = f"up to {_FEW} slices take less time in the loop"
-_MOST_TRIES = 3
-"""Calls after which a function whose slices go too many ways runs in the loop for good."""
-_SLOWER = 1.2
-"""Times the loop's time from which a way is given up."""
 _SAMPLES = 16
 _BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
 """Slices that a function is traced on until it raises for none, in sixteenths of all."""
-_PLANNING = 2e-3
-"""Seconds that the loop must take for a plan to be worth making."""
 
 
 # --- deciding -------------------------------------------------------------------------
@@ -65,28 +59,6 @@ class Decision:
     why: str | None = None
     quick: bool = False
     first: tuple[Any, float] | None = None
-
-
-def _always(f: Any) -> bool:
-    return True
-
-
-class Refused(NamedTuple):
-    """Why a function is not traced.
-
-    Attributes
-    ----------
-    why : str
-        The reason.
-    unchanged : callable
-        ``unchanged(f)``: whether it still holds, since nothing has changed that `f` reached.
-    is_slow : bool
-        Whether it could run at once, and only takes longer: an engine that is asked for runs it.
-    """
-
-    why: str
-    unchanged: Callable[[Any], bool] = _always
-    is_slow: bool = False
 
 
 def decide(what: Applied, *, calls: bool = False) -> Decision:
@@ -120,13 +92,13 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
                     raise
                 return decide(batched, calls=True)
             first = result, time.perf_counter() - started
-            if what.slices * first[1] <= _PLANNING:
+            if what.slices * first[1] <= running.PLANNING:
                 why = "a plan would take longer than the loop"
                 return Decision(what, why=why, quick=True, first=first)
         found = _trace(what, known, key, first)
     if isinstance(found, Traced):
-        why = found.refused or _sooner_in_loop(found, what.slices, key is not None)
-        return Decision(what, found, why, not found.refused, first)
+        why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
+        return Decision(what, found, why, not found.record.refused, first)
     if first is not None:  # it takes a slice
         return Decision(what, why=found.why, first=first)
     return _refusal(what, found.why, calls)
@@ -148,7 +120,7 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
     if slices <= _FEW:
         return _FEW_SLICES
     seconds = slices * found.seconds
-    if seconds < (found.overhead if kept else max(found.overhead, _PLANNING)):
+    if seconds < (found.overhead if kept else max(found.overhead, running.PLANNING)):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
 
@@ -169,7 +141,7 @@ def _trace(what: Applied, known: FunctionCache, key: Hashable, first: Any) -> Tr
     try:
         made: Traced | Refused = _traced(what, first)
     except TraceError as error:
-        made = Refused(str(error), error.unchanged or _always)
+        made = Refused(str(error), error.unchanged or running.always)
         # which is asked anew each time
         if first is None and samples.asks_for_rows(what.f, made.why):
             return made
@@ -208,7 +180,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
         return loop.apply(f, axis, arr, args, kwargs)  # as `decide` would say
     found = decide(Along(f, axis, arr, args, kwargs), calls=True)
     if found.why is None:
-        return along(found.what, found.traced, found.first)
+        return running.along(found.what, found.traced, found.first)
     if not found.quick:
         found.what.announce(found.why)
     return found.what.loop(found.first)
@@ -235,11 +207,11 @@ def plan(
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
-        return along(Along(alive(), a, x, args, kwargs), traced)
+        return running.along(Along(alive(), a, x, args, kwargs), traced)
 
     reasons: list[str] = []
-    if traced.given_up:
-        reasons.append(f"the last call ran in the loop: {traced.why}")
+    if traced.record.given_up:
+        reasons.append(f"the last call ran in the loop: {traced.record.why}")
     if why := why_given_up(traced, found.what.rows(), one):
         because = tuple(reasons or [why])
         told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
@@ -281,10 +253,10 @@ def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
     """Why a call would give up and run the loop, or "": asked where a person wants to know."""
     if traced.library != "numpy" or config.current().engine:
         return ""
-    if traced.has_run and not traced.given_up:
+    if traced.has_run and not traced.record.given_up:
         return ""
-    if traced.rests:
-        return traced.why
+    if traced.record.rests:
+        return traced.record.why
     return traced.why_given_up(rows, f)
 
 
@@ -352,7 +324,7 @@ def _on_host(
     view = own_apply.on_host(what.arr)
     found = decide(OnHost(what.f, what.axis, view, args, kwargs, what.arr))
     mine, traced = found.what, found.traced
-    if traced is None or traced.refused:
+    if traced is None or traced.record.refused:
         raise TraceError(str(found.why))
     if why := why_given_up(traced, mine.rows(), mine.f):
         raise TraceError(why)
@@ -363,7 +335,7 @@ def _on_host(
     alive = _alive(mine.f)
 
     def run(x: Any, a: int) -> Any:
-        return at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
+        return running.at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
 
     rows = mine.rows()
     kernel = traced.kernel_for(rows)
@@ -415,7 +387,7 @@ def _still(
     """
     known, method = cache_of(f)
     key = trace_key(method, axis, arr, (), {})
-    if key is None or traced.given_up:
+    if key is None or traced.record.given_up:
         return None
     count = slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
@@ -423,113 +395,11 @@ def _still(
     made, failed = traced.kernel_made, traced.failed
 
     def unchanged() -> bool:
-        same = known.traced.get(key) is traced and not traced.given_up
+        same = known.traced.get(key) is traced and not traced.record.given_up
         same = same and len(traced.tree.singly) == singly
         same = same and traced.kernel_made is made and traced.failed == failed
-        same = same and not traced.refused and getattr(kernel, "engine", None) == engine
+        same = same and not traced.record.refused and getattr(kernel, "engine", None) == engine
         same = same and not (numpys_loop and _sooner_in_loop(traced, count, True))
         return same and traced.unchanged(known.function())
 
     return unchanged
-
-
-# --- running ----------------------------------------------------------------------------
-
-
-def along(what: Along, traced: Any, first: tuple[Any, float] | None = None) -> Any:
-    """In blocks of slices; of the class that the loop would give."""
-    if type(what.arr) is not np.memmap:
-        return at_once(traced, what)
-    result = at_once(traced, replace(what, arr=plain(what.arr)))
-    like = what.first() if first is None else first[0]
-    return result.view(np.memmap) if type(like) is np.memmap else result
-
-
-def at_once(traced: Any, what: Applied) -> Any:
-    """All slices of `what` at once.
-
-    If that raises, by the loop, for it to raise what `f` would.
-    """
-    if traced.refused:  # since the plan was made
-        what.announce(traced.refused)
-        return what.loop()
-    if traced.rests and not config.current().engine:
-        what.announce(traced.why)
-        return _timed(traced, what)
-    error, result = _tried(traced, what)
-    # here no exception is handled, which would become the context of what f raises
-    if isinstance(error, Users):
-        what.note(error.raised, error.index)
-        raise error.raised
-    traced.lost = isinstance(error, TooManyPaths)
-    if error is None:
-        return result
-    own = isinstance(error, TraceError)
-    why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
-    if own and config.current().fallback == "raise":
-        if isinstance(error, TooManyPaths):
-            traced.given_up, traced.why = traced.given_up + 1, why
-        what.announce(why)
-    # what f raises itself says nothing against its plan, so that is kept then
-    result = _timed(traced, what, getattr(error, "first", None))
-    # more slices leave more time to look for paths
-    traced.given_up += isinstance(error, TooManyPaths)
-    traced.why = why
-    if not isinstance(error, (TooManyPaths, error_state.Handled)) or traced.given_up > _MOST_TRIES:
-        _refused(traced, what, why)
-    what.announce(why)
-    return result
-
-
-def _timed(traced: Any, what: Applied, first: tuple[Any, ...] | None = None) -> Any:
-    """The loop, whose seconds are counted."""
-    started = time.perf_counter()
-    result = what.loop(first)
-    traced.in_loop += time.perf_counter() - started
-    return result
-
-
-def engine_of(traced: Traced, rows: Rows) -> str:
-    """What runs slices like these, by the name that plans show."""
-    run = traced.kernel_for(rows) or traced.launch_for(rows)
-    if run is not None:
-        return str(run.engine)
-    if traced.fused_on(rows) and (engine := traced.engine_for(rows)[0]) is not None:
-        return str(engine.name)
-    return str(traced.library)
-
-
-def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:
-    """What went wrong, or the result."""
-    # where one thread does all of it, as in dask's tasks, what others do meanwhile does not count
-    clock = time.thread_time if config.current().threads == 1 else time.perf_counter
-    started, paths = clock(), traced.tree.count
-    try:
-        result = what.run(traced)
-    except Exception as error:
-        if config.current().engine and isinstance(error, UnsupportedError):
-            raise
-        if isinstance(error, TooManyPaths):
-            traced.in_vain += clock() - started
-        return error, None
-    took = clock() - started
-    if traced.tree.count == paths and not config.current().engine:
-        slow = took > _PLANNING + _SLOWER * what.slices * what.seconds(traced, took)
-        traced.slow = traced.slow + 1 if slow else 0
-        if traced.slow > 1:
-            why = "all at once it takes longer than the loop"
-            if paths > 1:
-                why += f" (its slices go {paths} ways)"
-            elif traced.looped:
-                why += f" ({traced.looped:,} slices are called one by one)"
-            _refused(traced, what, why, is_slow=True)
-    return None, result
-
-
-def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> None:
-    """Remember that `f` runs in the loop, and have its plans say so."""
-    traced.refused = why
-    for p in traced.plans:
-        p.give_up(why)
-    if (key := what.key) is not None:
-        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged, is_slow)

@@ -62,7 +62,7 @@ class Ready:
         traced = self._traced
         if config.current() is not self._options or np.geterr() != self._state:
             return None
-        if traced.refused or cache_of(f)[0] is not self._known or not traced.unchanged(f):
+        if traced.record.refused or cache_of(f)[0] is not self._known or not traced.unchanged(f):
             return None
         if asks and not self._as_before(f, given):
             return None

@@ -20,7 +20,7 @@ from ..frontends.python.runner import Traced
 from ..ir.graph import ShapeDtype
 from ..looped_arguments import Arguments, Looped
 from ..looped_call import LoopedCall, note
-from . import engines, python_functions
+from . import engines, python_functions, running
 from .fallback import announce
 from .one_kernel import OneKernel
 from .one_launch import OneLaunch
@@ -197,7 +197,7 @@ def run(what: Several) -> Any:
     found = decide(what)
     traced = found.traced
     if traced is not None and found.why is None:
-        result = python_functions.at_once(traced, found.what)
+        result = running.at_once(traced, found.what)
         if (again := traced.ran(what.rows())) is not None:
             what.ready = Ready(what, traced, *again)
         return result
@@ -259,8 +259,8 @@ def _said(decision: Decision) -> tuple[Traced | None, dict[str, Any]]:
     reasons, plans = [why] * bool(why), None
     if found is not None:
         plans = found.plans
-        if found.given_up:
-            reasons.append(f"the last call ran in the loop: {found.why}")
+        if found.record.given_up:
+            reasons.append(f"the last call ran in the loop: {found.record.why}")
         elif why := python_functions.why_given_up(found, what.rows(), what.f):
             reasons.append(why)
             found = None

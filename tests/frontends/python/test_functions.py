@@ -16,7 +16,7 @@ from calls_of import assert_at_once, calls_of
 import xpapply
 from conftest import Library, library
 from xpapply.frontends.python import in_blocks, tree
-from xpapply.planning import python_functions
+from xpapply.planning import python_functions, running
 
 RNG = np.random.default_rng(5)
 ARR = RNG.standard_normal((40, 7, 3))
@@ -26,7 +26,7 @@ WEIGHTS = RNG.standard_normal((4, 7))
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
     monkeypatch.setattr(python_functions, "_FEW", 0)
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
 
 
 def softmax(v):

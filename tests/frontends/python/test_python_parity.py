@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import get_array_module
-from xpapply.planning import python_functions
+from xpapply.planning import python_functions, running
 
 EXAMPLES = settings().max_examples // 8
 SHAPES = [(24, 5), (6, 5, 4), (2, 13, 5)]
@@ -20,7 +20,7 @@ SHAPES = [(24, 5), (6, 5, 4), (2, 13, 5)]
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
     monkeypatch.setattr(python_functions, "_FEW", 0)
-    monkeypatch.setattr(python_functions, "_PLANNING", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
 
 
 ELEMENTWISE = [

@@ -22,6 +22,7 @@ from .block import Block
 from .executor import SECONDS_PER_CALL
 from .in_blocks import InBlocks
 from .kernel_of_paths import KernelOfPaths
+from .record import Record
 from .rows import Rows
 from .to_graph import to_graph
 from .tracing import Tracing
@@ -29,8 +30,6 @@ from .tree import Differs, TooManyPaths
 
 PER_RUN = 6e-5
 """Seconds that a run takes, however few slices there are."""
-RESTS = 1.0
-"""So many times the seconds of runs in vain, the loop runs before the next of them."""
 
 
 class Traced:
@@ -128,22 +127,11 @@ class Traced:
         self._timed: float | None = None
         self._gives_up: tuple[TraceError, int] | None = None
         """What the next run raises, as `explain` said, unless it has more slices than so many."""
-        self.given_up = 0
-        """Calls that found too many paths ..."""
-        self.why = ""
-        """... and what the last of them said."""
-        self.lost = False
-        """Whether the last run found too many paths."""
-        self.in_vain = self.in_loop = 0.0
-        """Seconds of such runs, and of the loop since."""
-        self.refused = ""
-        """Why it runs in the loop from now on."""
+        self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
-        """The plans that run it, which shall say so."""
+        """The plans that run it, which shall say so if the loop does from now on."""
         self.agreed = BoundedDict()
         """What it gave for arrays of another library, where that was what `f` gives there."""
-        self.slow = 0
-        """Runs one after the other that took longer than the loop."""
 
     def _graph_of_several(self, f: Any, arguments: Arguments, avals: Any) -> Graph:
         if self.library == "cupy":
@@ -172,11 +160,6 @@ class Traced:
             with self._tracing.scratch.kept():
                 self._timed = self._blocks.timed(rows, f, limit)
         return self._timed
-
-    @property
-    def rests(self) -> bool:
-        """Whether the loop runs for now: it has not taken as long yet as what was tried."""
-        return self.given_up > 0 and self.in_loop < RESTS * self.in_vain
 
     @property
     def looped(self) -> int:
@@ -214,13 +197,15 @@ class Traced:
         """Why a call would give up, as far as some of the slices tell; "" if it would not."""
         if not self.tree.branches and not self.tree.catches:
             return ""
-        if self.given_up and self._gives_up is not None:
+        if self.record.given_up and self._gives_up is not None:
             return str(self._gives_up[0])  # as was said, until the next run
         known = self.tree.count
         error = self._blocks.gives_up(rows, f)
         grew = self.tree.count > known and not self._blocks.tries_all(rows)
-        if error is None and self.given_up and grew:
-            error = TooManyPaths(self.why)  # so few slices still go ways that none of all went
+        if error is None and self.record.given_up and grew:
+            error = TooManyPaths(
+                self.record.why
+            )  # so few slices still go ways that none of all went
         self._gives_up = None if error is None else (error, math.prod(rows.batch))
         return str(error or "")
 
@@ -301,7 +286,7 @@ class Traced:
         None is made of paths that turned out not to be all of them: it would take long, for
         slices that may go further ways.
         """
-        return None if self._kernel is None or self.lost else self._kernel.call_for(rows)
+        return None if self._kernel is None or self.record.lost else self._kernel.call_for(rows)
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
         """What ran on slices like these, for further ones, and whether it takes any shapes that
