@@ -377,11 +377,12 @@ def turns(ways: dict[str, Any], repeats: int, on: Any, few: bool) -> dict[str, A
         timed(call, 1)
         begin = time.perf_counter()
         while few and time.perf_counter() - begin < BEFORE:
-            timed(call, 10)
+            timed(call, 1)
         once = timed(call, 1)
         counts[name] = max(1, min(1000, int(SECONDS / once)))
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(3 * repeats if few else repeats):
+    # calls of microseconds vary more than those that take SECONDS
+    for _ in range(3 * repeats if few and min(counts.values()) > 1 else repeats):
         for name, call in ways.items():
             if hasattr(on, "pause"):
                 on.pause()
