@@ -8,7 +8,6 @@ Installed packages are followed one step: the globals that their code names, and
 from __future__ import annotations
 
 import builtins
-import contextlib
 import dis
 import functools
 import os
@@ -113,16 +112,13 @@ class _Reach:
             self._object(x)
 
     def _function(self, f: types.FunctionType) -> None:
-        code_names = names(f.__code__)
-        if f.__code__.co_filename.startswith(_OWN) and not lives_on(f):
-            for cell in f.__closure__ or ():  # nobody sets those, or globals, of our wrappers
-                with contextlib.suppress(ValueError):  # it is empty
-                    self._held(cell.cell_contents)
+        if f.__closure__ and _is_own(f):  # nobody sets the cells or globals of our wrappers
+            self._in_cells(f)
             return
+        code_names = names(f.__code__)
         if is_installed(f):
             self._step(f, code_names)
-            for k in range(len(f.__closure__ or ())):  # what a decorator holds
-                self._held(self._guards.look(f, "cell", k))
+            self._in_cells(f)  # what a decorator holds
             return
         self._guards.function(f)
         for given in (f.__defaults__, f.__kwdefaults__):
@@ -134,10 +130,19 @@ class _Reach:
         if vars(f):
             self._holders.append(f)
 
-    def _held(self, inner: Any) -> None:
-        """Look at a function of the user's that one of a package holds."""
-        if isinstance(inner, types.FunctionType) and not is_installed(inner):
-            self.visit(inner)
+    def _in_cells(self, f: types.FunctionType) -> None:
+        """Visit what of the user's a function of a package holds, or one that it holds."""
+        self._seen[id(f)] = f
+        for k, cell in enumerate(f.__closure__ or ()):
+            inner = _content(cell) if _is_own(f) else self._guards.look(f, "cell", k)
+            called = inner
+            while isinstance(called, (functools.partial, types.MethodType)):
+                called = called.func if isinstance(called, functools.partial) else called.__func__
+            code = called if isinstance(called, (types.FunctionType, type)) else type(called)
+            if callable(called) and not is_installed(code):
+                self.visit(inner)
+            elif isinstance(called, types.FunctionType) and id(called) not in self._seen:
+                self._in_cells(called)
 
     def _global_names(
         self, f: types.FunctionType, code_names: _Names, visit: Callable[[Any], None]
@@ -234,6 +239,19 @@ _INSTALLED = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.s
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _OWN = os.path.dirname(str(sys.modules["xpapply"].__file__)) + os.sep
 """A checkout of xpapply is followed as far as an installed one."""
+
+
+def _is_own(f: types.FunctionType) -> bool:
+    """Whether a function is one of xpapply."""
+    return f.__code__.co_filename.startswith(_OWN)
+
+
+def _content(cell: types.CellType) -> Any:
+    """What is in a cell; MISSING if it is empty."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
 
 
 def is_installed(x: Any) -> bool:

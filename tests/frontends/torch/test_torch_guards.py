@@ -12,6 +12,7 @@ import xpapply
 from conftest import library
 from xpapply import reach
 from xpapply.frontends import find
+from xpapply.guards import Guards
 
 torch = library("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -555,7 +556,6 @@ def test_more_objects_than_are_followed(monkeypatch):
 def test_our_wrappers_are_not_looked_at_but_what_they_hold_is(monkeypatch):
     """A repeated call waits for every place that is looked at, and nobody sets ours."""
     from xpapply.frontends.torch.flattened import _of_flat
-    from xpapply.guards import Guards
     from xpapply.planning.flat_slices import reshaped
 
     guards = Guards()
@@ -566,3 +566,36 @@ def test_our_wrappers_are_not_looked_at_but_what_they_hold_is(monkeypatch):
     assert guards()
     monkeypatch.setitem(globals(), "SCALE", 3.0)
     assert not guards()
+
+
+class Holds:
+    def __init__(self, f):
+        self.f = f
+
+    def __call__(self, v):
+        return self.f(v)
+
+
+silent = xpapply.options(fallback="silent")
+
+
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        silent,
+        lambda f: silent(silent(f)),
+        lambda f: silent(torch.no_grad()(f)),
+        lambda f: torch.no_grad()(silent(f)),
+        lambda f: silent(functools.partial(f)),
+        lambda f: silent(functools.partial(silent(f))),
+        lambda f: silent(Holds(f)),
+        lambda f: silent(Holds(f).__call__),
+    ],
+)
+def test_decorators_around_each_other_hide_nothing(wrapped, monkeypatch):
+    f = wrapped(lambda v: v * SCALE)
+    guards = Guards()
+    reach.reach(guards, [f], lambda x: None)
+    assert guards(f)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert not guards(f)
