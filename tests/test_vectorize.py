@@ -711,12 +711,16 @@ def test_out_of_tensors():
         (lambda t: t * 2, [[1, 2.5], [3, 4]]),
         (lambda t: t * 2, (1.5, 2) * 900),
         (lambda t: t + 1, [1, 2, 3]),
+        (lambda t: 1 / t, [np.float64(0), np.float64(1)]),
+        (len, [[1, 2], [3]]),
     ],
 )
+@pytest.mark.filterwarnings("ignore:divide by zero")
 def test_elements_of_lists_are_what_they_are(f, given):
+    otypes = [int] if f is len else None
     with xpapply.options(fallback="silent"):
-        got = xpapply.vectorize(f)(given)
-    want = np.vectorize(f)(given)
+        got = xpapply.vectorize(f, otypes)(given)
+    want = np.vectorize(f, otypes)(given)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
 
@@ -728,18 +732,32 @@ def test_lists_of_several_types_are_looped_over_and_that_is_said():
     for mixed in [1.5, 2] * 900, [1, "a"]:
         p = f.explain(mixed)
         assert p.engine == "loop"
-        assert p.reasons == ("the elements of a list are of several types",)
+        assert p.reasons == ("the elements of a list are of several types, or NumPy's scalars",)
         assert list(p(mixed)) == list(np.vectorize(f.pyfunc)(mixed))
+    for engine in "loop", "numpy":
+        with xpapply.options(engine=engine, fallback="silent"):
+            assert f.explain([1, "a"]).engine == "loop"
+            assert list(f([1, "a"])) == ["2", "aa"]
+
+
+def test_explain_calls_nothing_for_lists_of_several_types():
+    seen = []
+    f = xpapply.vectorize(lambda t: seen.append(t) or t)
+    f.explain([1, "a"])
+    assert not seen
 
 
 def test_what_is_not_looped_over_may_be_of_several_types():
     seen = []
     f = xpapply.vectorize(lambda t, k: seen.append(k) or t, excluded={"k", 1})
     given = [1, "a"]
-    f.explain([1, 2.5], given)
-    f.explain([1, 2.5], k=given)
-    f([1, 2.5], given)
-    assert all(k is given for k in seen)
+    for call in f, f.explain:
+        call([1.0, 2.5], given)
+        assert seen
+        call([1.0, 2.5], k=given)
+        call([1, 2.5], given)
+        assert all(k is given for k in seen)
+        seen.clear()
 
 
 ONE = np.ones(2)
@@ -760,7 +778,11 @@ ONE = np.ones(2)
         ([[1, 2], [3, 4.0]], True),
         ([ONE, ONE], False),
         ([ONE, ONE.astype(int)], True),
+        ([ONE, ONE.astype("f4")], False),  # Python's floats
+        ([ONE.astype(int), ONE.astype("i4")], False),
         ([np.float32(1), np.float64(1)], True),
+        ([np.float64(1), np.float64(2)], True),
+        ([[1, 2], [3]], True),  # lists themselves
         ([], False),
         (ONE, False),
         (1, False),

@@ -207,22 +207,28 @@ def broadcast_to(x: Any, shape: tuple[int, ...], subok: bool = False) -> Any:
 
 
 def is_mixed(x: Any) -> bool:
-    """Whether an array of a list has other elements than the list: they are of several types.
+    """Whether an array of a list has other elements than the list.
 
-    The array of ``[1, "a"]`` has two strings.
+    Theirs are of several types, or NumPy's scalars: the array of ``[1, "a"]`` has two strings, and
+    what `ndarray.tolist` gives are Python's numbers.
     """
     if not isinstance(x, (list, tuple)):
         return False
     kinds = set(map(type, x))
     if len(kinds) == 1 and kinds <= _ALIKE:
         return False
-    found = np.asanyarray(x)
+    if kinds == {np.ndarray} and len({e.dtype for e in x}) == 1:
+        return False
+    try:
+        found = np.asanyarray(x)
+    except ValueError:  # lists of several lengths, which are elements themselves
+        return True
     if found.dtype == object:
         return False
-    if kinds == {np.ndarray}:
-        return len({e.dtype for e in x}) > 1
     kinds = set(map(type, np.asanyarray(x, dtype=object).ravel().tolist()))
-    return len(kinds) > 1 or (kinds == {int} and found.dtype.kind not in "iu")
+    if len(kinds) > 1 or any(issubclass(kind, np.generic) for kind in kinds):
+        return True
+    return kinds == {int} and found.dtype.kind not in "iu"
 
 
 _ALIKE = {float, complex, bool, str, bytes}

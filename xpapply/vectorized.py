@@ -158,8 +158,7 @@ class vectorize(originals.vectorize):  # called as a function
         if self._core is None and self._of_mixed(args, kwargs):
             from .planning.fallback import announce
 
-            count = max(np.size(x) for x in (*args, *kwargs.values()))
-            announce(self.pyfunc, count, _MIXED, [])
+            announce(self.pyfunc, self._call_of_mixed(args, kwargs).slices, _MIXED, [])
             own = originals.vectorize(self.pyfunc, self.otypes, None, self.excluded, self.cache)
             return originals.call_vectorize(own, *args, **kwargs)
         call, leaves = self._call(args, kwargs)
@@ -214,15 +213,11 @@ class vectorize(originals.vectorize):  # called as a function
         again = {k: v for k, v in kwargs.items() if k in GUFUNC}
         if (blockwise := self._blockwise(args, kwargs)) is not None:
             return blockwise.plan(partial(self, **again))  # type: ignore[no-any-return]
-        mixed = self._core is None and self._of_mixed(args, kwargs)
-        if mixed:
-            args = tuple(_objects(x) if k not in self.excluded else x for k, x in enumerate(args))
-            kwargs = {k: _objects(x) if k not in self.excluded else x for k, x in kwargs.items()}
-        call, _ = self._call(args, kwargs)
-        plan: PlanOfSeveral = call.plan(partial(self, **again))
-        if mixed:
-            plan.reasons = (_MIXED,)
-        return plan
+        if self._core is None and self._of_mixed(args, kwargs):
+            call = self._call_of_mixed(args, kwargs)
+        else:
+            call, _ = self._call(args, kwargs)
+        return call.plan(partial(self, **again))  # type: ignore[no-any-return]
 
     def _call(self, args: tuple, kwargs: dict) -> tuple[Call, Leaves | None]:
         """A call with its keywords understood, and what puts its results together again."""
@@ -256,6 +251,14 @@ class vectorize(originals.vectorize):  # called as a function
         if not any(map(arrays.is_mixed, given)):
             return False
         return self._on_error == "raise" and not self._keywords(args, kwargs)[1]
+
+    def _call_of_mixed(self, args: tuple, kwargs: dict) -> Call:
+        """A call with such lists, which the loop serves."""
+        args = tuple(x if k in self.excluded else _objects(x) for k, x in enumerate(args))
+        kwargs = {k: x if k in self.excluded else _objects(x) for k, x in kwargs.items()}
+        call, _ = self._call(args, kwargs)
+        call.loops_for = _MIXED
+        return call
 
     def _blockwise(self, args: tuple, kwargs: dict) -> Any:
         """A call with arrays of dask among what is looped over; None: there are none."""
@@ -368,11 +371,11 @@ class vectorize(originals.vectorize):  # called as a function
         return found
 
 
-_MIXED = "the elements of a list are of several types"
+_MIXED = "the elements of a list are of several types, or NumPy's scalars"
 
 
 def _objects(x: Any) -> Any:
-    """A list of several types as the array of objects that NumPy's own loop makes of it."""
+    """Such a list as the array of objects that NumPy's own loop makes of it."""
     return np.asanyarray(x, dtype=object) if arrays.is_mixed(x) else x
 
 

@@ -91,6 +91,8 @@ class Call:
         self._dtype = dtype
         self._places: Places | None = None
         self._numbers = signature is None
+        self.loops_for = ""
+        """Why the loop runs, if the caller knows."""
         self.ready: Any = None
         """What runs further calls on arrays that lie like these, with no further arguments."""
         if signature is None:
@@ -173,6 +175,11 @@ class Call:
     def operands(self) -> list[Any]:
         """The arrays that are looped over, their core dims last."""
         return self._operands
+
+    @property
+    def slices(self) -> int:
+        """How often `f` is called, in a loop."""
+        return math.prod(self._dims.loop)
 
     @property
     def kind(self) -> Kind | None:
@@ -383,6 +390,8 @@ class Call:
 
     def _why_loop(self, operands: list[Any], dims: Dims) -> str:
         """Why the loop runs, whatever `f` is; "" if it may not."""
+        if self.loops_for:
+            return self.loops_for
         if not operands:
             return "nothing is looped over"
         if self._on_error.how != "raise":
