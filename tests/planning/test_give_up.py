@@ -314,6 +314,23 @@ def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, coun
         assert len(runs) == 2
 
 
+def test_what_other_threads_run_meanwhile_does_not_decide(few_paths, counted, monkeypatch):
+    """A run that finds too many paths counts as one, whatever the last run of all threads was."""
+    timed = running._timed
+
+    def meanwhile(record, *given):
+        result = timed(record, *given)
+        record.lost = False  # one that found none, in another thread
+        return result
+
+    monkeypatch.setattr(running, "_timed", meanwhile)
+    f = fresh(many_ways)
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, -1, ARR)
+    assert trace_of(f).record.given_up == 1
+    assert not trace_of(f).record.refused
+
+
 def test_no_kernel_is_made_of_paths_that_are_not_all(few_paths, counted, monkeypatch):
     pytest.importorskip("llvmlite")
     from xpapply.frontends.python.kernel_of_paths import KernelOfPaths

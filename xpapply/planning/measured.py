@@ -22,7 +22,7 @@ from .engines import Engine, in_memory_order, prepared
 
 _SHARE = 8
 """So many times the slices of a sample there must be: a first call takes less than twice as long
-then as it would."""
+then as it would, and the seconds of turns and pauses."""
 _TURNS = 3
 """Of which the first prepares things and does not count."""
 _TURN = 3e-3
@@ -101,7 +101,8 @@ def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> l
     runs = [prepared(call, x, axis) for call in calls]
     for turn in range(_TURNS):
         for k, run in enumerate(runs):
-            time.sleep(_PAUSE)
+            if turn:
+                time.sleep(_PAUSE)
             begin = now = time.perf_counter()
             while now - begin < _TURN:
                 before = now

@@ -27,7 +27,7 @@ _MOST_TRIES = 3
 
 
 def always(f: Any) -> bool:
-    """What holds whatever becomes of `f`."""
+    """For a reason that does not depend on `f`."""
     return True
 
 
@@ -75,20 +75,20 @@ def at_once(traced: Any, what: Applied) -> Any:
     if isinstance(error, Users):
         what.note(error.raised, error.index)
         raise error.raised
-    record.lost = isinstance(error, TooManyPaths)
+    record.lost = lost = isinstance(error, TooManyPaths)  # other threads have runs of their own
     if error is None:
         return result
     own = isinstance(error, TraceError)
     why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
     if own and config.current().fallback == "raise":
-        if record.lost:
+        if lost:
             record.given_up, record.why = record.given_up + 1, why
         what.announce(why)
     # what f raises itself says nothing against its plan, so that is kept then
     result = _timed(record, what, getattr(error, "first", None))
-    record.given_up, record.why = record.given_up + record.lost, why
+    record.given_up, record.why = record.given_up + lost, why
     # more slices leave more time to look for paths
-    may_come = record.lost or isinstance(error, error_state.Handled)
+    may_come = lost or isinstance(error, error_state.Handled)
     if not may_come or record.given_up > _MOST_TRIES:
         _refused(traced, what, why)
     what.announce(why)

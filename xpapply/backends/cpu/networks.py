@@ -60,12 +60,12 @@ NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU
 def why_not(graph: Graph, like: Any) -> str | None:
     """Why no kernel runs a graph on arrays like `like`, or None."""
     slices = math.prod(like.shape) // max(1, graph.input.shape[0])
-    refusal = _refused(graph, like, slices)
+    refusal = _never(graph, like, slices)
     return too_few(graph, slices) if refusal is None else refusal
 
 
-def _refused(graph: Graph, like: Any, slices: int) -> str | None:
-    """Why no kernel runs so many slices, however long others take, or None."""
+def _never(graph: Graph, like: Any, slices: int) -> str | None:
+    """Why there is no kernel for so many slices, whatever it would save, or None."""
     refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
     if refusal is not None:
         return refusal
@@ -111,13 +111,17 @@ def _few(graph: Graph) -> _Few:
     return _Few()
 
 
-def later(graph: Graph, x: Any, at: int, slices: int) -> Later | None:
+def later(graph: Graph, x: Any, at: int) -> Later | None:
     """What counts calls of so few slices until a kernel for arrays that lie like `x` pays.
 
-    None: there is none for them, or it pays already.
+    None where no kernel takes them, or where one pays already.
     """
-    if _refused(graph, x, slices) is not None:
-        return None
+    slices = math.prod(x.shape) // x.shape[at]
+    return None if _never(graph, x, slices) is not None else counting(graph, x, at, slices)
+
+
+def counting(graph: Graph, x: Any, at: int, slices: int) -> Later | None:
+    """The same where there is one."""
     few = _few(graph)
     if few.is_over():
         return None

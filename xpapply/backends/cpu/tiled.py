@@ -36,7 +36,7 @@ def later(graph: Graph, x: Any) -> Later | None:
     if isinstance(found, str):
         return None
     windows = np.empty((found.count, found.graph.input.shape[0]), found.graph.input.dtype)
-    return networks.later(found.graph, windows, 1, _windows(found, graph, x))
+    return networks.counting(found.graph, windows, 1, _windows(found, graph, x))
 
 
 def _served(graph: Graph, like: Any) -> Tiles | str:

@@ -18,7 +18,8 @@ there is `runner.Traced`: what a trace on real slices tells, run on all of them.
 - `purity.py`: what the code alone tells of side effects
 - `scratch.py`: attributes that ``f`` sets anew for each slice
 - `to_graph.py`: a path without decisions as a graph of the op table
-- `tree.py`, `executor.py`, `runner.py`: all paths that were seen, and blocks of slices on them
+- `tree.py`, `executor.py`, `runner.py`: all paths that were seen, and blocks of slices on them;
+  `record.py`: what came of such runs
 """
 
 from __future__ import annotations

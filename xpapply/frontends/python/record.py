@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 RESTS = 1.0
-"""So many times the seconds of runs in vain, the loop runs before the next of them."""
+"""After runs in vain the loop runs for this many times their seconds, before the next try."""
 
 
 class Record:
@@ -12,15 +12,15 @@ class Record:
     Attributes
     ----------
     refused : str
-        Why the loop runs from now on.
+        Why the loop runs from now on; "" if it does not.
     given_up : int
         Runs that found too many paths.
     why : str
-        What the last of them said.
+        What the last run that failed said.
     lost : bool
         Whether the last run was one of them.
     in_vain, in_loop : float
-        Seconds of such runs, and of the loop instead of them.
+        Seconds of runs that found too many paths, and of the loop after runs that failed.
     slow : int
         Runs one after the other that took longer than the loop.
     """

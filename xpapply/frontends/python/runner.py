@@ -202,10 +202,9 @@ class Traced:
         known = self.tree.count
         error = self._blocks.gives_up(rows, f)
         grew = self.tree.count > known and not self._blocks.tries_all(rows)
+        # so few slices still go ways that none of all went
         if error is None and self.record.given_up and grew:
-            error = TooManyPaths(
-                self.record.why
-            )  # so few slices still go ways that none of all went
+            error = TooManyPaths(self.record.why)
         self._gives_up = None if error is None else (error, math.prod(rows.batch))
         return str(error or "")
 
