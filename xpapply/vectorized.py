@@ -155,10 +155,10 @@ class vectorize(originals.vectorize):  # called as a function
                 return found
         if (blockwise := self._blockwise(args, kwargs)) is not None:
             return blockwise()
-        if self._core is None and self._of_mixed(args, kwargs):
+        if (mixed := self._of_mixed(args, kwargs)) is not None:
             from .planning.fallback import announce
 
-            announce(self.pyfunc, self._call_of_mixed(args, kwargs).slices, _MIXED, [])
+            announce(self.pyfunc, mixed.slices, mixed.loops_for, [])
             own = originals.vectorize(self.pyfunc, self.otypes, None, self.excluded, self.cache)
             return originals.call_vectorize(own, *args, **kwargs)
         call, leaves = self._call(args, kwargs)
@@ -213,10 +213,7 @@ class vectorize(originals.vectorize):  # called as a function
         again = {k: v for k, v in kwargs.items() if k in GUFUNC}
         if (blockwise := self._blockwise(args, kwargs)) is not None:
             return blockwise.plan(partial(self, **again))  # type: ignore[no-any-return]
-        if self._core is None and self._of_mixed(args, kwargs):
-            call = self._call_of_mixed(args, kwargs)
-        else:
-            call, _ = self._call(args, kwargs)
+        call = self._of_mixed(args, kwargs) or self._call(args, kwargs)[0]
         return call.plan(partial(self, **again))  # type: ignore[no-any-return]
 
     def _call(self, args: tuple, kwargs: dict) -> tuple[Call, Leaves | None]:
@@ -245,19 +242,21 @@ class vectorize(originals.vectorize):  # called as a function
             how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
         return kwargs, how
 
-    def _of_mixed(self, args: tuple, kwargs: dict) -> bool:
-        """Whether a list has elements that only NumPy's own loop hands on as they are."""
-        given = [x for k, x in (*enumerate(args), *kwargs.items()) if k not in self.excluded]
-        if not any(map(arrays.is_mixed, given)):
-            return False
-        return self._on_error == "raise" and not self._keywords(args, kwargs)[1]
-
-    def _call_of_mixed(self, args: tuple, kwargs: dict) -> Call:
-        """A call with such lists, which the loop serves."""
-        args = tuple(x if k in self.excluded else _objects(x) for k, x in enumerate(args))
-        kwargs = {k: x if k in self.excluded else _objects(x) for k, x in kwargs.items()}
-        call, _ = self._call(args, kwargs)
-        call.loops_for = _MIXED
+    def _of_mixed(self, args: tuple, kwargs: dict) -> Call | None:
+        """A call with lists whose elements only NumPy's own loop hands on; None: without any."""
+        if self._core is not None or self._on_error != "raise":
+            return None
+        given = {**dict(enumerate(args)), **kwargs}
+        objects = {
+            k: np.asanyarray(x, dtype=object)
+            for k, x in given.items()
+            if k not in self.excluded and arrays.is_mixed(x)
+        }
+        if not objects or self._keywords(args, kwargs)[1]:
+            return None
+        args = tuple(objects.get(k, x) for k, x in enumerate(args))
+        call, _ = self._call(args, {k: objects.get(k, x) for k, x in kwargs.items()})
+        call.loops_for = "the elements of a list are of several types, or NumPy's scalars"
         return call
 
     def _blockwise(self, args: tuple, kwargs: dict) -> Any:
@@ -369,14 +368,6 @@ class vectorize(originals.vectorize):  # called as a function
         if found is None:
             found = known.leaves[key] = Leaves(count)
         return found
-
-
-_MIXED = "the elements of a list are of several types, or NumPy's scalars"
-
-
-def _objects(x: Any) -> Any:
-    """Such a list as the array of objects that NumPy's own loop makes of it."""
-    return np.asanyarray(x, dtype=object) if arrays.is_mixed(x) else x
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:

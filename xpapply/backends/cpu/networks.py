@@ -66,13 +66,19 @@ def why_not(graph: Graph, like: Any) -> str | None:
 
 def _never(graph: Graph, like: Any, slices: int) -> str | None:
     """Why there is no kernel for so many slices, whatever it would save, or None."""
-    refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
+    refusal = why_no_kernel(graph, like)
     if refusal is not None:
         return refusal
-    if not getattr(like.dtype, "isnative", True):
-        return NOT_NATIVE
     target = compiler.host()
     return _refusal(graph, target, slices < _tile(graph, target))
+
+
+def why_no_kernel(graph: Graph, like: Any) -> str | None:
+    """What speaks against kernels of a whole slice and of tiles alike, or None."""
+    refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
+    if refusal is not None or getattr(like.dtype, "isnative", True):
+        return refusal
+    return NOT_NATIVE
 
 
 def too_few(graph: Graph, slices: int) -> str | None:

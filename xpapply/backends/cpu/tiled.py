@@ -41,13 +41,11 @@ def later(graph: Graph, x: Any) -> Later | None:
 
 def _served(graph: Graph, like: Any) -> Tiles | str:
     """The tiles of a graph, or why no kernel runs them, however many slices there are."""
-    refusal = compiler.why_not() or graph.why_not_fused(gathers=True)
+    refusal = networks.why_no_kernel(graph, like)
     if refusal is not None:
         return refusal
     if "bfloat16" in (graph.input.dtype, graph.result.dtype):
         return "NumPy has no bfloat16"
-    if not getattr(like.dtype, "isnative", True):
-        return networks.NOT_NATIVE
     return _tiles(graph, compiler.host())
 
 
