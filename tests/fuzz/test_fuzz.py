@@ -1,0 +1,13 @@
+"""A few cases of each generator; many more by its command (see `fuzz`)."""
+
+import os
+
+import fuzz
+import pytest
+
+CASES = 2000 if os.environ.get("XPAPPLY_PROFILE") == "deep" else 40
+
+
+@pytest.mark.parametrize("name", fuzz.names())
+def test_generators_find_nothing(name):
+    assert not list(fuzz.finds(name, 0, range(CASES)))
