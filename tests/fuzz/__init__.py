@@ -4,8 +4,8 @@
     python tests/fuzz frozen --seed 1 --case 4711    # one case again
 
 A generator is a module of this folder with ``case(r)``, which draws one program and its arrays with
-the `random.Random` that it gets, runs it here and in the plain loop, and returns None, or a text that
-says what differed and holds the program. Case `i` of a seed is the same whatever ran before it.
+the `random.Random` that it gets, runs it here and in the plain loop, and returns None, or a text
+that says what differed and holds the program. Case `i` of a seed is the same whatever ran before.
 The suite runs a few cases of each (`test_fuzz.py`).
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path[0] = str(Path(__file__).parents[1])  # what the tests share, and this package by its name
 
-import fuzz
+import fuzz  # noqa: E402
 
 
 def main() -> int:

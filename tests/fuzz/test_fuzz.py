@@ -2,10 +2,11 @@
 
 import os
 
-import fuzz
 import pytest
 
-CASES = 2000 if os.environ.get("XPAPPLY_PROFILE") == "deep" else 40
+import fuzz
+
+CASES = 2000 if os.environ.get("XPAPPLY_PROFILE") == "deep" else 12
 
 
 @pytest.mark.parametrize("name", fuzz.names())
