@@ -1,5 +1,9 @@
 """The plain loop of vectorize: at which index it raises, however the arrays lie in memory."""
 
+import copy
+import pickle
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -35,3 +39,132 @@ def test_the_note_names_the_index(x, data):
         xpapply.vectorize(f, otypes=otypes)(*operands)
     index = tuple(map(int, np.argwhere(x == bad)[0]))
     assert info.value.__notes__ == [f"raised at the index {index} of the loop dimensions"]
+
+
+# --- what stands around f -------------------------------------------------------------------------
+
+
+def frames(call):
+    """How many Python frames a call enters, but for those of functions in this file."""
+    entered = []
+    sys.setprofile(
+        lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_filename)
+    )
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return len([name for name in entered if name != __file__])
+
+
+def sign(a):
+    return "neg" if a < 0 else "pos"
+
+
+def both(a):
+    return a, "x"
+
+
+def shown(a, b=1):
+    return f"{a}{b}"
+
+
+AROUND = {
+    "texts": (0, sign, {}, {}),
+    "otypes": (0, sign, {"otypes": ["U3"]}, {}),
+    "objects": (0, sign, {"otypes": [object]}, {}),
+    "two results": (0, both, {}, {}),
+    "two otypes": (0, both, {"otypes": [float, object]}, {}),
+    "keywords": (1, shown, {}, {"b": 2}),
+    "excluded": (1, shown, {"excluded": {"b"}}, {"b": 2}),
+    "cache": (1, sign, {"cache": True}, {}),
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_next_to_nothing_stands_around_f(name):
+    most, function, made, named = AROUND[name]
+
+    v = xpapply.vectorize(function, **made)
+    with xpapply.options(fallback="silent"):
+        v(np.arange(2000.0), **named)
+        few = frames(lambda: v(np.arange(3000.0), **named))
+        many = frames(lambda: v(np.arange(5000.0), **named))
+    assert abs(many - few - most * 2000) < 100
+
+
+@pytest.mark.parametrize("given", [3.0, 3, "abc", [1.0, 2.0], np.arange(5.0), np.array(2.0)])
+def test_few_elements_are_not_looked_at(given):
+    f = str
+    own, ours = np.vectorize(f), xpapply.vectorize(f)
+    ours(given)  # with it, the options of the environment are read
+    assert frames(lambda: ours(given)) <= frames(lambda: own(given)) + 12
+
+
+def test_the_loop_is_not_decided_on_anew():
+    def f(a):
+        return "yes" if a in (1, "b") else "no"
+
+    v, own, x = xpapply.vectorize(f), np.vectorize(f), np.array(["a", "b"] * 20)
+    v(x)
+    assert frames(lambda: v(x)) <= frames(lambda: own(x)) + 15
+    again = xpapply.vectorize(f)
+    assert frames(lambda: again(x)) <= frames(lambda: own(x)) + 25
+
+
+def test_a_new_function_is_called_though_otypes_are_given():
+    v = xpapply.vectorize(str, otypes=[object])
+    assert list(v([1, 2])) == ["1", "2"]
+    v.pyfunc = float
+    assert list(v([1, 2])) == [1.0, 2.0]
+    for made in copy.copy(v), copy.deepcopy(v), pickle.loads(pickle.dumps(v)):
+        assert list(made([1, 2])) == [1.0, 2.0]
+
+
+def test_what_f_reaches_may_change_after_it_was_looped_over():
+    factor = ["a"]
+
+    def f(a):
+        return factor[0] * a
+
+    v, x = xpapply.vectorize(f), np.arange(1, 400)
+    with xpapply.options(fallback="silent"):
+        for factor[0] in "a", 2.5, "b", 3, 1j:
+            for _ in range(3):
+                want, got = np.vectorize(f)(x), v(x)
+                assert got.dtype == want.dtype
+                np.testing.assert_array_equal(got, want)
+
+
+def test_options_hold_for_few_elements_too():
+    v, x = xpapply.vectorize(lambda a: str(a)), np.arange(5.0)
+    v(x)
+    with xpapply.options(fallback="raise"), pytest.raises(xpapply.UnsupportedError):
+        v(x)
+    with xpapply.options(engine="numpy"), pytest.raises(xpapply.UnsupportedError):
+        v(x)
+
+
+def reversed_objects(x):
+    return x.astype(object)[::-1]
+
+
+@pytest.mark.parametrize("otypes", [None, "O", "OO"])
+@pytest.mark.parametrize("n", [1, 5, 300])
+@pytest.mark.parametrize("kind", [np.asarray, list, np.ma.array, reversed_objects])
+def test_the_note_of_any_call(n, otypes, kind):
+    x = np.arange(n) + 1000
+    for bad in {1000, 1000 + n // 2, 999 + n}:
+        seen = []
+
+        def f(a, *, bad=bad, seen=seen):
+            seen.append(a)
+            if a == bad and (otypes or len(seen) > 1):
+                raise KeyError(a)
+            return (None, a) if otypes == "OO" else None
+
+        given = kind(x)
+        index = tuple(map(int, np.argwhere(np.asarray(given) == bad)[0]))
+        with xpapply.options(fallback="silent"), pytest.raises(KeyError) as info:
+            xpapply.vectorize(f, otypes=otypes)(given)
+        assert info.value.__notes__ == [f"raised at the index {index} of the loop dimensions"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from xpapply import straight
 from xpapply.frontends.python import executor, in_blocks, runner
 from xpapply.planning import python_functions, running
 
@@ -12,6 +13,7 @@ def always_plan(patch: pytest.MonkeyPatch) -> None:
     """No call is so small or so quick that the loop runs instead."""
     for module, name, value in (
         (python_functions, "_FEW", 0),
+        (straight, "FEW", 0),
         (running, "PLANNING", 0.0),
         (running, "SLOWER", 1e9),
         (in_blocks, "_AT_LEAST", 60.0),

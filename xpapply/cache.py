@@ -89,6 +89,8 @@ class FunctionCache:
         self.plans = BoundedDict()
         self.traced = BoundedDict()
         self.leaves = BoundedDict()
+        self.looped = BoundedDict()
+        """For what kinds of arguments `vectorize` runs it in the loop."""
         self.batched = BoundedDict()
         """The kinds of slices that it takes in batches alone."""
         self.warned: set[Hashable] = set()

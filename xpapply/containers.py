@@ -40,6 +40,13 @@ class Leaves:
     def __init__(self, count: int) -> None:
         self._count = count
         self._kind: _Kind | None = None
+        self.told_plain = False
+        """Whether a loop has told that its results are no containers."""
+
+    @property
+    def count(self) -> int:
+        """How many leaves are promised."""
+        return self._count
 
     @property
     def are_plain(self) -> bool:
@@ -68,6 +75,14 @@ class Leaves:
             )
         found = tuple(_leaves(result, self._kind))
         return found[0] if len(found) == 1 and self._count == 1 else found
+
+    def apart(self, results: Any) -> Any:
+        """An array of results, all of which are there, with the leaves in the place of each."""
+        first = next(iter(results.flat), None)
+        if self.are_plain and self.of(first) is first:
+            self.told_plain = results.size > 0
+            return results
+        return np.asanyarray(np.frompyfunc(self.of, 1, 1)(results), object)
 
     def put_back(self, arrays: Any) -> Any:
         """The container, with arrays for its leaves; what is in none as it is."""

@@ -45,15 +45,32 @@ class Arguments:
 
     def call(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
         """Call `f` for one slice of each array."""
-        found = self._called(f, slices)
-        return found if self.leaves is None else self.leaves.of(found)
+        return self.caller(f)(*slices)
 
-    def _called(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
-        args = [slices[a.k] if type(a) is Looped else a for a in self.args]
-        if not self.kwargs:
-            return f(*args)
-        named = self.kwargs.items()
-        return f(*args, **{n: slices[a.k] if type(a) is Looped else a for n, a in named})
+    def caller(self, f: Callable[..., Any], *, whole: bool = False) -> Callable[..., Any]:
+        """What calls `f` for one slice of each array, for loops: `f` itself, if it gets no more.
+
+        `whole`: results that are containers are not taken apart.
+        """
+        if self.leaves is not None and not whole and not self.leaves.told_plain:
+            of, inner = self.leaves.of, self.caller(f, whole=True)
+            return lambda *slices: of(inner(*slices))
+        args = self.args
+        at = [(i, a.k) for i, a in enumerate(args) if type(a) is Looped]
+        if not self.kwargs and at == [(i, i) for i in range(len(args))]:
+            return f
+        given, named = list(args), dict(self.kwargs)
+        by_name = [(n, a.k) for n, a in named.items() if type(a) is Looped]
+
+        def called(*slices: Any) -> Any:
+            for i, k in at:
+                given[i] = slices[k]
+            for n, k in by_name:
+                named[n] = slices[k]
+            return f(*given, **named)
+
+        called.__name__ = getattr(f, "__name__", "f")  # which NumPy's warnings name
+        return called
 
     def replaced(self, function: Callable[[Any], Any]) -> Arguments:
         """The same with something else for each argument that is not looped over."""

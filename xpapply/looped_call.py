@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, config, model_advice, originals, samples, workers
+from . import arrays, config, samples, workers
 from .core_dims import Dims, Signature
 from .errors import InputError, add_note, warn
 from .loop import as_array
 from .looped_arguments import Arguments, Looped
+from .own_vectorize import Place, looped, note
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ class LoopedCall:
     def __call__(self, *slices: Any) -> Any:
         """Call it for one slice of each array."""
         return self.arguments.call(self.f, slices)
+
+    def caller(self, *, whole: bool = False) -> Callable[..., Any]:
+        """What calls it with as little around as can be; `whole`: as of `Arguments.caller`."""
+        return self.arguments.caller(self.f, whole=whole)
 
     def for_batches(
         self, said: BaseException | str, signature: Signature, ends: samples.Ends
@@ -89,19 +94,10 @@ class OnError:
 
 
 _RAISE = OnError()
-Place = Callable[[tuple[int, ...]], tuple[int, ...]]
-"""Where a slice is, by its index among those that are looped over."""
 
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
     return index
-
-
-_NO_NUMBERS = (
-    "raised for the results of all elements, which became no array of the first one's dtype: give "
-    "otypes for another. Without a signature f must return a number for each element, or a tuple "
-    "of them; for arrays give vectorize a signature, such as signature='()->(n)'"
-)
 
 
 def of_numbers(
@@ -134,7 +130,7 @@ def of_numbers(
         arguments = replace(call.arguments, numbers=True)
         extra = otypes is None and not cache and on_error.how == "raise"  # a call tells the dtypes
         count = math.prod(shape)
-        shared = workers.called(call, call.f, arguments, operands, slices, count, extra)
+        shared = workers.called(call.caller(), call.f, arguments, operands, slices, count, extra)
     run = _of_numbers if on_error.how == "raise" else _of_numbers_that_may_fail
     with shared as calls:
         return run(_Numbers(call, operands, otypes, cache, on_error, place), calls)
@@ -154,26 +150,15 @@ class _Numbers(NamedTuple):
 def _of_numbers(given: _Numbers, calls: Callable[..., Any]) -> Any:
     """NumPy's own loop; `calls`: what is called for the elements in the place of ``f``."""
     call, operands, otypes, cache, _, place = given
-    done, inside = 0, False
-
-    def counted(*numbers: Any) -> Any:
-        nonlocal done, inside
-        done, inside = done + 1, True
-        found = calls(*numbers)
-        inside = False
-        return found
-
-    counted.__name__ = getattr(call.f, "__name__", "f")  # which NumPy's warnings name
-    try:
-        own = originals.vectorize(counted, otypes=otypes, cache=cache)
-        return originals.call_vectorize(own, *operands)
-    except Exception as error:
-        if done and not inside:
-            add_note(error, _NO_NUMBERS)
-        elif done:
-            extra = otypes is None and not cache  # one call more tells the dtypes
-            _note(error, max(0, done - 1 - extra), [np.asanyarray(x) for x in operands], place)
-        raise
+    leaves = call.arguments.leaves
+    if calls is call and leaves is not None and not leaves.told_plain and leaves.count == 1:
+        # what results are is seen when all of them are there
+        return looped(call.caller(whole=True), operands, otypes, cache, place, leaves.apart)
+    function = call.caller() if calls is call else calls
+    found = looped(function, operands, otypes, cache, place)
+    if leaves is not None and leaves.are_plain and operands:
+        leaves.told_plain = 0 not in np.broadcast_shapes(*map(np.shape, operands))
+    return found
 
 
 def _of_numbers_that_may_fail(given: _Numbers, calls: Callable[..., Any]) -> Any:
@@ -185,12 +170,14 @@ def _of_numbers_that_may_fail(given: _Numbers, calls: Callable[..., Any]) -> Any
     results: dict[tuple[int, ...], tuple[Any, ...]] = {}
     several = False
     skip = getattr(calls, "skip", lambda: None)
+    function = call.caller()
+    calls = function if calls is call else calls
     for index in np.ndindex(*shape):
         try:
             tells = not results and otypes is None
             found: Any = None
             if tells:
-                found = call(*(x[index] for x in views))  # NumPy's numbers tell the dtypes
+                found = function(*(x[index] for x in views))  # NumPy's numbers tell the dtypes
                 several = isinstance(found, tuple)
                 otypes = [np.asarray(x).dtype for x in (found if several else (found,))]
         except Exception as error:
@@ -217,22 +204,6 @@ def _of_numbers_that_may_fail(given: _Numbers, calls: Callable[..., Any]) -> Any
             target[index] = filler(on_error.fill, np.dtype(dtype)) if row is None else row[k]
         made.append(np.asanyarray(target, dtype=dtype))
     return tuple(made) if several else made[0]
-
-
-def _note(error: Exception, number: int, operands: Sequence[np.ndarray], place: Place) -> None:
-    """Say at which index ``f`` raised; NumPy goes through arrays as they lie in memory."""
-    like = [np.empty_like(x, object, subok=False) for x in operands]  # as NumPy makes of them
-    walk: Any = np.nditer(like, ["multi_index", "refs_ok", "zerosize_ok"], order="K")
-    if number < walk.itersize:
-        walk.iterindex = number
-        note(error, place(tuple(map(int, walk.multi_index))))
-    model_advice.note(error)
-
-
-def note(error: BaseException, index: tuple[int, ...]) -> None:
-    """Say at which index of the loop dims `error` was raised."""
-    add_note(error, f"raised at the index {index} of the loop dimensions")
-    model_advice.note(error)
 
 
 def of_slices(

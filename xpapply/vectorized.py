@@ -7,18 +7,21 @@ from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, originals, sent
+from . import arrays, config, frontends, labelled, originals, sent, straight
 from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Signature
 from .looped_call import OnError, looped_call, not_parameters
+from .own_vectorize import OwnVectorize, tell
 from .sent import MOST_KINDS, Kind, Sent
 from .slice_arguments import signature
+from .straight import Loops
 from .vectorized_call import GUFUNC, Call
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from .planning.plan import PlanOfSeveral
 
 
-class vectorize(originals.vectorize):  # called as a function
+class vectorize(OwnVectorize):  # called as a function
     """Make a function of scalars or of core dims a function of whole arrays.
 
     A drop-in for `numpy.vectorize`, for arrays of every library.
@@ -136,31 +139,94 @@ class vectorize(originals.vectorize):  # called as a function
         self._output_dims = _names_of_results(output_dims)
         self._ready = kept(BoundedDict())
         self._like: Any = None
+        self._plain: tuple[Any, Any] = None, None
+        """A function whose results are no containers, and the `otypes` for which that is known."""
         self._kinds: dict[Hashable, Kind] = {}
         """What it was called with: what graphs go to other processes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs or self.excluded or self._core is not None or self._on_error != "raise":
+            size = self._elements(args, kwargs)
+        else:
+            size = straight.elements(args)
+        if 0 < size <= straight.FEW and straight.is_plain() and self._tells_enough():
+            return self._straight(args, kwargs)
         if not callable(self.pyfunc):
             return originals.call_vectorize(self, *args, **kwargs)  # the decorator with keywords
         layout = None if kwargs else self._layout(args)
         ready = self._ready.get(layout)
-        if ready is not None:
+        loops = ready if type(ready) is Loops else None
+        if ready is not None and loops is None:
             asks = self._core is None and self.otypes is None
             found = ready(self.pyfunc, args, asks)
             if found is not None:
                 return found
+        if not size:
+            return self._looked_at(args, kwargs, layout)[0]
+        if loops is None:
+            known, key = cache_of(self.pyfunc)[0].looped, self._how(args, kwargs)
+            loops = known.get(key)
+        if loops is not None and loops.hold(size):
+            began = perf_counter()
+            found = self._straight(args, kwargs)
+            loops.left -= perf_counter() - began
+            return found
+        began = perf_counter()
+        found, call = self._looked_at(args, kwargs, layout)
+        if call is not None and call.looped and self._tells_enough(call.leaves):
+            loops = straight.loops(call.looped, perf_counter() - began, call.in_loop)
+            cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
+            if layout is not None:
+                self._ready[layout] = loops
+        return found
+
+    def _elements(self, args: tuple, kwargs: dict) -> float:
+        """How many elements a call of a function of numbers has, as `straight.elements` says."""
+        if self._core is not None or self._on_error != "raise" or not _OWN.isdisjoint(kwargs):
+            return 0
+        looped = [x for k, x in enumerate(args) if k not in self.excluded]
+        return straight.elements(looped + [x for n, x in kwargs.items() if n not in self.excluded])
+
+    def _tells_enough(self, leaves: Leaves | None = None) -> bool:
+        """Whether NumPy's loop makes results of what `pyfunc` returns: no containers of it.
+
+        `leaves`: of a call that has just ended.
+        """
+        f, otypes = self.pyfunc, self.otypes
+        if otypes is None:
+            return straight.is_function(f)
+        if leaves is not None and leaves.told_plain and straight.is_function(f):
+            self._plain = f, otypes
+        return self._plain[0] is f and self._plain[1] is otypes
+
+    def _how(self, args: tuple, kwargs: dict) -> Hashable:
+        """What decides how a call of a function of numbers runs, beside that."""
+        otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
+        named = (*kwargs, straight.kinds(kwargs.values())) if kwargs else None
+        excluded = frozenset(self.excluded) if self.excluded else None
+        return straight.kinds(args), named, otypes, excluded, self.cache
+
+    def _straight(self, args: tuple, kwargs: dict) -> Any:
+        """NumPy's own call."""
+        try:
+            return originals.call_vectorize(self, *args, **kwargs)
+        except Exception as error:
+            tell(error, lambda index: index)
+            raise
+
+    def _looked_at(self, args: tuple, kwargs: dict, layout: Hashable) -> tuple[Any, Call | None]:
+        """The results of a call of any kind; and the call, which tells what ran."""
         if labelled.given((*args, *kwargs.values())) is not None:
             found = self._of_labelled(self, args, kwargs)
             if found is not None:
-                return found
+                return found, None
         if (blockwise := self._blockwise(args, kwargs)) is not None:
-            return blockwise()
+            return blockwise(), None
         if (mixed := self._of_mixed(args, kwargs)) is not None:
             from .planning.fallback import announce
 
             announce(self.pyfunc, mixed.slices, mixed.loops_for, [])
-            own = originals.vectorize(self.pyfunc, self.otypes, None, self.excluded, self.cache)
-            return originals.call_vectorize(own, *args, **kwargs)
+            return self._straight(args, kwargs), mixed
         call, leaves = self._call(args, kwargs)
         found = call.results()
         if leaves is None or leaves.are_plain:
@@ -170,7 +236,7 @@ class vectorize(originals.vectorize):  # called as a function
             if like is None or like != self._like:
                 self._called_with(call.kind)
                 self._like = like
-        return found if leaves is None else leaves.put_back(found)
+        return found if leaves is None else leaves.put_back(found), call
 
     def explain(self, *args: Any, **kwargs: Any) -> PlanOfSeveral:
         """What a call with these arguments would run, and why.
@@ -311,27 +377,27 @@ class vectorize(originals.vectorize):  # called as a function
 
     def __copy__(self) -> Any:
         made = type(self).__new__(type(self))
-        vars(made).update(vars(self), _ready=kept(BoundedDict()), _kinds=dict(self._kinds))
+        vars(made).update(vars(self), **_fresh(), _kinds=dict(self._kinds))
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = memo[id(self)] = type(self).__new__(type(self))
-        fresh = {"_ready": kept(BoundedDict())}
-        vars(made).update(copy.deepcopy({**vars(self), "_ready": None}, memo) | fresh)
+        fresh = _fresh()
+        vars(made).update(copy.deepcopy({**vars(self), **dict.fromkeys(fresh)}, memo) | fresh)
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return sent.itself(self) or super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {k: x for k, x in vars(self).items() if k not in ("_ready", "_like", "_kinds")}
+        state = {k: x for k, x in vars(self).items() if k not in _FRESH}
         if callable(self.pyfunc):
             kinds = tuple(self._kinds.values())
             state["pyfunc"] = sent.packed(self, self.pyfunc, kinds, self._core)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _ready=kept(BoundedDict()), _like=None, _kinds={})
+        vars(self).update(state, **_fresh(), _like=None, _kinds={})
         if isinstance(self.pyfunc, Sent):
             self._kinds = {kind.key: kind for kind, _ in self.pyfunc.graphs}
             self.pyfunc = self.pyfunc.function(self)
@@ -341,7 +407,7 @@ class vectorize(originals.vectorize):  # called as a function
         if self.excluded or self.cache or type(self.pyfunc) is not FunctionType:
             return None
         how: list[Hashable]
-        if all(type(x) is np.ndarray for x in args):
+        if {np.ndarray}.issuperset(map(type, args)):
             how = [(x.shape, x.strides, x.dtype, x.flags.aligned) for x in args]
         elif len(found := {arrays.library(x) for x in args}) == 1 and found <= {"cupy", "torch"}:
             how = [*map(signature, args)]
@@ -368,6 +434,16 @@ class vectorize(originals.vectorize):  # called as a function
         if found is None:
             found = known.leaves[key] = Leaves(count)
         return found
+
+
+_OWN = frozenset(GUFUNC)
+_FRESH = ("_ready", "_plain", "_ufunc", "_like", "_kinds")
+"""What does not go to other processes."""
+
+
+def _fresh() -> dict[str, Any]:
+    """What copies have of their own."""
+    return {"_ready": kept(BoundedDict()), "_plain": (None, None), "_ufunc": {}}
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:

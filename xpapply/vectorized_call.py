@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from .core_dims import Dims, Places, Signature, core_at, core_last, places, reso
 from .errors import InputError, TraceError
 from .ir.graph import ShapeDtype
 from .looped_arguments import Looped
-from .looped_call import LoopedCall, OnError, Place, dtype_of, filler, note, of_numbers, of_slices
+from .looped_call import LoopedCall, OnError, dtype_of, filler, of_numbers, of_slices
 from .outputs import check_array, check_casts, check_count, write_into
+from .own_vectorize import Place, note
 from .sent import Kind, Sent, kind_of
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
@@ -93,6 +95,10 @@ class Call:
         self._numbers = signature is None
         self.loops_for = ""
         """Why the loop runs, if the caller knows."""
+        self.looped: float = 0
+        """Up to how many elements the loop runs for calls like this one, which it has run for."""
+        self.in_loop = 0.0
+        """Seconds of the loop."""
         self.ready: Any = None
         """What runs further calls on arrays that lie like these, with no further arguments."""
         if signature is None:
@@ -175,6 +181,11 @@ class Call:
     def operands(self) -> list[Any]:
         """The arrays that are looped over, their core dims last."""
         return self._operands
+
+    @property
+    def leaves(self) -> Any:
+        """What takes its results apart."""
+        return self._call.arguments.leaves
 
     @property
     def slices(self) -> int:
@@ -299,7 +310,7 @@ class Call:
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
-        found, self.ready = _at_once(*given)
+        found, self.ready, self.looped = _at_once(*given)
         return found
 
     def _on_the_host(self, operands: list[Any], dims: Dims, place: Place) -> Any:
@@ -454,8 +465,14 @@ class Call:
                 return None
         return tuple(x.astype(d, copy=False) for x, d in zip(found, dtypes, strict=True))
 
-    def _by_loop(self, operands: list[Any], dims: Dims, place: Place, otypes: Any = None) -> Any:
-        """The plain loop."""
+    def _by_loop(self, *given: Any) -> Any:
+        """The plain loop, whose seconds are counted."""
+        began = perf_counter()
+        found = self._in_loop(*given)
+        self.in_loop += perf_counter() - began
+        return found
+
+    def _in_loop(self, operands: list[Any], dims: Dims, place: Place, otypes: Any = None) -> Any:
         if otypes is None and self._dtype is not None and not self._numbers:
             otypes = [self._dtype] * len(dims.signature.outputs)
         otypes = self._otypes if otypes is None else otypes
@@ -581,15 +598,16 @@ def _announce(*given: Any) -> None:
     announce(*given)
 
 
-def _at_once(*given: Any) -> Any:
-    """All slices, and what runs such calls again.
+def _at_once(*given: Any) -> tuple[Any, Any, float]:
+    """All slices, what runs such calls again, and up to how many elements the loop runs in them.
 
     The tracer is loaded for the first call that may need it.
     """
-    *_, by_loop, _, why = given
+    *_, dims, by_loop, _, why = given
     if why:
-        return by_loop(), None
+        count = math.prod(dims.loop)
+        return by_loop(), None, math.inf if count >= _SEVERAL else count
     from .planning.several_arrays import Several, run
 
     what = Several(*given)
-    return run(what), what.ready
+    return run(what), what.ready, what.looped

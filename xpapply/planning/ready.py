@@ -14,7 +14,7 @@ from .. import arrays, config
 from ..cache import FunctionCache, cache_of
 from ..frontends.python.rows import RowsOfSeveral
 from ..frontends.python.runner import Traced
-from ..looped_call import note
+from ..own_vectorize import note
 
 if TYPE_CHECKING:
     from .several_arrays import Several

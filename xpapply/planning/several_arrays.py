@@ -19,7 +19,8 @@ from ..frontends.python.rows import RowsOfSeveral, results_at
 from ..frontends.python.runner import Traced
 from ..ir.graph import ShapeDtype
 from ..looped_arguments import Arguments, Looped
-from ..looped_call import LoopedCall, note
+from ..looped_call import LoopedCall
+from ..own_vectorize import note
 from . import engines, python_functions, running
 from .fallback import announce
 from .one_kernel import OneKernel
@@ -53,6 +54,8 @@ class Several:
         Why nothing but the loop runs, where that is known.
     ready : Ready or None
         What ran, if that can run again without a further look.
+    looped : float
+        Up to how many slices the loop runs, if it has run.
     """
 
     call: LoopedCall
@@ -62,6 +65,7 @@ class Several:
     place: Callable[[Exception, tuple[int, ...]], None] = note
     why_loop: str = ""
     ready: Ready | None = None
+    looped: float = 0
 
     @property
     def f(self) -> Any:
@@ -203,6 +207,7 @@ def run(what: Several) -> Any:
         return result
     if not found.quick:
         what.announce(found.why or "")
+    what.looped = what.slices if found.quick and traced is not None else math.inf
     return what.loop()
 
 
