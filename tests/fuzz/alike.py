@@ -27,12 +27,12 @@ def _array(r: random.Random, length: int, dtype: str) -> np.ndarray:
     return x
 
 
-def outcome(apply, f, x):
+def outcome(apply, f, x, axis=-1):
     """A result, or the exception in words."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            return apply(f, -1, x)
+            return apply(f, axis, x)
         except Exception as error:
             return f"{type(error).__name__}: {error}"
 
@@ -47,6 +47,12 @@ def differ(want, got, inexact: bool) -> bool:
         single = want.dtype.itemsize <= 4
         return not np.allclose(want, got, rtol=1e-3 if single else 1e-7, equal_nan=True)
     return not np.array_equal(want, got, equal_nan=want.dtype.kind in "fc")
+
+
+def short(x) -> str:
+    """An outcome on a few lines."""
+    text = x if isinstance(x, str) else f"{x.dtype}{x.shape} {x}"
+    return text if len(text) < 500 else f"{text[:400]} ..."
 
 
 def case(r: random.Random) -> str | None:

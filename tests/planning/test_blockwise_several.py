@@ -355,3 +355,24 @@ def test_plans_of_several_arrays_and_other_slices():
     same(p(lazy(X.astype("f4"), 3), lazy(W, 5)), p(X.astype("f4"), W))
     y = pickle.loads(pickle.dumps(p))(lazy(X, 3), W)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(y)).compute(), p(X, W))
+
+
+@pytest.mark.parametrize(
+    ("f", "signature"),
+    [
+        (lambda v: "high" if v[0] > 0 else "low", "(n)->()"),
+        (lambda v: b"high" if v[0] > 0 else b"low", "(n)->()"),
+        (lambda v: np.array(["abc", "d"]), "(n)->(k)"),
+        (lambda v: np.datetime64("2020-01-01") + int(v[0] > 0), "(n)->()"),
+        (lambda v: np.timedelta64(5, "s"), "(n)->()"),
+        (lambda v: np.array((1, 2.0), dtype="i4,f4")[()], "(n)->()"),
+    ],
+    ids=["texts", "bytes", "vectors of texts", "dates", "time spans", "records"],
+)
+def test_dtypes_have_lengths_units_and_fields(f, signature):
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    x[0, 0] = 1
+    want = np.vectorize(f, signature=signature)(x)
+    got = xpapply.vectorize(f, signature=signature)(da.from_array(x, chunks=(4, 3)))
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got.compute(scheduler="sync"), want)

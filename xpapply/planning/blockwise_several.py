@@ -181,7 +181,10 @@ class Blockwise:
         fixed = copy.copy(self._vectorized)
         if not self._numbers:
             fixed._expect(self._given.arguments, tuple(self._slices()))
-        fixed.otypes = "".join(d.char for _, d in self.results)
+        # NumPy's loop of elements asks for characters, by which texts are as long as they are;
+        # that of slices has the dtype of its first result, with lengths, units and fields
+        dtypes = [d for _, d in self.results]
+        fixed.otypes = "".join(d.char for d in dtypes) if self._numbers else dtypes
         if frontends.is_network(fixed.pyfunc):
             fixed.pyfunc = snapshot(fixed.pyfunc)
         options = blocks.own_options()

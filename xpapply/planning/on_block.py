@@ -87,9 +87,9 @@ class OnBlock:
         if 0 in [n for a, n in enumerate(block.shape) if a not in self._axes]:
             return arrays.compat(block).empty(shape, dtype=self.dtype)
         with config.options(**self._options):
-            y = self._on(block, args, kwargs)
-            if y.dtype != self.dtype:
-                y = self._in_dtype(y, block, args, kwargs)
+            y = self._on_block(block, args, kwargs)
+            if y is None or y.dtype != self.dtype or tuple(y.shape) != shape:
+                y = self._as_the_first(y, block, args, kwargs)
         if tuple(y.shape) != shape:
             raise ValueError(
                 f"f returned shape {inner(y, block, self._axes)} for the slices of a block, "
@@ -101,28 +101,55 @@ class OnBlock:
         rest = [n for a, n in enumerate(shape) if a not in self._axes]
         return (*rest[: self._at], *self.shape, *rest[self._at :])
 
-    def _on(self, block: Any, args: tuple, kwargs: dict) -> Any:
+    def _on_block(self, block: Any, args: tuple, kwargs: dict) -> Any:
+        """The results by the block alone; None: its first slice tells a place too small."""
         try:
-            if self._run is None:
-                y = self._what(block, self.axis)
-            else:
-                y = self._run(self._what, self.axis, block, *args, **kwargs)
+            return self._on(block, args, kwargs)
         except Exception as error:
+            if isinstance(error, (TypeError, ValueError)):
+                if self._begins_otherwise(block, args, kwargs):
+                    return None
             add_note(error, f"arr is one block of {self._of}")
             raise
+
+    def _on(self, block: Any, args: tuple, kwargs: dict) -> Any:
+        if self._run is None:
+            y = self._what(block, self.axis)
+        else:
+            y = self._run(self._what, self.axis, block, *args, **kwargs)
         return y if arrays.library(y) == "cupy" else np.asanyarray(y)
 
-    def _in_dtype(self, y: Any, block: Any, args: tuple, kwargs: dict) -> Any:
-        """The results in the dtype that the first slice of all has told."""
+    def _begins_otherwise(self, block: Any, args: tuple, kwargs: dict) -> bool:
+        """Whether the result for the first slice of a block is not like that of all.
+
+        The others cannot be assigned to what it tells then, as they could be in NumPy's loop.
+        """
+        if self._first is None:
+            return False
+        one = [slice(None) if a in self._axes else slice(0, 1) for a in range(block.ndim)]
+        try:
+            y = self._on(block[tuple(one)], args, kwargs)
+        except Exception:  # as the block did
+            return False
+        return y.dtype != self.dtype or inner(y, block, self._axes) != self.shape
+
+    def _as_the_first(self, y: Any, block: Any, args: tuple, kwargs: dict) -> Any:
+        """The results in the shape and dtype that the first slice of all has told.
+
+        `y`: those in what the first slice of the block tells; None: that takes not all of them.
+        """
         rest = [a for a in range(block.ndim) if a not in self._axes]
         if self._first is None or not rest:
             return y.astype(self.dtype)
-        # NumPy's loop has the dtype of its first result, which this block's first one has not:
-        # with the first slice of all before them the others are converted as they would be
+        # with the first slice of all before them the others are assigned as they would be
         first, xp = self._first.x, arrays.compat(block)
         for a in rest[1:]:
             first = xp.repeat(first, block.shape[a], axis=a)
-        y = self._on(xp.concatenate([first, block], axis=rest[0]), args, kwargs)
+        try:
+            y = self._on(xp.concatenate([first, block], axis=rest[0]), args, kwargs)
+        except Exception as error:
+            add_note(error, f"arr is one block of {self._of}")
+            raise
         place = 0 if self._at else len(self.shape)
         return y[(slice(None),) * place + (slice(1, None),)]
 

@@ -437,6 +437,11 @@ class Executor:
         if out is None:
             return
         result = filled(at.result, values)
+        targets = out.arrays if isinstance(out, Block) else (out,)
+        each = result if isinstance(out, Block) else (result,)
+        if not self.exactly and not all(map(_fits, each, targets)):
+            block.leave(index)  # the loop raises when it gets there
+            return
         where = slice(None) if index is None else index
         if isinstance(out, Block):
             for target, one in zip(out.arrays, result, strict=True):
@@ -475,15 +480,18 @@ class Executor:
         """Write the results of some slices."""
         if not isinstance(result, Batched):
             if self.exactly:
-                if np.ndim(result) != out.ndim - 1:
+                if np.ndim(result) != out.ndim - 1 or not _fits(result, out):
                     raise TraceError("results of several shapes")
                 check_converts(np.asarray(result), out.dtype)
             # CuPy does not write what is on the host
-            out[where] = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
+            result = self.xp.asarray(result) if self.xp.__name__ == "cupy" else result
+            while len(np.shape(result)) >= out.ndim:  # else its first axis is that of the slices
+                result = result[0]
+            out[where] = result
             return
         array = result.array
         missing = out.ndim - array.ndim
-        if self.exactly and missing:
+        if self.exactly and (missing or not _fits(result, out)):
             raise TraceError("results of several shapes")
         if missing > 0:
             array = array.reshape(len(array), *(1,) * missing, *result.shape)
@@ -493,6 +501,21 @@ class Executor:
         if self.exactly:
             check_converts(array, out.dtype)
         out[where] = array  # raises where the shapes differ, as the loop does
+
+
+def _fits(result: Any, out: Any) -> bool:
+    """Whether the result of a slice can be assigned to its place in `out`, by its shape alone.
+
+    NumPy spreads it over the place, and leading axes of length 1 go.
+    """
+    found = tuple(result.array.shape[1:] if isinstance(result, Batched) else np.shape(result))
+    place = tuple(out.shape[1:])
+    while len(found) > len(place) and found[0] == 1:
+        found = found[1:]
+    if len(found) > len(place):
+        return False
+    own = place[len(place) - len(found) :]
+    return all(n in (1, m) for n, m in zip(found, own, strict=True))
 
 
 def _batch(x: Batched | Ragged | Instances) -> int:
