@@ -25,10 +25,13 @@ from ...batching.rules import leaves, mapped
 from ...errors import TraceError
 from ...warning_filters import Place
 from .block import Block
+from .decisions import exactly
 from .tree import LARGEST_ANSWER, Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
 
 Values = dict[int, Any]
-"""The results of calls for some of the slices of a block, by their numbers."""
+"""The results of calls for some of the slices of a block, by their numbers.
+
+Of those that are exact there is a key that is the number's negative."""
 
 
 def _root(rows: Any) -> Values:
@@ -194,12 +197,15 @@ class Executor:
     def _down(self, at: Segment, values: Values, index: Any, block: _Block) -> None:
         """Through a segment and on; `index`: which of the rows these are (None: all of them)."""
         while True:
-            if not at.needs <= values.keys():
-                # a path was found since that needs what was free by then: from the start again
+            if not (at.needs <= values.keys() and at.relies <= values.keys()):
+                # a path was found since that needs what was free by then, or was not exact: from
+                # the start again
                 at = self.tree.root
                 values = _root(block.rows if index is None else block.rows[index])
             frees = at.frees
             for number, call in enumerate(at.calls, at.first):
+                if number in at.exact:
+                    values[-number] = True
                 if number in at.needless:
                     continue
                 threads.check()
@@ -244,7 +250,7 @@ class Executor:
             if len(asked if part is None else part) > self._most(at):
                 self._cut(at, values, part, index, block)
                 return
-            values = _selected(values, at.needs & values.keys(), part)
+            values = _selected(values, (at.needs | at.relies) & values.keys(), part)
             index = part if index is None else index if part is None else index[part]
 
     def _branches(
@@ -275,7 +281,7 @@ class Executor:
 
     def _cut(self, at: Segment, values: Values, part: Any, index: Any, block: _Block) -> None:
         """Some of the slices into a segment, no more at once than there is memory for."""
-        needs = at.needs & values.keys()
+        needs = (at.needs | at.relies) & values.keys()
         if part is None:
             part = self.xp.arange(len(block.rows) if index is None else len(index))
         most = self._most(at)
@@ -308,6 +314,8 @@ class Executor:
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)
         if number in at.reused:
             kwargs["in_place"] = True
+        if number in at.exact and self.xp is np:
+            return exactly(call, args)
         found = invoke(self.xp, call, args, kwargs)
         if type(found) is not Batched and one_by_one(found):
             self.tree.singly.add(call.row.name)

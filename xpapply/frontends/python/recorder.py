@@ -147,6 +147,12 @@ class Recorder:
         )
         return self._boxed(real, Ref(self.calls), structure, found)
 
+    def of_numbers(self) -> None:
+        """Say of the last call that it is an operator of NumPy's numbers, not a ufunc."""
+        last = self.steps[-1]
+        if isinstance(last, Call) and last.row.kind == "elementwise":
+            self.steps[-1] = dataclasses.replace(last, of_numbers=True)
+
     def record(self, row: BatchingRule, real: Any, args: tuple) -> Ref:
         """Write down a call whose result is an object of a library."""
         step = self._step(row, real, args, {})

@@ -23,6 +23,7 @@ from ...batching import Batched, BatchingRule, in_namespace, ragged
 from ...batching.rules import leaves, on_device
 from ...errors import TraceError
 from ...warning_filters import silent
+from .decisions import deciding
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Call:
     """Whether its rule calls the function slice by slice, as far as the trace tells."""
     nbytes: int = 0
     """Bytes of the result for one slice, a number counted as 8 at least."""
+    of_numbers: bool = False
+    """Whether it is an operator of NumPy's numbers, not the ufunc of that name."""
     view_of: int | None = None
     """The number of the call in whose memory the result lies; None: in memory of its own."""
 
@@ -117,6 +120,10 @@ class Segment:
     """Numbers of the calls whose results nothing uses."""
     needs: frozenset[int] = frozenset()
     """Numbers of the earlier calls whose results are used from here on."""
+    exact: set[int] = field(default_factory=set)
+    """Numbers of the calls whose last bit may decide something: see `decisions.py`."""
+    relies: set[int] = field(default_factory=set)
+    """Those of the earlier calls, negative: a block that has them so has these keys too."""
     frees: list[list[int]] = field(default_factory=list)
     """For each call the numbers of the calls whose results nothing uses after it."""
     nbytes: int = 1
@@ -219,6 +226,7 @@ class Tree:
             at.longest = max(at.longest, total - at.first + 1)
             self.count += 1
             self._look_ahead(along)
+            self._decide(path, along)
 
     def _look_ahead(self, along: list[Segment]) -> None:
         """Note how long the values on a path are needed, and how many bytes that takes."""
@@ -232,6 +240,13 @@ class Tree:
         for s in reversed(along):
             s.needs, s.frees = _liveness(s)
             s.nbytes = _worst(s, sizes, views)
+
+    def _decide(self, path: Path, along: list[Segment]) -> None:
+        """Note the calls of a path whose last bit may decide something."""
+        found = deciding(path.steps, Ref)
+        for s in along if found else ():
+            s.exact |= found & set(range(s.first, s.first + len(s.calls)))
+            s.relies |= {-n for n in found if n < s.first}
 
     def segments(self) -> Iterator[Segment]:
         """All segments."""

@@ -157,7 +157,10 @@ def power(recorder: Recorder, a: Any, b: Any) -> Any:
         ufunc = _quick(a.value.dtype, b)
         if ufunc is not None:
             return recorder.call(ufunc_row(ufunc), lambda x: x**b, (a,), check=False)
-    return ufunc_call(recorder, np.power, "__call__", (a, b), {})
+    found = ufunc_call(recorder, np.power, "__call__", (a, b), {})
+    if isinstance(found, Tracer) and found.ref is not None and isinstance(found.value, np.floating):
+        recorder.of_numbers()
+    return found
 
 
 def _masked_ufunc(

@@ -1,0 +1,79 @@
+"""What is decided by the last bit of a function of `math`, or of a power, is decided as in f."""
+
+import math
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply.batching import libm
+
+ANY = np.random.default_rng(0).random(20000) * 50 + 1
+CUBES = np.arange(1, 200.0) ** 3
+WHOLE = np.arange(1, 400.0)
+
+CASES = {
+    "power": (lambda a: int(a ** (1 / 3)), CUBES),
+    "pow": (lambda a: int(math.pow(a, 1 / 3)), CUBES),
+    "exp of log": (lambda a: math.ceil(math.exp(math.log(a))), WHOLE),
+    "hypot": (lambda a: 1 if math.hypot(a, a) == a * math.sqrt(2) else -1, WHOLE),
+    "tanh": (lambda a: math.floor(math.tanh(a) * 2**53), ANY[:2000]),
+    "squares of sines": (lambda a: math.sin(a) ** 2 + math.cos(a) ** 2 <= 1, ANY),
+    "squares of NumPy's": (lambda a: np.sin(a) ** 2 + np.cos(a) ** 2 <= 1, ANY),
+    "a root": (lambda a: a**0.5 == math.sqrt(a), ANY),
+    "an index": (lambda a: (10, 20, 30)[int(math.hypot(a, a) == a * math.sqrt(2))], WHOLE),
+    "a remainder": (lambda a: (math.tanh(a) * 2**53) % 3, ANY[:2000]),
+    "what raises": (lambda a: 0 if a < 1.1 else math.floor(math.tanh(a) * 2**53), ANY[:2000]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decisions_are_those_of_f(name):
+    f, x = CASES[name]
+    np.testing.assert_array_equal(xpapply.vectorize(f)(x), np.vectorize(f)(x))
+    columns = np.repeat(x[:, None], 2, 1)
+    own = lambda v: f(v[0])  # noqa: E731
+    want = np.apply_along_axis(own, -1, columns)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(own, -1, columns), want)
+
+
+def test_what_a_path_that_is_found_late_decides_is_exact_as_well():
+    def f(v):
+        y = math.tanh(v[0])
+        if v[1] > 0.999:
+            return math.floor(y * 2**53)
+        return y
+
+    x = np.random.default_rng(1).random((20000, 2)) * [3, 1]
+    x[0, 1] = 0
+    want = np.apply_along_axis(f, -1, x)
+    got = xpapply.apply_along_axis(f, -1, x)
+    late = x[:, 1] > 0.999
+    np.testing.assert_array_equal(got[late], want[late])
+    np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "arctan2", "hypot", "power", "arccosh"])
+def test_functions_have_the_bits_of_pythons(name):
+    x = np.random.default_rng(0).random(3000) * 20 + 1
+    python = libm._PYTHON[name]
+    given = (x, x[::-1].copy()) if name in libm._PAIRS else (x,)
+    want = [python(*numbers) for numbers in zip(*(c.tolist() for c in given), strict=True)]
+    found = libm.of_floats(name, *map(xpapply.batching.Batched, given))
+    np.testing.assert_array_equal(found.array, want)
+
+
+def test_numbers_for_which_python_raises_do_not_disturb_the_others():
+    x = np.array([1.0, 1e6, 2.5])
+    found = libm._by_python("exp", [x])
+    assert found.tolist() == [math.exp(1.0), math.inf, math.exp(2.5)]
+
+
+def test_powers_of_numpys_numbers_are_the_operators():
+    x = np.random.default_rng(0).random(4000) * 50 + 1
+    for exponent in (2, 0.5, -1, 3, 1 / 3):
+        found = libm.of_numbers(xpapply.batching.Batched(x), exponent)
+        np.testing.assert_array_equal(found.array, [a**exponent for a in x])
+        single = x.astype(np.float32)
+        found = libm.of_numbers(xpapply.batching.Batched(single), exponent)
+        np.testing.assert_array_equal(found.array, [a**exponent for a in single])

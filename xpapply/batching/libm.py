@@ -1,0 +1,113 @@
+"""Functions of Python's `math`, and powers of numbers, to the last bit of those for one number.
+
+Python calls the library of C. NumPy's loops do so for some functions; others have a loop of their
+own, which differs in the last bit for some numbers, and so does a power to an exponent that is the
+same for all, such as 2 or 0.5. That is as good, unless something is decided by it: a whole number,
+a comparison, an index. Then what is here runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import Batched, in_namespace
+
+_PYTHON: dict[str, Callable[..., float]] = {
+    **{name: getattr(math, name) for name in "exp expm1 log log2 log10 log1p".split()},
+    **{name: getattr(math, name) for name in "sin cos tan sinh cosh tanh hypot erf erfc".split()},
+    **{f"arc{name[1:]}": getattr(math, name) for name in "asin acos atan atan2".split()},
+    **{f"arc{name[1:]}": getattr(math, name) for name in "asinh acosh atanh".split()},
+    "power": operator.pow,
+}
+"""What differs from NumPy's function of that name on some machines."""
+
+_PAIRS = frozenset(("arctan2", "hypot", "power"))
+_TRIED = 4096
+"""Numbers that tell whether two functions are the same: loops of their own differ for one of some
+hundreds at the least."""
+
+
+def differs(name: str) -> bool:
+    """Whether a function of `math`, or ``**``, has not the bits of NumPy's, or nobody knows."""
+    return name in _PYTHON and not _agree(name)
+
+
+def of_floats(name: str, *operands: Any) -> Batched:
+    """A function of Python's floats.
+
+    Where Python raises, it gives what NumPy's function gives: ``f`` does not get further there.
+    """
+    given = [x.array if isinstance(x, Batched) else np.float64(x) for x in operands]
+    columns = [*np.broadcast_arrays(*(np.asarray(x, np.float64) for x in given))]
+    with np.errstate(all="ignore"):
+        return Batched(_exactly(name, columns))
+
+
+def of_numbers(a: Any, b: Any) -> Batched:
+    """``a ** b`` of NumPy's numbers: each to its own exponent, as the operator has it."""
+    given = [x.array if isinstance(x, Batched) else x for x in (a, b)]
+    dtype = np.power.resolve_dtypes((*map(_dtype, given), None))[0]
+    columns = [np.array(x, dtype) for x in np.broadcast_arrays(*given)]
+    if dtype != np.float64:
+        return Batched(np.power(*columns))
+    found = np.power(*columns)  # whose warnings are the operator's
+    return Batched(_exactly("power", columns)) if differs("power") else Batched(found)
+
+
+def _dtype(x: Any) -> Any:
+    return type(x) if type(x) in (int, float) else np.asarray(x).dtype
+
+
+def _exactly(name: str, columns: list[Any]) -> Any:
+    if not differs(name):
+        # an exponent that is the same for all has a way of its own, unless it is many numbers
+        return _numpys(name)(*(np.ascontiguousarray(x) for x in columns))
+    return _by_python(name, columns)
+
+
+def _by_python(name: str, columns: list[Any]) -> Any:
+    python, lists = _PYTHON[name], [x.ravel().tolist() for x in columns]
+    try:
+        found = np.array([*map(python, *lists)], np.float64)
+    except (OverflowError, ValueError, ZeroDivisionError, TypeError):
+        with np.errstate(all="ignore"):
+            found = _numpys(name)(*(x.ravel() for x in columns))
+        for k, numbers in enumerate(zip(*lists, strict=True)):
+            try:
+                found[k] = python(*numbers)
+            except (OverflowError, ValueError, ZeroDivisionError, TypeError):
+                continue
+    return found.reshape(columns[0].shape)
+
+
+def _numpys(name: str) -> Any:
+    return getattr(np, name, None) or in_namespace(np, f"scipy.special.{name}")
+
+
+@functools.cache
+def _agree(name: str) -> bool:
+    """Whether NumPy's loop calls what Python calls, as far as some thousand numbers tell."""
+    rng = np.random.default_rng(0)
+    sizes = np.exp(rng.normal(size=_TRIED) * 2) * np.where(rng.random(_TRIED) < 0.5, 1, -1)
+    columns = [sizes, rng.permutation(sizes)] if name in _PAIRS else [sizes]
+    if name == "power" or name.startswith("log"):
+        columns[0] = abs(columns[0])
+    if name == "arccosh":
+        columns[0] = abs(columns[0]) + 1
+    with np.errstate(all="ignore"):
+        if name in ("arcsin", "arccos", "arctanh"):
+            columns[0] = columns[0] / (1 + abs(columns[0]))
+        numpys = _numpys(name)
+        if numpys is None:
+            return False
+        own = numpys(*columns)
+        return bool(np.array_equal(own, _by_python(name, columns), equal_nan=True))
+
+
+__all__ = ["differs", "of_floats", "of_numbers"]
