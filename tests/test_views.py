@@ -46,6 +46,19 @@ def write_into_the_argument(g):
 def test_shared_memory_is_seen(name, make):
     """By the tracer, not by results that happen to differ on the slices that were compared."""
     f = make(GIVE_BACK[name])
+    with xpapply.options(engine="numpy"):
+        np.testing.assert_array_equal(
+            xpapply.apply_along_axis(f, -1, ARR), np.apply_along_axis(f, -1, ARR)
+        )
+
+
+def test_a_write_below_parts_of_complex_numbers_is_refused():
+    def f(v):
+        a = v * 1j
+        b = a.imag
+        a[0] = 3j
+        return b.sum()
+
     with xpapply.options(fallback="silent"):
         np.testing.assert_array_equal(
             xpapply.apply_along_axis(f, -1, ARR), np.apply_along_axis(f, -1, ARR)

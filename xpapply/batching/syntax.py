@@ -94,6 +94,17 @@ def _set(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(array)
 
 
+def _at(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """``ufunc.at(x, key, item)``, as a new array: in each slice one element after the other."""
+    ufunc, x, key, items, ndim = args
+    batch = batch_size(args)
+    array = np.array(batch_of(np, x, batch))
+    items = tuple(aligned(i, ndim) if isinstance(i, Batched) else i for i in items)
+    moving = any(isinstance(k, Batched) for k in key)
+    ufunc.at(array, _positions(np, key, batch) if moving else (slice(None), *key), *items)
+    return Batched(array)
+
+
 def _set_masked(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """``x[mask] = item``, as a new array."""
     x, mask, item = args
@@ -356,6 +367,7 @@ COMPRESS = _rows("index by a mask", _compress, fresh=True)
 NONZERO = _rows("nonzero", _nonzero, fresh=True)
 SET = _rows("write", _set)
 SET_MASKED = _rows("write by a mask", _set_masked)
+AT = _rows("ufunc.at", _at, fresh=True)
 STACK = _rows("stack", _stack, fresh=True)
 CAST = _rows("cast", _cast, fresh=True)
 NUMBER = _rows("Python number", _number)

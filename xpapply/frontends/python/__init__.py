@@ -7,10 +7,12 @@ there is `runner.Traced`: what a trace on real slices tells, run on all of them.
 - `tracing.py`: one run of ``f`` on a slice
 - `tracer.py`, `recorder.py`: the stand-in for the slice, and what is written down of it: calls,
   and what ``if v[0] > 0`` asked (`Tracer.__bool__`, `Recorder.ask`)
-- `ufuncs.py`, `functions.py`, `indexing.py`, `attributes.py`, `writes.py`: what functions do with
-  arrays, as calls; `data_dependent_shapes.py`, `ragged.py`, `sets.py`: with results and masks whose
-  lengths depend on the data
-- `python_builtins.py`, `scalars.py`, `distinct.py`: Python's builtins, `math` and ``set(v)``
+- `ufuncs.py`, `functions.py`, `indexing.py`, `attributes.py`, `writes.py`, `elements.py`: what
+  functions do with arrays, as calls; `places.py`: where views lie in them;
+  `data_dependent_shapes.py`, `ragged.py`, `sets.py`: with results and masks whose lengths depend on
+  the data
+- `python_builtins.py`, `scalars.py`, `distinct.py`: Python's builtins, `math` and ``set(v)``;
+  `choices.py`: `max` and `min`
 - `tensors.py`, `torch_objects.py`, `torch_models.py`, `estimators.py`: torch and scikit-learn
   inside ``f``
 - `operations.py`: all of these, as the recorder gets them

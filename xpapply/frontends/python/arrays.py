@@ -8,12 +8,15 @@ import numpy as np
 
 from ...batching import syntax
 from ...errors import TraceError
+from . import choices
 from .recorder import Recorder
 from .tracer import Tracer, must, replaced, tracers, values
 
 
 def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:
     """`tree` as `numpy.asanyarray` would have it: a tracer, or an array without any in it."""
+    if any(t.is_choice for t in tracers(tree)):
+        tree = choices.as_one(tree)
     if isinstance(tree, Tracer):
         if dtype is None or np.asarray(tree.value).dtype == dtype:
             return tree

@@ -10,6 +10,7 @@ import numpy as np
 from ...batching import syntax
 from . import ragged, scalars
 from .arrays import cast, copied
+from .elements import Elements
 from .functions import function_call
 from .indexing import counted, setitem
 from .tracer import Tracer, must
@@ -43,6 +44,8 @@ def attribute(x: Tracer, name: str) -> Any:
         return _python_attribute(x, name)
     if name == "T":
         return function_call(recorder, np.transpose, (x,), {}) if x.ndim > 1 else x
+    if name == "flat" and isinstance(x.value, np.ndarray):
+        return Elements(x)
     if name in ("real", "imag"):
         return function_call(recorder, getattr(np, name), (x,), {})
     if name in _METHODS:
@@ -107,6 +110,7 @@ def _flatten(x: Tracer, order: str = "C") -> Any:
 def _item(x: Tracer, *args: Any) -> Any:
     if args:
         x = x[args if len(args) > 1 else args[0]]
+    x.settle()
     value = x.value.item()
     if x.ref is None:
         return value
@@ -127,6 +131,7 @@ def _item(x: Tracer, *args: Any) -> Any:
 
 
 def _tolist(x: Tracer) -> Any:
+    x.settle()
     if x.ref is None:
         return x.value.tolist()
     return [_tolist(y) if y.ndim else _item(y) for y in x] if x.ndim else _item(x)
@@ -140,6 +145,12 @@ def _sort(x: Tracer, axis: int = -1, kind: Any = None) -> None:
 def _partition(x: Tracer, kth: Any, axis: int = -1) -> None:
     new = function_call(x.recorder, np.partition, (x, kth), {"axis": axis})
     x.become(new.value, new.ref)
+
+
+def _view(x: Tracer, *args: Any, **kwargs: Any) -> Any:
+    if args or kwargs or not isinstance(x.value, np.ndarray):
+        raise x.recorder.refuse("a view as another dtype")
+    return x[...]
 
 
 def _fill(x: Tracer, item: Any) -> None:
@@ -165,6 +176,7 @@ _OWN_METHODS: dict[str, Callable[..., Any]] = {
     "sort": _sort,
     "partition": _partition,
     "fill": _fill,
+    "view": _view,
     "compress": _compress_method,
     "conj": _conjugate,
     "conjugate": _conjugate,

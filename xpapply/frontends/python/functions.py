@@ -26,8 +26,10 @@ def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any])
     changed = out.value.copy()
     if where is True:
         changed[...] = np.asarray(values(result)).astype(out.value.dtype, casting="same_kind")
-        new = recorder.call(
-            syntax.SET, lambda *_: changed, (out, (Ellipsis,), result, changed.ndim), check=False
+        if isinstance(result, Traced):
+            result.settle()
+        new = recorder.structural(
+            syntax.SET, lambda *_: changed, (out, (Ellipsis,), result, changed.ndim)
         )
     else:
         wide = function_call(recorder, np.where, (where, result, out), {})
@@ -35,6 +37,7 @@ def into(recorder: Recorder, out: Any, kwargs: dict, compute: Callable[[], Any])
             raise recorder.refuse("where= that broadcasts out")
         new = cast(wide, out.value.dtype) if isinstance(wide, Tracer) else wide
     out.become(np.asarray(values(new)), getattr(new, "ref", None))
+    out.is_set(Ellipsis)
     return out
 
 
@@ -58,6 +61,9 @@ SPECIAL: dict[str, Callable[..., Any]] = {}
 def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     """A call of a library function on something traced."""
     name = _name(function)
+    if name == "numpy.empty_like":
+        kwargs = {k: x for k, x in kwargs.items() if k != "device"}
+        return recorder.empty(recorder.real(lambda: np.empty_like(*values(args), **values(kwargs))))
     if name.removeprefix("numpy.") in _WRITING:
         if name == "numpy.copyto" and set(kwargs) <= {"where"} and len(args) == 2:
             _copyto(recorder, *args, **kwargs)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...batching import syntax
-from . import ragged
+from . import choices, ragged
 from .arrays import as_array, fits
 from .recorder import Recorder
-from .tracer import Traced, Tracer, must, tracers, values
+from .tracer import Traced, Tracer, must, must_be_set, tracers, values
 
 
 def as_mask(recorder: Recorder, mask: Any) -> Tracer:
@@ -64,7 +64,7 @@ def counted(a: Any) -> None:
         a.ref  # noqa: B018
 
 
-def _key(recorder: Recorder, key: Any) -> tuple[Any, ...]:
+def index(recorder: Recorder, key: Any) -> tuple[Any, ...]:
     """An index as a tuple, with lists as arrays; integers of slices are asked for."""
     parts = key if isinstance(key, tuple) else (key,)
     found = []
@@ -96,25 +96,38 @@ def getitem(x: Tracer, key: Any) -> Any:
         found = ragged.element(x, key)
         if found is not NotImplemented:
             return found
-    key = _key(recorder, key)
+    key = index(recorder, key)
     moving = [k for k in key if isinstance(k, Tracer)]
     if not moving:
         if not any(isinstance(k, (np.ndarray, bool, np.bool_)) for k in key):
-            real = recorder.real(lambda: x.value[key])
-            found = recorder.call(
-                syntax.INDEX, lambda *_: real, (x,), batch=((x, key), {}), check=False
-            )
-            if isinstance(found, Tracer) and isinstance(real, np.ndarray) and found is not x:
-                found._is_view_of(x, key)
-            return found
-        return recorder.call(syntax.INDEX, lambda v, k: v[k], (x, key))
+            return _part(x, key)
+        if x.unset is not None:
+            must_be_set(recorder, x.unset[key])
+        return recorder.structural(syntax.INDEX, lambda v, k: v[k], (x, key), check=True)
     if any(np.asarray(k.value).dtype == bool for k in moving):
         if len(key) > 1:
             raise recorder.refuse("an index by a mask and something else")
         return compressed(x, moving[0])
     if any(k is None or k is Ellipsis for k in key):
         raise recorder.refuse("an index by traced integers together with None or ...")
-    return recorder.call(syntax.GATHER, lambda v, k: v[k], (x, key))
+    if x.unset is not None:
+        must_be_set(recorder, x.unset[key])
+    return recorder.structural(syntax.GATHER, lambda v, k: v[k], (x, key), check=True)
+
+
+def _part(x: Tracer, key: tuple[Any, ...]) -> Any:
+    """``x[key]`` by integers and slices: a view, or a number."""
+    recorder = x.recorder
+    real = recorder.real(lambda: x.value[key])
+    view = isinstance(real, np.ndarray)
+    if x.unset is not None and not view:
+        must_be_set(recorder, x.unset[key])
+    found = recorder.structural(
+        syntax.INDEX, lambda *_: real, (x,), batch=((x, key), {}), is_part=view
+    )
+    if isinstance(found, Tracer) and view and found is not x:
+        found.is_view_of(x, key)
+    return found
 
 
 def setitem(x: Tracer, key: Any, item: Any) -> None:
@@ -124,15 +137,17 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
         raise TypeError(f"'{type(x.value).__name__}' object does not support item assignment")
     if not x.owned:
         raise recorder.refuse("it writes into the slice or into an array that it did not make")
-    key = _key(recorder, key)
-    item = as_array(recorder, item) if not isinstance(item, Traced) else item
+    key = index(recorder, key)
+    if isinstance(item, Tracer) and item.is_part_of(x, key):
+        return  # the end of `y[:3] += 1`, which has written it already
+    item = as_array(recorder, item) if not isinstance(item, Traced) else choices.number(item)
+    item.settle() if isinstance(item, Traced) else None
     if isinstance(item, ragged.Selected) and x.value.ndim == 1 and item.is_of(key):
         changed = x.value.copy()
         changed[key[0].value] = item.value
-        new = recorder.call(
-            syntax.SET_MASKED, lambda *_: changed, (x, key[0], item.flat), check=False
-        )
+        new = recorder.structural(syntax.SET_MASKED, lambda *_: changed, (x, key[0], item.flat))
         x.become(new.value, new.ref)
+        x.is_set(key)
         return
     if isinstance(item, Tracer) and item.ref is None:
         item = item.value
@@ -149,6 +164,7 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
     masks = [k for k in key if isinstance(k, Tracer) and np.asarray(k.value).dtype == bool]
     if not any(t.ref is not None for t in tracers((x, key, item))):
         x.become(changed, None)
+        x.is_set(key)
         return
     if masks:
         mask = masks[0]
@@ -160,8 +176,11 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
                 if np.size(values(item)) != 1:
                     raise recorder.refuse("a write by a mask of a value that broadcasts")
                 item = item.reshape(())
-        new = recorder.call(syntax.SET_MASKED, lambda *_: changed, (x, mask, item))
+        new = recorder.structural(
+            syntax.SET_MASKED, lambda *_: changed, (x, mask, item), check=True
+        )
     else:
         ndim = np.ndim(x.value[values(key)])
-        new = recorder.call(syntax.SET, lambda *_: changed, (x, key, item, ndim))
+        new = recorder.structural(syntax.SET, lambda *_: changed, (x, key, item, ndim), check=True)
     x.become(new.value, new.ref)
+    x.is_set(key)

@@ -83,6 +83,8 @@ class LibraryCalls:
                 by_code = lambda: self._stage.function(function)(*given[0], **given[1])  # noqa: E731
                 return self._recorder.attempt(by_rule, by_code)
             return by_rule()
+        if name in ("empty", "empty_like") and root_of(function) in ("numpy", *CUPY):
+            return self._empty(np.empty_like if name == "empty_like" else np.empty, args, kwargs)
         if native.own(self._recorder, function) is not None:
             return self.constant(native.call(self._recorder, function, args, kwargs))
         with self._calling_back(function, args, kwargs):
@@ -108,6 +110,13 @@ class LibraryCalls:
                 return Forbidden(self._stage, result, type(result).__name__)
             return self._recorder._boxed(result, None, None, [])
         return result if type(result) in PLAIN else self._new(result)
+
+    def _empty(self, function: Any, args: tuple, kwargs: dict) -> Any:
+        """An array of memory that nothing was written into."""
+        real = self._recorder.real(lambda: function(*args, **kwargs))
+        if real.dtype.hasobject or type(real) is not np.ndarray:
+            return self.constant(real)
+        return self._recorder.empty(real)
 
     def _new(self, made: Any) -> Any:
         """What stands for an object that a library has made in this run."""
@@ -255,6 +264,14 @@ class LibraryCalls:
             return flat.reshape(shape)
 
         return call
+
+    def ndarray(self, *args: Any, **kwargs: Any) -> Any:
+        """``numpy.ndarray(shape, dtype)``."""
+        given = dict(zip(("shape", "dtype", "buffer", "offset", "strides"), args, strict=False))
+        given |= kwargs
+        if given.keys() - {"shape", "dtype", "order"} or "shape" not in given:
+            raise self._recorder.refuse("numpy.ndarray of memory that is there already")
+        return self._empty(np.empty, (), real_arguments(given))
 
     def poly1d(self, coefficients: Any) -> Any:
         def evaluate(x: Any) -> Any:

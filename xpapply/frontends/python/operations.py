@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import complex_numbers, estimators, native, scalars, tensors, torch_objects
 from .arrays import as_array
 from .attributes import attribute
+from .elements import Elements as elements
 from .functions import function_call
 from .indexing import getitem, setitem
 from .proxies import Different
@@ -21,6 +22,7 @@ __all__ = [
     "as_array",
     "attribute",
     "complex_numbers",
+    "elements",
     "estimators",
     "function_call",
     "getitem",

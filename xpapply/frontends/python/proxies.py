@@ -111,6 +111,9 @@ class Random(Forbidden):
         raise self._xp_stage.recorder.refuse(f"it draws random numbers: {self._xp_name}.{name}")
 
 
+_METHODS = ("reduce", "accumulate", "outer", "reduceat", "at")
+
+
 class Function(Substitute):
     """A function of NumPy, CuPy or SciPy."""
 
@@ -121,10 +124,8 @@ class Function(Substitute):
 
     def __getattr__(self, name: str) -> Any:
         what = self.__xpapply_real__
-        if isinstance(what, np.ufunc) and name in ("reduce", "accumulate", "outer", "reduceat"):
+        if isinstance(what, np.ufunc) and name in _METHODS:
             return lambda *args, **kwargs: self._xp_stage.calls.ufunc(what, name, args, kwargs)
-        if isinstance(what, np.ufunc) and name == "at":
-            raise self._xp_stage.recorder.refuse(f"{self._xp_name}.at")
         value = getattr(what, name)
         return value if type(value) in PLAIN else Forbidden(self._xp_stage, value, name)
 
@@ -156,6 +157,8 @@ class Type(Substitute):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         recorder = self._xp_stage.recorder
         what = self.__xpapply_real__
+        if what is np.ndarray:
+            return self._xp_stage.calls.ndarray(*args, **kwargs)
         if what in CLASSES:
             return CLASSES[what](recorder, *args, **kwargs)
         if len(args) == 1 and not kwargs and any(True for _ in tracers(args)):

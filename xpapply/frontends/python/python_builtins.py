@@ -13,7 +13,7 @@ import numpy as np
 from ...batching import syntax
 from ...batching.scalars import LARGEST, ROUND
 from ...errors import TraceError
-from . import scalars
+from . import choices, scalars
 from .arrays import as_array, cast
 from .functions import function_call
 from .recorder import Recorder
@@ -140,6 +140,11 @@ def _extreme(name: str) -> Callable[..., Any]:
     def extreme(recorder: Recorder, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1:
             args = (_listed(args[0]),)
+        if not kwargs and recorder.library == "numpy":
+            listed = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+            found = choices.extreme(recorder, name, tuple(listed))
+            if found is not NotImplemented:
+                return found
         x = _vector(recorder, args[0] if len(args) == 1 else list(args))
         if x is None or kwargs or not len(x):
             return python(*args, **kwargs)
@@ -200,7 +205,9 @@ def _type(recorder: Recorder, x: Any, *rest: Any) -> Any:
     if rest:
         raise recorder.refuse("a class is made")
     if isinstance(x, Traced):
-        return type(x.value)
+        return (np.ndarray is type(x.value) and recorder.stage.substitute(np.ndarray)) or type(
+            x.value
+        )
     cls = type(real(x))
     return cls.__mro__[1] if hasattr(x, "_xp_stage") and cls is type(x) else cls
 
@@ -216,7 +223,7 @@ def _hasattr(recorder: Recorder, x: Any, name: str, /) -> bool:
 def _number_of(kind: type) -> Callable[..., Any]:
     def convert(recorder: Recorder, *args: Any, **kwargs: Any) -> Any:
         if len(args) == 1 and not kwargs and isinstance(args[0], Tracer):
-            x = args[0]
+            x = choices.number(args[0])
             if kind is int:
                 return to_int(x) if x.ref is not None else int(x.value)
             if kind is not complex or isinstance(x.value, complex):
@@ -335,6 +342,7 @@ def math_function(recorder: Recorder, python: Any, name: str) -> Any:
         return each
 
     def function(*args: Any) -> Any:
+        args = tuple(map(choices.number, args))
         if not any(map(_moving, args)):
             return python(*map(_plain, args))
         if len(args) != (2 if name in ("atan2", "hypot", "copysign", "fmod") else 1):

@@ -15,6 +15,7 @@ from ...batching import Batched, BatchingRule, NoRule, one_by_one
 from ...batching.ragged import Ragged
 from ...batching.rules import leaves
 from ...errors import TraceError, located, user_line
+from . import places
 from .tracer import Results, Tracer, refs, replaced, tracers, values
 from .tree import Branch, Call, Path, Ref, SideExit, invoke, references, same
 
@@ -59,6 +60,8 @@ class Recorder:
         """The lowest precision that a call computed in."""
         self.views: list[tuple[np.ndarray, Tracer]] = []
         """Results of calls on a device that are part of an argument's memory there."""
+        self.several_axes = False
+        """Whether a slice has more than one axis."""
         self.until = time.perf_counter() + MOST_SECONDS
 
     # --- refusing -----------------------------------------------------------------------
@@ -104,6 +107,40 @@ class Recorder:
 
         `batch`: the arguments of the row, where they are not those of the function.
         """
+        unset = [
+            t for t in tracers((args, kwargs)) if isinstance(t, Tracer) and t.unset is not None
+        ]
+        if not self._gives_a_view(unset, function, args, kwargs or {}):
+            for t in unset:
+                t.settle()
+        return self.structural(row, function, args, kwargs, batch=batch, check=check)
+
+    def _gives_a_view(
+        self, of: list[Tracer], function: Callable[..., Any], args: tuple, kwargs: dict
+    ) -> bool:
+        """Whether a call looks at no element: its result lies in the memory of its argument."""
+        if len(of) != 1 or not self.lies_as_it_seems:
+            return False
+        real = self.real(lambda: function(*values(args), **values(kwargs)))
+        if not isinstance(real, np.ndarray) or not self._shares(real, of[0]):
+            return False
+        return places.of(real, of[0].value) is not None
+
+    def structural(
+        self,
+        row: BatchingRule,
+        function: Callable[..., Any],
+        args: tuple = (),
+        kwargs: dict | None = None,
+        *,
+        batch: tuple[tuple, dict] | None = None,
+        check: bool = False,
+        is_part: bool = False,
+    ) -> Any:
+        """The same of a call that takes or writes elements, and does not look at them.
+
+        `is_part`: the result is a part of an array, which the caller notes.
+        """
         kwargs = kwargs or {}
         found = list(tracers((args, kwargs)))
         device = self.operations.native.own(self, function, row)
@@ -115,10 +152,10 @@ class Recorder:
 
         # every one is asked, since asking may write a step down (`ragged.Selected`)
         if not [t for t in found if t.ref is not None]:
-            return self._constant(run(), found)
+            return self._boxed(run(), None, None, [] if is_part else found)
         real = self.real(run)
         given = batch or (args, kwargs)
-        return self._written(row, real, *given, found, check, device is not None)
+        return self._written(row, real, *given, found, check, device is not None, is_part)
 
     def _written(
         self,
@@ -129,6 +166,7 @@ class Recorder:
         found: list[Tracer],
         check: bool,
         on_device: bool,
+        is_part: bool,
     ) -> Any:
         step = self._step(row, real, args, kwargs)
         structure = None
@@ -145,7 +183,7 @@ class Recorder:
         self.steps.append(
             dataclasses.replace(step, nbytes=_nbytes(real), view_of=view_of, singly=singly)
         )
-        return self._boxed(real, Ref(self.calls), structure, found)
+        return self._boxed(real, Ref(self.calls), structure, [] if is_part else found)
 
     def of_numbers(self) -> None:
         """Say of the last call that it is an operator of NumPy's numbers, not a ufunc."""
@@ -248,9 +286,6 @@ class Recorder:
 
     # --- boxing -------------------------------------------------------------------------
 
-    def _constant(self, real: Any, found: list[Tracer]) -> Any:
-        return self._boxed(real, None, None, found)
-
     def _boxed(self, real: Any, ref: Ref | None, structure: Any, found: list[Tracer]) -> Any:
         if structure is _DIFFERENT:
             return self.operations.Different(self.stage, None, "a part of a result")
@@ -282,10 +317,28 @@ class Recorder:
         owned = all(isinstance(t, Tracer) for t in found)
         result = Tracer(self, real, ref, owned=owned)
         if isinstance(real, np.ndarray):
-            for t in found:
-                if self._shares(real, t):
-                    result._is_view_of(t)
+            whole = [t for t in found if self._shares(real, t)]
+            for t in whole:
+                key = places.of(real, t.value) if t.owned and self.lies_as_it_seems else None
+                if key is not None or t is whole[-1]:
+                    result.is_view_of(t, key, writeable=real.flags.writeable)
+                    break
         return result
+
+    @property
+    def lies_as_it_seems(self) -> bool:
+        """Whether arrays that ``f`` makes have the layout here that they have in the loop.
+
+        On the host those made of vectors have; a slice of several axes may have any layout.
+        """
+        return self.library == "numpy" and not self.several_axes
+
+    def empty(self, real: np.ndarray) -> Tracer:
+        """An array that ``f`` has made, and has written nothing into so far."""
+        found = Tracer(self, np.zeros_like(real), None)
+        if found.value.size:
+            found.unset = Tracer(self, np.ones(real.shape, bool), None)
+        return found
 
     def _shares(self, real: np.ndarray, t: Tracer) -> bool:
         """Whether a result is part of the memory of an argument."""
@@ -299,6 +352,7 @@ class Recorder:
 
     def input(self, real: np.ndarray, ref: Ref = Ref(0)) -> Tracer:  # noqa: B008  # it is frozen
         """A slice."""
+        self.several_axes |= np.ndim(real) > 1
         return Tracer(self, real, ref, owned=False)
 
     def constant(self, real: np.ndarray) -> Tracer:
@@ -322,8 +376,12 @@ class Recorder:
             value = array.value
             return Path(tuple(self.steps), array.ref, tuple(value.shape), value.dtype), value
         array = self.operations.as_array(self, result)
+        if isinstance(array, Tracer):
+            array.settle()
         if self.refused is not None:
             raise self.refused
+        if self.left is not None:
+            return self.off_path(), None
         value = array.value if isinstance(array, Tracer) else np.asanyarray(array)
         out: Any = array.ref if isinstance(array, Tracer) and array.ref is not None else value
         value = np.asanyarray(value)

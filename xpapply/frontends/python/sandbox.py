@@ -234,12 +234,12 @@ class Stage:
         return Namespace(self, x, name)
 
     def _class(self, x: type, name: str) -> Any:
-        if x in CLASSES or issubclass(x, np.generic):
+        if x in CLASSES or x is np.ndarray or issubclass(x, np.generic):
             return Type(self, x, name)
         root = x.__module__.partition(".")[0]
         if root == "torch":
             return self._torch(x, name)
-        if root == "builtins" or x is np.ndarray or (root in CUPY and x.__name__ == "ndarray"):
+        if root == "builtins" or (root in CUPY and x.__name__ == "ndarray"):
             return x
         if issubclass(x, BaseException) and (root in ("numpy", "scipy") or not own_names(x)):
             return x

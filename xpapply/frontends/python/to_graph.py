@@ -266,6 +266,9 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
     kwargs = {k: lowering.value(x) for k, x in call.kwargs.items()}
     if (runs := getattr(call.row.rule, "runs", None)) is not None:
         return of_networks.inlined(lowering, runs, *args)
+    operands = map(lowering.value, references((call.args, call.kwargs)))
+    if name != "index" and all(isinstance(x, np.ndarray) for x in operands):  # such as zeros_like
+        raise UnsupportedError(f"{name} of a constant")
     special = _CALLS.get(name) or (_CALLS_OF_SLICES.get(name) if lowering.of_slices else None)
     if special is not None:
         return special(lowering, *args, **kwargs)
@@ -386,7 +389,9 @@ def _joined(stack: bool) -> Callable[..., Value]:
 # --- Python's own ---------------------------------------------------------------------------
 
 
-def _index(lowering: _Lowering, x: Any, key: tuple) -> Value:
+def _index(lowering: _Lowering, x: Any, key: tuple) -> Any:
+    if isinstance(x, np.ndarray):  # of zeros_like
+        return x[key]
     if lowering.of_slices and any(isinstance(k, np.ndarray) for k in key):
         return of_places.picked(lowering, [x], of_places.places_of(x)[key])
     if any(isinstance(k, (np.ndarray, bool)) for k in key):

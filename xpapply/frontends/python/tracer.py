@@ -8,12 +8,11 @@ asks for a truth. Every dunder method either writes a call down or raises.
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -109,6 +108,12 @@ class Traced:
     value: Any
     ref: Ref | None
 
+    is_choice = False
+    """Whether it is one of several numbers (`choices.py`)."""
+
+    def settle(self) -> None:
+        """Refuse to read elements that nothing was written into."""
+
     def as_numpy(self) -> Any:
         """The array that NumPy makes of it."""
         return self
@@ -154,18 +159,51 @@ class Tracer(Traced):
         The call that made it; None if it is the same for all slices.
     owned : bool
         Whether ``f`` made the array, and so may write into it.
+    unset : Tracer or None
+        Which elements nothing was written into, of what `numpy.empty` made.
     """
 
-    __slots__ = ("__weakref__", "_aliases", "_key", "_parent", "owned", "recorder", "ref", "value")
+    __slots__ = (
+        "__weakref__",
+        "_memory",
+        "_part",
+        "_ref",
+        "_seen",
+        "_value",
+        "owned",
+        "recorder",
+        "unset",
+    )
     __array_priority__ = 1e6
 
     def __init__(
         self, recorder: Recorder, value: Any, ref: Ref | None, *, owned: bool = True
     ) -> None:
+        self._memory: Memory | None = None
+        self._part: Part | None = None
+        self._seen = 0
+        self.unset: Tracer | None = None
         self.recorder, self.value, self.ref, self.owned = recorder, value, ref, owned
-        self._aliases: weakref.WeakValueDictionary[int, Tracer] | None = None
-        self._parent: Tracer | None = None
-        self._key: Any = None
+
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        if self._memory is not None and self._seen != self._memory.version:
+            self._refresh()
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+
+    @property
+    def ref(self) -> Ref | None:  # type: ignore[override]
+        if self._memory is not None and self._seen != self._memory.version:
+            self._refresh()
+        return self._ref  # type: ignore[no-any-return]
+
+    @ref.setter
+    def ref(self, ref: Ref | None) -> None:
+        self._ref = ref
 
     # --- NumPy's protocols ----------------------------------------------------------------
 
@@ -176,6 +214,7 @@ class Tracer(Traced):
         return self.recorder.operations.function_call(self.recorder, function, args, kwargs)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        self.settle()
         if self.ref is None and not args and not kwargs:
             return np.array(self.value)
         raise self.recorder.refuse("the slice goes into something that makes a NumPy array of it")
@@ -240,6 +279,7 @@ class Tracer(Traced):
 
         Not if it may be anything, and not for many values: each slice would go its own way.
         """
+        self.settle()
         value = self.value
         if self.ref is None:
             return value
@@ -253,6 +293,7 @@ class Tracer(Traced):
         return value
 
     def _plain(self, what: str) -> Any:
+        self.settle()
         if self.ref is not None:
             raise self.recorder.refuse(f"{what} of a value that depends on the slice")
         return self.value
@@ -286,6 +327,8 @@ class Tracer(Traced):
         )
 
     def _operate(self, ufunc: Any, python: Any, a: Any, b: Any) -> Any:
+        if isinstance(b, Traced) and b.is_choice and not self.is_choice:
+            return b._operate(ufunc, python, a, b)  # type: ignore[attr-defined]
         weak = [x.weak if isinstance(x, Tracer) else type(x) in _PYTHON for x in (a, b)]
         if all(weak):
             return python_arithmetic(self.recorder, ufunc, python, a, b)
@@ -424,7 +467,7 @@ class Tracer(Traced):
         return self._in_place(np.right_shift, other)
 
     def __imatmul__(self, other: Any) -> Any:  # type: ignore[misc]
-        raise self.recorder.refuse("@=")
+        return self._in_place(np.matmul, other)
 
     # --- elements -----------------------------------------------------------------------------
 
@@ -438,7 +481,10 @@ class Tracer(Traced):
         raise self.recorder.refuse("del of elements")
 
     def __setattr__(self, name: str, item: Any) -> None:
-        if name not in Tracer.__slots__:
+        if name == "flat":
+            self.recorder.operations.elements(self)[:] = item
+            return
+        if name not in _ATTRIBUTES:
             raise self.recorder.refuse(f"the attribute {name} of an array is set")
         object.__setattr__(self, name, item)
 
@@ -452,38 +498,119 @@ class Tracer(Traced):
 
     # --- memory -------------------------------------------------------------------------------
 
-    def _is_view_of(self, other: Tracer, key: Any = None) -> None:
-        """Note that both are the same memory; `key`: which part of the other one this is."""
-        if other._aliases is None:
-            other._aliases = weakref.WeakValueDictionary({id(other): other})
-        self._aliases = other._aliases
-        self._aliases[id(self)] = self
+    def is_view_of(self, other: Tracer, key: Any, *, writeable: bool = True) -> None:
+        """Note that both are the same memory.
+
+        `key`: which part of the other one this is; None: nobody can tell.
+        """
         self.owned = other.owned
-        self._parent, self._key = (other, key) if key is not None else (None, None)
+        if not other.owned:  # nothing is ever written there
+            return
+        if other._memory is None:
+            other._memory = Memory()
+        self._memory = other._memory
+        self._seen = other._memory.version
+        if key is None:
+            self._part, self.owned = None, False
+            self._memory.unknown[id(self)] = self
+        else:
+            self._part, self.owned = Part(other, key), writeable
+            self._memory.unknown.pop(id(self), None)
+        if other.unset is not None:
+            if key is None:
+                other.settle()
+            else:
+                self.unset = other.unset.part(key)
+
+    def part(self, key: tuple[Any, ...]) -> Tracer:
+        """A view of a part: `key` has integers, slices, or arrays of places."""
+        found = Tracer(self.recorder, self.value[key], None)
+        found.is_view_of(self, key)
+        found._seen = -1
+        return found
+
+    def is_part_of(self, x: Tracer, key: tuple[Any, ...]) -> bool:
+        """Whether it is what ``x[key]`` is, in the same memory."""
+        mine = self._part
+        if mine is None or mine.whole is not x or len(mine.key) != len(key):
+            return False
+        return not any(isinstance(k, (np.ndarray, Tracer)) for k in (*mine.key, *key)) and bool(
+            mine.key == key
+        )
+
+    def _refresh(self) -> None:
+        """Read anew what was written through another view."""
+        assert self._memory is not None
+        self._seen = self._memory.version
+        if self._part is None:
+            return
+        whole, key = self._part.whole, self._part.key
+        real = whole.value[key]
+        new = self.recorder.structural(
+            syntax.INDEX, lambda *_: real, (whole,), batch=((whole, key), {}), is_part=True
+        )
+        self._value, self._ref = real, getattr(new, "ref", None)
+
+    def settle(self) -> None:
+        """Leave slices to ``f`` itself in which nothing was written into some elements."""
+        if self.unset is not None:
+            must_be_set(self.recorder, self.unset)
+
+    def is_set(self, key: Any) -> None:
+        """Note that something was written into a part."""
+        unset = self.unset
+        if unset is not None:
+            self.recorder.operations.setitem(unset, key, False)
+            if unset.ref is None and not unset.value.any():
+                self.unset = None
 
     def become(self, value: Any, ref: Ref | None) -> None:
         """Write: the array has another value from now on, also in the array it is a part of."""
         if not self.owned:
             raise self.recorder.refuse("it writes into the slice or an array that it did not make")
-        chain = [self]
-        while chain[-1]._parent is not None:
-            chain.append(chain[-1]._parent)
-        held = {id(t) for t in chain}
-        if any(k not in held for k in list(self._aliases or ())):
+        memory, inner, held = self._memory, self, [self]
+        if memory is not None and any(x is not self for x in [*memory.unknown.values()]):
             raise self.recorder.refuse("it writes into an array while another view of it is held")
         self.value, self.ref = value, ref
-        for inner, outer in itertools.pairwise(chain):
+        while inner._part is not None:
+            outer, key = inner._part.whole, inner._part.key
             changed = outer.value.copy()
-            changed[values(inner._key)] = inner.value
-            ndim = inner.value.ndim
-            new = self.recorder.call(
+            changed[key] = inner.value
+            new = self.recorder.structural(
                 syntax.SET,
                 lambda *_, result=changed: result,
                 (outer, inner),
-                batch=((outer, inner._key, inner, ndim), {}),
-                check=False,
+                batch=((outer, key, inner, inner.value.ndim), {}),
             )
             outer.value, outer.ref = new.value, new.ref
+            inner = outer
+            held.append(inner)
+        if memory is not None:
+            memory.version += 1  # all others are read anew when they are used
+            for x in held:
+                x._seen = memory.version
+
+
+class Memory:
+    """What an array and the views of it share."""
+
+    __slots__ = ("unknown", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        """How often something was written."""
+        self.unknown: weakref.WeakValueDictionary[int, Tracer] = weakref.WeakValueDictionary()
+        """Views of which nobody can tell where they lie."""
+
+
+class Part(NamedTuple):
+    """Of which array a view is a part, and of which elements: ``whole[key]``."""
+
+    whole: Tracer
+    key: tuple[Any, ...]
+
+
+_ATTRIBUTES = frozenset((*Tracer.__slots__, "value", "ref"))
 
 
 _ORDERS = frozenset((operator.lt, operator.le, operator.gt, operator.ge))
@@ -560,3 +687,14 @@ def must(condition: Any) -> None:
     """Slices for which the condition does not hold are left to ``f`` itself."""
     if not bool(condition) and isinstance(condition, Tracer):
         condition.recorder.raised(ValueError("a number out of range"), decided=True)
+
+
+def must_be_set(recorder: Recorder, unset: Any) -> None:
+    """Slices in which nothing was written into some of these elements are left to ``f`` itself.
+
+    What is there in memory nobody can tell: if it is so for all slices, it is refused.
+    """
+    if isinstance(unset, Tracer) and unset.ref is not None:
+        must((unset.any() if unset.ndim else unset) == False)  # noqa: E712
+    elif np.any(values(unset)):
+        raise recorder.refuse("it reads elements that nothing was written into")

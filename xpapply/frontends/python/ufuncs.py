@@ -11,18 +11,19 @@ import numpy as np
 
 from ...batching import find, syntax
 from ...batching.rules import ufunc_row
-from . import ragged
+from . import choices, ragged
 from .arrays import as_array, cast, lists_as_arrays, recorder_of
 from .functions import into
+from .indexing import index
 from .recorder import Recorder
-from .tracer import Tracer, must, values
+from .tracer import Tracer, must, tracers, values
 
 
 def ufunc_call(
     recorder: Recorder, ufunc: Any, method: str, inputs: tuple, kwargs: dict[str, Any]
 ) -> Any:
     """A call of a ufunc or one of its methods."""
-    inputs = tuple(lists_as_arrays(recorder, x) for x in inputs)
+    inputs = tuple(lists_as_arrays(recorder, x) for x in choices.beside(inputs))
     kwargs = dict(kwargs)
     out = kwargs.pop("out", None)
     if isinstance(out, tuple):
@@ -53,6 +54,8 @@ def ufunc_call(
         if ufunc in _CHECKED and not kwargs and all(map(_one_integer, inputs)):
             return _whole_number(recorder, ufunc, inputs)
         return recorder.call(ufunc_row(ufunc), ufunc, inputs, kwargs, check=False)
+    if method == "at":
+        return _at(recorder, ufunc, *inputs, **kwargs)
     if method in ("reduce", "accumulate", "outer"):
         return recorder.call(ufunc_row(ufunc, method), getattr(ufunc, method), inputs, kwargs)
     raise recorder.refuse(f"{ufunc.__name__}.{method}")
@@ -174,22 +177,52 @@ def _masked_ufunc(
     inputs, where = _strong(ufunc, inputs, kwargs), as_array(recorder, where)
 
     def real(*given: Any) -> Any:
-        *operands, mask = given
-        changed = out.value.copy()
+        *operands, mask, array = given
+        changed = array.copy()
         return ufunc(*operands, out=changed, where=mask)
 
-    new = recorder.call(
+    for x in tracers((inputs, where)):
+        x.settle()
+    new = recorder.structural(
         syntax.MASKED_UFUNC,
         real,
-        (*inputs, where),
+        (*inputs, where, out),
         batch=((ufunc_row(ufunc), inputs, out, where), {}),
+        check=True,
     )
     if not isinstance(new, Tracer):
         new = Tracer(recorder, np.asarray(new), None)
     out.become(new.value, new.ref)
+    if out.unset is not None:
+        out.unset[...] = out.unset & (where == False)  # noqa: E712
     return out
+
+
+def _at(recorder: Recorder, ufunc: Any, x: Any, indices: Any, *items: Any) -> None:
+    """``ufunc.at``: one element after the other, also the same one again."""
+    if not isinstance(x, Tracer) or not isinstance(x.value, np.ndarray):
+        raise recorder.refuse(f"{ufunc.__name__}.at of something that is not an array")
+    key = index(recorder, indices)
+    masks = [k for k in key if isinstance(k, Tracer) and np.asarray(k.value).dtype == bool]
+    if recorder.library != "numpy" or masks or ufunc.signature is not None:
+        raise recorder.refuse(f"{ufunc.__name__}.at with these arguments")
+    changed = x.value.copy()
+    recorder.real(ufunc.at, changed, values(key), *values(items))
+    ndim = np.ndim(x.value[values(key)])
+    new = recorder.call(
+        syntax.AT,
+        lambda *_: changed,
+        (x, key, items, ndim),
+        batch=((ufunc, x, key, items, ndim), {}),
+    )
+    if not isinstance(new, Tracer):
+        new = Tracer(recorder, changed, None)
+    x.become(new.value, new.ref)
 
 
 def in_place(x: Tracer, ufunc: Any, other: Any) -> Any:
     """``x += other`` and the like."""
+    if ufunc is np.matmul:
+        other = as_array(x.recorder, other)
+        x.recorder.real(x.value.copy().__imatmul__, values(other))
     return ufunc_call(x.recorder, ufunc, "__call__", (x, other), {"out": (x,)})

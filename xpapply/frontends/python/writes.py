@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...batching.rules import signature
+from .elements import Elements
 from .recorder import Recorder
 from .tracer import Tracer, values
 
@@ -22,7 +23,9 @@ def _put(recorder: Recorder, a: Any, ind: Any, v: Any, mode: str = "raise") -> N
     places = np.size(values(ind))
     if mode != "raise" or np.size(values(v)) not in (1, places):
         raise recorder.refuse("numpy.put with these arguments")
-    _vector(recorder, a, "put")[ind] = np.ravel(v) if np.ndim(values(v)) else v
+    if not isinstance(a, Tracer):
+        raise recorder.refuse("numpy.put into something that is not an array")
+    Elements(a).flat()[ind] = np.ravel(v) if np.ndim(values(v)) else v
 
 
 def _putmask(recorder: Recorder, a: Any, mask: Any, values: Any) -> None:
