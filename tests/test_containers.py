@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections import namedtuple
+from collections import Counter, OrderedDict, namedtuple
 
 import numpy as np
 import pytest
@@ -202,9 +202,10 @@ def test_results_of_scipy():
     five = xpapply.vectorize(fit, signature="(n),(n)->(),(),(),(),()")(x, y)
     six = xpapply.vectorize(fit, signature="(n),(n)->(),(),(),(),(),()")(x, y)
     assert type(six) is type(wanted[0])
-    for name in ("slope", "intercept", "rvalue", "pvalue", "stderr"):
+    assert type(five) is tuple  # as NumPy makes of it, which does not know the sixth
+    for k, name in enumerate(("slope", "intercept", "rvalue", "pvalue", "stderr")):
         want = [getattr(w, name) for w in wanted]
-        np.testing.assert_allclose(getattr(five, name), want, rtol=1e-9)
+        np.testing.assert_allclose(five[k], want, rtol=1e-9)
         np.testing.assert_allclose(getattr(six, name), want, rtol=1e-9)
     np.testing.assert_allclose(six.intercept_stderr, [w.intercept_stderr for w in wanted])
 
@@ -219,3 +220,63 @@ def test_apply_along_axis_makes_of_them_what_numpy_does(f):
             assert got.dtype == want.dtype
             assert got.shape == want.shape
             assert dict(leaves(got.flat[0])).keys() == dict(leaves(want.flat[0])).keys()
+
+
+@pytest.mark.parametrize("name", ["ttest_1samp", "shapiro", "kstest", "wilcoxon"])
+def test_named_tuples_of_scipy_are_tuples(name):
+    stats = pytest.importorskip("scipy.stats")
+    more = {"ttest_1samp": (0.0,), "kstest": ("norm",)}.get(name, ())
+    f = lambda v: getattr(stats, name)(v, *more)  # noqa: E731
+    want = np.vectorize(f, signature="(n)->(),()")(X[:2])
+    got = xpapply.vectorize(f, signature="(n)->(),()")(X[:2])
+    assert type(got) is tuple
+    np.testing.assert_allclose(got, want, rtol=1e-9)
+
+
+@dataclasses.dataclass
+class Held:
+    number: float
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda a: Ends(a, -a),
+        lambda a: {"m": a},
+        lambda a: Counter({"a": 2, "b": int(a > 3)}),
+        lambda a: OrderedDict(x=a),
+        lambda a: Held(a),
+        lambda a: {} if a > 3 else {"b": a},
+        lambda a: (a, a),
+        lambda a: None,
+    ],
+)
+@pytest.mark.parametrize("otypes", [[object], "O", [np.dtype(object)]])
+@pytest.mark.parametrize("length", [1, 3, 50, 5000])
+def test_an_array_of_objects_holds_containers(make, otypes, length):
+    x = np.arange(float(length))
+    want = np.vectorize(make, otypes=otypes)(x)
+    made = xpapply.vectorize(make, otypes=otypes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", xpapply.FallbackWarning)
+        for got in (made(x), made(x)):
+            assert type(got) is np.ndarray
+            assert got.dtype == object
+            assert [*map(type, got)] == [*map(type, want)]
+            assert got.tolist() == want.tolist()
+
+
+def test_an_array_of_objects_of_slices():
+    f = lambda v: {"m": v.max(), "n": len(v)}  # noqa: E731
+    want = np.vectorize(f, signature="(n)->()", otypes=[object])(X[:2])
+    got = xpapply.vectorize(f, signature="(n)->()", otypes=[object])(X[:2])
+    assert got.dtype == object
+    assert got.tolist() == want.tolist()
+
+
+def test_labels_of_an_array_of_objects():
+    xr = pytest.importorskip("xarray")
+    x = xr.DataArray(np.arange(50.0), dims="t")
+    got = xpapply.vectorize(lambda a: {"m": a}, otypes=[object])(x)
+    assert got.dims == ("t",)
+    assert got.values.tolist() == [{"m": float(k)} for k in range(50)]

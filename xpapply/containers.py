@@ -104,6 +104,8 @@ def _kind_of(x: Any, count: int, deep: int = 0) -> _Kind | None:
     elif isinstance(x, tuple) and hasattr(cls, "_fields"):
         names = tuple(cls._fields)
         extra = tuple(getattr(cls, "_extra_fields", ()))  # of SciPy's results
+        if not deep and len(x) == count and cls.__module__.partition(".")[0] == "scipy":
+            return None  # a plain tuple of arrays, as NumPy makes of it
         if extra and (deep or count == len(names) + len(extra)):
             more = extra
     else:

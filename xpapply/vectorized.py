@@ -350,7 +350,8 @@ class vectorize(OwnVectorize):  # called as a function
         leaves = Leaves(len(self._core.outputs if self._core else self.otypes or " "))
 
         def run(*arrays: Any, **how: Any) -> Any:
-            return leaves.of(replace(given, f=partial(call, **how))(*arrays))
+            found = replace(given, f=partial(call, **how))(*arrays)
+            return found if self._holds_objects else leaves.of(found)
 
         names = self._output_dims or _names_of_results(config.current().output_dims)
         return leaves.put_back(wing.looped(run, operands, how, self._core, names))
@@ -416,6 +417,12 @@ class vectorize(OwnVectorize):  # called as a function
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
         return (id(self.pyfunc), otypes, *how)
 
+    @property
+    def _holds_objects(self) -> bool:
+        """Whether each result is an element of one array, as it is."""
+        otypes: Any = self.otypes
+        return bool(otypes) and len(otypes) == 1 and bool(np.dtype(otypes[0]).hasobject)
+
     def _leaves(self, operands: list[Any]) -> Leaves | None:
         """What takes results apart, where it is said how many there are.
 
@@ -426,6 +433,8 @@ class vectorize(OwnVectorize):  # called as a function
         elif self.otypes is not None:
             count = len(self.otypes)
         else:
+            return None
+        if self._holds_objects:
             return None
         known, method = cache_of(self.pyfunc)
         kinds = tuple((getattr(x, "ndim", 0), str(getattr(x, "dtype", ""))) for x in operands)
