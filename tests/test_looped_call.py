@@ -1,6 +1,7 @@
 """The plain loop of vectorize: at which index it raises, however the arrays lie in memory."""
 
 import copy
+import gc
 import pickle
 import sys
 
@@ -47,6 +48,7 @@ def test_the_note_names_the_index(x, data):
 def frames(call):
     """How many Python frames a call enters, but for those of functions in this file."""
     entered = []
+    gc.disable()  # what is called when it has run is none of ours
     sys.setprofile(
         lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_filename)
     )
@@ -54,6 +56,7 @@ def frames(call):
         call()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return len([name for name in entered if name != __file__])
 
 
@@ -81,6 +84,46 @@ AROUND = {
 }
 
 
+SIGNATURES = {
+    "(n)->()": (0, lambda v: str(v[0])),
+    "(n)->(k)": (0, lambda v: [str(v[0]), "x"]),
+    "()->()": (0, str),
+}
+
+
+@pytest.mark.parametrize("signature", SIGNATURES)
+def test_nothing_stands_around_functions_of_slices(signature):
+    most, f = SIGNATURES[signature]
+    v, x = xpapply.vectorize(f, signature=signature), np.ones((400, 2))
+    with xpapply.options(fallback="silent"):
+        v(x)
+        many, few = frames(lambda: v(x)), frames(lambda: v(x[:200]))
+    assert abs(many - few - most * len(x) / 2) < 100
+
+
+def test_a_module_is_not_walked_for_each_slice():
+    torch = pytest.importorskip("torch")
+
+    class Either(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(4, 2), torch.nn.Linear(4, 2)
+
+        def forward(self, v):
+            return self.a(v) if v.mean() > 0 else self.b(v)
+
+    m, x = Either().eval(), np.linspace(-1, 1, 1600).reshape(400, 4)
+    with xpapply.options(fallback="silent"):
+        first = xpapply.apply_along_axis(m, 1, x)
+        few = frames(lambda: xpapply.apply_along_axis(m, 1, x[:200]))
+        many = frames(lambda: xpapply.apply_along_axis(m, 1, x))
+        m.double()
+        again = xpapply.apply_along_axis(m, 1, x)
+    assert many - few < 35 * 200
+    assert (first.dtype, again.dtype) == ("float32", "float64")
+    np.testing.assert_allclose(first, again, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", AROUND)
 def test_next_to_nothing_stands_around_f(name):
     most, function, made, named = AROUND[name]
@@ -90,7 +133,7 @@ def test_next_to_nothing_stands_around_f(name):
         v(np.arange(2000.0), **named)
         few = frames(lambda: v(np.arange(3000.0), **named))
         many = frames(lambda: v(np.arange(5000.0), **named))
-    assert abs(many - few - most * 2000) < 100
+    assert abs(many - few - most * 2000) < 900  # one of them may be looked at anew
 
 
 @pytest.mark.parametrize("given", [3.0, 3, "abc", [1.0, 2.0], np.arange(5.0), np.array(2.0)])
@@ -168,3 +211,29 @@ def test_the_note_of_any_call(n, otypes, kind):
         with xpapply.options(fallback="silent"), pytest.raises(KeyError) as info:
             xpapply.vectorize(f, otypes=otypes)(given)
         assert info.value.__notes__ == [f"raised at the index {index} of the loop dimensions"]
+
+
+# --- what random calls found ----------------------------------------------------------------------
+
+
+def test_what_a_signature_promises_is_asked_of_each():
+    """Another one of the same function was traced before."""
+
+    def f(a):
+        return a * 2.5 + 1
+
+    x = np.arange(4000.0)
+    xpapply.vectorize(f, signature="()->()")(x)
+    for signature in "()->(k)", "()->(),()":
+        silent = xpapply.options(fallback="silent")
+        with silent, pytest.raises(ValueError, match=r"dimensions|outputs"):
+            xpapply.vectorize(f, signature=signature)(x)
+
+
+@pytest.mark.parametrize("signature", ["()->()", "(n)->()", None])
+def test_results_that_are_classes(signature):
+    for x in np.ones((3, 2)), np.ma.ones((3, 2)):
+        want = np.vectorize(type, signature=signature)(x)
+        got = xpapply.vectorize(type, signature=signature)(x)
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        assert got.ravel().tolist() == want.ravel().tolist()

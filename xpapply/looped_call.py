@@ -6,7 +6,9 @@ It is the definition that every engine is held to, and what runs where none can.
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
+import operator
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -94,6 +96,7 @@ class OnError:
 
 
 _RAISE = OnError()
+_MASKED = np.ma.masked
 
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
@@ -234,17 +237,23 @@ def of_slices(
         last = tuple(n - 1 for n in dims.loop)
         return _slice(views[0], (0,) * len(last)), _slice(views[0], last)
 
-    shared: Any = nullcontext(call)
+    function = call.caller()
+    shared: Any = nullcontext(function)
     if not config.current().plain_loop:
         count = math.prod(dims.loop)
-        shared = workers.called(call, call.f, call.arguments, views, slices, count)
+        shared = workers.called(function, call.f, call.arguments, views, slices, count)
     found = _Results(dims, dtypes, views, place)
+    # NumPy gives its numbers, not arrays of no dims; the standard wants all dims spelled out
+    on_host = all(isinstance(x, np.ndarray) for x in views)
     failed: list[tuple[int, ...]] = []
     batched: LoopedCall | None = None
     with shared as calls:
-        for index in np.ndindex(*dims.loop):
+        for index in itertools.product(*map(range, dims.loop)):
             try:
-                results = calls(*(_slice(x, index) for x in views))
+                if on_host:
+                    results = calls(*map(operator.getitem, views, itertools.repeat(index)))
+                else:
+                    results = calls(*[x[(*index, ...)] for x in views])
             except Exception as error:
                 if not any(index):
                     batched = call.for_batches(error, dims.signature, ends)
@@ -253,7 +262,18 @@ def of_slices(
                 on_error.report(error, place(index))
                 failed.append(index)
                 continue
-            found.put(index, results)
+            # as a rule one result, of the first one's kind
+            if (target := found.single) is None or isinstance(results, tuple) or results is _MASKED:
+                found.put(index, results)
+                continue
+            try:
+                target[index] = results
+            except ValueError as error:
+                add_note(error, found.other_shape(index, 0, results))
+                raise
+    leaves = call.arguments.leaves
+    if leaves is not None and leaves.are_plain and 0 not in dims.loop and not failed:
+        leaves.told_plain = True
     if batched is not None:
         return of_slices(batched, operands, dims, dtypes, on_error, place)
     return found.arrays(failed, on_error.fill)
@@ -276,6 +296,8 @@ class _Results:
         )
         self._count = len(dims.signature.outputs)
         self._made: list[Any] = []
+        self.single: Any = None
+        """The array of the only result, which what ``f`` returns is written to."""
 
     @property
     def _on_host(self) -> bool:
@@ -293,23 +315,26 @@ class _Results:
         parts = results if self._count > 1 else (results,)
         if not self._made:
             self._made = [self._output(k, x, index) for k, x in enumerate(parts)]
+            if self._count == 1 and self._on_host:
+                self.single = self._made[0]
         for k, (target, x) in enumerate(zip(self._made, parts, strict=True)):
             if isinstance(target, dict):
                 self._keep(target, index, k, x)
                 continue
-            if x is np.ma.masked and not isinstance(target, np.ma.MaskedArray):
+            if x is _MASKED and not isinstance(target, np.ma.MaskedArray):
                 # the slices before had results that are not masked; NumPy would make it NaN
                 target = self._made[k] = target.view(np.ma.MaskedArray)
+                self.single = target if self._count == 1 else None
             try:
                 target[index] = x
             except ValueError as error:
-                add_note(error, self._other_shape(index, k, x))
+                add_note(error, self.other_shape(index, k, x))
                 raise
 
-    def _other_shape(self, index: tuple[int, ...], k: int, x: Any) -> str:
+    def other_shape(self, index: tuple[int, ...], k: int, x: Any) -> str:
         """What to say where a result does not fit."""
         try:
-            shape: Any = _shape(x)
+            shape: Any = np.asanyarray(x).shape if self._on_host else _shape(x)
         except ValueError:  # rows of several lengths
             shape = "of several lengths"
         core = self._dims.signature.outputs[k]
@@ -322,7 +347,8 @@ class _Results:
     def _output(self, k: int, x: Any, index: tuple[int, ...]) -> Any:
         """Where results go that are like `x`."""
         core, sizes = self._dims.signature.outputs[k], self._dims.sizes
-        shape = np.shape(x) if self._on_host else _shape(x)
+        like = x if isinstance(x, np.ndarray) or not self._on_host else np.asanyarray(x)
+        shape = _shape(like)
         try:
             sizes.take(core, shape, f"result {k} of f")
         except ValueError as error:
@@ -332,7 +358,6 @@ class _Results:
             return {}
         dtype = None if self._dtypes is None else self._dtypes[k]
         shape = (*self._dims.loop, *sizes.shape(core))
-        like = x if isinstance(x, np.ndarray) else np.asanyarray(x)
         return np.empty_like(like, shape=shape, dtype=dtype)
 
     def _keep(self, target: dict, index: tuple[int, ...], k: int, x: Any) -> None:
@@ -340,7 +365,7 @@ class _Results:
         xp = arrays.compat(self._like)
         x = as_array(xp, x, self._like)
         if tuple(x.shape) != self._dims.sizes.shape(self._dims.signature.outputs[k]):
-            raise ValueError(self._other_shape(index, k, x))
+            raise ValueError(self.other_shape(index, k, x))
         first = next(iter(target.values()), x)
         target[index] = xp.astype(x, first.dtype, copy=False)
 

@@ -86,10 +86,9 @@ class Several:
             return None
         kinds = [(core, _dtype(x), arrays.library(x)) for core, x in self._with_cores()]
         method = cache_of(self.f)[1]
-        promised = bool(self.dims.signature.outputs)
         return (
             method,
-            promised,
+            self.dims.signature,  # what results have to be
             known.places(),
             constants,
             known.numbers,

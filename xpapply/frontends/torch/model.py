@@ -76,6 +76,18 @@ def parameter_dtype(f: Any, slice_dtype: str) -> torch.dtype:
     return dtype if dtype is not None and dtype.is_floating_point else torch.get_default_dtype()
 
 
+def dtype_asked(f: Any, slice_dtype: str) -> Callable[[], torch.dtype]:
+    """`parameter_dtype`, for each slice of a loop: the parameter that tells is found once."""
+    if not getattr(f, "takes_integers", False):
+        for m in modules(f):
+            held: Any
+            for held in (m._parameters, m._buffers):
+                for name, t in held.items():
+                    if t is not None and t.is_floating_point():
+                        return lambda held=held, name=name: held[name].dtype  # type: ignore[misc]
+    return lambda: parameter_dtype(f, slice_dtype)
+
+
 def length_of_slices(f: Any) -> int | None:
     """How long slices are, where the first layer with weights tells."""
     for m in modules(f):

@@ -12,7 +12,14 @@ import torch
 from ... import arrays, threads
 from ...errors import InputError, TraceError, UnsupportedError
 from .flattened import as_taken
-from .model import check_mode, device_of, numpy_dtype, parameter_dtype, with_batch_of_one
+from .model import (
+    check_mode,
+    device_of,
+    dtype_asked,
+    numpy_dtype,
+    parameter_dtype,
+    with_batch_of_one,
+)
 from .outputs import one_array
 from .results import stacked
 
@@ -36,24 +43,33 @@ def several_of_slice(f: Any) -> Callable[..., Any]:
 def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[..., Any]:
     check_mode(f)
     device = device_of(f)
-    found: dict[Any, tuple[Any, Any]] = {}
+    on_host = device.type == "cpu"
+    found: dict[Any, tuple[Any, ...]] = {}
 
-    def run(v: torch.Tensor, name: str, args: tuple, kwargs: dict) -> Any:
-        """The result for a tensor, made of a slice of the dtype `name`."""
-        key = (v.shape, name)
-        if key not in found:
-            taken = None if args or kwargs else as_taken(f, tuple(v.shape), name)
-            found[key] = taken, with_batch_of_one(taken or f)
-        taken, one = found[key]
-        v = v.to(parameter_dtype(taken or f, name))
-        return one(v.reshape(-1) if taken else v, *args, **kwargs)
+    def known(shape: tuple[int, ...], name: str, more: bool) -> tuple[Any, ...]:
+        """What runs slices of a shape and dtype, flat or not, and the dtype that it asks for."""
+        taken = None if more else as_taken(f, tuple(shape), name)
+        own = taken or f
+        return with_batch_of_one(own), taken is not None, dtype_asked(own, name)
+
+    def run(v: torch.Tensor, key: Any, name: str, args: tuple, kwargs: dict) -> Any:
+        """The result for a tensor, made of a slice of the dtype `name`; `key`: of such slices."""
+        how = found.get(key)
+        if how is None:
+            how = found[key] = known(tuple(v.shape), name, bool(args or kwargs))
+        one, flat, dtype = how
+        if v.dtype is not (wanted := dtype()):
+            v = v.to(wanted)
+        return one(v.reshape(-1) if flat else v, *args, **kwargs)
 
     @threads.forkable
     def call(v: Any, *args: Any, **kwargs: Any) -> Any:
         library = arrays.library(v)
+        key: Any
         if library == "torch":
             name = str(v.dtype).partition(".")[2]
-            return checked(run(v, name, args, kwargs), any_object=False)
+            key = "torch", v.shape, name, not args and not kwargs
+            return checked(run(v, key, name, args, kwargs), any_object=False)
         if library == "cupy":
             import cupy
 
@@ -65,13 +81,21 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
                     else x
                     for x in args
                 ]
-                result = run(lent(v).to(device), v.dtype.name, tuple(others), kwargs)
+                key = "cupy", v.shape, v.dtype, not args and not kwargs
+                result = run(lent(v).to(device), key, v.dtype.name, tuple(others), kwargs)
             place = f"cuda:{v.device.id}"
             given = lambda t: cupy.from_dlpack(numpy_dtype(t).to(place).detach())  # noqa: E731
             return _mapped(given, checked(result, any_object=False), sequence)
         if library != "numpy":
             raise UnsupportedError(f"a torch module on {type(v).__name__} slices")
         v = np.asarray(v)
+        if not args and not kwargs:
+            with torch.no_grad():
+                tensor = _tensor(v) if on_host else _tensor(v).to(device)
+                result = run(tensor, (v.shape, v.dtype), arrays.dtype_name(v), (), kwargs)
+            if type(result) is torch.Tensor:
+                return _to_numpy(result)
+            return _mapped(_to_numpy, checked(result, any_object=True), sequence)
         with torch.no_grad():
             others = [
                 _tensor(x).to(device, parameter_dtype(f, x.dtype.name))
@@ -79,7 +103,8 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
                 else x
                 for x in args
             ]
-            result = run(_tensor(v).to(device), v.dtype.name, tuple(others), kwargs)
+            key = v.shape, v.dtype, False
+            result = run(_tensor(v).to(device), key, v.dtype.name, tuple(others), kwargs)
         return _mapped(_to_numpy, checked(result, any_object=True), sequence)
 
     return call
@@ -87,6 +112,8 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
 
 def _tensor(v: np.ndarray) -> torch.Tensor:
     """A slice as torch can compute with it."""
+    if v.dtype in _AS_IS:
+        return torch.from_numpy(np.array(v))
     if v.dtype.kind not in "fiub":
         raise InputError(f"slices of dtype {v.dtype}: networks take real numbers")
     native = np.array(v, dtype=v.dtype.newbyteorder("="))
@@ -94,6 +121,10 @@ def _tensor(v: np.ndarray) -> torch.Tensor:
     if (native.dtype.kind == "u" and not small) or native.dtype.itemsize > 8:
         native = native.astype(np.float64)  # torch cannot compute with these, or has them not
     return torch.from_numpy(native)
+
+
+_AS_IS = frozenset(map(np.dtype, "f4 f8 f2 i1 i2 i4 i8 u1 ?".split()))
+"""dtypes that torch has as well."""
 
 
 def _mapped(function: Callable[[Any], Any], x: Any, sequence: type) -> Any:
@@ -110,4 +141,5 @@ def _mapped(function: Callable[[Any], Any], x: Any, sequence: type) -> Any:
 
 
 def _to_numpy(t: torch.Tensor) -> Any:
-    return numpy_dtype(t).detach().cpu().numpy()
+    t = numpy_dtype(t)
+    return (t.detach() if t.requires_grad else t).cpu().numpy()
