@@ -20,6 +20,17 @@ OF_SCIPY = (
 )
 
 
+class Device(contextlib.nullcontext):
+    """The only one."""
+
+    id = 0
+
+    def __eq__(self, other):
+        return isinstance(other, Device)
+
+    __hash__ = None
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the device"."""
 
@@ -75,7 +86,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def device(self):
-        return types.SimpleNamespace(id=0)
+        return Device()
 
 
 def wrap(found):

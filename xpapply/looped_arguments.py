@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from . import arrays
 from .containers import Leaves
 
 
@@ -13,6 +14,14 @@ class Looped(NamedTuple):
     """In the place of an argument that is looped over: which of the arrays it comes from."""
 
     k: int
+
+
+def _numbers(result: Any) -> Any:
+    """A result, or all of several, as numbers of NumPy if they are arrays of another library."""
+    if type(result) is tuple:
+        return tuple(map(_numbers, result))
+    away = arrays.library(result) in ("cupy", "torch")
+    return arrays.on_host(result)[()] if away else result
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Arguments:
         Whether results become another dtype as Python's numbers do, which never wrap.
     leaves : Leaves, optional
         What takes containers apart.
+    on_host : bool
+        Whether results may be arrays on a device, of which numbers are made.
     """
 
     args: tuple[Any, ...]
@@ -42,6 +53,7 @@ class Arguments:
     dtypes: tuple[Any, ...] | None = None
     exactly: bool = False
     leaves: Leaves | None = None
+    on_host: bool = False
 
     def call(self, f: Callable[..., Any], slices: Sequence[Any]) -> Any:
         """Call `f` for one slice of each array."""
@@ -55,6 +67,9 @@ class Arguments:
         if self.leaves is not None and not whole and not self.leaves.told_plain:
             of, inner = self.leaves.of, self.caller(f, whole=True)
             return lambda *slices: of(inner(*slices))
+        if self.on_host:
+            of_device = replace(self, on_host=False).caller(f, whole=whole)
+            return lambda *slices: _numbers(of_device(*slices))
         args = self.args
         at = [(i, a.k) for i, a in enumerate(args) if type(a) is Looped]
         if not self.kwargs and at == [(i, i) for i in range(len(args))]:

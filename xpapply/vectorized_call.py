@@ -80,7 +80,8 @@ class Call:
                 of_slice = getattr(frontend, "several_of_slice", of_slice)
             call = replace(call, f=of_slice(call.f))
         self._call = call
-        self._operands = [np.asanyarray(x) if arrays.library(x) is None else x for x in operands]
+        beside = any(arrays.library(x) not in (None, "numpy") for x in operands)
+        self._operands = [_operand(x, beside) for x in operands]
         arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
         self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
         self._check_devices()
@@ -93,6 +94,8 @@ class Call:
         self._dtype = dtype
         self._places: Places | None = None
         self._numbers = signature is None
+        if self._numbers and self._like is not None:  # f gets numbers, and may use that library
+            self._call = replace(call, arguments=replace(call.arguments, on_host=True))
         self.loops_for = ""
         """Why the loop runs, if the caller knows."""
         self.looped: float = 0
@@ -590,6 +593,13 @@ class Call:
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
     return index
+
+
+def _operand(x: Any, beside: bool) -> Any:
+    """What is looped over; `beside`: numbers stand beside arrays of another library."""
+    if arrays.library(x) is not None:
+        return x
+    return np.asanyarray(x)[()] if beside else np.asanyarray(x)
 
 
 def _announce(*given: Any) -> None:
