@@ -18,7 +18,7 @@ from . import pages
 SUITES = {"cpu": ("cpu",), "functions": ("cpu",), "several": ("cpu",), "dask": ("cpu",)}
 SUITES |= {"gpu": ("gpu",), "pairs": ("gpu",), "slices": ("cpu", "gpu")}
 SUITES |= {"modules": ("cpu", "gpu"), "files": ("cpu", "gpu"), "onnx": ("cpu", "gpu")}
-SUITES |= {"sklearn": ("cpu", "gpu"), "patched": ("cpu",)}
+SUITES |= {"sklearn": ("cpu", "gpu"), "patched": ("cpu",), "never_slower": ("cpu",)}
 """And the devices that each is for. The rows are in the file of this name."""
 SECONDS = {"cpu": 270.0, "functions": 270.0, "gpu": 270.0, "pairs": 150.0, "slices_gpu": 200.0}
 SECONDS |= {"slices_cpu": 270.0, "dask": 400.0}
@@ -30,15 +30,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device", choices=("cpu", "gpu"), help="of suites for both")
     parser.add_argument("--seconds", type=float, help="begin nothing new after so many")
     parser.add_argument("--out", type=Path, help="folder of the results")
-    parser.add_argument("--only", default="", help="cases whose names match; no files")
+    parser.add_argument("--only", nargs="+", default=[], help="cases whose names match; no files")
     parser.add_argument("--quick", action="store_true", help="few slices and repeats; no files")
     parser.add_argument("--dry", action="store_true", help="quick, the CPU in place of the GPU")
     parser.add_argument("--slices", "--rows", type=int, help="another number of slices")
     parser.add_argument("--repeats", type=int, help="of each call, on a CPU")
+    parser.add_argument("--seed", type=int, default=1, help="of random functions")
+    parser.add_argument("--jobs", type=int, default=1, help="functions at a time, of never_slower")
     parser.add_argument("--resume", action="store_true", help="what is missing in the JSON")
     parser.add_argument("--render", action="store_true", help="the page again, from the JSON")
     parser.add_argument("--kernels", type=Path, help=argparse.SUPPRESS)  # a cache, then removed
     args = parser.parse_args()
+    args.only = "|".join(args.only)
     args.device = args.device or (SUITES[args.suite][0] if len(SUITES[args.suite]) == 1 else None)
     if args.device not in SUITES[args.suite]:
         parser.error(f"{args.suite} is for --device {' or '.join(SUITES[args.suite])}")

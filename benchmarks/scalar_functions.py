@@ -38,6 +38,8 @@ class Entry:
         How far results may be from the loop's.
     needs : tuple of str
         Modules beyond NumPy.
+    otypes : list, optional
+        What vectorize is told of the results.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Entry:
     signature: str | None = None
     rtol: float = 1e-12
     needs: tuple[str, ...] = ()
+    otypes: list[Any] | None = None
 
 
 ENTRIES: list[Entry] = []

@@ -165,3 +165,40 @@ def test_the_loop_of_multiply_adds_is_llvms(dtype, lanes):
     from benchmarks import fma
 
     binding.parse_assembly(fma.text(dtype, lanes)).verify()
+
+
+# --- no function dearer than the loop ---
+
+
+def test_two_functions_beside_the_loop(tmp_path):
+    library("torch")
+    from benchmarks import never_slower, never_slower_report
+    from benchmarks.never_slower_rows import rows
+
+    names = ("argmax", "sign (numbers)")
+    two = [row for row in rows(1, drawn=0) if row.name in names]
+    found = {row.name: never_slower.measured(row, ("10 slices",), 3, tmp_path) for row in two}
+    for row in two:
+        found[row.name]["group"] = row.group
+        entry = found[row.name]["sizes"]["10 slices"]
+        assert entry["slices"] == 10
+        assert "wrong" not in entry
+        assert min(entry["loop"], entry["xpapply"], entry["first"]) > 0
+    page = never_slower_report.render({"settings": {"repeats": 3, "seed": 1}, "rows": found})
+    assert "sign (numbers)" in page
+
+
+def test_what_is_above_a_bound():
+    from benchmarks import never_slower_report as report
+
+    even = {"loop": 1.0, "xpapply": 1.0, "first": 1.3, "numbers": False}
+    assert report.above(even) == []
+    assert report.above({**even, "xpapply": 1.06}) == ["later"]
+    assert report.above({**even, "first": 1.33}) == ["first"]
+    few = {"loop": 1e-5, "xpapply": 1.4e-5, "first": 0.01}
+    assert report.above(few) == []
+    assert report.above({**few, "numbers": True}) == ["later"]
+    late = {"skipped": "it took more than 60 s"}
+    assert report.above(late) == ["later", "first"]
+    rows = {"slow": {"group": "a", "sizes": {"1 ms": {**late, "above": ["later"]}}}}
+    assert report.functions_above(rows) == ["slow"]
