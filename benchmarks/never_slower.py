@@ -1,10 +1,10 @@
 """Every function beside NumPy's loop, in CPU time: no call of any may be dearer than a bound.
 
-Each function is measured in processes of its own, forked from one that has loaded the libraries and
-run other functions: as many slices as the loop takes 1, 20 and 200 ms for, and single calls of 1, 10
-and 100 slices. The first call, and then seven in turns with NumPy; the time is that of the process,
-threads that compile included. What is above a bound is measured again in a new process, and counts
-if it is above it there too.
+Each function is measured in processes of its own, forked from one that has loaded the libraries
+and run other functions: as many slices as the loop takes 1, 20 and 200 ms for, and single calls of
+1, 10 and 100 slices. The first call, and then seven in turns with NumPy; the time is that of the
+process, threads that compile included. What is above a bound is measured again in a new process,
+and counts if it is above it there too.
 """
 
 from __future__ import annotations
@@ -240,11 +240,11 @@ def timed(row: Row, n: int, size: str, repeats: int, folder: Any) -> dict[str, A
         pairs = zip(times[case.ours], times[case.loop], strict=True)
         if k == 2 and all(a < CLEAR * b for a, b in pairs):
             break
-    medians = {
-        name: statistics.median(times[c]) for name, c in ((OURS, case.ours), (THEIRS, case.loop))
+    found |= {
+        THEIRS: statistics.median(times[case.loop]),
+        OURS: statistics.median(times[case.ours]),
+        "all later": sum(times[case.ours]) / sum(times[case.loop]),
     }
-    later = {"all later": sum(times[case.ours]) / sum(times[case.loop])}
-    found |= medians | later
     return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in found.items()} | {
         "numbers": row.numbers and n == 1
     }

@@ -2,9 +2,9 @@
 
     python -m benchmarks.never_slower_rows     # lists them
 
-The ways to call apply_along_axis and vectorize of `idioms.py` and `scalar_functions.py`, the programs
-of `programs.py`, what has been dearer than the loop once (`dear_functions.py`), and random functions
-as the tests draw them.
+The ways to call apply_along_axis and vectorize of `idioms.py` and `scalar_functions.py`, the
+programs of `programs.py`, what has been dearer than the loop once (`dear_functions.py`), and random
+functions as the tests draw them.
 """
 
 from __future__ import annotations
