@@ -167,7 +167,7 @@ def library(name):
 def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
     from xpapply.backends.cpu import networks
-    from xpapply.frontends.python import in_blocks, record, recorder, runner
+    from xpapply.frontends.python import account, in_blocks, record, recorder, runner
     from xpapply.planning import running
 
     monkeypatch.setattr(networks, "_PATIENCE", 0.0)
@@ -176,6 +176,8 @@ def _patience(monkeypatch):
     monkeypatch.setattr(running, "SLOWER", 1e9)
     monkeypatch.setattr(runner, "PER_RUN", 0.0)
     monkeypatch.setattr(record, "RESTS", 0.0)
+    monkeypatch.setattr(account, "FIRST", 600.0)
+    monkeypatch.setattr(record, "LENT", 1200.0)
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
 
 

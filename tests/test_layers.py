@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 LEVELS = {
     **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach", "originals"), 0),
     **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers", "chosen"), 0),
-    "function_pickles": 0,
+    **dict.fromkeys(("function_pickles", "thin_loop"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "labelled", "cache", "threads"), 1),
     **dict.fromkeys(("error_state", "warning_filters", "model_advice", "batch_of_one"), 1),
     **dict.fromkeys(("samples", "estimators", "jitted"), 1),

@@ -2,8 +2,8 @@
 
 It is the fallback for every `f` that no engine can run at once, and the oracle
 of every parity test. NumPy's and CuPy's own loops are the definition on their
-arrays, so they are called, not copied; any other library gets the same
-contract here.
+arrays. CuPy's is called; so is NumPy's, but for plain arrays, where `thin_loop` gives the same for
+less. Any other library gets the same contract here.
 
 What `f` raises passes through as it is, with a note that says at which slice. To know that costs
 nothing while all goes well: NumPy's and CuPy's loops are asked when they have been left.
@@ -14,13 +14,13 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from . import arrays, config, model_advice, originals, samples, workers
+from . import arrays, config, model_advice, originals, samples, thin_loop, workers
 from .errors import add_note
 from .looped_arguments import Arguments, Looped
 
@@ -29,11 +29,21 @@ FEW = 16
 """Up to so many slices NumPy's loop takes less time than looking closer."""
 
 
-def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """``f(slice, *args, **kwargs)`` for every slice of `arr` along `axis`."""
+def apply(
+    f: Callable[..., Any],
+    axis: int,
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    known: Sequence[Any] = (),
+) -> Any:
+    """``f(slice, *args, **kwargs)`` for every slice of `arr` along `axis`.
+
+    `known`: its results for the first slices, for which it is not called again.
+    """
     batched = None
     try:
-        return of_library(f, axis, arr, args, kwargs)
+        return of_library(f, axis, arr, args, kwargs, known)
     except Exception as error:
         if _was_first(error, axis, arr):
             batched = samples.wanted(f, error, lambda: samples.ends(axis, arr), args, kwargs)
@@ -42,12 +52,40 @@ def apply(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict)
     return of_library(batched, axis, arr, args, kwargs)
 
 
-def of_library(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+def of_library(
+    f: Callable[..., Any],
+    axis: int,
+    arr: Any,
+    args: tuple,
+    kwargs: dict,
+    known: Sequence[Any] = (),
+) -> Any:
     """The loop of the array's own library, or one like it."""
+    if thin_loop.takes(arr, axis) and config.current().plain_loop:
+        return _thin(f, axis % arr.ndim, arr, args, kwargs, known)
+    if known:
+        f = thin_loop.Continued(f, known)
     if arrays.library(arr) not in (None, "numpy", "cupy"):
         return _apply(f, axis, arr, args, kwargs)
     with _called(f, (axis,), arr, args, kwargs) as calls:
         return _its_own(calls, axis, arr, args, kwargs)
+
+
+def _thin(
+    f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict, known: Sequence[Any]
+) -> Any:
+    """The loop over a plain array of NumPy."""
+
+    def place(error: Exception, index: tuple[int, ...], shapes: Any) -> None:
+        if shapes is not None:
+            _note_shapes(error, *shapes)
+        note(error, index, axis)
+
+    found = thin_loop.apply(f, axis, arr, args, kwargs, known, place)
+    if type(found) is not thin_loop.Left:
+        return found
+    known = known or (found.first,)
+    return _its_own(thin_loop.Continued(f, known), axis, arr, args, kwargs)
 
 
 def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
@@ -76,9 +114,6 @@ def _its_own(f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: di
     except Exception as error:
         _note_where_it_was(error)
         raise
-
-
-_OTHER_SHAPE = r"could not broadcast input array from shape (\(.*\)) into shape \(.*\)"
 
 
 def note(error: BaseException, index: tuple[int, ...], axis: int) -> None:
@@ -132,7 +167,7 @@ def _note_where_it_was(error: BaseException) -> None:
     if not isinstance(index, tuple) or getattr(loop.get("inds"), "gi_frame", None) is None:
         return
     if "ind" in loop and isinstance(error, ValueError):
-        text = re.fullmatch(_OTHER_SHAPE, str(error)) if trace.tb_next is None else None
+        text = re.fullmatch(thin_loop.OTHER_SHAPE, str(error)) if trace.tb_next is None else None
         first = loop["res"].shape
         shape = getattr(loop.get("out"), "shape", None)  # the result, in CuPy's loop
         if text is not None:

@@ -58,7 +58,9 @@ def test_too_many_paths(slices, ran, monkeypatch):
     """What explain tried in vain the next call does not try again, though paths are known now."""
     growing = in_blocks.InBlocks._growing
     # one further path takes as long as may be
-    monkeypatch.setattr(in_blocks.InBlocks, "_growing", lambda self, f, _: growing(self, f, 0.0))
+    monkeypatch.setattr(
+        in_blocks.InBlocks, "_growing", lambda self, f, *_: growing(self, f, 0.0, None)
+    )
     monkeypatch.setattr(running, "PLANNING", 0.0)
     f = lambda v: v.sum() if v[0] > 0.9 else v.max() if v[0] > 0.8 else v.min()  # noqa: E731
     arr = np.random.default_rng(0).random((50, 5)) / 2
@@ -72,7 +74,7 @@ def test_too_many_paths(slices, ran, monkeypatch):
 
 
 def test_slices_that_are_tried_may_tell_that_the_loop_is_quicker(ran, monkeypatch):
-    def tried(self, rows, f):
+    def tried(self, rows, f, most):
         self.seconds = 0.0
 
     monkeypatch.setattr(in_blocks.InBlocks, "gives_up", tried)

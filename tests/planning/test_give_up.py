@@ -6,6 +6,7 @@ decide, so that no test depends on the time that anything takes.
 
 import cmath
 import itertools
+import math
 import types
 import warnings
 
@@ -13,9 +14,9 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import config, originals
-from xpapply.frontends.python import executor, in_blocks, record, runner
-from xpapply.planning import python_functions, running, several_arrays
+from xpapply import config, loop
+from xpapply.frontends.python import account, in_blocks, record, runner
+from xpapply.planning import applied, python_functions, running, several_arrays
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -28,19 +29,19 @@ class Counted:
 
     def __init__(self, f):
         self.f, self.calls = f, 0
-        loop = originals.apply_along_axis
+        of_library = loop.of_library
 
-        def counting(g, axis, arr, *args, **kwargs):
+        def counting(g, axis, arr, *given):
             self.calls += arr.size // arr.shape[axis]
-            return loop(g, axis, arr, *args, **kwargs)
+            return of_library(g, axis, arr, *given)
 
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(originals, "apply_along_axis", counting)
+        self.patch.setattr(loop, "of_library", counting)
 
 
 @pytest.fixture
 def counted():
-    """How many slices NumPy's own loop has run."""
+    """How many slices the loop has run."""
     found = Counted(None)
     yield found
     found.patch.undo()
@@ -59,11 +60,13 @@ def fresh(f=spread):
 
 
 def clock(monkeypatch, step):
-    """A clock for the planner that goes on by `step` seconds each time it is looked at."""
+    """Clocks for the planner that go on by `step` seconds each time they are looked at."""
     ticks = iter(range(10**9))
-    fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
-    monkeypatch.setattr(python_functions, "time", fake)
-    monkeypatch.setattr(running, "time", fake)
+    tick = lambda: step * next(ticks)  # noqa: E731
+    monkeypatch.setattr(applied, "time", types.SimpleNamespace(perf_counter=tick))
+    # whether there is still time is never asked
+    fake = types.SimpleNamespace(perf_counter=lambda: 0.0, process_time=tick, thread_time=tick)
+    monkeypatch.setattr(account, "time", fake)
 
 
 def trace_of(f):
@@ -141,6 +144,7 @@ def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
 @pytest.mark.parametrize(("seconds", "looped"), [(0.9e-5, 200), (1.1e-5, 0)])
 def test_a_plan_is_made_from_2_ms_in_the_loop_on(monkeypatch, counted, seconds, looped):
     clock(monkeypatch, seconds)
+    monkeypatch.setattr(applied, "AROUND", 0.0)
     xpapply.apply_along_axis(fresh(), -1, ARR)
     assert counted.calls == looped
 
@@ -498,20 +502,18 @@ def test_a_kernel_that_is_no_more_is_not_told_of(monkeypatch):
     assert xpapply.explain(f, -1, x).kernels[0].startswith("in blocks of slices")
 
 
-def test_how_long_new_paths_are_looked_for(monkeypatch, counted):
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(in_blocks, "_AT_LEAST", 0.0)
-    monkeypatch.setattr(in_blocks, "_PATIENCE", 0.0)
-    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(in_blocks, "_PATIENCE", 0.0)
+def test_how_long_new_paths_are_looked_for(monkeypatch, little_time):
     monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 12)
     f = fresh(many_ways)
+    want = [many_ways(v) for v in ARR]
     with xpapply.options(fallback="silent"):
-        xpapply.apply_along_axis(f, -1, ARR)
-        assert counted.calls == 200
-        monkeypatch.setattr(in_blocks, "_PATIENCE", 1e9)  # times what the loop takes
-        xpapply.apply_along_axis(f, -1, ARR)
-    assert counted.calls == 200
+        np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), want)
+        found = trace_of(f)
+        assert found.looped > 150
+        assert found.record.given_up == found.tree.count == 1
+        found.record.saved = 1e9  # by other calls: there is time
+        np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), want)
+    assert found.tree.count > 10
 
 
 @pytest.mark.parametrize(("took", "slow"), [(0.241, 0), (0.243, 1)])
@@ -539,7 +541,7 @@ def test_what_other_threads_do_does_not_count_where_one_does_all(monkeypatch, th
     found._blocks.seconds = 1e-3
     monkeypatch.setattr(running, "SLOWER", SLOWER)
     clock(monkeypatch, 0.3)
-    monkeypatch.setattr(running.time, "thread_time", lambda: 0.0, raising=False)
+    monkeypatch.setattr(account.time, "thread_time", lambda: 0.0)
     with xpapply.options(threads=threads):
         xpapply.apply_along_axis(f, -1, ARR)
     assert found.record.slow == slow
@@ -562,6 +564,16 @@ def two_ways(v, _=None):
 
 
 @pytest.fixture
+def little_time(monkeypatch):
+    """No call may cost more than the loop, but for what was saved."""
+    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(account, "FIRST", 0.0)
+    monkeypatch.setattr(account, "FIRST_SHARE", 0.0)
+    monkeypatch.setattr(account, "PLANNING", math.inf)
+    monkeypatch.setattr(record, "LENT", 0.0)
+
+
+@pytest.fixture
 def of_two_ways(monkeypatch):
     """A function of whose two ways one is known, and what is known; 1 ms for each slice."""
     monkeypatch.setattr(running, "PLANNING", 0.0)
@@ -575,40 +587,28 @@ def of_two_ways(monkeypatch):
         yield f, found
 
 
-@pytest.mark.parametrize(("spent", "looped"), [(0.049, 0), (0.051, 200)])
-def test_a_tenth_of_the_loops_time_and_30_ms_go_into_finding_ways(
-    of_two_ways, counted, monkeypatch, spent, looped
-):
+@pytest.mark.parametrize("spent", [0.0, 1e9])
+def test_ways_are_looked_for_as_long_as_the_account_allows(of_two_ways, little_time, spent):
     f, found = of_two_ways
-    growing = found._blocks._growing
-
-    def after_others(f, seconds):
-        """As if other ways had been found in this call already."""
-        grow = growing(f, seconds)
-        found._blocks._spent += spent
-        return grow
-
-    monkeypatch.setattr(found._blocks, "_growing", after_others)
+    found.record.saved, found._blocks._tracing.seconds = 10.0, spent
     arr = ARR.copy()
     arr[:, 0] *= 0.4  # all go the other way
-    xpapply.apply_along_axis(f, -1, arr)
-    assert counted.calls == looped
-    assert found.tree.count == (1 if looped else 2)
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, arr), [f(v) for v in arr])
+    assert found.looped == (200 if spent else 0)
+    assert found.tree.count == (1 if spent else 2)
 
 
-@pytest.mark.parametrize(("step", "looped"), [(0.249, 0), (0.251, 200)])
-def test_a_block_takes_no_longer_than_its_loop_and_finding_ways(
-    monkeypatch, of_two_ways, counted, step, looped
-):
+@pytest.mark.usefixtures("little_time")
+def test_what_costs_more_than_it_saves_is_left_to_f_once(of_two_ways, monkeypatch):
+    """In the middle of a run: what is there stays, and f is called for each of the others."""
     f, found = of_two_ways
     xpapply.apply_along_axis(f, -1, ARR)
-    found._blocks.seconds = 1e-3
-    ticks = iter(range(10**9))
-    fake = types.SimpleNamespace(perf_counter=lambda: step * next(ticks))
-    monkeypatch.setattr(executor, "time", fake)
-    xpapply.apply_along_axis(f, -1, ARR)
-    assert counted.calls == looped
-    assert found.record.given_up == bool(looped)
+    asked = iter(range(10**9))
+    monkeypatch.setattr(account.Account, "is_overdrawn", property(lambda self: next(asked) >= 25))
+    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 8)
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), [f(v) for v in ARR])
+    assert 0 < found.looped < 200
+    assert found.record.given_up == (found.looped > 100)
 
 
 @pytest.mark.parametrize(("seconds", "singly"), [(1e-3, 0), (1e-6, 1)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,8 +13,10 @@ import numpy as np
 
 from .. import arrays, config, loop, originals
 from ..errors import UnsupportedError
+from ..frontends.python.account import Begun
 from ..planning import python_functions, running
 from ..planning.applied import Along
+from ..thin_loop import Continued
 from .records import Seen, seen, tell
 
 FEW = 16
@@ -117,7 +120,7 @@ class Attempt:
             try:
                 found = python_functions.decide(what, calls=what.on_host)
                 if found.why is None:
-                    result = found.what.at_once(found.traced, found.first)
+                    result = found.what.at_once(found.traced, found.begun)
             except UnsupportedError as error:
                 if not engine:
                     raise
@@ -128,7 +131,7 @@ class Attempt:
             busy.reset(token)
         if found.why is not None:
             self.why = "" if found.quick else found.why
-            return self.told(found.what.loop(found.first), "loop", found.first)
+            return self.told(found.what.loop(found.known), "loop", found.begun)
         if self.looped:  # it was tried, and did not work out
             return self.told(result, "loop")
         took = _perf() - self._started
@@ -158,10 +161,10 @@ class Attempt:
             busy.reset(token)
             self.looped += _perf() - started
 
-    def told(self, result: Any, engine: str = "loop", first: Any = None) -> Any:
+    def told(self, result: Any, engine: str = "loop", begun: Begun | None = None) -> Any:
         known, slices = self._known, self._slices
         took = _perf() - self._started
-        alone = self.looped + (first[1] if first else 0.0)
+        alone = self.looped + (begun.took if begun else 0.0)
         known.looped(slices, self._length, alone)
         if self.why:
             known.refused(took - alone, self.why)
@@ -195,17 +198,17 @@ class OfOriginal(Along):
         """The report tells it."""
         self.attempt.why = why
 
-    def at_once(self, traced: Any, first: Any) -> Any:
+    def at_once(self, traced: Any, begun: Begun | None) -> Any:
         """All slices at once."""
-        return running.along(self, traced, first)
+        return running.along(self, traced, begun)
 
     def around_call(self) -> float:
         """Seconds that a turn of the loop takes beside the call of the function."""
         return _around_call() if self.on_host else 0.0
 
-    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
-        """The original's loop; `first`: the result for the first slice, if that is known."""
-        f = self.f if first is None else Continued(self.f, first[0])
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The original's loop; `known`: the results for the first slices."""
+        f = Continued(self.f, known) if known else self.f
         if config.current().plain_loop:
             run = lambda: self.original(f, self.axis, self.arr, *self.args, **self.kwargs)  # noqa: E731
         else:
@@ -239,20 +242,3 @@ def _around_call() -> float:
 
 def _nothing(v: np.ndarray) -> float:
     return 0.0
-
-
-class Continued:
-    """A function whose first call has been made already.
-
-    Attributes
-    ----------
-    continues : callable
-        The function.
-    """
-
-    def __init__(self, f: Any, first: Any) -> None:
-        self.continues, self._first = f, [first]
-        self.__name__ = getattr(f, "__name__", "f")  # which NumPy's warnings name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._first.pop() if self._first else self.continues(*args, **kwargs)

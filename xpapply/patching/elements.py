@@ -18,10 +18,12 @@ import numpy as np
 from .. import config, originals
 from ..cache import remembered
 from ..core_dims import Signature, resolve
+from ..frontends.python.account import Begun
 from ..looped_call import looped_call
 from ..planning import running
 from ..planning.several_arrays import Several
-from .along_axis import FEW, Attempt, Continued, busy
+from ..thin_loop import Continued
+from .along_axis import FEW, Attempt, busy
 from .records import WORTH, Seen, seen
 
 NAME = "numpy.vectorize"
@@ -167,12 +169,15 @@ class OfVectorize(Several):
     given: tuple[tuple, dict] = field(kw_only=True, repr=False)
     on_host = True
 
-    def first(self) -> Any:
-        """What the function returns for the first of them."""
+    def begun(self) -> Begun:
+        """The first call."""
         found = self.slice_at((0,) * len(self.dims.loop))
         if self.call.arguments.numbers:
             found = tuple(x.item() for x in found)
-        return self.call(*found)
+        started = _perf()
+        result = self.call(*found)
+        took = _perf() - started
+        return Begun([result], took, took)
 
     def for_batches(self, said: BaseException | str) -> None:
         """Nothing else is tried."""
@@ -188,14 +193,14 @@ class OfVectorize(Several):
         """Seconds that a turn of the loop takes beside the call of the function: hardly any."""
         return 0.0
 
-    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
-        """The original's loop; `first`: the result for the first slice, if that is known."""
-        f = self.f if first is None else Continued(self.f, first[0])
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The original's loop; `known`: the results for the first slices."""
+        f = Continued(self.f, known) if known else self.f
         return self.attempt.loop(lambda: _own(self.own, f, self.otypes, *self.given))
 
-    def at_once(self, traced: Any, first: Any) -> Any:
+    def at_once(self, traced: Any, begun: Begun | None) -> Any:
         """All slices at once."""
-        found = running.at_once(traced, self)
+        found = running.at_once(traced, self, begun)
         if self.call.arguments.numbers and not self.attempt.looped:
             self._warn(found if isinstance(found, tuple) else (found,))
         return found

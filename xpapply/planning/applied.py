@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
-from collections.abc import Hashable
+import time
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from .. import arrays, loop, samples
+from .. import arrays, loop, samples, thin_loop
 from ..cache import arguments, cache_of
+from ..frontends.python.account import Account, Begun
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
+from ..frontends.python.tree import Users
 from ..looped_arguments import Arguments, Looped
 from . import engines
 from .fallback import announce, why_awkward
 from .one_kernel import OneKernel
+
+AROUND = 1e-6
+"""Seconds that NumPy's loop takes for a slice, beside the call of the function."""
+_MOST_BEGUN, _SHARE_BEGUN, _BEGUN = 8, 16, 2e-4
+"""Calls of `f` before a plan is made: so many, that share of all, or for so many seconds."""
 
 
 class Applied(Protocol):
@@ -44,11 +53,14 @@ class Applied(Protocol):
     def slice_at(self, index: tuple[int, ...]) -> Any:
         """One of them, as traces take it."""
 
-    def first(self) -> Any:
-        """What `f` returns for the first of them."""
+    def begun(self) -> Begun:
+        """The first calls of the loop.
 
-    def traced(self, slice0: Any, sample: Any, first: Any) -> Traced:
-        """`f` traced on a slice; `first`: the result for the first one and its seconds, if known.
+        What `f` raises for the very first slice is raised as it is, for others as `Users`.
+        """
+
+    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
+        """`f` traced on a slice, in so many CPU seconds.
 
         Raises `TraceError` with the reason why it cannot be.
         """
@@ -59,11 +71,11 @@ class Applied(Protocol):
     def seconds(self, traced: Traced, took: float) -> float:
         """What one turn of the loop takes, about, where all at once `took` so many seconds."""
 
-    def run(self, traced: Traced) -> Any:
+    def run(self, traced: Traced, account: Account | None = None) -> Any:
         """All slices at once."""
 
-    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
-        """The plain loop; `first`: the result for the first slice, if that is known."""
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop; `known`: the results for the first slices."""
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
@@ -104,16 +116,45 @@ class Along:
         """One of them."""
         return plain(self.arr)[(*index[: self.axis], slice(None), *index[self.axis :])]
 
-    def first(self) -> Any:
-        """What `f` returns for the first of them."""
+    def begun(self) -> Begun:
+        """The first calls of the loop: as many as tell what one takes, for a small part of all."""
         x, axis = self.arr, self.axis
-        rows = x.transpose(*range(axis), *range(axis + 1, x.ndim), axis)
-        return self.f(rows[(0,) * (x.ndim - 1)], *self.args, **self.kwargs)
+        view = x.transpose(*range(axis), *range(axis + 1, x.ndim), axis)
+        rows, results, times, took = thin_loop.rows_of(view, x.ndim - 1), [], [], 0.0
+        most = max(1, min(_MOST_BEGUN, self.slices // _SHARE_BEGUN))
+        for k, v in enumerate(itertools.islice(rows, most)):
+            started = time.perf_counter()
+            try:
+                results.append(self.f(v, *self.args, **self.kwargs))
+            except Exception as error:
+                if k == 0:
+                    raise
+                raise Users(error, tuple(map(int, np.unravel_index(k, view.shape[:-1])))) from None
+            times.append(time.perf_counter() - started)
+            took += times[-1]
+            if took - times[0] > _BEGUN:
+                break
+        return Begun(results, min(times) + self.around, took)
 
-    def traced(self, slice0: Any, sample: Any, first: Any) -> Traced:
+    @property
+    def around(self) -> float:
+        """Seconds of a turn of NumPy's loop beside the call."""
+        return AROUND
+
+    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
         """`f` traced on a slice."""
         arguments = Arguments((Looped(0), *self.args), self.kwargs)
-        return Traced(self.f, arguments, slice0, sample, engines, first, OneKernel)
+        return Traced(
+            self.f,
+            arguments,
+            slice0,
+            sample,
+            engines,
+            begun,
+            OneKernel,
+            around=self.around,
+            limit=limit,
+        )
 
     def for_batches(self, said: BaseException | str) -> Along | None:
         """The same with `f` for batches of one, if `f` asked for them in what it raised."""
@@ -127,14 +168,13 @@ class Along:
         """What one turn of the loop takes, about."""
         return traced.seconds
 
-    def run(self, traced: Any) -> Any:
+    def run(self, traced: Any, account: Account | None = None) -> Any:
         """All slices at once."""
-        return traced(self.rows(), self.f)
+        return traced(self.rows(), self.f, account)
 
-    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
-        """The plain loop; `first`: the result for the first slice, if that is known."""
-        f = self.f if first is None else _Continued(self.f, first[0])
-        return loop.apply(f, self.axis, self.arr, self.args, self.kwargs)
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop; `known`: the results for the first slices."""
+        return loop.apply(self.f, self.axis, self.arr, self.args, self.kwargs, known)
 
     def note(self, error: Exception, index: tuple[int, ...]) -> None:
         """Say at which slice an exception was raised."""
@@ -152,12 +192,17 @@ class OnHost(Along):
     own: Any
     """The array itself, which the loop runs on and the result belongs to."""
 
-    def run(self, traced: Any) -> Any:
-        """All slices at once."""
-        return arrays.asarray(traced(self.rows(), self.f), self.own)
+    @property
+    def around(self) -> float:
+        """Seconds of a turn of the loop beside the call: not NumPy's."""
+        return 0.0
 
-    def loop(self, first: tuple[Any, ...] | None = None) -> Any:
-        """The plain loop; what is known of the first slice is NumPy's."""
+    def run(self, traced: Any, account: Account | None = None) -> Any:
+        """All slices at once."""
+        return arrays.asarray(traced(self.rows(), self.f, account), self.own)
+
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop; what is known of the first slices is NumPy's."""
         return loop.apply(self.f, self.axis, self.own, self.args, self.kwargs)
 
 
@@ -194,23 +239,3 @@ def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) 
 def plain(x: Any) -> Any:
     """The numbers of a memory-mapped array; anything else as it is."""
     return x.view(np.ndarray) if type(x) is np.memmap else x
-
-
-class _Continued:
-    """`f`, whose first call has been made already.
-
-    Attributes
-    ----------
-    continues : callable
-        The function.
-    """
-
-    def __init__(self, f: Any, first: Any) -> None:
-        self.continues, self._first, self._pending = f, first, True
-
-    def __call__(self, v: Any, *args: Any, **kwargs: Any) -> Any:
-        if self._pending:
-            self._pending, first = False, self._first
-            self._first = None
-            return first
-        return self.continues(v, *args, **kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
 from typing import Any
@@ -16,18 +16,22 @@ from .. import arrays, config, error_state, loop, samples
 from ..batch_of_one import BatchOfOne
 from ..cache import FunctionCache, cache_of
 from ..errors import InputError, TraceError, UnsupportedError
+from ..frontends.python import account
+from ..frontends.python.account import Begun
 from ..frontends.python.in_blocks import Raises
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
+from ..frontends.python.tree import TooLong, Users
 from . import engines, own_apply, running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
 from .plan import Plan
-from .running import Refused
+from .running import Quick, Refused
 
 _FEW = loop.FEW
 _FEW_SLICES = f"up to {_FEW} slices take less time in the loop"
+_QUICK = "a plan would take longer than the loop"
 _SAMPLES = 16
 _BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
 """Slices that a function is traced on until it raises for none, in sixteenths of all."""
@@ -50,57 +54,76 @@ class Decision:
         Why the loop runs; None: it does not.
     quick : bool
         Whether that is because the loop takes less time: nobody need hear of it.
-    first : tuple or None
-        The result for the first slice and the seconds it took, where that was asked for.
+    begun : Begun or None
+        The first calls of the loop, where these were asked for.
     """
 
     what: Any
     traced: Traced | None = None
     why: str | None = None
     quick: bool = False
-    first: tuple[Any, float] | None = None
+    begun: Begun | None = None
+
+    @property
+    def known(self) -> Sequence[Any]:
+        """Results for the first slices."""
+        return () if self.begun is None else self.begun.results
 
 
 def decide(what: Applied, *, calls: bool = False) -> Decision:
     """How `f` runs on slices.
 
     `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
-    first call tells that the loop is done sooner.
+    first calls tell that the loop is done sooner.
     """
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
-    found: Traced | Refused | None = None if key is None else known.traced.get(key)
+    remembered = None if key is None else known.traced.get(key)
+    if type(remembered) is Quick:
+        if calls and remembered.serves(what.slices):
+            return Decision(what, why=_QUICK, quick=True)
+        remembered = None
+    found: Traced | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
         found = None
-    if isinstance(found, Refused) and found.is_slow and config.current().engine:
-        found = None
+    saved = 0.0
+    if isinstance(found, Refused) and found.is_slow:
+        saved = found.may_spend(what.slices)
+        if config.current().engine or saved:
+            found = None
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:
         return _refusal(what, why, calls)
-    first: tuple[Any, float] | None = None
+    begun: Begun | None = None
     if found is None:
         # with fallback="raise", before the first call of f
         if calls and config.current().fallback != "raise":
-            started = time.perf_counter()
+            later: Users | None = None
             try:
-                result = what.first()
+                begun = what.begun()
+            except Users as error:
+                later = error
             except Exception as error:
                 what.note(error, (0,) * len(what.rows().batch))
                 batched = what.for_batches(error)
                 if batched is None:
                     raise
                 return decide(batched, calls=True)
-            first = result, time.perf_counter() - started
-            if what.slices * first[1] <= running.PLANNING:
-                why = "a plan would take longer than the loop"
-                return Decision(what, why=why, quick=True, first=first)
-        found = _trace(what, known, key, first)
+            if later is not None:  # no exception is handled here, which would become its context
+                what.note(later.raised, later.index)
+                raise later.raised
+            assert begun is not None
+            if what.slices * begun.seconds <= running.PLANNING:
+                if key is not None:
+                    known.traced[key] = Quick(begun.seconds)
+                return Decision(what, why=_QUICK, quick=True, begun=begun)
+        found = _trace(what, known, key, begun, saved)
     if isinstance(found, Traced):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
-        return Decision(what, found, why, not found.record.refused, first)
-    if first is not None:  # it takes a slice
-        return Decision(what, why=found.why, first=first)
+        return Decision(what, found, why, not found.record.refused, begun)
+    if begun is not None:  # it takes a slice
+        return Decision(what, why=found.why, begun=begun)
     return _refusal(what, found.why, calls)
 
 
@@ -128,26 +151,33 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
 # --- tracing --------------------------------------------------------------------------
 
 
-def _trace(what: Applied, known: FunctionCache, key: Hashable, first: Any) -> Traced | Refused:
+def _trace(
+    what: Applied, known: FunctionCache, key: Hashable, begun: Begun | None, saved: float = 0.0
+) -> Traced | Refused:
     """How `f` runs on all slices at once, or the reason why it does not; remembered as `key`.
 
-    `first`: the result of `f` for the first slice and how long that took, if it is known.
+    `saved`: CPU seconds that it may take beside those of a first call.
     """
     why = why_impure(what.f)
     if why:
         return Refused(why)
-    if first is not None:
-        first = plain(first[0]), first[1]
+    if begun is not None:
+        begun = begun._replace(results=[plain(x) for x in begun.results])
+    loop = 0.0 if begun is None else begun.seconds * what.slices
+    limit = account.PLANNING * (account.FIRST + account.FIRST_SHARE * loop) + saved
     try:
-        made: Traced | Refused = _traced(what, first)
+        made: Traced | Refused = _traced(what, begun, limit)
     except TraceError as error:
         made = Refused(str(error), error.unchanged or running.always)
+        if isinstance(error, TooLong):
+            made.is_slow, made.slices = True, what.slices
+            made.seconds = 0.0 if begun is None else begun.seconds
         # which is asked anew each time
-        if first is None and samples.asks_for_rows(what.f, made.why):
+        if begun is None and samples.asks_for_rows(what.f, made.why):
             return made
     except Exception as error:
         made = Refused(f"it raises {type(error).__name__}: {error}")
-        if first is None:  # what it does for a real slice is not known
+        if begun is None:  # what it does for a real slice is not known
             return made
     if key is not None:
         known.traced[key] = made
@@ -156,18 +186,27 @@ def _trace(what: Applied, known: FunctionCache, key: Hashable, first: Any) -> Tr
     return made
 
 
-def _traced(what: Applied, first: Any) -> Traced:
-    """Trace on the first slice; on another one, if `f` raises for the first and catches that."""
+def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
+    """Trace on the first slice; on another one, if `f` raises for the first and catches that.
+
+    `limit`: CPU seconds that it may take, where the first calls have told what the loop takes.
+    """
     batch = what.rows().batch
     last = math.prod(batch) - 1
     places = [last * k // _SAMPLES for k in _BY_HALVES]
     slice0 = what.slice_at((0,) * len(batch))
+    started, ends = time.thread_time(), begun is not None and not config.current().engine
     for k in dict.fromkeys(places):
         at = tuple(map(int, np.unravel_index(k, batch)))
+        sample = slice0 if k == 0 else what.slice_at(at)
+        left = limit + started - time.thread_time() if ends else math.inf
         try:
-            return what.traced(slice0, slice0 if k == 0 else what.slice_at(at), first)
+            made = what.traced(slice0, sample, begun, left)
         except Raises as error:
             why = str(error)
+        else:
+            made.record.planning = time.thread_time() - started
+            return made
     raise Raises(f"for each slice that was tried {why}")
 
 
@@ -180,10 +219,10 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
         return loop.apply(f, axis, arr, args, kwargs)  # as `decide` would say
     found = decide(Along(f, axis, arr, args, kwargs), calls=True)
     if found.why is None:
-        return running.along(found.what, found.traced, found.first)
+        return running.along(found.what, found.traced, found.begun)
     if not found.quick:
         found.what.announce(found.why)
-    return found.what.loop(found.first)
+    return found.what.loop(found.known)
 
 
 def plan(

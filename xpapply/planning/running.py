@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from .. import config, error_state
 from ..cache import cache_of
 from ..errors import TraceError, UnsupportedError
+from ..frontends.python.account import AGAIN_SHARE, Begun
 from ..frontends.python.record import Record
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
@@ -20,6 +21,8 @@ from .applied import Along, Applied, plain
 
 PLANNING = 2e-3
 """Seconds that the loop must take for a plan to be worth making."""
+_AGAIN_FROM = 16
+"""Times the slices of a try that took too long, after which another one may take longer."""
 SLOWER = 1.2
 """Times the loop's time from which a way is given up."""
 _MOST_TRIES = 3
@@ -31,7 +34,8 @@ def always(f: Any) -> bool:
     return True
 
 
-class Refused(NamedTuple):
+@dataclass(slots=True)
+class Refused:
     """Why a function is not traced.
 
     Attributes
@@ -42,35 +46,64 @@ class Refused(NamedTuple):
         ``unchanged(f)``: whether it still holds, since nothing has changed that `f` reached.
     is_slow : bool
         Whether it could run at once, and only takes longer: an engine that is asked for runs it.
+    slices, seconds : int, float
+        For how many that was found, and what one takes in the loop: once many more have gone
+        through the loop, it may be tried again. 0: it is not.
     """
 
     why: str
     unchanged: Callable[[Any], bool] = always
     is_slow: bool = False
+    slices: int = 0
+    seconds: float = 0.0
+    _looped: int = 0
+
+    def may_spend(self, slices: int) -> float:
+        """CPU seconds that another try may take, now that so many more slices come; 0: none."""
+        self._looped += slices
+        if not self.slices or self._looped < _AGAIN_FROM * self.slices:
+            return 0.0
+        return AGAIN_SHARE * self._looped * self.seconds
 
 
-def along(what: Along, traced: Any, first: tuple[Any, float] | None = None) -> Any:
+class Quick:
+    """A function whose loop takes less time than a plan; `seconds`: what a call takes."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def serves(self, slices: int) -> bool:
+        """Whether so many slices are still few enough."""
+        return slices * self._seconds <= PLANNING and not config.current().engine
+
+    def unchanged(self, f: Any) -> bool:
+        """Whatever has changed, the loop gives what `f` gives."""
+        return True
+
+
+def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
     """In blocks of slices; of the class that the loop would give."""
     if type(what.arr) is not np.memmap:
-        return at_once(traced, what)
-    result = at_once(traced, replace(what, arr=plain(what.arr)))
-    like = what.first() if first is None else first[0]
+        return at_once(traced, what, begun)
+    result = at_once(traced, replace(what, arr=plain(what.arr)), begun)
+    like = what.begun().results[0] if begun is None else begun.results[0]
     return result.view(np.memmap) if type(like) is np.memmap else result
 
 
-def at_once(traced: Any, what: Applied) -> Any:
+def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     """All slices of `what` at once.
 
     If that raises, by the loop, for it to raise what `f` would.
     """
     record: Record = traced.record
+    known = () if begun is None else begun.results
     if record.refused:  # since the plan was made
         what.announce(record.refused)
-        return what.loop()
+        return what.loop(known)
     if record.rests and not config.current().engine:
         what.announce(record.why)
-        return _timed(record, what)
-    error, result = _tried(traced, what)
+        return _timed(record, what, known)
+    error, result = _tried(traced, what, known)
     # here no exception is handled, which would become the context of what f raises
     if isinstance(error, Users):
         what.note(error.raised, error.index)
@@ -85,7 +118,8 @@ def at_once(traced: Any, what: Applied) -> Any:
             record.given_up, record.why = record.given_up + 1, why
         what.announce(why)
     # what f raises itself says nothing against its plan, so that is kept then
-    result = _timed(record, what, getattr(error, "first", None))
+    if result is _NONE:
+        result = _timed(record, what, known or getattr(error, "first", None) or ())
     record.given_up, record.why = record.given_up + lost, why
     # more slices leave more time to look for paths
     may_come = lost or isinstance(error, error_state.Handled)
@@ -95,10 +129,10 @@ def at_once(traced: Any, what: Applied) -> Any:
     return result
 
 
-def _timed(record: Record, what: Applied, first: tuple[Any, ...] | None = None) -> Any:
+def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()
-    result = what.loop(first)
+    result = what.loop(known)
     record.in_loop += time.perf_counter() - started
     return result
 
@@ -113,23 +147,29 @@ def engine_of(traced: Traced, rows: Rows) -> str:
     return str(traced.library)
 
 
-def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:
-    """What went wrong, or the result."""
-    # where one thread does all of it, as in dask's tasks, what others do meanwhile does not count
-    clock = time.thread_time if config.current().threads == 1 else time.perf_counter
-    started, paths = clock(), traced.tree.count
+def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception | None, Any]:
+    """What went wrong, and the result, which there may be nevertheless."""
+    record: Record = traced.record
+    paths, forced = traced.tree.count, bool(config.current().engine)
+    account = record.for_run(what.slices, traced.seconds, known)
+    # on a device the host's clock does not tell; who wants no loop gets none for a part either
+    counts = not forced and traced.library == "numpy" and config.current().fallback != "raise"
     try:
-        result = what.run(traced)
+        result = what.run(traced, account if counts else None)
     except Exception as error:
-        if config.current().engine and isinstance(error, UnsupportedError):
+        if forced and isinstance(error, UnsupportedError):
             raise
         if isinstance(error, TooManyPaths):
-            traced.record.in_vain += clock() - started
-        return error, None
-    took = clock() - started
-    if traced.tree.count == paths and not config.current().engine:
+            record.in_vain += account.took
+        return error, _NONE
+    took = account.took
+    if counts:
+        record.ran(account, took)
+        if traced.why_left and traced.looped > what.slices // 2:
+            record.in_vain += max(0.0, took - account.loop)
+            return TooManyPaths(traced.why_left), result
+    if traced.tree.count == paths and not forced:
         slow = took > PLANNING + SLOWER * what.slices * what.seconds(traced, took)
-        record = traced.record
         record.slow = record.slow + 1 if slow else 0
         if record.slow > 1:
             why = "all at once it takes longer than the loop"
@@ -139,6 +179,10 @@ def _tried(traced: Any, what: Applied) -> tuple[Exception | None, Any]:
                 why += f" ({traced.looped:,} slices are called one by one)"
             _refused(traced, what, why, is_slow=True)
     return None, result
+
+
+_NONE: Any = object()
+"""No result."""
 
 
 def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> None:

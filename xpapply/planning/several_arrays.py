@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Hashable, Iterator
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..batch_of_one import BatchOfOne
 from ..cache import arguments, cache_of
 from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
 from ..errors import TraceError, UnsupportedError, add_note
+from ..frontends.python.account import Account, Begun
 from ..frontends.python.rows import RowsOfSeveral, results_at
 from ..frontends.python.runner import Traced
 from ..ir.graph import ShapeDtype
@@ -117,14 +119,19 @@ class Several:
         """One of them, as traces take it."""
         return self.rows()[index]
 
-    def first(self) -> Any:
-        """What `f` returns for the first of them."""
-        return self.call(*self.slice_at((0,) * len(self.dims.loop)))
+    def begun(self) -> Begun:
+        """The first call."""
+        started = time.perf_counter()
+        result = self.call(*self.slice_at((0,) * len(self.dims.loop)))
+        took = time.perf_counter() - started
+        return Begun([result], took, took)
 
-    def traced(self, slice0: Any, sample: Any, first: Any = None) -> Traced:
+    def traced(
+        self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
+    ) -> Traced:
         """`f` traced on a slice."""
-        ways = engines, first, OneKernel, OneLaunch
-        found = Traced(self.f, self.call.arguments, slice0, sample, *ways)
+        ways = engines, begun, OneKernel, OneLaunch
+        found = Traced(self.f, self.call.arguments, slice0, sample, *ways, limit=limit)
         why = _why_other_results(found, self)
         if why:
             raise TraceError(why)
@@ -153,11 +160,11 @@ class Several:
         """Why no plan can be made for such arrays."""
         return _why_not(self)
 
-    def run(self, traced: Traced) -> Any:
+    def run(self, traced: Traced, account: Account | None = None) -> Any:
         """All slices at once."""
-        return traced(self.rows(), self.f)
+        return traced(self.rows(), self.f, account)
 
-    def loop(self, first: Any = None) -> Any:
+    def loop(self, known: Sequence[Any] = ()) -> Any:
         """The plain loop."""
         return self.by_loop()
 

@@ -24,6 +24,7 @@ from ...batching.ragged import Ragged
 from ...batching.rules import leaves, mapped
 from ...errors import TraceError
 from ...warning_filters import Place
+from .account import Account
 from .block import Block
 from .decisions import exactly
 from .tree import LARGEST_ANSWER, Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
@@ -133,6 +134,8 @@ class Executor:
         Seconds that a block may take beyond those of the loop.
     nbytes : int
         Bytes of values that a block may have alive.
+    account : Account, optional
+        What a run may cost; what is left to `f` then is told by `why`.
 
     Attributes
     ----------
@@ -150,8 +153,9 @@ class Executor:
         seconds: float,
         patience: float,
         nbytes: int,
+        account: Account | None = None,
     ) -> None:
-        self.tree, self.xp = tree, xp
+        self.tree, self.xp, self.account = tree, xp, account
         self._grow, self._seconds, self._patience = grow, seconds, patience
         self._nbytes = nbytes
         self.off: list[int] = []
@@ -165,6 +169,16 @@ class Executor:
         """Whether results become numbers of another dtype as Python's do, which never wrap."""
         self.first: tuple[Any] | None = None
         """The result of ``f`` for the first slice, if that was asked for."""
+        self.why = ""
+        """Why no more ways were looked for, or blocks run."""
+
+    def known(self, k: int) -> tuple[Any] | None:
+        """The result of ``f`` for a slice, where it has been called already."""
+        if k == 0 and self.first is not None:
+            return self.first
+        if self.account is None or k >= len(self.account.known):
+            return None
+        return (self.account.known[k],)
 
     def end(self, rows: Any) -> Segment | None:
         """Where the path of one slice ends; None: off all paths."""
@@ -184,8 +198,12 @@ class Executor:
         block = _Block(rows, out, off, start, until)
         with self._state(block):
             self._down(self.tree.root, _root(rows), None, block)
-        if block.why and len(off) > self.most_left * len(rows):
-            raise TooManyPaths(block.why)
+        if block.why:
+            self.why = block.why
+            if len(off) > self.most_left * len(rows):
+                raise TooManyPaths(block.why)
+        if self.account is not None:
+            self.account.done += len(rows) - len(off)
         self.off += [start + k for k in off]
 
     def _state(self, block: _Block) -> Any:
@@ -196,6 +214,7 @@ class Executor:
 
     def _down(self, at: Segment, values: Values, index: Any, block: _Block) -> None:
         """Through a segment and on; `index`: which of the rows these are (None: all of them)."""
+        account = self.account
         while True:
             if not (at.needs <= values.keys() and at.relies <= values.keys()):
                 # a path was found since that needs what was free by then, or was not exact: from
@@ -209,6 +228,10 @@ class Executor:
                 if number in at.needless:
                     continue
                 threads.check()
+                if account is not None and account.is_overdrawn:
+                    block.why = self.tree.too_long
+                    block.leave(index)
+                    return
                 try:
                     values[number] = self._invoke(at, number, call, values)
                 except TraceError:
@@ -236,7 +259,7 @@ class Executor:
             if at.asks is None:
                 self._write(at, values, index, block)
                 return
-            if time.perf_counter() > block.until:
+            if account is None and time.perf_counter() > block.until:
                 raise TooManyPaths(self.tree.too_many_in_time)
             asked = filled(at.asks, values).array
             asked = asked.reshape(asked.shape[0])
@@ -361,7 +384,8 @@ class Executor:
         while todo:
             part = todo.pop()
             tries += 1
-            if tries > _FEW_TRIES + batch // 8:
+            spent = self.account is not None and self.account.is_overdrawn
+            if tries > _FEW_TRIES + batch // 8 or spent:
                 raise TooManyPaths(f"many of its slices raise ({call.where})")
             try:
                 if tries == 1:

@@ -15,11 +15,12 @@ from ... import arrays, config, progress, streams, threads
 from ...batching import NoRule, in_namespace
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
-from ...looped_arguments import Arguments
+from ...looped_arguments import Arguments, Looped
 from ...warning_filters import silent
+from .account import Account, Begun
 from .block import Block
 from .comparison import cast, check_same, host
-from .executor import Executor
+from .executor import SECONDS_PER_CALL, Executor
 from .rows import Chosen, Rows
 from .tracing import Tracing
 from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree, Users
@@ -46,7 +47,10 @@ _AT_LEAST = 0.03
 _TIMED = 64
 """Calls that tell how long one takes in a loop."""
 _WARM = 4
-"""The least of them."""
+"""The least of them, and the most where nothing else is to be measured: for so many seconds."""
+_PER_CALL = 1e-3
+_TRIED, _OVERHEAD = 8, 0.02
+"""Blocks by which it is seen what a run takes, and what part of the loop's time they may add."""
 _SOME = 1024
 """Slices that tell whether there are too many paths."""
 
@@ -65,8 +69,10 @@ class InBlocks:
         one of each.
     tracing : Tracing
         What runs `f` and writes down what it does.
-    first : tuple, optional
-        The result for `slice0`, and the seconds it took.
+    begun : Begun, optional
+        The first calls of the loop, of which the first is for `slice0`.
+    around : float
+        Seconds that the loop takes for a slice beside the call.
 
     Attributes
     ----------
@@ -80,6 +86,8 @@ class InBlocks:
         What a call of `f` takes.
     looped : int
         Slices that `f` was called for in the last run.
+    why_left : str
+        Why, if it was for what anything else would have taken.
     """
 
     def __init__(
@@ -90,16 +98,19 @@ class InBlocks:
         sample: Any,
         tracing: Tracing,
         library: str,
-        first: tuple[Any, float] | None = None,
+        begun: Begun | None = None,
+        around: float = 0.0,
     ) -> None:
         self.library, self._arguments, self._tracing = library, arguments, tracing
         with streams.shared(self.library):
             path, value = self._tracing(f, self._seen(sample))
         if isinstance(path.result, SideExit):
             raise Raises(path.result.why)
-        started_call = time.perf_counter()
-        result = self._tried(f, slice0) if first is None else first[0]
-        self.seconds = time.perf_counter() - started_call if first is None else first[1]
+        self._around = around
+        if begun is None:
+            result, self.seconds = self._first_calls(f, slice0)
+        else:
+            result, self.seconds = begun.results[0], begun.seconds
         if sample is slice0:
             self._same(value, result)
         else:
@@ -121,7 +132,7 @@ class InBlocks:
         self.tree = Tree(path, nbytes)
         self._check_names(path)
         self.tree.catches = self._tracing.catches
-        self.looped = 0
+        self.looped, self.why_left = 0, ""
         self._checked = self._first_differs = False
         self._spent = 0.0
 
@@ -178,6 +189,17 @@ class InBlocks:
         with self._tracing.scratch.kept():
             return self._tensor(self.call(f, v), v)
 
+    def _first_calls(self, f: Any, v: Any) -> tuple[Any, float]:
+        """The result for a slice, and what a call takes: less than the very first one."""
+        times: list[float] = []
+        result: Any = None
+        while len(times) < _WARM and sum(times) < _PER_CALL:
+            started = time.perf_counter()
+            found = self._tried(f, v)
+            times.append(time.perf_counter() - started)
+            result = found if len(times) == 1 else result
+        return result, min(times) + self._around
+
     def _tensor(self, result: Any, like: Any) -> Any:
         """What `f` returned; numbers for a tensor are a tensor, as in the loop."""
         numbers = (bool, int, float, complex, np.generic, np.ndarray)
@@ -229,36 +251,54 @@ class InBlocks:
 
     # --- running ----------------------------------------------------------------------------
 
-    def __call__(self, rows: Rows, f: Any) -> Any:
+    def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """The results of all slices ``(*batch, *result shape)``; several are a `Block`."""
         xp = np if isinstance(rows, Chosen) else arrays.compat(rows.like)
         slices = math.prod(rows.batch)
         limit = _AT_LEAST + _PATIENCE * slices * self.seconds
-        grow = self._growing(f, limit)
+        grow = self._growing(f, limit, account)
         count = config.current().thread_count() if xp is np else 1
         room = self._room(rows, count)
-        walk = Executor(self.tree, xp, grow, self.seconds, limit, room)
+        walk = Executor(self.tree, xp, grow, self.seconds, limit, room, account)
         walk.exactly = self._arguments.exactly
-        if isinstance(rows, Chosen):  # the others have their results
+        # the others have their results, or are called as the loop does it
+        if isinstance(rows, Chosen) or (account is not None and self._is_thin):
             walk.most_left = 1.0
+        at_once = self._rows(room)
+        if account is not None and account.tries:
+            at_once = min(at_once, self._at_first(slices, account))
         try:
             with streams.shared(self.library), progress.shown(slices) as walk.bar:
-                return self._run(walk, rows, slices, xp, f, self._rows(room), count)
+                return self._run(walk, rows, slices, xp, f, at_once, count)
         except Exception as error:
             if not isinstance(rows, Chosen):  # those begin at another slice
                 error.first = walk.first  # type: ignore[attr-defined]  # not to be called again
             raise
 
-    def gives_up(self, rows: Rows, f: Any) -> TraceError | None:
+    @property
+    def _is_thin(self) -> bool:
+        """Whether a call for a slice is one of `f` with this slice, and its result one array."""
+        given = self._arguments
+        one = given.leaves is None and not (given.numbers or given.results or given.exactly)
+        return one and self.library == "numpy" and not isinstance(self._like, tuple)
+
+    def _at_first(self, slices: int, account: Account) -> int:
+        """Slices in a block of a run that may be given up: so many that one tells of the others."""
+        each = len(self.tree.calls) * SECONDS_PER_CALL
+        blocks = min(_TRIED, int(_OVERHEAD * account.loop / max(each, 1e-9)))
+        return max(1, slices // max(1, blocks))
+
+    def gives_up(self, rows: Rows, f: Any, most: float | None) -> TraceError | None:
         """What a run would raise, as far as some of the slices tell; None: it would not.
 
-        The paths of these slices are known then.
+        The paths of these slices are known then. `most`: seconds that a run may lose by it; None:
+        what a run on a device may.
         """
         slices = math.prod(rows.batch)
-        limit = _AT_LEAST + _PATIENCE * slices * self.seconds
+        limit = _AT_LEAST + _PATIENCE * slices * self.seconds if most is None else most
         some = np.linspace(0, slices - 1, min(slices, _SOME)).astype(np.intp)
         chosen = Chosen(rows, np.unravel_index(some, rows.batch), ((), np.dtype(float)))
-        grow = self._growing(f, limit)
+        grow = self._growing(f, limit, None)
         patience = limit + slices * self.seconds
         walk = Executor(self.tree, np, grow, self.seconds, patience, self._room(rows, 1))
         try:
@@ -294,7 +334,7 @@ class InBlocks:
                 dtype = dtypes if self._arguments.results else dtypes[0]
             buffer = fill(shape, dtype)
         flat = _flat(buffer, slices, len(batch))
-        self.looped = len(walk.off)
+        self.looped, self.why_left = len(walk.off), walk.why
         off = set(walk.off)
         if not self._checked:
             with silent():  # their warnings come below, in order
@@ -305,16 +345,18 @@ class InBlocks:
         # the loop: for the others it is known to do nothing but compute. NumPy's warnings are given
         # by f itself, and none of slices after one that raises.
         started = time.perf_counter()
-        for k in sorted(off | walk.warning):
+        todo = sorted(off | walk.warning)
+        if self._is_thin and off and not walk.warning:
+            self._by_f(f, rows, todo, flat, walk)
+            todo = []
+        for k in todo:
             at = np.unravel_index(k, batch)
             if k not in off:
                 self.call(f, rows[at])
                 continue
             try:
-                if k == 0 and walk.first is not None:
-                    result = walk.first[0]
-                else:
-                    result = self.call(f, rows[at])
+                known = walk.known(k)
+                result = self.call(f, rows[at]) if known is None else known[0]
             except Exception as error:
                 raise Users(error, tuple(map(int, at))) from None
             if self._arguments.results:
@@ -327,8 +369,23 @@ class InBlocks:
                 flat[k] = self._written(result, flat, xp)
         if len(off) >= _TIMED:
             took = time.perf_counter() - started
-            self.seconds = min(self.seconds, took / len(off | walk.warning))
+            self.seconds = min(self.seconds, took / len(off | walk.warning) + self._around)
         return buffer
+
+    def _by_f(self, f: Any, rows: Rows, todo: list[int], flat: Any, walk: Executor) -> None:
+        """The results of some slices by `f`, with as little around each call as the loop has."""
+        places = [p.tolist() for p in np.unravel_index(np.array(todo), rows.batch)]
+        args, kwargs = self._arguments.args[1:], self._arguments.kwargs
+        plain = isinstance(self._arguments.args[0], Looped) and not (args or kwargs)
+        call = f if plain else lambda v: self._arguments.call(f, (v,))
+        first, asanyarray, k = walk.known, np.asanyarray, 0
+        for k, *at in zip(todo, *places, strict=True):
+            known = first(k)
+            try:
+                result = call(rows[tuple(at)]) if known is None else known[0]
+            except Exception as error:
+                raise Users(error, tuple(at)) from None
+            flat[k, ...] = asanyarray(result)
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
@@ -400,14 +457,18 @@ class InBlocks:
         walk.off.clear()
         return None
 
-    def _growing(self, f: Any, seconds: float) -> Callable[[Any], SideExit | None]:
-        """What finds paths in one run, and takes no longer than that."""
+    def _growing(
+        self, f: Any, seconds: float, account: Account | None
+    ) -> Callable[[Any], SideExit | None]:
+        """What finds paths in one run, and takes no longer than that, or than an account allows."""
         until = self._spent + seconds
-        return lambda v: self._grow(f, v, until)
+        if account is None:
+            return lambda v: self._grow(f, v, lambda: self._spent > until)
+        return lambda v: self._grow(f, v, lambda: account.lacks(self._tracing.seconds))
 
-    def _grow(self, f: Any, v: Any, until: float) -> SideExit | None:
-        """Trace `f` on a slice that goes a new way, unless that has taken too long already."""
-        if self._spent > until:
+    def _grow(self, f: Any, v: Any, too_long: Callable[[], bool]) -> SideExit | None:
+        """Trace `f` on a slice that goes a new way, unless that would take too long."""
+        if too_long():
             raise TooManyPaths(self.tree.too_many_in_time)
         if self.tree.count >= MOST_PATHS:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
@@ -417,7 +478,7 @@ class InBlocks:
         if not isinstance(path.result, SideExit):
             called = time.perf_counter()
             self._same(value, self._tried(f, v))
-            self.seconds = min(self.seconds, time.perf_counter() - called)
+            self.seconds = min(self.seconds, time.perf_counter() - called + self._around)
         self._spent += time.thread_time() - started
         self._check_names(path)
         if isinstance(path.result, SideExit) and not path.result.decided:
@@ -438,7 +499,7 @@ class InBlocks:
         if end is not None:
             return end.shape, end.dtype
         try:
-            walk.first = (self.call(f, slice0),)
+            walk.first = walk.known(0) or (self.call(f, slice0),)
         except Exception as error:
             raise Users(error, index) from None
         if not several:

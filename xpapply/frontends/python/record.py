@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-RESTS = 1.0
+from collections.abc import Sequence
+from typing import Any
+
+from . import account
+
+RESTS = 20.0
 """After runs in vain the loop runs for this many times their seconds, before the next try."""
+LENT = 0.0
+"""Seconds that compiling and looking for ways may take before any were saved."""
+_MORE, _FAIR = 1.3, 1.0
+"""Times the least that runs have taken that a run may take; times the loop's, if there was none."""
+_SPENT = 0.5
+"""Part of what was saved that may be spent on what makes later calls faster."""
 
 
 class Record:
@@ -23,17 +34,65 @@ class Record:
         Seconds of runs that found too many paths, and of the loop after runs that failed.
     slow : int
         Runs one after the other that took longer than the loop.
+    saved : float
+        CPU seconds that runs took less than the loop would have, all together.
+    runs : int
+        How many there were.
+    planning : float
+        CPU seconds that went before the first one.
     """
 
-    __slots__ = ("given_up", "in_loop", "in_vain", "lost", "refused", "slow", "why")
+    __slots__ = (
+        "_least",
+        "given_up",
+        "in_loop",
+        "in_vain",
+        "lost",
+        "planning",
+        "refused",
+        "runs",
+        "saved",
+        "slow",
+        "why",
+    )
 
     def __init__(self) -> None:
         self.refused = self.why = ""
-        self.given_up = self.slow = 0
+        self.given_up = self.slow = self.runs = 0
         self.in_vain = self.in_loop = 0.0
         self.lost = False
+        self.saved, self.planning = LENT, 0.0
+        self._least: dict[int, float] = {}
 
     @property
     def rests(self) -> bool:
         """Whether the loop runs for now: it has not taken as long yet as what was tried."""
         return self.given_up > 0 and self.in_loop < RESTS * self.in_vain
+
+    def expected(self, slices: int) -> float | None:
+        """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
+        return self._least.get(slices.bit_length())
+
+    def for_run(self, slices: int, seconds: float, known: Sequence[Any]) -> account.Account:
+        """For the next run: `seconds` is what a slice takes in the loop."""
+        loop, least = slices * seconds, self.expected(slices)
+        if self.runs == 0:
+            most = account.FIRST + account.FIRST_SHARE * loop - self.planning
+        else:
+            most = account.AGAIN + (
+                _FAIR * loop if least is None else _MORE * least + account.AGAIN_SHARE * loop
+            )
+        most += max(0.0, _SPENT * self.saved)
+        return account.Account(slices, seconds, most, known, tries=least is None)
+
+    def ran(self, run: account.Account, took: float) -> None:
+        """Note what a run took."""
+        self.runs += 1
+        self.saved += run.loop - took
+        key = run.slices.bit_length()
+        if run.is_spent:
+            if self.runs > 1:  # the first one loads and makes things
+                self._least[key] = max(took, 2 * run.loop)
+            return
+        if self.runs > 1 or took < run.loop:
+            self._least[key] = min(took, self._least.get(key, took))

@@ -17,7 +17,7 @@ from ...batching.rules import leaves
 from ...errors import TraceError, located, user_line
 from . import places
 from .tracer import Results, Tracer, refs, replaced, tracers, values
-from .tree import Branch, Call, Path, Ref, SideExit, invoke, references, same
+from .tree import Branch, Call, Path, Ref, SideExit, TooLong, invoke, references, same
 
 MOST_STEPS = 20_000
 _COEFFICIENTS = 8
@@ -35,7 +35,13 @@ _DIFFERENT = object()
 class Recorder:
     """Writes down one run of ``f``."""
 
-    def __init__(self, operations: Any, library: str = "numpy", home: str = "") -> None:
+    def __init__(
+        self,
+        operations: Any,
+        library: str = "numpy",
+        home: str = "",
+        limit: float = math.inf,
+    ) -> None:
         self.operations = operations
         """What tracers do when they are used: `operations.py`, which knows of this file."""
         self.library = library
@@ -63,6 +69,9 @@ class Recorder:
         self.several_axes = False
         """Whether a slice has more than one axis."""
         self.until = time.perf_counter() + MOST_SECONDS
+        self._limit = limit
+        """CPU seconds that it may take; at `_look` it is time to ask for them."""
+        self._started, self._look = time.thread_time(), time.perf_counter() + limit
 
     # --- refusing -----------------------------------------------------------------------
 
@@ -202,6 +211,8 @@ class Recorder:
     def _step(self, row: BatchingRule, real: Any, args: Any, kwargs: Any) -> Call:
         if len(self.steps) >= MOST_STEPS or time.perf_counter() > self.until:
             raise self.refuse(f"more than {len(self.steps):,} operations")
+        if time.perf_counter() > self._look:
+            self._ask()
         self.calls += 1
         self._note_precision(real)
         errstate = None if self.errstate is None else tuple(sorted(self.errstate.items()))
@@ -216,6 +227,16 @@ class Recorder:
             np.shape(real) if array else (),
             real.dtype if array else None,
         )
+
+    def _ask(self) -> None:
+        """Refuse where writing down has taken as long as it may."""
+        left = self._limit + self._started - time.thread_time()
+        self._look = time.perf_counter() + left
+        if left < 0:
+            number = f"{len(self.steps):,} operations so far"
+            why = f"to find out what it does would take longer than it could save: {number}"
+            self.refused = self.refused or TooLong(located(why, self.home))
+            raise self.refused
 
     def _note_precision(self, real: Any) -> None:
         name = str(getattr(real, "dtype", "")).rpartition(".")[2]

@@ -18,6 +18,7 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
+from .account import Account, Begun
 from .block import Block
 from .executor import SECONDS_PER_CALL
 from .in_blocks import InBlocks
@@ -44,13 +45,17 @@ class Traced:
         one of each.
     engines : module
         What chooses engines for graphs: a frontend knows none itself.
-    first : tuple, optional
-        The result for `slice0`, and the seconds it took.
+    begun : Begun, optional
+        The first calls of the loop, of which the first is for `slice0`.
     one_kernel : callable, optional
         What makes one kernel of all paths, for NumPy arrays: see `xpapply.planning.one_kernel`.
     one_launch : callable, optional
         What runs a graph of slices of several arrays of CuPy or torch: see
         `xpapply.planning.one_launch`.
+    around : float
+        Seconds that the loop takes for a slice beside the call.
+    limit : float
+        CPU seconds that writing it down may take.
 
     Call it as ``traced(rows, f)``: it holds on to no function.
 
@@ -67,21 +72,28 @@ class Traced:
         slice0: Any,
         sample: Any,
         engines: ModuleType,
-        first: Any = None,
+        begun: Begun | None = None,
         one_kernel: Callable[[Any, int], Any] | None = None,
         one_launch: Callable[[Graph], Any] | None = None,
+        *,
+        around: float = 0.0,
+        limit: float = math.inf,
     ) -> None:
         several = isinstance(slice0, tuple)
         self.library = arrays.library(slice0[0] if several else slice0)
         self._tracing = Tracing(arguments, str(self.library), engines.AnyLibrary)
+        self._tracing.limit = limit
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
         try:
             self._blocks = InBlocks(
-                f, arguments, slice0, sample, self._tracing, str(self.library), first
+                f, arguments, slice0, sample, self._tracing, str(self.library), begun, around
             )
         except TraceError as error:
             error.unchanged = self.unchanged
             raise
+        self.took = self._tracing.seconds
+        """CPU seconds of writing it down."""
+        self._tracing.limit = math.inf  # of further paths accounts decide
         self.tree, path = self._blocks.tree, self._blocks.path
         if several and self._tracing.scratch:
             raise TraceError("it sets attributes")
@@ -90,27 +102,32 @@ class Traced:
         aval: Any = tuple(map(_aval, slice0)) if several else _aval(slice0)
         self.keeps = self._tracing.keeps
         """Whether it keeps a large array of the user's alive."""
-        self.graph: Graph | None = None
-        self.no_graph = ""
+        self._graph: Graph | None = None
+        self._no_graph = ""
+        self._as_graph: Callable[[], Graph] | None = None
+        """What makes the graph of NumPy's slices, which most calls never need."""
         try:
             if several:
                 raise UnsupportedError("its slices are of several arrays or axes")
+            if asked is not None:  # the graph's result has its own
+                raise UnsupportedError("a dtype is asked for")
             if self.library == "torch":
                 with self._tracing.scratch.kept():
                     args = arguments.args[1:]
-                    self.graph = _torch_graph(f, aval, args, arguments.kwargs)
+                    self._graph = _torch_graph(f, aval, args, arguments.kwargs)
+            elif self.library != "numpy":
+                self._graph = compact(fold(to_graph(path, aval)))
+            elif path.raises_errors:
+                raise UnsupportedError("numpy.errstate makes errors raise")
             else:
-                if self.library == "numpy" and path.raises_errors:
-                    raise UnsupportedError("numpy.errstate makes errors raise")
-                self.graph = compact(fold(to_graph(path, aval)))
+                self._as_graph = lambda: compact(fold(to_graph(path, aval)))
         except UnsupportedError as error:
-            self.no_graph = str(error)
-        if asked is not None:  # the graph's result has its own
-            self.graph, self.no_graph = None, "a dtype is asked for"
-        self._fused = None if self.graph is None else engines.AnyLibrary(self.graph)
+            self._no_graph = str(error)
+        self._any_library = engines.AnyLibrary
+        self._runs_graph: Any = None
         if self.library not in ("numpy", "cupy", "torch") and self._fused is None:
             raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
-        self._is_half = self._fused is not None and self.library == "torch"
+        self._is_half = self.library == "torch" and self._fused is not None
         self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
         self._engines, self._chosen = engines, BoundedDict()
         self._kernel = None
@@ -122,7 +139,7 @@ class Traced:
             try:
                 self._launch = one_launch(self._graph_of_several(f, arguments, aval))
             except (InputError, TraceError, UnsupportedError) as error:
-                self.no_graph = str(error)
+                self._no_graph = str(error)
         self.has_run = self._graph_checked = False
         self._timed: float | None = None
         self._gives_up: tuple[TraceError, int] | None = None
@@ -132,6 +149,29 @@ class Traced:
         """The plans that run it, which shall say so if the loop does from now on."""
         self.agreed = BoundedDict()
         """What it gave for arrays of another library, where that was what `f` gives there."""
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph of a slice; None: `no_graph` says why there is none."""
+        make, self._as_graph = self._as_graph, None
+        if make is not None:
+            try:
+                self._graph = make()
+            except UnsupportedError as error:
+                self._no_graph = str(error)
+        return self._graph
+
+    @property
+    def no_graph(self) -> str:
+        """Why there is no graph."""
+        return "" if self.graph is not None else self._no_graph
+
+    @property
+    def _fused(self) -> Any:
+        """What runs the graph."""
+        if self._runs_graph is None and self.graph is not None:
+            self._runs_graph = self._any_library(self.graph)
+        return self._runs_graph
 
     def _graph_of_several(self, f: Any, arguments: Arguments, avals: Any) -> Graph:
         if self.library == "cupy":
@@ -166,11 +206,19 @@ class Traced:
         """Slices that `f` was called for in the last run."""
         return self._blocks.looped
 
+    @property
+    def why_left(self) -> str:
+        """Why slices were left to `f` in the last run, if it was for what else would take."""
+        return self._blocks.why_left
+
     # --- running ----------------------------------------------------------------------------
 
     @threads.forkable
-    def __call__(self, rows: Rows, f: Any) -> Any:
-        """All slices through `f`; the result axes stand where the slices' axis was."""
+    def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
+        """All slices through `f`; the result axes stand where the slices' axis was.
+
+        `account`: what that may cost beyond the loop; None: whatever it costs.
+        """
         self.has_run = True
         if self._gives_up is not None:  # which was said: the paths that are known now come next
             (error, slices), self._gives_up = self._gives_up, None
@@ -179,7 +227,7 @@ class Traced:
         call = self.kernel_for(rows)
         if call is not None:
             assert self._kernel is not None
-            self._blocks.looped = 0
+            self._blocks.looped, self._blocks.why_left = 0, ""
             check, by_calls = partial(self._blocks.check, f), partial(self._blocks, f=f)
             found = rows.placed(self._kernel(call, rows, check, by_calls))
         elif (launch := self.launch_for(rows)) is not None:
@@ -187,7 +235,7 @@ class Traced:
         elif self.fused_on(rows):
             found = self._by_graph(rows, f)
         else:
-            found = rows.placed(self._blocks(rows, f))
+            found = rows.placed(self._blocks(rows, f, account))
             if self._kernel is not None:
                 self._kernel.waited(rows)
         self._leave(rows, f)
@@ -200,7 +248,10 @@ class Traced:
         if self.record.given_up and self._gives_up is not None:
             return str(self._gives_up[0])  # as was said, until the next run
         known = self.tree.count
-        error = self._blocks.gives_up(rows, f)
+        most = None
+        if self.library == "numpy":
+            most = self.record.for_run(math.prod(rows.batch), self.seconds, ()).most
+        error = self._blocks.gives_up(rows, f, most)
         grew = self.tree.count > known and not self._blocks.tries_all(rows)
         # so few slices still go ways that none of all went
         if error is None and self.record.given_up and grew:
@@ -211,14 +262,14 @@ class Traced:
     def fused_on(self, rows: Rows) -> bool:
         """Whether the graph's own engine runs, not call after call."""
         forced = config.current().engine
+        if self.library == "numpy" and forced in ("", "numpy"):
+            return False
         if self._fused is None:
             if forced not in ("", self.library):
                 why = (forced == "cpu" and self.no_kernel) or self.no_graph
                 raise UnsupportedError(f"engine {forced!r} cannot run it: {why}")
             return False
-        if self._is_half and self.slower_than_half(rows) is not None:
-            return False
-        return self.library != "numpy" or forced not in ("", "numpy")
+        return not self._is_half or self.slower_than_half(rows) is None
 
     def slower_than_half(self, rows: Rows) -> Any:
         """The graph's engine, if it would compute in float32 what `f` computes in 16 bits, and
@@ -274,7 +325,7 @@ class Traced:
                 mine = out[at]
                 self._blocks.check(f, rows[at], mine.arrays if isinstance(mine, Block) else mine)
         except Differs as error:
-            self._launch, self.no_graph = None, str(error)
+            self._launch, self._no_graph = None, str(error)
             return self._blocks(rows, f)
         self._graph_checked = True
         return out
@@ -325,7 +376,7 @@ class Traced:
     @property
     def failed(self) -> int:
         """How many engines' compilers refused the graph."""
-        return 0 if self._fused is None else len(self._fused.bound.failed)
+        return 0 if self._runs_graph is None else len(self._runs_graph.bound.failed)
 
     @property
     def not_compiled(self) -> str:

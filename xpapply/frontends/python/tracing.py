@@ -44,7 +44,9 @@ class Tracing:
         self.eps = 0.0
         """The lowest precision on the way of the last slice."""
         self.seconds = 0.0
-        """What a run takes."""
+        """CPU seconds of the last run."""
+        self.limit = math.inf
+        """Those that a run may take."""
         self.catches = False
         """Whether `f` catches exceptions."""
         self.keeps = False
@@ -65,9 +67,9 @@ class Tracing:
         return self._once(f, v)
 
     def _once(self, f: Any, v: Any) -> tuple[Path, Any]:
-        started = time.perf_counter()
+        started = time.thread_time()
         states = _random_states()
-        recorder = Recorder(operations, self._library, line_of(f))
+        recorder = Recorder(operations, self._library, line_of(f), self.limit)
         self.watch.start(f)
         stage = Stage(recorder, self.watch, self._runs)
         recorder.stage = stage
@@ -102,7 +104,7 @@ class Tracing:
         self.scratch.add(stage.writes, leaves=isinstance(found[0].result, SideExit))
         self.catches, self.eps = stage.catches, recorder.eps
         self.keeps |= stage.keeps
-        self.seconds = time.perf_counter() - started
+        self.seconds = time.thread_time() - started
         return found
 
     def _input(self, recorder: Recorder, x: Any, ref: Ref) -> Any:

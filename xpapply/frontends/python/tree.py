@@ -134,6 +134,10 @@ class TooManyPaths(TraceError):
     """``f`` takes ever new paths."""
 
 
+class TooLong(TraceError):
+    """To find out what ``f`` does takes longer than it may save."""
+
+
 class Differs(TraceError):
     """A run of ``f`` does not fit what earlier runs did, or what the batching rules found."""
 
@@ -183,6 +187,13 @@ class Tree:
             which = "to find out for which takes longer than the loop"
             return f"{self.last_exit} for some slices, and {which}"
         return f"its slices go too many ways ({self.count} known) for the time that the loop takes"
+
+    @property
+    def too_long(self) -> str:
+        """Why a run ends before all slices have their results."""
+        if self.count > 1 or self.exits:
+            return self.too_many_in_time
+        return "all at once it takes longer than the loop"
 
     def add(self, path: Path) -> None:
         """Take up a path."""

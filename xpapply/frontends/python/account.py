@@ -1,0 +1,106 @@
+"""What looking for something faster than the loop may cost, in CPU time of the process.
+
+The loop takes so many seconds for a slice. Whatever else is done must be paid for: by a fixed sum
+for the first call of a function, by slices whose results are there, by what earlier calls saved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ... import config
+
+FIRST, FIRST_SHARE = 16e-3, 0.25
+"""Seconds that a first call may take beyond the loop, and that share of the loop's ..."""
+PLANNING = 0.8
+"""... of which planning may take this part."""
+AGAIN, AGAIN_SHARE = 0.0, 0.04
+"""The same of later calls."""
+
+
+class Begun(NamedTuple):
+    """The first calls of a loop.
+
+    Attributes
+    ----------
+    results : sequence
+        What `f` returned for the first slices.
+    seconds : float
+        What a call takes.
+    took : float
+        What these calls took.
+    """
+
+    results: Sequence[Any]
+    seconds: float
+    took: float
+
+
+class Account:
+    """Of one call, from when it is made.
+
+    Parameters
+    ----------
+    slices : int
+        How many there are.
+    seconds : float
+        What one of them takes in the loop.
+    most : float
+        Seconds that may be lost in any case.
+    known : sequence
+        Results of `f` itself for the first slices.
+    tries : bool
+        Whether it has yet to be seen what a run takes.
+
+    Attributes
+    ----------
+    done : int
+        Slices whose results are there.
+    is_spent : bool
+        Whether the loop runs for the others, since all else would cost more than it saves.
+    """
+
+    def __init__(
+        self,
+        slices: int,
+        seconds: float,
+        most: float,
+        known: Sequence[Any] = (),
+        *,
+        tries: bool = False,
+    ) -> None:
+        self.slices, self.seconds, self.most, self.known = slices, seconds, most, known
+        self.tries = tries
+        self.done, self.is_spent = 0, False
+        threads = config.current().thread_count()
+        # what others do meanwhile does not count where one thread does all, as in dask's tasks
+        self._clock = time.thread_time if threads == 1 else time.process_time
+        self._threads = threads
+        self._started = self._clock()
+        self._look = time.perf_counter()
+
+    @property
+    def loop(self) -> float:
+        """What the loop takes for all slices."""
+        return self.slices * self.seconds
+
+    @property
+    def took(self) -> float:
+        """CPU seconds so far."""
+        return self._clock() - self._started
+
+    def lacks(self, seconds: float = 0.0) -> bool:
+        """Whether so many more seconds would cost more than may be lost."""
+        left = self.most + self.done * self.seconds - self.took - seconds
+        # until then it need not be asked: that takes a microsecond
+        self._look = time.perf_counter() + max(0.0, left) / self._threads
+        return left < 0
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether the rest is the loop's; asked before each call."""
+        if not self.is_spent and time.perf_counter() > self._look:
+            self.is_spent = self.lacks()
+        return self.is_spent
