@@ -290,6 +290,19 @@ class Guards:
         except TypeError:
             self._root = lambda: None
 
+    def settle(self) -> None:
+        """Forget objects that are gone right after a run: it made them, and the next makes its own.
+
+        Its classes and functions, which decide what these objects are, are looked at as ever.
+        """
+        gone = {k for k, p in self._places.items() if p.ref is not None and p.ref() is None}
+        if gone:
+            self._all = [p for p in self._all if p.ref is None or p.ref() is not None]
+            self._places = {k: p for k, p in self._places.items() if k not in gone}
+            self._seen = {seen for seen in self._seen if seen[:2] not in gone}
+        for k in [k for k, (ref, _) in self._names.items() if ref() is None]:
+            del self._names[k]
+
     def add(self, check: Callable[[], bool]) -> None:
         """A further question."""
         self._checks.append(check)

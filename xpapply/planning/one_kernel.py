@@ -78,12 +78,17 @@ class OneKernel:
         """What the compiler said, if it refused."""
         self.waits = False
         """Whether some arrays are left to NumPy until compiling has paid."""
+        self.compiles = False
+        """Whether the last call has had something compiled."""
+        self._most = math.inf
 
-    def call_for(self, rows: Rows) -> Any:
+    def call_for(self, rows: Rows, most: float = math.inf) -> Any:
         """What runs on slices that lie like these; None: NumPy's own calls shall.
 
-        They do until compiling is worth it: no other engine adds as NumPy does.
+        They do until compiling is worth it: no other engine adds as NumPy does. `most`: CPU seconds
+        that compiling may take.
         """
+        self._most, self.compiles = most, False
         now = config.current()
         if now.engine not in ("", "cpu") or np.geterr()["under"] != "ignore":
             return None  # of underflows no number tells
@@ -92,9 +97,10 @@ class OneKernel:
         if isinstance(found, str):
             found = self._known[key] = self._made(rows)
         if found is not None:
-            if not found.is_worth:
+            if not (found.is_worth and found.compiling <= most):
                 self.waits = True
                 return None
+            self.compiles = found.compiling > 0
             try:
                 found.make()
             except UnsupportedError as error:
@@ -110,9 +116,12 @@ class OneKernel:
         """NumPy's own calls ran on such slices."""
         like = _lie(rows)
         for found in self._known.values():
-            if found is not None and found.like == like:
-                found.waited()
-        self.waits = any(x is not None and not x.is_worth for x in self._known.values())
+            if found is not None and found.like == like and found.compiling <= self._most:
+                self.compiles |= found.waited()
+        self.waits = any(
+            x is not None and not (x.is_worth and x.compiling <= self._most)
+            for x in self._known.values()
+        )
 
     def _made(self, rows: Rows) -> Any:
         compiled = engines.backend("cpu")
@@ -274,10 +283,14 @@ class _Loops(_OnRows):
         """Whether NumPy's calls would have taken a good part of what compiling takes."""
         return self._patient is None or not self._patient.would_wait
 
-    def waited(self) -> None:
-        """NumPy's calls ran instead."""
-        if self._patient is not None:
-            self._patient.waits()
+    @property
+    def compiling(self) -> float:
+        """Seconds that compiling takes, if that has yet to be done."""
+        return 0.0 if self._patient is None else float(self._patient.compiling)
+
+    def waited(self) -> bool:
+        """NumPy's calls ran instead: whether another thread compiles by now."""
+        return self._patient is not None and self._patient.waits() and self._patient.is_begun
 
     def make(self) -> None:
         """Compile it, if that has not been done."""
@@ -319,6 +332,7 @@ class _Short(_OnRows):
         numbers = lowered.instructions * math.prod(rows.batch)
         self._cost = _EAGER * _seconds(len(lowered.graph.nodes), numbers)
         seconds = 0.0 if config.current().engine else lowered.seconds
+        self._compiling = 0.0 if config.current().engine else lowered.compiling
         self._patience = lowered.patience(seconds, shadows, order.at, lambda: _arrays(outs))
         self.kernels = lowered.kernels
         self._run: Any = None
@@ -328,9 +342,14 @@ class _Short(_OnRows):
         """Whether NumPy's calls would have taken a good part of what compiling takes."""
         return not self._patience.would_wait(self._cost)
 
-    def waited(self) -> None:
-        """NumPy's calls ran instead."""
-        self._patience.waits(self._cost)
+    @property
+    def compiling(self) -> float:
+        """Seconds that compiling takes, if that has yet to be done."""
+        return self._compiling if self._run is None else 0.0
+
+    def waited(self) -> bool:
+        """NumPy's calls ran instead: whether another thread compiles by now."""
+        return self._patience.waits(self._cost) and self._patience.is_begun
 
     def make(self) -> None:
         """Compile it, if that has not been done."""

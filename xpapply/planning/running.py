@@ -164,11 +164,11 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
         return error, _NONE
     took = account.took
     if counts:
-        record.ran(account, took)
+        record.ran(account, took, traced.compiles)
         if traced.why_left and traced.looped > what.slices // 2:
             record.in_vain += max(0.0, took - account.loop)
             return TooManyPaths(traced.why_left), result
-    if traced.tree.count == paths and not forced:
+    if traced.tree.count == paths and not forced and not traced.compiles:
         slow = took > PLANNING + SLOWER * what.slices * what.seconds(traced, took)
         record.slow = record.slow + 1 if slow else 0
         if record.slow > 1:

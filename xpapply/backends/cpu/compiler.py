@@ -188,6 +188,11 @@ class Patience(Generic[_Made]):
         """Whether nobody waits from now on."""
         return not self.would_wait(0.0)
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether another thread compiles."""
+        return self._begun
+
     def waits(self, cost: float) -> bool:
         """The same of the call that is made now, which counts."""
         if not self.would_wait(cost):

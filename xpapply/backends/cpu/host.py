@@ -100,6 +100,15 @@ def architecture() -> str | None:
     return _ARCHITECTURES.get(platform.machine().lower())
 
 
+_LOADING = 0.08
+"""Seconds that it takes to import llvmlite and to make LLVM's tables for this CPU."""
+
+
+def loading() -> float:
+    """Seconds that the first compilation of a process takes beside its own."""
+    return 0.0 if "llvmlite.binding" in sys.modules else _LOADING
+
+
 @functools.cache
 def llvm() -> ModuleType:
     """llvmlite's binding, for this machine; or `CompilerError`."""

@@ -16,6 +16,7 @@ from ...ir.ops import OPS
 from ...ir.subgraph import part
 from ...layout import Dim, Layout, merged, slowest_first
 from . import compiler
+from .host import loading
 from .kernels import Kernel, instructions, is_compiled
 from .slice_forms import PIECE, Slices, pieces, power_of_two, way
 from .slice_pieces import Pieces
@@ -80,6 +81,12 @@ class LoweredSlices:
         """Whether another engine shall run a call, until it has taken as long as compiling."""
         return self._patience.would_wait(self._estimate)
 
+    @property
+    def compiling(self) -> float:
+        """Seconds that compiling takes, if that has yet to be done."""
+        waits = self._made is None and self.seconds
+        return self.seconds + loading() if waits else 0.0
+
     def waits(self) -> bool:
         """The same of the call that is made now, which counts."""
         return self._patience.waits(self._estimate)
@@ -89,6 +96,11 @@ class LoweredSlices:
         outs = self._constants(outs)
         if outs:
             self._run(arrays, outs)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether another thread compiles."""
+        return self._patience.is_begun
 
     def instead_of(self, seconds: float) -> None:
         """Until then calls run that take so long each, not those of NumPy's engine."""

@@ -19,6 +19,7 @@ from ...layout import Dim, merged, slowest_first
 from .. import Lowered
 from . import compiler
 from .function_of_slice import as_numpy
+from .host import loading
 from .kernels import Launch
 from .networks import NOT_NATIVE, values_of_constants
 from .slice_forms import STAGED, Choice, Slices, Way, itemsize
@@ -166,6 +167,11 @@ class Unrolled(Lowered):
         self.kernels = (f"one kernel, {compiler.host().name}",)
         self.instructions = unrolled.instructions(self.graph, compiler.host())
         self.seconds = _COMPILING + _PER_INSTRUCTION * self.instructions
+
+    @property
+    def compiling(self) -> float:
+        """The same, with what LLVM takes to be loaded."""
+        return self.seconds + loading()
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[np.ndarray]:
         """The values of what depends on no slice."""

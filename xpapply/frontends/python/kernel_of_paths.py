@@ -6,6 +6,7 @@ Those run by the calls that ``f`` makes, or by ``f`` itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,8 @@ _MOST_WASTED = 3
 """... and so many runs of a kernel may be for nothing."""
 
 
+_PER_STEP = 3e-4
+"""Seconds that it takes to make a graph of a call and to prepare that for a compiler."""
 _OF_A_CALL = 1.5
 """Passes of a call that makes an array, for each of one that writes into a buffer ..."""
 _PARTING = 12.0
@@ -109,14 +112,24 @@ class KernelOfPaths:
         """Whether another one, or none, may run the next call."""
         return self.is_due or (self.made is not None and self.made.waits)
 
+    @property
+    def compiles(self) -> bool:
+        """Whether the last call has had something compiled."""
+        return self.made is not None and bool(self.made.compiles)
+
     def waited(self, rows: Rows) -> None:
         """NumPy's own calls ran on such slices."""
         if self.made is not None:
             self.made.waited(rows)
 
-    def call_for(self, rows: Rows) -> Any:
-        """What runs on slices like these; None: NumPy's own calls shall."""
+    def call_for(self, rows: Rows, most: float = math.inf) -> Any:
+        """What runs on slices like these; None: NumPy's own calls shall.
+
+        `most`: CPU seconds that making it may take.
+        """
         if self.is_due:
+            if _PER_STEP * self._steps() > most:
+                return None
             self._paths, self._many_left = self._tree.count, False
             self._drop()
             self._checked = False
@@ -127,7 +140,11 @@ class KernelOfPaths:
                     self._many_left = True  # further paths may make them more
             except (UnsupportedError, OverflowError) as error:
                 self.why_not = str(error)
-        return None if self.made is None else self.made.call_for(rows)
+        return None if self.made is None else self.made.call_for(rows, most)
+
+    def _steps(self) -> int:
+        """Calls on all paths together, about."""
+        return len(self._tree.calls) * max(1, self._tree.count // 2)
 
     def _drop(self, why: str = "") -> None:
         """There is no kernel any more."""

@@ -73,23 +73,28 @@ class Record:
         """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
         return self._least.get(slices.bit_length())
 
-    def for_run(self, slices: int, seconds: float, known: Sequence[Any]) -> account.Account:
-        """For the next run: `seconds` is what a slice takes in the loop."""
+    def most(self, slices: int, seconds: float) -> float:
+        """CPU seconds that the next run may lose: `seconds` is what a slice takes in the loop."""
         loop, least = slices * seconds, self.expected(slices)
         if self.runs == 0:
             most = account.FIRST + account.FIRST_SHARE * loop - self.planning
         else:
-            most = account.AGAIN + (
-                _FAIR * loop if least is None else _MORE * least + account.AGAIN_SHARE * loop
-            )
-        most += max(0.0, _SPENT * self.saved)
-        return account.Account(slices, seconds, most, known, tries=least is None)
+            run = _FAIR * loop if least is None else _MORE * least
+            most = account.AGAIN + account.AGAIN_SHARE * loop + run
+        return most + max(0.0, _SPENT * self.saved)
 
-    def ran(self, run: account.Account, took: float) -> None:
-        """Note what a run took."""
+    def for_run(self, slices: int, seconds: float, known: Sequence[Any]) -> account.Account:
+        """The account of the next run."""
+        most, tries = self.most(slices, seconds), self.expected(slices) is None
+        return account.Account(slices, seconds, most, known, tries=tries)
+
+    def ran(self, run: account.Account, took: float, compiles: bool) -> None:
+        """Note what a run took; `compiles`: with what makes later ones faster."""
         self.runs += 1
         self.saved += run.loop - took
         key = run.slices.bit_length()
+        if compiles:
+            return
         if run.is_spent:
             if self.runs > 1:  # the first one loads and makes things
                 self._least[key] = max(took, 2 * run.loop)

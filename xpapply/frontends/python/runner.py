@@ -207,6 +207,11 @@ class Traced:
         return self._blocks.looped
 
     @property
+    def compiles(self) -> bool:
+        """Whether the last run has had something compiled: its time tells nothing of the next."""
+        return self._kernel is not None and self._kernel.compiles
+
+    @property
     def why_left(self) -> str:
         """Why slices were left to `f` in the last run, if it was for what else would take."""
         return self._blocks.why_left
@@ -239,6 +244,7 @@ class Traced:
             if self._kernel is not None:
                 self._kernel.waited(rows)
         self._leave(rows, f)
+        self._tracing.settle()
         return found
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
@@ -250,7 +256,7 @@ class Traced:
         known = self.tree.count
         most = None
         if self.library == "numpy":
-            most = self.record.for_run(math.prod(rows.batch), self.seconds, ()).most
+            most = self.record.most(math.prod(rows.batch), self.seconds)
         error = self._blocks.gives_up(rows, f, most)
         grew = self.tree.count > known and not self._blocks.tries_all(rows)
         # so few slices still go ways that none of all went
@@ -336,7 +342,12 @@ class Traced:
         None is made of paths that turned out not to be all of them: it would take long, for
         slices that may go further ways.
         """
-        return None if self._kernel is None or self.record.lost else self._kernel.call_for(rows)
+        if self._kernel is None or self.record.lost:
+            return None
+        most = math.inf
+        if not config.current().engine:
+            most = self.record.most(math.prod(rows.batch), self.seconds)
+        return self._kernel.call_for(rows, most)
 
     def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
         """What ran on slices like these, for further ones, and whether it takes any shapes that

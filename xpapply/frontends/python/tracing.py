@@ -51,6 +51,7 @@ class Tracing:
         """Whether `f` catches exceptions."""
         self.keeps = False
         """Whether it keeps a large array of the user's alive."""
+        self._settled = True
 
     @outermost
     def __call__(self, f: Any, v: Any) -> tuple[Path, Any]:
@@ -61,10 +62,20 @@ class Tracing:
         TraceError
             With the reason and the user's line. Any other exception is that of ``f``.
         """
-        for _ in range(_TRIES - 1):
-            with suppress(_Drew):  # or another thread did, such as those of distributed
-                return self._once(f, v)
-        return self._once(f, v)
+        try:
+            for _ in range(_TRIES - 1):
+                with suppress(_Drew):  # or another thread did, such as those of distributed
+                    return self._once(f, v)
+            return self._once(f, v)
+        finally:
+            self._settled = False  # what is returned may keep things alive
+            self.watch.settle()
+
+    def settle(self) -> None:
+        """Watch no longer what the last run made, and what is gone with it."""
+        if not self._settled:
+            self._settled = True
+            self.watch.settle()
 
     def _once(self, f: Any, v: Any) -> tuple[Path, Any]:
         started = time.thread_time()
