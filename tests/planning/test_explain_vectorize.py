@@ -52,6 +52,7 @@ def ran(monkeypatch):
 
     watch(vectorized_call, "of_numbers", "loop")
     watch(vectorized_call, "of_slices", "loop")
+    watch(xpapply.vectorize, "_straight", "loop")
     for owner in (KernelOfPaths, OneLaunch):
 
         def launched(self, call, *more, launch=owner.__call__):

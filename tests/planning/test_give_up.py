@@ -608,7 +608,6 @@ def test_what_costs_more_than_it_saves_is_left_to_f_once(of_two_ways, monkeypatc
     monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 8)
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), [f(v) for v in ARR])
     assert 0 < found.looped < 200
-    assert found.record.given_up == (found.looped > 100)
 
 
 @pytest.mark.parametrize(("seconds", "singly"), [(1e-3, 0), (1e-6, 1)])
