@@ -213,6 +213,8 @@ def examples():
     yield from e(s, "deconvolve", X, fir, kinds=("f8",))
     yield from e(s, "order_filter", X, np.ones(3), 1, kinds=("f8",))
     yield from e(s, "envelope", X, kinds=("f8",))
+    yield from e(s, "peak_prominences", X, np.array([3, 9, 20]), kinds=("f8",))
+    yield from e(s, "peak_widths", X, np.array([3, 9]), 0.3, kinds=("f8",))
     yield from e(s, "lombscargle", grid, X, np.linspace(0.5, 2, 5), kinds=("f8",), m=(40,))
     yield from e(s, "lfilter_zi", fir, X, kinds=("f8",), m=(4,))
     yield from e(s, "istft", ("rows", (9, 5)), nperseg=16, kinds=("complex",), m=(45,))

@@ -264,7 +264,7 @@ ROWS: list[BatchingRule] = [
     *_rows_of(_SIGNAL, axis_call("x y", plain=(0,), callbacks="detrend"), "csd coherence"),
     *_rows_of(_SIGNAL, axis_call("x", plain=(0, 1), callbacks="detrend"), "spectrogram stft"),
     *_each(_SIGNAL, "wiener deconvolve lfilter_zi sosfilt_zi lombscargle order_filter "
-           "envelope"),
+           "envelope peak_prominences peak_widths"),
     # transforms
     *_rows_of("scipy.fftpack", axis_call("x"), "fft ifft rfft irfft dct idct dst idst"),
     *_rows_of("scipy.fftpack", fft_n, "fft2 ifft2 fftn ifftn"),

@@ -261,3 +261,42 @@ def test_constants_that_the_other_kind_does_not_hold(constant):
 
     for dtype in ("float64", "float32", "int16")[: 2 + (abs(constant) < 2)]:
         run(f, dtype=dtype)
+
+
+SIZES = [
+    "y = np.zeros(n); y[:1] += v[0]; return y.sum() * n",
+    "return np.arange(n).sum() + v[0]",
+    "y = np.empty((n, 2)); y[:] = v[0]; y[:, 1] *= 2; return y.sum()",
+    "return np.eye(n + 1).sum()",
+    "return (np.ones(n, dtype=np.float32) * np.arange(n)).sum()",
+    "return np.full(n, 2.5).sum() + v[1]",
+    "return np.arange(1, n + 1) @ np.sort(v[v > 0])",
+    "return np.arange(n)",
+]
+
+
+@pytest.mark.parametrize("line", SIZES[:-1])
+@pytest.mark.parametrize("n", ["len(v[v > 0])", "np.count_nonzero(v > 0)", "int(v.argmax())"])
+def test_sizes_that_depend_on_the_slice(line, n):
+    if "@" in line and "argmax" in n:
+        line = line.replace("np.sort(v[v > 0])", "np.ones(n)")
+    run(function(f"n = {n}", line, end=""))
+
+
+def test_sizes_of_results_have_to_be_the_same():
+    f = function("n = np.count_nonzero(v > 0)", SIZES[-1], end="")
+    with pytest.raises(ValueError, match="could not broadcast"):
+        np.apply_along_axis(f, -1, X)
+    with pytest.raises(ValueError, match="could not broadcast"):
+        xpapply.apply_along_axis(f, -1, X)
+
+
+def test_prominences_and_widths_of_peaks():
+    signal = pytest.importorskip("scipy.signal")
+
+    def f(v):
+        peaks, _ = signal.find_peaks(v)
+        found = signal.peak_prominences(v, peaks)[0]
+        return found.sum() + signal.peak_widths(v, peaks, 0.5)[0].sum()
+
+    run(f, np.random.default_rng(0).normal(size=(40, 30)))

@@ -94,6 +94,8 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     if row is None:
         if not any(t.ref is not None for t in tracers((args, kwargs))):
             return recorder.call(syntax.SAME, function, args, kwargs)
+        if name in _OF_SIZES and recorder.library == "numpy":
+            return _of_sizes(recorder, function, args, kwargs)
         name = public_name(function)
         if any(callable(x) for x in (*args, *kwargs.values()) if not isinstance(x, Traced)):
             raise recorder.refuse(f"{name} {CALLS_BACK}")
@@ -129,6 +131,26 @@ def _must_be_finite(x: Any, name: str) -> None:
         why = f"{name} of NaN or infinity, which LAPACK may never return from"
         x.recorder.raised(ValueError(why), decided=True)
         raise TraceError(why)
+
+
+_OF_SIZES = frozenset(f"numpy.{n}" for n in "zeros ones full empty arange eye identity tri".split())
+"""Functions that make arrays of the sizes that they are given."""
+
+
+def _of_sizes(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
+    """An array whose size depends on the slice: slices with other sizes take other paths."""
+    for x in tracers((args, kwargs)):
+        if (
+            not isinstance(x, Tracer)
+            or np.asarray(x.value).dtype.kind not in "iu"
+            or np.ndim(x.value)
+        ):
+            raise recorder.refuse(f"{public_name(function)} of what is no whole number")
+        recorder.ask(x, int(x.value))
+    if function is np.empty:
+        return recorder.empty(recorder.real(lambda: np.empty(*values(args), **values(kwargs))))
+    made = recorder.real(lambda: function(*values(args), **values(kwargs)))
+    return Tracer(recorder, made, None)
 
 
 CALLS_BACK = "calls a Python function again and again, for one slice after the other"
