@@ -77,3 +77,51 @@ def test_powers_of_numpys_numbers_are_the_operators():
         single = x.astype(np.float32)
         found = libm.of_numbers(xpapply.batching.Batched(single), exponent)
         np.testing.assert_array_equal(found.array, [a**exponent for a in single])
+
+
+def square(v):
+    return v[1] if v[0] ** 2 == v[0] * v[0] else -v[1]
+
+
+def square_of_a_float(v):
+    a = float(v[0])
+    return v[1] if a**2 == a * a else -v[1]
+
+
+def root(v):
+    return v[1] if v[0] ** 0.5 == math.sqrt(v[0]) else -v[1]
+
+
+def reciprocal(v):
+    return v[1] if v[0] ** -1 == 1 / v[0] else -v[1]
+
+
+def whole(v):
+    return math.floor((v[0] ** 2 / v[0] - v[0]) * 1e20)
+
+
+def array(v):
+    return v[1] if (v**2)[0] == v[0] * v[0] else -v[1]
+
+
+def hypotenuse(v):
+    return math.floor(math.hypot(v[0], v[0]) / v[0] * 1e15)
+
+
+def numpys_hypotenuse(v):
+    return v[1] if np.hypot(v, v)[0] == v[0] * np.sqrt(2) else -v[1]
+
+
+POWERS = [square, square_of_a_float, root, reciprocal, whole, array, hypotenuse, numpys_hypotenuse]
+
+
+@pytest.mark.parametrize("engine", ["cpu", "numpy"])
+@pytest.mark.parametrize("f", POWERS)
+def test_powers_and_hypotenuses_in_kernels_and_in_blocks(f, engine):
+    if engine == "cpu":
+        pytest.importorskip("llvmlite")
+    x = np.stack([ANY, ANY[::-1]], 1)
+    x[:10000, 0] = np.arange(1, 10001)
+    with xpapply.options(engine=engine):
+        got = xpapply.apply_along_axis(f, -1, x)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, x))

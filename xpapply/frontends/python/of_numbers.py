@@ -63,10 +63,16 @@ def _python(lowering: Any, name: str, a: Any, b: Any, dtype: str) -> Value:
     if name == "power" and type(b) in (int, float) and b in (0, 1, 2, 3, 4):
         if b < 2:
             return lowering.operand(a if b else 1, dtype)  # type: ignore[no-any-return]
-        return lowering.builder.ufunc(np.power, lowering.operand(a, dtype), int(b))
+        found = lowering.builder.ufunc(np.power, lowering.operand(a, dtype), int(b))
+        return power_of_numbers(lowering, found)
     given = [lowering.operand(x, dtype) for x in (a, b)]
-    found = lowering.builder.ufunc(getattr(np, name), *given)
-    return lowering.operand(found, dtype)  # type: ignore[no-any-return]
+    found = lowering.operand(lowering.builder.ufunc(getattr(np, name), *given), dtype)
+    return power_of_numbers(lowering, found) if name == "power" else found
+
+
+def power_of_numbers(lowering: Any, x: Value) -> Value:
+    """A power of a number, which C's library computes: a product or a root is near it."""
+    return lowering.builder.approximate(x) if x.dtype.kind == "f" else x  # type: ignore[no-any-return]
 
 
 _DIVISIONS, _BITS = ("floor_divide", "remainder"), ("right_shift", "bitwise_and")

@@ -197,8 +197,8 @@ class Recorder:
     def of_numbers(self) -> None:
         """Say of the last call that it is an operator of NumPy's numbers, not a ufunc."""
         last = self.steps[-1]
-        if isinstance(last, Call) and last.row.kind == "elementwise":
-            self.steps[-1] = dataclasses.replace(last, of_numbers=True)
+        assert isinstance(last, Call)
+        self.steps[-1] = dataclasses.replace(last, of_numbers=True)
 
     def record(self, row: BatchingRule, real: Any, args: tuple) -> Ref:
         """Write down a call whose result is an object of a library."""

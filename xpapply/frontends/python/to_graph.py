@@ -81,7 +81,8 @@ class _Builder(NumPyBuilder):
                 power = self.cast(super().node("multiply", power, (x, power)[exponent - 3]), dtype)
                 return power if dtype not in FLOATS else self.approximate(power)
         found: Value = super().ufunc(ufunc, *operands)
-        return found
+        # C's library computes it in another way
+        return self.approximate(found) if ufunc is np.hypot else found
 
 
 Avals = ShapeDtype | tuple[ShapeDtype, ...]
@@ -276,7 +277,8 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
         return of_order.accumulated(lowering, name, *args, **kwargs)
     function = resolve(name) if "." in name else None
     if isinstance(function, np.ufunc) and call.row.kind == "elementwise":
-        return _ufunc(lowering, function, *args, **kwargs)
+        found = _ufunc(lowering, function, *args, **kwargs)
+        return of_numbers.power_of_numbers(lowering, found) if call.of_numbers else found
     named = (_OF_SLICES.get(name) if lowering.of_slices else None) or _FUNCTIONS.get(name)
     if named is None or function is None:
         raise UnsupportedError(f"{name} is not an op of the table")

@@ -160,10 +160,15 @@ def power(recorder: Recorder, a: Any, b: Any) -> Any:
         ufunc = _quick(a.value.dtype, b)
         if ufunc is not None:
             return recorder.call(ufunc_row(ufunc), lambda x: x**b, (a,), check=False)
-    found = ufunc_call(recorder, np.power, "__call__", (a, b), {})
-    if isinstance(found, Tracer) and found.ref is not None and isinstance(found.value, np.floating):
-        recorder.of_numbers()
-    return found
+    if not any(isinstance(x, np.ndarray) for x in values((a, b))):
+        inputs = _strong(np.power, (a, b), {})
+        if isinstance(recorder.real(operator.pow, *values(inputs)), np.floating):
+            # the operator of NumPy's numbers, which is C's own power
+            found = recorder.call(ufunc_row(np.power), operator.pow, inputs, check=False)
+            if isinstance(found, Tracer) and found.ref is not None:
+                recorder.of_numbers()
+            return found
+    return ufunc_call(recorder, np.power, "__call__", (a, b), {})
 
 
 def _masked_ufunc(
