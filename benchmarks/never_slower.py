@@ -119,7 +119,8 @@ def forked(task: Callable[[], dict[str, Any]]) -> tuple[Any, Any]:
             found = task()
         except BaseException as problem:
             found = {"skipped": clocks.reason(problem)}
-        theirs.send(found)
+        with contextlib.suppress(BrokenPipeError):  # nobody waits for it any more
+            theirs.send(found)
         theirs.close()
 
     process = FORK.Process(target=run)

@@ -3,8 +3,8 @@
     python -m benchmarks.never_slower_rows     # lists them
 
 The ways to call apply_along_axis and vectorize of `idioms.py` and `scalar_functions.py`, the
-programs of `programs.py`, what has been dearer than the loop once (`dear_functions.py`), and random
-functions as the tests draw them.
+programs of `programs.py`, what has been dearer than the loop once (`dear_functions.py`,
+`dear_numbers.py`), and random functions as the tests draw them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 
 import xpapply
 
-from . import dear_functions, idioms, programs, scalar_functions
+from . import dear_functions, dear_numbers, idioms, programs, scalar_functions
 
 RANDOM = 100
 """Random functions, of which `OF_SEVERAL` take slices of several arrays."""
@@ -177,8 +177,9 @@ def rows(seed: int, drawn: int = RANDOM) -> list[Row]:
     """The functions in the order in which they are measured."""
     found = [Row(i.name, "apply_along_axis", partial(along, i)) for i in idioms.IDIOMS]
     found += [_row(e, "vectorize") for e in scalar_functions.ENTRIES]
-    for group, several in (("programs", programs.ROWS), ("once dearer", dear_functions.ROWS)):
-        found += [_row(e, group) for e in several]
+    dear = [*dear_functions.ROWS, *dear_numbers.ROWS]
+    found += [_row(e, "programs") for e in programs.ROWS]
+    found += [_row(e, "once dearer") for e in dear]
     return [*found, *random_rows(seed, drawn)]
 
 

@@ -170,12 +170,16 @@ def test_the_loop_of_multiply_adds_is_llvms(dtype, lanes):
 # --- no function dearer than the loop ---
 
 
-def test_two_functions_beside_the_loop(tmp_path):
+def test_two_functions_beside_the_loop(tmp_path, monkeypatch):
     library("torch")
+    library("scipy")
     from benchmarks import never_slower, never_slower_report
     from benchmarks.never_slower_rows import rows
 
     names = ("argmax", "sign (numbers)")
+    monkeypatch.setattr(never_slower, "BATCH", 1e-3)
+    monkeypatch.setattr(never_slower, "PROBE", 1e-3)
+    never_slower.warm_up()
     two = [row for row in rows(1, drawn=0) if row.name in names]
     found = {row.name: never_slower.measured(row, ("10 slices",), 3, tmp_path) for row in two}
     for row in two:
@@ -186,6 +190,18 @@ def test_two_functions_beside_the_loop(tmp_path):
         assert min(entry["loop"], entry["xpapply"], entry["first"]) > 0
     page = never_slower_report.render({"settings": {"repeats": 3, "seed": 1}, "rows": found})
     assert "sign (numbers)" in page
+
+
+def test_there_are_functions_of_all_kinds():
+    from benchmarks.never_slower_rows import rows
+
+    found = rows(1, drawn=10)
+    assert len({row.name for row in found}) == len(found)
+    groups = [row.group for row in found]
+    assert groups.count("programs") == 20
+    assert groups.count("random") == 10
+    assert sum(row.numbers for row in found) >= 60
+    assert len(found) >= 120 + 60 + 20 + 10
 
 
 def test_what_is_above_a_bound():
