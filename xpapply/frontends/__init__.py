@@ -140,9 +140,11 @@ def as_function(f: Any) -> Any:
 
 def is_python(f: Any) -> bool:
     """Whether `f` is tried out on slices, like any Python function: nothing more is known of it."""
-    return _own(f) is None
+    return type(f) in _FUNCTIONS or _own(f) is None
 
 
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+"""Of no package that has a frontend."""
 _PYTHON = f"{__name__}.python"
 _UNKNOWN: Any = object()
 _known: dict[weakref.ref[Any], ModuleType | None] = {}
