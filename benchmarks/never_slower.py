@@ -9,6 +9,7 @@ and counts if it is above it there too.
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import gc
 import math
@@ -47,6 +48,7 @@ FORK = multiprocessing.get_context("fork")
 def start(run: runner.Run) -> dict[str, Any]:
     """What the file of results begins with."""
     repeats = 3 if run.quick else run.args.repeats or REPEATS
+    compileall.compile_dir(str(runner.ROOT / "xpapply"), quiet=2)  # as an installed package is
     warm_up(libraries=True)
     return {"settings": {"repeats": repeats, "seed": run.args.seed}, "rows": {}}
 
