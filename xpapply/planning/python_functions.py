@@ -165,6 +165,7 @@ def _trace(
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
     limit = account.PLANNING * (account.FIRST + account.FIRST_SHARE * loop) + saved
+    limit += account.loading()
     try:
         made: Traced | Refused = _traced(what, begun, limit)
     except TraceError as error:
@@ -205,7 +206,8 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
         except Raises as error:
             why = str(error)
         else:
-            made.record.planning = time.thread_time() - started
+            most = account.PLANNING * account.FIRST  # of more than that, loading was a part
+            made.record.planning = min(time.thread_time() - started, most)
             return made
     raise Raises(f"for each slice that was tried {why}")
 

@@ -16,8 +16,21 @@ FIRST, FIRST_SHARE = 16e-3, 0.25
 """Seconds that a first call may take beyond the loop, and that share of the loop's ..."""
 PLANNING = 0.8
 """... of which planning may take this part."""
+LOADING = 40e-3
+"""Seconds that the very first function of a process may take besides, which loads modules."""
 AGAIN, AGAIN_SHARE = 0.0, 0.04
 """The same of later calls."""
+
+
+def loading() -> float:
+    """What the very first function of a process may take besides; 0 of all others."""
+    if _loaded:
+        return 0.0
+    _loaded.append(True)
+    return LOADING
+
+
+_loaded: list[bool] = []
 
 
 class Begun(NamedTuple):

@@ -70,20 +70,29 @@ def recorder_of(tree: Any) -> Recorder:
 
 
 def fits(x: Any, dtype: Any) -> None:
-    """A Python integer that does not fit into an integer dtype raises."""
+    """Python's number that does not fit into an integer dtype raises: NumPy asks for its int."""
     dtype = np.dtype(dtype)
-    if not isinstance(x, Tracer) or x.ref is None or not x.weak or type(x.value) is not int:
-        return
-    if dtype.kind not in "iu":
+    if not isinstance(x, Tracer) or x.ref is None or not x.weak or dtype.kind not in "iu":
         return
     info = np.iinfo(dtype)
-    if not info.min <= x.value <= info.max:
-        x.recorder.raised(OverflowError(f"{x.value} does not fit into {dtype}"))
-        raise TraceError(f"{x.value} does not fit into {dtype}")
-    if info.min > -(2**53):
-        must(x >= int(info.min))
-    if info.max < 2**53:
-        must(x <= int(info.max))
+    if type(x.value) is float:
+        if not info.min <= x.recorder.real(int, x.value) <= info.max:
+            _does_not_fit(x, dtype)
+        # the fraction is cut off; NaN is in no range
+        must(x > float(info.min - 1) if info.bits < 64 or not info.min else x >= float(info.min))
+        must(x < float(info.max + 1))
+    elif type(x.value) is int:
+        if not info.min <= x.value <= info.max:
+            _does_not_fit(x, dtype)
+        if info.min > -(2**53):
+            must(x >= int(info.min))
+        if info.max < 2**53:
+            must(x <= int(info.max))
+
+
+def _does_not_fit(x: Tracer, dtype: Any) -> None:
+    x.recorder.raised(OverflowError(f"{x.value} does not fit into {dtype}"))
+    raise TraceError(f"{x.value} does not fit into {dtype}")
 
 
 def copied(x: Any) -> Any:

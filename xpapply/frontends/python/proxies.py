@@ -15,7 +15,7 @@ from . import arrays, lookups
 from .distinct import CLASSES
 from .python_builtins import real
 from .recorder import Recorder
-from .tracer import Tracer, tracers, values
+from .tracer import Tracer, asked, tracers
 
 if TYPE_CHECKING:
     from .sandbox import Stage
@@ -163,7 +163,8 @@ class Type(Substitute):
             return CLASSES[what](recorder, *args, **kwargs)
         if len(args) == 1 and not kwargs and any(True for _ in tracers(args)):
             return arrays.cast(arrays.as_array(recorder, args[0]), what)
-        return what(*values(args), **values(kwargs))
+        made = asked((args, kwargs), f"{what.__name__}()")
+        return what(*made[0], **made[1])
 
     @property
     def dtype(self) -> Any:

@@ -10,7 +10,7 @@ from .proxies import Forbidden, Function
 from .python_builtins import real
 from .tensors import FROM_NUMPY, Tensor, box, call, from_numpy, torch_module
 from .torch_models import Model
-from .tracer import tracers, values
+from .tracer import asked, tracers
 
 if TYPE_CHECKING:
     from .sandbox import Stage
@@ -65,7 +65,8 @@ class _TorchFunction(Function):
             return box(recorder, in_autocast(recorder, function)(*args, **kwargs), None)
         if any(isinstance(t, Tensor) and t.ref is not None for t in found):
             return call(recorder, function, args, kwargs)
-        found_here = in_autocast(recorder, function)(*values(args), **values(kwargs))
+        given = asked((args, kwargs), f"torch.{function.__name__}()")
+        found_here = in_autocast(recorder, function)(*given[0], **given[1])
         return box(recorder, found_here, None)
 
 

@@ -95,6 +95,14 @@ def values(tree: Any) -> Any:
     return replaced(lambda t: t.value, tree)
 
 
+def asked(tree: Any, what: str) -> Any:
+    """Arguments with real values, of something that no call can be written down for.
+
+    Slices part by whole numbers among them; anything else that depends on the slice is refused.
+    """
+    return replaced(lambda t: t.asked(what), tree)
+
+
 def refs(tree: Any) -> Any:
     """Arguments with a `Ref` for what depends on the slice."""
     return replaced(lambda t: t.value if t.ref is None else t.ref, tree)
@@ -113,6 +121,12 @@ class Traced:
 
     def settle(self) -> None:
         """Refuse to read elements that nothing was written into."""
+
+    def asked(self, what: str) -> Any:
+        """The value, which other slices that go this way have too."""
+        if self.ref is not None:
+            raise self.recorder.refuse(f"{what} of a value that depends on the slice")
+        return self.value
 
     def as_numpy(self) -> Any:
         """The array that NumPy makes of it."""
@@ -254,19 +268,19 @@ class Tracer(Traced):
         return complex(self._plain("complex()"))
 
     def __str__(self) -> str:
-        return str(self._decided("str()"))
+        return str(self.asked("str()"))
 
     def __repr__(self) -> str:
-        return repr(self._decided("repr()"))
+        return repr(self.asked("repr()"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._decided("format()"), spec)
+        return format(self.asked("format()"), spec)
 
     def __bytes__(self) -> bytes:
         return bytes(self._plain("bytes()"))
 
     def __hash__(self) -> int:
-        return hash(self._decided("the hash"))
+        return hash(self.asked("the hash"))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise self.recorder.refuse("the slice is pickled")
@@ -274,7 +288,7 @@ class Tracer(Traced):
     def __buffer__(self, flags: int) -> Any:
         raise self.recorder.refuse("the memory of the slice is read")
 
-    def _decided(self, what: str) -> Any:
+    def asked(self, what: str) -> Any:
         """The value for a look-up in a dict and the like: slices part by it, if it is a whole one.
 
         Not if it may be anything, and not for many values: each slice would go its own way.
