@@ -144,6 +144,14 @@ def test_few_elements_are_not_looked_at(given):
     assert frames(lambda: ours(given)) <= frames(lambda: own(given)) + 12
 
 
+def test_few_objects_are_not_looked_at():
+    own, ours = (made(sign, otypes=[object]) for made in (np.vectorize, xpapply.vectorize))
+    for x in 3.0, np.arange(5.0):
+        ours(x)
+        entered = [frames(lambda made=made, x=x: made(x)) for made in (ours, own)]
+        assert entered[0] <= entered[1] + 12
+
+
 def test_the_loop_is_not_decided_on_anew():
     def f(a):
         return "yes" if a in (1, "b") else "no"

@@ -195,7 +195,10 @@ class vectorize(OwnVectorize):  # called as a function
         f, otypes = self.pyfunc, self.otypes
         if otypes is None:
             return straight.is_function(f)
-        if leaves is not None and leaves.told_plain and straight.is_function(f):
+        if self._plain[0] is f and self._plain[1] is otypes:
+            return True
+        told = self._holds_objects if leaves is None else leaves.told_plain
+        if told and straight.is_function(f):
             self._plain = f, otypes
         return self._plain[0] is f and self._plain[1] is otypes
 
