@@ -178,6 +178,7 @@ def _patience(monkeypatch):
     monkeypatch.setattr(record, "RESTS", 0.0)
     monkeypatch.setattr(account, "FIRST", 600.0)
     monkeypatch.setattr(record, "LENT", 1200.0)
+    monkeypatch.setattr(record, "TELLS", 0.0)
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
 
 

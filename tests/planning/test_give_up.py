@@ -233,6 +233,22 @@ def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted)
     assert counted.calls == 400
 
 
+def test_what_took_longer_than_the_loop_is_the_loops_for_so_many_slices(monkeypatch, counted):
+    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(record, "TELLS", 1.0)
+    f = fresh()
+    xpapply.apply_along_axis(f, -1, ARR)
+    found = trace_of(f)
+    found.record._least = {len(ARR).bit_length(): 1e-3}
+    for seconds, looped in ((1e-2, 0), (1e-6, 200), (1e-2, 200)):
+        found._blocks.seconds = seconds
+        xpapply.apply_along_axis(f, -1, ARR)
+        assert counted.calls == looped
+    found._blocks.seconds = 1e-6
+    xpapply.apply_along_axis(f, -1, np.resize(ARR, (20_000, 6)))  # of more it is not known
+    assert counted.calls == 200
+
+
 @pytest.mark.usefixtures("counted")
 def test_what_is_slow_runs_on_an_engine_that_is_asked_for(monkeypatch):
     f = fresh()

@@ -143,7 +143,8 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
     if slices <= _FEW:
         return _FEW_SLICES
     seconds = slices * found.seconds
-    if seconds < (found.overhead if kept else max(found.overhead, running.PLANNING)):
+    overhead = found.overhead if kept else max(found.overhead, running.PLANNING)
+    if seconds < overhead or found.record.is_slower(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
 

@@ -13,6 +13,8 @@ LENT = 0.0
 """Seconds that compiling and looking for ways may take before any were saved."""
 _MORE, _FAIR = 1.3, 1.0
 """Times the least that runs have taken that a run may take; times the loop's, if there was none."""
+TELLS = 1.0
+"""Times what a run has taken that tells whether the loop is done sooner."""
 _SPENT = 0.5
 """Part of what was saved that may be spent on what makes later calls faster."""
 
@@ -72,6 +74,10 @@ class Record:
     def expected(self, slices: int) -> float | None:
         """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
         return self._least.get(slices.bit_length())
+
+    def is_slower(self, slices: int, seconds: float) -> bool:
+        """Whether runs of about so many slices have taken longer than the loop."""
+        return TELLS * (self.expected(slices) or 0.0) > slices * seconds
 
     def most(self, slices: int, seconds: float) -> float:
         """CPU seconds that the next run may lose: `seconds` is what a slice takes in the loop."""
