@@ -356,6 +356,12 @@ def _of_elements(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     return Batched(function(x.array))
 
 
+def _sparse(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    """A sparse matrix times the vector of each slice: one product, which adds in the same order."""
+    product, x = args
+    return Batched(np.ascontiguousarray(product(x.array.T).T))
+
+
 def _rows(name: str, rule: Any, *, fresh: bool = False, lazy: bool = False) -> BatchingRule:
     return BatchingRule(name, rule, exact=True, fresh=fresh, lazy=lazy)
 
@@ -368,6 +374,7 @@ NONZERO = _rows("nonzero", _nonzero, fresh=True)
 SET = _rows("write", _set)
 SET_MASKED = _rows("write by a mask", _set_masked)
 AT = _rows("ufunc.at", _at, fresh=True)
+SPARSE = _rows("product with a sparse matrix", _sparse, fresh=True)
 STACK = _rows("stack", _stack, fresh=True)
 CAST = _rows("cast", _cast, fresh=True)
 NUMBER = _rows("Python number", _number)

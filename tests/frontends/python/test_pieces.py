@@ -300,3 +300,25 @@ def test_prominences_and_widths_of_peaks():
         return found.sum() + signal.peak_widths(v, peaks, 0.5)[0].sum()
 
     run(f, np.random.default_rng(0).normal(size=(40, 30)))
+
+
+@pytest.mark.parametrize("kind", ["csr_matrix", "csr_array", "csc_matrix", "csc_array"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+def test_sparse_matrices(kind, dtype):
+    sparse = pytest.importorskip("scipy.sparse")
+    dense = np.random.default_rng(0).normal(size=(9, 6)) * (np.arange(54) % 3 > 0).reshape(9, 6)
+    s = getattr(sparse, kind)(dense)
+
+    def f(v):
+        return (s @ v)[:4] + s.dot(v * 2)[: s.shape[0] - 5]
+
+    x = np.random.default_rng(1).normal(size=(300, 6)) * 5
+    x[3, 2], x[4, 1] = np.nan, np.inf
+    x = (np.clip(np.nan_to_num(x), -9, 9) if dtype == "int64" else x).astype(dtype)
+    run(f, x)
+    s.data[0] = 7
+    run(f, x)
+    s.data = s.data * 2
+    run(f, x)
+    s.indices = s.indices[::-1].copy()
+    run(f, x)

@@ -111,6 +111,15 @@ class LibraryCalls:
             return self._recorder._boxed(result, None, None, [])
         return result if type(result) in PLAIN else self._new(result)
 
+    def sparse_product(self, x: Any, v: Any) -> Any:
+        """``x @ v`` of a sparse matrix and a vector."""
+        if not isinstance(v, Tracer):
+            return self.constant(x @ values(v))
+        if np.ndim(v.value) != 1:
+            raise self._recorder.refuse("a product of a sparse matrix and no vector")
+        late = LateMethod(x, "dot", keep=self.made(x))
+        return self._recorder.call(syntax.SPARSE, x.dot, (v,), batch=((late, v), {}))
+
     def _empty(self, function: Any, args: tuple, kwargs: dict) -> Any:
         """An array of memory that nothing was written into."""
         real = self._recorder.real(lambda: function(*args, **kwargs))

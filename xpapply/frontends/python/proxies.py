@@ -237,6 +237,22 @@ class Impure(Substitute):
         raise self._xp_stage.recorder.refuse(self._xp_name)
 
 
+class Sparse(Forbidden):
+    """A sparse matrix of SciPy, compressed by rows or columns: of it products are known."""
+
+    __slots__ = ()
+
+    def __matmul__(self, v: Any) -> Any:
+        return self._xp_stage.calls.sparse_product(self.__xpapply_real__, v)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dot":
+            return self.__matmul__
+        if name in ("shape", "dtype", "nnz", "ndim"):
+            return getattr(self.__xpapply_real__, name)
+        return super().__getattr__(name)
+
+
 class Distribution(Forbidden):
     """A distribution of `scipy.stats`."""
 

@@ -52,6 +52,7 @@ from .proxies import (
     Namespace,
     Object,
     Random,
+    Sparse,
     Substitute,
     Type,
     elements_of,
@@ -408,6 +409,14 @@ class Stage:
         self._frozen.append((made, elements_of(made), name))
         return made
 
+    def _is_compressed(self, x: Any) -> bool:
+        """Whether it is a sparse matrix whose content can be watched."""
+        if self.recorder.library != "numpy" or getattr(x, "format", "") not in ("csr", "csc"):
+            return False
+        for part in ("data", "indices", "indptr"):
+            self.watch.array(self.watch.look(x, "attribute", part))
+        return x.ndim == 2 and x.dtype.kind in "biufc"
+
     def _instance(self, x: Any, name: str) -> Any:
         roots = {cls.__module__.partition(".")[0] for cls in type(x).__mro__} - {"builtins"}
         if isinstance(x, functools._lru_cache_wrapper):
@@ -433,6 +442,8 @@ class Stage:
             x
         ):
             return self.calls.elements(x, name)
+        if type(x).__module__.startswith("scipy.sparse") and self._is_compressed(x):
+            return Sparse(self, x, name)
         if type(x).__module__.startswith("scipy.stats") and hasattr(x, "cdf"):
             self.watch.object(x)
             return Distribution(self, x, name)
