@@ -63,6 +63,9 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     name = _name(function)
     if name == "numpy.empty_like":
         kwargs = {k: x for k, x in kwargs.items() if k != "device"}
+        # of the prototype only its shape and dtype are taken
+        others = {k: x for k, x in kwargs.items() if k != "prototype"}
+        _ask_sizes(recorder, function, (args[1:], others))
         return recorder.empty(recorder.real(lambda: np.empty_like(*values(args), **values(kwargs))))
     if name.removeprefix("numpy.") in _WRITING:
         if name == "numpy.copyto" and set(kwargs) <= {"where"} and len(args) == 2:
@@ -138,8 +141,19 @@ _OF_SIZES = frozenset(f"numpy.{n}" for n in "zeros ones full empty arange eye id
 
 
 def _of_sizes(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
-    """An array whose size depends on the slice: slices with other sizes take other paths."""
-    for x in tracers((args, kwargs)):
+    """An array whose size depends on the slice."""
+    _ask_sizes(recorder, function, (args, kwargs))
+    if function is np.empty:
+        return recorder.empty(recorder.real(lambda: np.empty(*values(args), **values(kwargs))))
+    made = recorder.real(lambda: function(*values(args), **values(kwargs)))
+    return Tracer(recorder, made, None)
+
+
+def _ask_sizes(recorder: Recorder, function: Any, tree: Any) -> None:
+    """Slices with other sizes take other paths."""
+    for x in tracers(tree):
+        if isinstance(x, Tracer) and x.ref is None:
+            continue
         if (
             not isinstance(x, Tracer)
             or np.asarray(x.value).dtype.kind not in "iu"
@@ -147,10 +161,6 @@ def _of_sizes(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> A
         ):
             raise recorder.refuse(f"{public_name(function)} of what is no whole number")
         recorder.ask(x, int(x.value))
-    if function is np.empty:
-        return recorder.empty(recorder.real(lambda: np.empty(*values(args), **values(kwargs))))
-    made = recorder.real(lambda: function(*values(args), **values(kwargs)))
-    return Tracer(recorder, made, None)
 
 
 CALLS_BACK = "calls a Python function again and again, for one slice after the other"
