@@ -21,6 +21,7 @@ import statistics
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from multiprocessing.connection import wait
@@ -71,7 +72,7 @@ def measure(run: runner.Run) -> None:
     """All rows, `--jobs` of them at a time."""
     settings, done = run.data["settings"], run.data["rows"]
     sizes = [SIZES[1], SIZES[3]] if run.quick else SIZES
-    todo = run.chosen(rows(settings["seed"], 4 if run.quick else RANDOM))
+    todo = run.chosen(mixed(rows(settings["seed"], 4 if run.quick else RANDOM)))
     todo = [row for row in todo if done.get(row.name, {"skipped": ""}).get("skipped") is not None]
     gc.collect()
     gc.freeze()  # so that a collection in a process that is forked copies nothing
@@ -90,6 +91,17 @@ def measure(run: runner.Run) -> None:
         run.save()
     for row in todo:
         done[row.name] = {"group": row.group, "skipped": runner.NO_TIME}
+
+
+def mixed(found: list[Row]) -> list[Row]:
+    """Rows of all groups in turns, so that a run that ends early has some of each."""
+    count = Counter(row.group for row in found)
+    seen: Counter[str] = Counter()
+    place = {}
+    for row in found:
+        seen[row.group] += 1
+        place[row.name] = seen[row.group] / count[row.group]
+    return sorted(found, key=lambda row: place[row.name])
 
 
 def line(found: dict[str, Any]) -> str:

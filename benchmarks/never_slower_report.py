@@ -65,9 +65,16 @@ def functions_above(rows: Mapping[str, Any], kinds: Iterable[str] = (LATER, FIRS
     return list(dict.fromkeys(entry[1] for kind in kinds for entry in counted(rows, kind)))
 
 
+def measured(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """By groups, without those for which no time was left, or which failed."""
+    found = {name: row for name, row in rows.items() if "skipped" not in row}
+    groups = list(dict.fromkeys(row["group"] for row in rows.values()))
+    return dict(sorted(found.items(), key=lambda item: groups.index(item[1]["group"])))
+
+
 def render(data: dict[str, Any]) -> str:
     """The page."""
-    rows = {name: row for name, row in data["rows"].items() if "skipped" not in row}
+    rows = measured(data["rows"])
     settings = data["settings"]
     groups: dict[str, int] = {}
     for row in rows.values():
@@ -166,7 +173,11 @@ def _cell(e: Mapping[str, Any] | None, kind: str, key: str) -> str:
 
 
 def _skipped(rows: Mapping[str, Any]) -> str:
-    lines = [f"- {name}: {row['skipped']}" for name, row in rows.items() if "skipped" in row]
+    why: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        if "skipped" in row:
+            why.setdefault(row["skipped"], []).append(name)
+    lines = [f"- not measured, {text}: {', '.join(names)}" for text, names in why.items()]
     lines += [
         f"- {name}, {size}: {e['wrong']}"
         for name, row in rows.items()

@@ -82,8 +82,25 @@ def test_entry_points_are_read_only_for_packages_without_a_file_here():
     ours = "import xpapply; xpapply.apply_along_axis(lambda v: v.sum(), 1, np.zeros((9, 5)))\n"
     network = "xpapply.apply_along_axis(xpapply.MLP([np.ones((2, 5))]), 1, np.zeros((9, 5)))\n"
     assert "importlib.metadata" not in loaded_by(ours + network)
+    numpys = "xpapply.apply_along_axis(np.linalg.norm, 1, np.zeros((9, 5)))\n"
+    own = "class A:\n    def __call__(self, v):\n        return v.sum()\n"
+    own += "xpapply.apply_along_axis(A(), 1, np.zeros((9, 5)))\n"
+    assert "importlib.metadata" not in loaded_by(ours + numpys + own)
     other = "import operator; xpapply.apply_along_axis(operator.itemgetter(0), 1, np.ones((9, 1)))"
     assert "importlib.metadata" in loaded_by(ours + other)
+
+
+def test_entry_points_are_read_once():
+    twice = in_new_process(
+        "import importlib.metadata, operator, numpy as np, xpapply; read = []\n"
+        "Two = type('Two', (), {'__module__': 'two', '__call__': lambda self, v: 2.0})\n"
+        "whole = importlib.metadata.entry_points\n"
+        "importlib.metadata.entry_points = lambda **how: read.append(how) or whole(**how)\n"
+        "for f in (operator.itemgetter(0), Two()):\n"
+        "    xpapply.apply_along_axis(f, 1, np.ones((9, 1)))\n"
+        "print(len(read))"
+    )
+    assert twice == 1
 
 
 def test_frontends_and_backends_of_other_distributions(tmp_path):

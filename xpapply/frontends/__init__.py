@@ -146,6 +146,8 @@ def is_python(f: Any) -> bool:
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 """Of no package that has a frontend."""
 _PYTHON = f"{__name__}.python"
+_UNSERVED = ("builtins", "numpy", "functools", "__main__")
+"""Where nothing has a frontend: plain functions, every class's `object`, NumPy's functions."""
 _UNKNOWN: Any = object()
 _known: dict[weakref.ref[Any], ModuleType | None] = {}
 """By class, which may be one that is written in a function: it is not kept alive."""
@@ -177,8 +179,7 @@ def _serving(callable_type: Any) -> ModuleType | None:
     mro = () if callable_type is BatchOfOne else callable_type.__mro__
     for cls in mro:
         root = cls.__module__.partition(".")[0]
-        # plain functions, and every class's `object`, are of no package
-        module = None if root == "builtins" else registry.find("frontends", root)
+        module = None if root in _UNSERVED else registry.find("frontends", root)
         if module is not None:
             return module
     return None
