@@ -39,6 +39,7 @@ def same(f, x=X):
         lambda v: torch.linspace(0, float(v.max()), 3).numpy()[1],
         lambda v: torch.scalar_tensor(float(v.max())).item(),
         lambda v: np.empty_like(v, shape=int(v.max())).size,
+        lambda v: np.empty_like(v[v > 0]).size,
         lambda v: len(np.empty_like(X[0], shape=(int(v.argmax()), 2))),
         lambda v: np.empty_like(v, np.float32, "C", True, (2, int(v.max()))).shape[1],
     ],

@@ -63,6 +63,8 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     name = _name(function)
     if name == "numpy.empty_like":
         kwargs = {k: x for k, x in kwargs.items() if k != "device"}
+        if any(map(_selected, tracers((args, kwargs)))):
+            raise recorder.refuse("numpy.empty_like of what a mask selects")
         # of the prototype only its shape and dtype are taken
         others = {k: x for k, x in kwargs.items() if k != "prototype"}
         _ask_sizes(recorder, function, (args[1:], others))
