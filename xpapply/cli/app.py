@@ -14,11 +14,27 @@ from typing import Any
 import click
 
 from .. import __version__, options
-from . import files, masks, model, running
+from . import files, fills, locks, masks, model, running
 from .telling import telling
 
 _ROUNDING = 1e-4
 """Difference from the loop, as a part of the largest result, that `check` takes for rounding."""
+
+
+class _Number(click.ParamType):
+    """A number, in words of the command line, without loss."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """The number that a text says."""
+        try:
+            return fills.number(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a valid float.", param, ctx)
+
+
+_NUMBER = _Number()
 
 
 def _of_a_model(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,7 +76,9 @@ def _inside(command: Callable[..., Any]) -> Callable[..., Any]:
             is_flag=True,
             help="The mask may say that it lies elsewhere: another affine, transform or CRS.",
         ),
-        click.option("--nodata", type=float, help="The value in INPUT where nothing was measured."),
+        click.option(
+            "--nodata", type=_NUMBER, help="The value in INPUT where nothing was measured."
+        ),
         click.option("--mask", help="A file: only slices where it is not 0."),
     ):
         command = option(command)
@@ -83,7 +101,7 @@ def commands() -> None:
 @_inside
 @click.option(
     "--fill",
-    type=float,
+    type=_NUMBER,
     help="The value in OUTPUT where there is no result: NaN by default. Labels and other whole "
     "numbers have no NaN, and need it.",
 )
@@ -121,7 +139,9 @@ def run(f: Any, image: files.Image, axis: Any, **given: Any) -> None:
         click.echo(f"writes   {result.said(output)}")
         return
     begin = time.perf_counter()
-    ran = result.write(output, mask, given["resume"], around)
+    with locks.alone(output):
+        files.check_new(output, given["overwrite"], given["resume"])  # a run may just have ended
+        ran = result.write(output, mask, given["resume"], around)
     if not given["quiet"]:
         seconds = f"{time.perf_counter() - begin:.3g} s"
         click.echo(f"{result.said(output)} in {seconds}{ran and f', by {ran}'}", err=True)

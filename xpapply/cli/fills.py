@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,31 @@ from ..errors import InputError
 
 _LABELS = ("uint8", "uint16", "uint32", "int16", "int32", "int64")
 """dtypes of labels, in the order of preference."""
+
+
+def number(given: str | float) -> float:
+    """A number: an int if it is a whole one of 64 bits that a float has not."""
+    found = float(given)
+    if math.isfinite(found):
+        exact = Decimal(given.replace("_", "") if isinstance(given, str) else given)
+        if exact != Decimal(found) and abs(exact) < 2**64 and exact == int(exact):
+            return int(exact)
+    return found
+
+
+def where(x: np.ndarray, value: float) -> np.ndarray:
+    """Where an array has a value, without rounding its whole numbers to floats."""
+    if math.isnan(value):
+        return np.isnan(x)
+    if x.dtype.kind in "biu":
+        if math.isinf(value) or value != int(value):
+            return np.zeros(x.shape, bool)
+        return np.asarray(x == int(value))
+    with np.errstate(over="ignore"):
+        same = x.dtype.type(value)
+    if np.isinf(same) and not math.isinf(value):  # more than the dtype has
+        return np.zeros(x.shape, bool)
+    return np.asarray(x == same)
 
 
 def label_dtype(classes: int, fill: float | None = None) -> np.dtype:

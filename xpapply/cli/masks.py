@@ -6,7 +6,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..storage import stores
-from . import files
+from . import files, fills
 
 
 def read(
@@ -31,7 +31,7 @@ def read(
         meant = np.asarray(found) * mask.slope + mask.offset
         inside = (meant != 0) & ~np.isnan(meant)
         if mask.nodata is not None:
-            inside &= np.asarray(found) != mask.nodata
+            inside &= ~fills.where(np.asarray(found), mask.nodata)
     finally:
         mask.close()
     inside = _fitted(inside, batch, text)

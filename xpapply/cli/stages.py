@@ -7,7 +7,6 @@ seen when a block is read, and are filled when its results are written.
 from __future__ import annotations
 
 import hashlib
-import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ class Missing:
         """Look at the numbers of a block, as they are stored."""
         if self.nodata is None:
             return
-        here = np.isnan(x) if math.isnan(self.nodata) else x == self.nodata
+        here: Any = fills.where(x, self.nodata)
         self._found[self._key(block, self.axes)] = here.any(axis=self.axes)
 
     def at(self, batch: Block) -> np.ndarray | None:

@@ -28,7 +28,7 @@ def read(path: Path) -> Image:
         names = ", ".join(name for name, _ in found.arrays()) or "none"
         raise InputError(f"{path} is a group: name one of its arrays, {path}/NAME ({names})")
     fill = found.attrs.get("_FillValue")
-    nodata = float(fill) if isinstance(fill, (int, float)) else None
+    nodata = fill if isinstance(fill, (int, float)) else None
     slope = float(found.attrs.get("scale_factor", 1.0))
     offset = float(found.attrs.get("add_offset", 0.0))
     return Image(found, -1, "zarr", slope, offset, nodata, found)
