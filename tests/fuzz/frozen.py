@@ -55,8 +55,8 @@ _SKIPPED = frozenset(
     "set_anomaly_enabled parse_schema import_ir_module import_ir_module_from_buffer "
     "initial_seed get_rng_state compile vmap cond while_loop thread_safe_generator "
     "setcontext localcontext id as_strided __import__ globals locals vars dir object super "
-    "property classmethod staticmethod memoryview callable delattr setattr unsafe_load from_file hspmm "
-    "_sync empty empty_like empty_strided empty_permuted empty_quantized ndarray Event "
+    "property classmethod staticmethod memoryview callable delattr setattr unsafe_load from_file "
+    "hspmm _sync empty empty_like empty_strided empty_permuted empty_quantized ndarray Event "
     "Generator from_dlpack seek SystemRandom Random getstate setstate getrandbits randbytes "
     "typename resize_as_ resize_as_sparse_ unify_type_list wait get_device".split()
 )
