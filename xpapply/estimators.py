@@ -80,9 +80,23 @@ def _draws(part: Any, what: str, name: str) -> bool:
     return (what, name) == ("BernoulliRBM", "score_samples")
 
 
+def _numbers_of_trees(found: Any) -> list[np.ndarray]:
+    """The values and thresholds of a tree of scikit-learn, or of a forest's list of them."""
+    if isinstance(found, np.ndarray) and found.dtype.hasobject:
+        found = found.ravel().tolist()
+    trees: list[Any] = [getattr(x, "tree_", x) for x in (found if type(found) is list else [found])]
+    trees = [x for x in trees if type(x).__module__ == "sklearn.tree._tree"]
+    return [np.asarray(n) for x in trees if hasattr(x, "threshold") for n in (x.value, x.threshold)]
+
+
+_TREES_BYTES = 1 << 24
+"""Bytes of trees' values and thresholds up to which all are compared in each call."""
+
+
 def look(guards: Guards, x: Any) -> None:
     """Notice when an estimator is fitted again, or what it has learned is written to."""
     left, seen = parts(x), set()
+    trees: list[np.ndarray] = []
     while left:
         part = left.pop()
         if id(part) in seen or not hasattr(part, "__dict__"):
@@ -98,3 +112,8 @@ def look(guards: Guards, x: Any) -> None:
                     guards.array(one)
             if hasattr(found, "get_params") and not isinstance(found, type):
                 left.append(found)  # fitted ones, which are no parameters
+            trees += _numbers_of_trees(found)
+    if trees and sum(x.nbytes for x in trees) <= _TREES_BYTES:
+        memory = [x.reshape(-1).view(np.uint8).data for x in trees if x.flags.c_contiguous]
+        content = b"".join(memory)
+        guards.add(lambda: b"".join(memory) == content)

@@ -18,7 +18,7 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from .. import find as frontend_of
 from .. import name_of
-from . import arrays, functions, instances, native, ufuncs
+from . import ambient, arrays, functions, instances, native, ufuncs
 from .proxies import PLAIN, Forbidden, LateMethod, real_arguments
 from .tracer import Tracer, tracers, values
 
@@ -87,8 +87,14 @@ class LibraryCalls:
             return self._empty(np.empty_like if name == "empty_like" else np.empty, args, kwargs)
         if native.own(self._recorder, function) is not None:
             return self.constant(native.call(self._recorder, function, args, kwargs))
+        if ambient.tells_settings(function):
+            raise self._recorder.refuse(f"{name} tells how NumPy is set")
         with self._calling_back(function, args, kwargs):
-            return self.constant(function(*args, **kwargs))
+            with ambient.of_constants(self._recorder, function):
+                found = function(*args, **kwargs)
+            if isinstance(found, str):
+                self._stage.prints()
+            return self.constant(found)
 
     @contextlib.contextmanager
     def _calling_back(self, function: Any, args: tuple, kwargs: dict) -> Iterator[None]:
@@ -183,7 +189,9 @@ class LibraryCalls:
                 args, kwargs = args[: ufunc.nin], kwargs | {"out": out}
             return ufuncs.ufunc_call(self._recorder, ufunc, method, args, kwargs)
         call = ufunc if method == "__call__" else getattr(ufunc, method)
-        return self.constant(call(*args, **kwargs))
+        with ambient.of_constants(self._recorder, ufunc):
+            found = call(*args, **kwargs)
+        return self.constant(found)
 
     def elements(self, x: Any, name: str) -> Callable[..., Any]:
         """A callable of a library that takes arrays of any shape, element by element."""

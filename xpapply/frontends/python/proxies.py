@@ -184,6 +184,7 @@ class Object(Substitute):
     __slots__ = ()
 
     def _class(self) -> Any:
+        self._xp_stage.names_class(type(self.__xpapply_real__))
         return type(self.__xpapply_real__)
 
     __class__ = property(_class)  # type: ignore[assignment]
@@ -232,6 +233,11 @@ class Impure(Substitute):
     """A function that writes to something outside it."""
 
     __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in vars(self.__xpapply_real__):
+            raise self._xp_stage.recorder.refuse(self._xp_name)
+        raise AttributeError(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise self._xp_stage.recorder.refuse(self._xp_name)

@@ -13,7 +13,7 @@ import numpy as np
 from ...batching import syntax
 from ...batching.scalars import LARGEST, ROUND
 from ...errors import TraceError
-from . import choices, scalars
+from . import ambient, choices, scalars
 from .arrays import as_array, cast
 from .functions import function_call
 from .recorder import Recorder
@@ -183,6 +183,9 @@ def _truths(name: str) -> Callable[..., Any]:
 
 
 def _isinstance(recorder: Recorder, x: Any, classes: Any, /) -> bool:
+    if ambient.decides_instances(real(classes)):
+        raise recorder.refuse("code of a class of classes says what its instances are")
+    ambient.watch_registered(recorder.stage.watch)
     if not isinstance(x, Traced):
         return isinstance(real(x), real(classes))
     classes = real(classes)
@@ -209,6 +212,7 @@ def _type(recorder: Recorder, x: Any, *rest: Any) -> Any:
             x.value
         )
     cls = type(real(x))
+    ambient.watch_name(recorder.stage.watch, cls)
     return cls.__mro__[1] if hasattr(x, "_xp_stage") and cls is type(x) else cls
 
 

@@ -13,6 +13,7 @@ import functools
 import os
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -23,9 +24,10 @@ from ...batch_of_one import BatchOfOne
 from ...batching import find, resolve
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...estimators import PACKAGES
-from ...guards import COPIED, LIBRARIES, MISSING, Guards
+from ...guards import COPIED, LIBRARIES, MISSING, Guards, lives_on
 from ...originals import Replaced
 from . import (
+    ambient,
     array_api_compat,
     data_dependent_shapes,
     functions,
@@ -137,6 +139,18 @@ class Stage:
         if not all(check() for check in self.checks):
             raise self.recorder.refuse("it changes a tensor that it did not make")
 
+    def prints(self) -> None:
+        """A text is made of an array of constants."""
+        ambient.watch_printing(self.watch)
+
+    def of_constants(self, function: Any) -> Any:
+        """A context that refuses what warns of constants alone."""
+        return ambient.of_constants(self.recorder, function)
+
+    def names_class(self, cls: type) -> None:
+        """A class is shown, which may be asked for its name."""
+        ambient.watch_name(self.watch, cls)
+
     # substitutes ---------------------------------------------------------------------------
 
     def substitute(self, x: Any, name: str = "") -> Any:
@@ -163,6 +177,8 @@ class Stage:
         return self.substitute(x)
 
     def _substitute(self, x: Any, name: str) -> Any:
+        if isinstance(x, np.void) and x.dtype.names:
+            return self._record(x, name)
         if isinstance(x, (Substitute, Traced, FrozenList, np.dtype, np.generic)):
             return x
         if isinstance(x, np.ndarray):
@@ -193,18 +209,32 @@ class Stage:
         if isinstance(x, functools.partial):
             for part in ("func", "args", "keywords"):
                 self.watch.look(x, "attribute", part)
-            return functools.partial(
+            partial = functools.partial(
                 self.substitute(x.func),
                 *(self.substitute(a) for a in x.args),
                 **{k: self.substitute(v) for k, v in x.keywords.items()},
             )
+            self.watch.names(x)  # others may come
+            for key, value in vars(x).items():
+                self.watch.look(x, "entry", key)
+                setattr(partial, key, self.substitute(value, key))
+            return partial
         if type(x) in (list, tuple, dict, set, frozenset) or isinstance(x, tuple):
             return self._container(x, name)
+        ambient.watch_memory(self.watch, x)
         if hasattr(x, "__array_namespace__") and library(x) not in ("torch", "jax"):
             self.watch.standard_array(x)
         if type(x).__module__ == "uarray" and find(x) is not None:  # functions of scipy.fft
             return Function(self, x, name)
         return self._instance(x, name)
+
+    def _record(self, x: np.void, name: str) -> Any:
+        """A row of a structured array, whose memory it may share: traced by its values."""
+        if x.dtype.hasobject:
+            return Forbidden(self, x, name)
+        was = x.tobytes()
+        self.watch.add(lambda: x.tobytes() == was)
+        return x.copy()
 
     def _device_array(self, x: Any, name: str) -> Any:
         """A constant on the device of the slices: traced by its values."""
@@ -324,10 +354,11 @@ class Stage:
     def function(self, x: types.FunctionType) -> Callable[..., Any]:
         """A function with substituted globals, closure and defaults."""
         why = impure(x.__code__)
-        if why:
-            return Impure(self, x, why)
         if root_of(x) not in CUPY:
             self.watch.function(x)
+        if why:
+            self.watch.names(x)
+            return Impure(self, x, why)
         self.catches |= catches(x.__code__)
         self._stores = stores(x.__code__) | self._stores
         cells = tuple(types.CellType() for _ in x.__code__.co_freevars)
@@ -373,10 +404,13 @@ class Stage:
     def _import(self, name: str, *args: Any) -> Any:
         if name not in sys.modules:
             raise self.recorder.refuse(f"it imports {name} for the first time")
-        module = sys.modules[name]
         from_list = args[2] if len(args) > 2 else None
         if not from_list:
-            module = sys.modules[name.partition(".")[0]]
+            name = name.partition(".")[0]
+        module = sys.modules[name]
+        if not lives_on(module):  # another one may come in its place
+            found = weakref.ref(module)
+            self.watch.add(lambda: sys.modules.get(name) is found())
         return self.substitute(module)
 
     def _container(self, x: Any, name: str) -> Any:
@@ -420,7 +454,13 @@ class Stage:
     def _instance(self, x: Any, name: str) -> Any:
         roots = {cls.__module__.partition(".")[0] for cls in type(x).__mro__} - {"builtins"}
         if isinstance(x, functools._lru_cache_wrapper):
-            return self.substitute(self.watch.look(x, "attribute", "__wrapped__"))
+            wrapped = self.watch.look(x, "attribute", "__wrapped__")
+            self.watch.names(x)
+            if vars(x).keys() - getattr(wrapped, "__dict__", {}).keys() > {
+                "__wrapped__"
+            }:  # somebody has set them
+                return Forbidden(self, x, name)
+            return self.substitute(wrapped)
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
             return Random(self, x, name)
         if isinstance(x, np.vectorize):
@@ -467,6 +507,11 @@ class Stage:
         """An attribute of a module."""
         full = f"{module.__name__}.{name}"
         root = module.__name__.partition(".")[0]
+        if root not in LIBRARIES and ambient.makes(type(module), name):
+            raise self.recorder.refuse(f"{full}, which the class of its module makes when asked")
+        if name not in vars(module) and root not in LIBRARIES:
+            for one in (name, "__getattr__"):  # they may come
+                self.watch.look(module, "entry", one)
         if module.__name__ in HARMLESS_MODULES or module.__name__ in scalars.MODULES:
             value = getattr(module, name)  # an AttributeError is the user's
             self.watch.look(module, "entry", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from . import ambient
 from .autocast import Autocast, AutocastClass, in_autocast
 from .proxies import Forbidden, Function
 from .python_builtins import real
@@ -62,11 +63,14 @@ class _TorchFunction(Function):
         if function.__name__ in ("manual_seed", "save", "load", "set_grad_enabled"):
             raise recorder.refuse(f"it calls torch.{function.__name__}")
         if not found:
-            return box(recorder, in_autocast(recorder, function)(*args, **kwargs), None)
+            made = in_autocast(recorder, function)(*args, **kwargs)
+            ambient.watch_torch(self._xp_stage.watch, function, args, kwargs, made)
+            return box(recorder, made, None)
         if any(isinstance(t, Tensor) and t.ref is not None for t in found):
             return call(recorder, function, args, kwargs)
         given = asked((args, kwargs), f"torch.{function.__name__}()")
         found_here = in_autocast(recorder, function)(*given[0], **given[1])
+        ambient.watch_torch(self._xp_stage.watch, function, given[0], given[1], found_here)
         return box(recorder, found_here, None)
 
 

@@ -296,6 +296,8 @@ class Tracer(Traced):
         self.settle()
         value = self.value
         if self.ref is None:
+            if isinstance(value, np.ndarray):
+                self.recorder.stage.prints()
             return value
         whole = isinstance(value, (bool, int, np.integer, np.bool_))
         if isinstance(value, (float, np.floating)) and what == "the hash":

@@ -1,0 +1,224 @@
+"""What may change under a function without a name of its own changing: each call sees it."""
+
+import abc
+import array
+import functools
+import mmap
+import sys
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import xpapply
+
+X = np.random.default_rng(0).random((1200, 6))
+
+
+def follows(f, *changes):
+    with xpapply.options(fallback="silent"):
+        for change in (lambda: None, *changes):
+            change()
+            np.testing.assert_allclose(
+                xpapply.apply_along_axis(f, -1, X), np.apply_along_axis(f, -1, X), rtol=1e-12
+            )
+
+
+def test_rows_of_tables():
+    table = np.array([(1.0, 2.0), (3.0, 4.0)], [("gain", "f8"), ("k", "f8")])
+    row, rows = table[1], [np.rec.array(table)[0]]
+    follows(
+        lambda v: np.median(v) * row["gain"] + rows[0].k,
+        lambda: table["gain"].__setitem__(1, 5.0),
+        lambda: row.__setitem__("gain", 7.0),
+        lambda: setattr(rows[0], "k", 9.0),
+    )
+
+
+@pytest.mark.parametrize("kind", ["bytearray", "array", "mmap", "memoryview"])
+def test_memory(kind):
+    raw = np.ones(6).tobytes()
+    made = {
+        "bytearray": lambda: bytearray(raw),
+        "array": lambda: array.array("d", raw),
+        "mmap": lambda: mmap.mmap(-1, 48),
+        "memoryview": lambda: memoryview(np.ones(6)),
+    }[kind]()
+    follows(
+        lambda v: np.median(v * np.frombuffer(made)),
+        lambda: np.frombuffer(made).__setitem__(slice(6), 3.0),
+        lambda: np.frombuffer(made).__setitem__(2, 30.0),
+    )
+
+
+def test_modules_whose_class_makes_attributes():
+    gain = [1.0]
+
+    class Module(types.ModuleType):
+        @property
+        def gain(self):
+            return gain[0]
+
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name):
+            return gain[0]
+
+    for module in (Module("one"), Lazy("two")):
+        follows(lambda v: np.median(v) * module.gain, lambda: gain.__setitem__(0, gain[0] + 1))  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", ["module", "partial", "cached", "dispatched", "impure"])
+def test_attributes_that_come_later(kind):
+    def helper(n):
+        return n * 2.0
+
+    def impure(n):
+        X[0] = n
+
+    holder = {
+        "module": types.ModuleType("config"),
+        "partial": functools.partial(max, 1),
+        "cached": functools.lru_cache(helper),
+        "dispatched": functools.singledispatch(helper),
+        "impure": impure,
+    }[kind]
+    put, take = lambda: setattr(holder, "scale", 3.0), lambda: delattr(holder, "scale")
+    follows(lambda v: np.median(v) * getattr(holder, "scale", 1.0), put, take)
+    follows(lambda v: np.median(v) * (3 if hasattr(holder, "scale") else 1), put, take)
+
+
+def test_classes_of_classes_and_names():
+    limit = [1]
+
+    class Kind(abc.ABC):  # noqa: B024
+        pass
+
+    class Meta(type):
+        def __instancecheck__(cls, x):
+            return limit[0] > 1
+
+    class Strange(metaclass=Meta):
+        pass
+
+    class Own:
+        pass
+
+    own = Own()
+    follows(lambda v: v.max() if isinstance(own, Kind) else v.std(), lambda: Kind.register(Own))
+    follows(lambda v: v.max() if isinstance(own, Strange) else 0, lambda: limit.__setitem__(0, 2))
+    follows(
+        lambda v: v.max() if type(own).__name__ == "Own" else v.std(),
+        lambda: setattr(Own, "__name__", "Other"),
+    )
+
+
+def test_modules_that_are_replaced(monkeypatch):
+    one, two = types.ModuleType("settings_x"), types.ModuleType("settings_x")
+    one.k, two.k = 1.0, 5.0
+
+    def f(v):
+        import settings_x
+
+        return np.median(v) * settings_x.k
+
+    monkeypatch.setitem(sys.modules, "settings_x", one)
+    follows(f, lambda: sys.modules.__setitem__("settings_x", two))
+
+
+def test_options_of_texts():
+    third, was = np.ones(2) / 3, np.get_printoptions()
+    try:
+        for f in (
+            lambda v: np.median(v) * len(str(third)),
+            lambda v: np.median(v) * len(np.array2string(third)),
+            lambda v: np.median(v) * np.get_printoptions()["precision"],
+        ):
+            follows(f, lambda: np.set_printoptions(3), lambda: np.set_printoptions(8))
+    finally:
+        np.set_printoptions(**was)
+
+
+def test_settings_of_torch():
+    torch = pytest.importorskip("torch")
+
+    def with_float64():
+        torch.set_default_dtype(torch.float64)
+
+    try:
+        for f in (
+            lambda v: (torch.tensor([0.1, 0.2]) * torch.from_numpy(v[:2])).sum().numpy(),
+            lambda v: v.max() * (2 if torch.get_default_dtype() == torch.float32 else 3),
+        ):
+            follows(f, with_float64, lambda: torch.set_default_dtype(torch.float32))
+        grad = lambda v: v.max() * (2 if torch.is_grad_enabled() else 3)  # noqa: E731
+        follows(grad, lambda: torch.set_grad_enabled(False), lambda: torch.set_grad_enabled(True))
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_grad_enabled(True)
+
+
+def test_large_weights_of_torch():
+    torch = pytest.importorskip("torch")
+    nn = torch.nn
+    net = nn.Sequential(nn.Linear(6, 800), nn.ReLU(), nn.Linear(800, 800), nn.Linear(800, 2)).eval()
+    x = X[:64].astype(np.float32)
+    view = net[2].weight.detach().numpy()
+
+    def want():
+        with torch.no_grad():
+            return net(torch.from_numpy(x)).numpy()
+
+    for change in (
+        lambda: None,
+        lambda: net[2].weight.data[300].fill_(0.5),
+        lambda: view.__setitem__((77, 5), 100.0),
+    ):
+        change()
+        np.testing.assert_allclose(xpapply.apply_along_axis(net, -1, x), want(), atol=1e-3)
+
+
+def test_trees_that_are_written_to():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    tree = pytest.importorskip("sklearn.tree")
+    for model in (
+        ensemble.RandomForestRegressor(4, random_state=0),
+        ensemble.GradientBoostingRegressor(n_estimators=4, random_state=0),
+        tree.DecisionTreeRegressor(random_state=0),
+    ):
+        model.fit(X[:200], X[:200, 0])
+        for k in range(3):
+            np.testing.assert_allclose(
+                xpapply.apply_along_axis(model, -1, X[:60]), model.predict(X[:60])
+            )
+            one = np.ravel(getattr(model, "estimators_", model))[k % 2 - 1]
+            one.tree_.value[...] *= 5
+
+
+def test_what_constants_warn_of():
+    def f(v):
+        return np.median(v) + np.sqrt(-3.0) * 0
+
+    def g(v):
+        return np.median(v) + np.sqrt(np.full(2, -3.0)).max() * 0
+
+    for f in (f, g):  # noqa: B020
+        for _ in range(2):
+            with warnings.catch_warnings(record=True) as seen, xpapply.options(fallback="silent"):
+                warnings.simplefilter("always")
+                xpapply.apply_along_axis(f, -1, X)
+            assert seen
+        with np.errstate(all="raise"), pytest.raises(FloatingPointError):
+            xpapply.apply_along_axis(f, -1, X)
+
+
+def test_what_special_functions_of_constants_raise():
+    special = pytest.importorskip("scipy.special")
+
+    def f(v):
+        return np.median(v) + 0 * special.gammaln(-1.0)
+
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, -1, X)
+        with special.errstate(all="raise"), pytest.raises(special.SpecialFunctionError):
+            xpapply.apply_along_axis(f, -1, X)
