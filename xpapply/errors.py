@@ -87,7 +87,7 @@ def user_line(error: BaseException | None = None) -> str:
     installed = ""
     for frame, line in _raised_at(error) if error is not None else _called_at():
         path = frame.f_code.co_filename
-        if path.startswith((_HERE, _LIBRARY, "<frozen", "<__array")):
+        if not written_at(path):
             continue
         place = f"{os.path.basename(path)}:{line}"
         if "site-packages" not in path:
@@ -95,6 +95,11 @@ def user_line(error: BaseException | None = None) -> str:
         root = str(frame.f_globals.get("__name__")).partition(".")[0]
         installed = installed if root in _ARRAYS else place
     return installed
+
+
+def written_at(path: str) -> bool:
+    """Whether code of this file is neither xpapply's nor Python's own."""
+    return not path.startswith((_HERE, _LIBRARY, "<frozen", "<__array"))
 
 
 def _called_at() -> Iterator[tuple[FrameType, int]]:
@@ -122,11 +127,18 @@ _ARRAYS = frozenset(("numpy", "scipy", "cupy", "cupyx", "torch", "sklearn", "arr
 """Packages whose lines say nothing to a user."""
 
 
-def line_of(f: Any) -> str:
-    """Where a Python function begins: "file:line"; "" for anything else."""
+def code_of(f: Any) -> CodeType | None:
+    """The code of a Python function of the user's; None for anything else."""
     while not hasattr(f, "__code__") and (inner := getattr(f, "func", None)) is not None:
         f = inner
     code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
     if not isinstance(code, CodeType) or code.co_filename.startswith(_HERE):
-        return ""
-    return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+        return None
+    root = str(getattr(f, "__module__", None)).partition(".")[0]
+    return None if root in _ARRAYS else code
+
+
+def line_of(f: Any) -> str:
+    """Where a Python function begins: "file:line"; "" for anything else."""
+    code = code_of(f)
+    return "" if code is None else f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"

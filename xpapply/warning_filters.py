@@ -23,14 +23,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: FILTERS._at_fork_reinit())  # type: ignore[attr-defined]
 
 
+VMAP_IS_SLOW = "There is a performance drop because we have not yet implemented the batching rule"
+"""What torch.vmap tells those who call it, which users have not."""
+
+
 @contextlib.contextmanager
-def silent() -> Iterator[None]:
-    """No warning is shown.
+def silent(text: str = "") -> Iterator[None]:
+    """No warning is shown; `text`: none that begins so (a regular expression).
 
     `warnings.catch_warnings` would also make Python forget what it has shown, so that what the
     default filter shows once would come again.
     """
-    mine = ("ignore", None, Warning, None, 0)
+    mine = ("ignore", re.compile(text) if text else None, Warning, None, 0)
     with FILTERS:
         filters = warnings.filters
         filters.insert(0, mine)  # type: ignore[attr-defined]

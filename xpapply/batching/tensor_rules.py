@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..warning_filters import VMAP_IS_SLOW, silent
 from . import Batched, BatchingRule
 from .ragged import Ragged
 from .rules import leaves
@@ -35,7 +36,7 @@ def _vmapped(xp: Any, _: Any, given: tuple, __: dict) -> Any:
     def inner(*parts: Any) -> Any:
         return function(*_filled(args, parts), **_filled(kwargs, parts))
 
-    with torch.no_grad():
+    with torch.no_grad(), silent(VMAP_IS_SLOW):
         return _rows(torch.vmap(inner, randomness="error")(*flat))
 
 

@@ -18,7 +18,7 @@ from ..cache import FunctionCache, cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..frontends.python import account
 from ..frontends.python.account import Begun
-from ..frontends.python.in_blocks import Raises
+from ..frontends.python.in_blocks import OnlyTraced, Raises
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
@@ -28,6 +28,7 @@ from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
 from .plan import Plan
 from .running import Quick, Refused
+from .way_out import completed
 
 _FEW = loop.FEW
 _FEW_SLICES = f"up to {_FEW} slices take less time in the loop"
@@ -161,7 +162,7 @@ def _trace(
     """
     why = why_impure(what.f)
     if why:
-        return Refused(why)
+        return Refused(completed(why, what.f))
     if begun is not None:
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
@@ -170,7 +171,8 @@ def _trace(
     try:
         made: Traced | Refused = _traced(what, begun, limit)
     except TraceError as error:
-        made = Refused(str(error), error.unchanged or running.always)
+        why = str(error) if isinstance(error, TooLong) else completed(str(error), what.f)
+        made = Refused(why, error.unchanged or running.always)
         if isinstance(error, TooLong):
             made.is_slow, made.slices = True, what.slices
             made.seconds = 0.0 if begun is None else begun.seconds
@@ -204,13 +206,15 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
         left = limit + started - time.thread_time() if ends else math.inf
         try:
             made = what.traced(slice0, sample, begun, left)
-        except Raises as error:
-            why = str(error)
+        except Raises as raised:
+            error = raised
         else:
             most = account.PLANNING * account.FIRST  # of more than that, loading was a part
             made.record.planning = min(time.thread_time() - started, most)
             return made
-    raise Raises(f"for each slice that was tried {why}")
+    if isinstance(error, OnlyTraced):
+        raise error
+    raise Raises(f"for each slice that was tried {error}")
 
 
 # --- calls and plans --------------------------------------------------------------------
@@ -299,7 +303,8 @@ def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
         return ""
     if traced.record.rests:
         return traced.record.why
-    return traced.why_given_up(rows, f)
+    why = traced.why_given_up(rows, f)
+    return completed(why, f) if why else ""
 
 
 def _otherwise(

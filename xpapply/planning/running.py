@@ -18,6 +18,7 @@ from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tree import TooManyPaths, Users
 from .applied import Along, Applied, plain
+from .way_out import completed
 
 PLANNING = 2e-3
 """Seconds that the loop must take for a plan to be worth making."""
@@ -112,7 +113,9 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     if error is None:
         return result
     own = isinstance(error, TraceError)
+    own = own or isinstance(error, UnsupportedError)
     why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
+    why = completed(why, what.f)
     if own and config.current().fallback == "raise":
         if lost:
             record.given_up, record.why = record.given_up + 1, why

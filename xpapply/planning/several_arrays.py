@@ -30,6 +30,7 @@ from .one_launch import OneLaunch
 from .plan import Plan, PlanOfSeveral
 from .python_functions import Decision
 from .ready import Ready
+from .way_out import completed
 
 _MEASURED, _SHARE = 5e-3, 0.02
 """Seconds of a run from which calls of functions of numbers are timed, and which part of it that
@@ -237,10 +238,15 @@ def _why_not(what: Several) -> str | None:
             return "autograd records this call; under torch.no_grad() it runs at once"
     dtypes = what.call.arguments.dtypes
     if dtypes is not None and (library != "numpy" or any(d.kind not in "biufc" for d in dtypes)):
-        return f"results of dtypes {', '.join(map(str, dtypes))}"
+        kinds = dict.fromkeys(_KINDS.get(d.kind, str(d)) for d in dtypes)
+        return completed(f"it returns {' and '.join(kinds)}", what.f)
     if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
         return "the slices are empty"
     return None
+
+
+_KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "O": "objects"}
+"""What elements of a dtype are that are no numbers, by its kind."""
 
 
 def _why_other_results(found: Traced, what: Several) -> str | None:

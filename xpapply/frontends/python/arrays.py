@@ -47,7 +47,8 @@ def cast(x: Tracer, dtype: Any) -> Any:
     """`x` in another dtype, as a new array or number."""
     dtype = np.dtype(dtype)
     if dtype.kind not in "biufc":
-        raise x.recorder.refuse(f"a cast to {dtype}")
+        what = {"U": "text", "S": "text", "M": "dates", "m": "dates"}.get(dtype.kind, str(dtype))
+        raise x.recorder.refuse(f"a cast to {what}")
 
     fits(x, dtype)
 

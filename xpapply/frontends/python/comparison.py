@@ -35,7 +35,15 @@ def check_same(traced: Any, real: Any, lowest: float = 0.0) -> None:
     if a.shape != b.shape or a.dtype.newbyteorder("=") != b.dtype.newbyteorder("="):
         raise Differs(f"traced it gives {a.dtype}{a.shape}, a real call gives {b.dtype}{b.shape}")
     if not close(a, b, lowest):
-        raise Differs("traced it gives other values than a real call")
+        raise Differs(
+            f"its calls one by one give values of its own, {_first(a, b)}, f itself {_first(b, a)}"
+        )
+
+
+def _first(a: np.ndarray, b: np.ndarray) -> Any:
+    """The first value that another array has not."""
+    with np.errstate(all="ignore"):
+        return a.flat[np.flatnonzero((a != b) & ~((a != a) & (b != b)))[0]]
 
 
 def close(a: Any, b: Any, lowest: float = 0.0) -> bool:

@@ -105,7 +105,7 @@ _FORMULA = BatchingRule("formula of a scikit-learn estimator", _by_formula)
 def _rule(xp: Any, _: Any, given: tuple, __: dict) -> Any:
     method, x, args, kwargs = given
     if type(x.array) is not np.ndarray or x.ndim != 2:
-        raise NoRule("estimators take NumPy arrays of samples")
+        raise NoRule("a slice of one axis goes into a method that takes samples in rows")
     batch, samples = x.array.shape[:2]
     return _by_slice(method(x.array.reshape(batch * samples, -1), *args, **kwargs), batch, samples)
 

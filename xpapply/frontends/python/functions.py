@@ -51,6 +51,10 @@ _LISTS = frozenset(
 """Functions that take lists of arrays, which must stay lists."""
 
 
+_SIZED = frozenset(
+    "zeros ones empty full arange linspace logspace geomspace eye identity tri indices".split()
+)
+"""Functions of NumPy whose arguments say how large an array they make."""
 _WRITING = frozenset(["copyto", *writes.WRITES])
 
 
@@ -104,6 +108,8 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
         name = public_name(function)
         if any(callable(x) for x in (*args, *kwargs.values()) if not isinstance(x, Traced)):
             raise recorder.refuse(f"{name} {CALLS_BACK}")
+        if name.removeprefix("numpy.") in _SIZED:
+            raise recorder.refuse(f"{name} of an array whose size depends on the slice")
         raise recorder.refuse(f"{name} has no batching rule")
     if row.name not in _LISTS:
         args = tuple(lists_as_arrays(recorder, x) for x in args)

@@ -105,6 +105,8 @@ class InBlocks:
         with streams.shared(self.library):
             path, value = self._tracing(f, self._seen(sample))
         if isinstance(path.result, SideExit):
+            if path.result.by_hand:
+                raise OnlyTraced(path.result.by_hand)
             raise Raises(path.result.why)
         self._around = around
         if begun is None:
@@ -592,3 +594,7 @@ _PRODUCTS = frozenset(
 
 class Raises(TraceError):
     """`f` raises for the slice that it was to be traced on."""
+
+
+class OnlyTraced(Raises):
+    """What stands for the slice went into something that raises; the slice itself may not."""

@@ -18,7 +18,7 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from .. import find as frontend_of
 from .. import name_of
-from . import ambient, arrays, functions, instances, native, ufuncs
+from . import ambient, arrays, functions, instances, native, polynomials, ufuncs
 from .proxies import PLAIN, Forbidden, LateMethod, real_arguments
 from .tracer import Tracer, tracers, values
 
@@ -111,7 +111,7 @@ class LibraryCalls:
         """Something that a library made out of constants."""
         if isinstance(result, (np.ndarray, tuple, list)):
             if isinstance(result, np.ndarray) and (
-                type(result) is not np.ndarray or result.dtype.hasobject
+                type(result) is not np.ndarray or result.dtype.hasobject or result.dtype.names
             ):
                 return Forbidden(self._stage, result, type(result).__name__)
             return self._recorder._boxed(result, None, None, [])
@@ -290,12 +290,10 @@ class LibraryCalls:
             raise self._recorder.refuse("numpy.ndarray of memory that is there already")
         return self._empty(np.empty, (), real_arguments(given))
 
-    def poly1d(self, coefficients: Any) -> Any:
-        def evaluate(x: Any) -> Any:
-            return (
-                functions.function_call(self._recorder, np.polyval, (coefficients, x), {})
-                if any(True for _ in tracers((coefficients, x)))
-                else self.constant(np.polyval(coefficients, x))
-            )
-
-        return evaluate
+    def poly1d(self, *args: Any, **kwargs: Any) -> Any:
+        """`numpy.poly1d` of coefficients that may depend on the slice."""
+        if len(args) != 1 or kwargs:
+            if any(True for _ in tracers((args, kwargs))):
+                raise self._recorder.refuse("numpy.poly1d of roots, or with a name")
+            return self.poly1d(np.poly1d(*args, **kwargs).coeffs)
+        return polynomials.Polynomial(self._recorder, self.constant, args[0])

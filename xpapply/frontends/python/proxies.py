@@ -11,6 +11,7 @@ import numpy as np
 
 from ...batching import syntax
 from ...error_state import KINDS
+from ...errors import written_at
 from . import arrays, lookups
 from .distinct import CLASSES
 from .python_builtins import real
@@ -240,7 +241,11 @@ class Impure(Substitute):
         raise AttributeError(name)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._xp_stage.recorder.refuse(self._xp_name)
+        recorder, function = self._xp_stage.recorder, self.__xpapply_real__
+        if not written_at(function.__code__.co_filename):
+            name = f"{function.__module__}.{function.__qualname__}"
+            raise recorder.refuse(f"it calls {name}, which writes to something outside it")
+        raise recorder.refuse(self._xp_name)
 
 
 class Sparse(Forbidden):

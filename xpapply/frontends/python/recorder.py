@@ -32,6 +32,10 @@ _DIFFERENT = object()
 """In the place of a part of a result that for several slices is not what it is for one."""
 
 
+_READ_ONLY = "buffer source array is read-only"
+"""What compiled code of Cython says of memory that it could not write to."""
+
+
 class Recorder:
     """Writes down one run of ``f``."""
 
@@ -68,6 +72,8 @@ class Recorder:
         """Results of calls on a device that are part of an argument's memory there."""
         self.several_axes = False
         """Whether a slice has more than one axis."""
+        self.lent: dict[int, np.ndarray] = {}
+        """Views of arrays outside ``f`` that it could write to; here they are read-only."""
         self.until = time.perf_counter() + MOST_SECONDS
         self._limit = limit
         """CPU seconds that it may take; at `_look` it is time to ask for them."""
@@ -155,9 +161,22 @@ class Recorder:
         device = self.operations.native.own(self, function, row)
 
         def run() -> Any:
+            nonlocal args, kwargs, found
             if device is not None:
                 return self.operations.native.call(self, device, args, kwargs)
-            return function(*values(args), **values(kwargs))
+            try:
+                return function(*values(args), **values(kwargs))
+            except ValueError as error:
+                if _READ_ONLY not in str(error) or not any(map(self._lent, found)):
+                    raise
+            given = found
+            args, kwargs = replaced(self._writable, args), replaced(self._writable, kwargs)
+            found = list(tracers((args, kwargs)))
+            result = function(*values(args), **values(kwargs))
+            for t, was in zip(found, given, strict=True):
+                if t is not was and t.value.tobytes() != was.value.tobytes():
+                    raise self.refuse("it writes into an array that it did not make")
+            return result
 
         # every one is asked, since asking may write a step down (`ragged.Selected`)
         if not [t for t in found if t.ref is not None]:
@@ -165,6 +184,19 @@ class Recorder:
         real = self.real(run)
         given = batch or (args, kwargs)
         return self._written(row, real, *given, found, check, device is not None, is_part)
+
+    def _lent(self, t: Any) -> bool:
+        """Whether an array is read-only while ``f`` is traced, and is not for ``f`` itself."""
+        if not isinstance(t.value, np.ndarray) or t.ref is not None or t.value.flags.writeable:
+            return False
+        x: Any = t.value
+        while x is not None and id(x) not in self.lent:
+            x = getattr(x, "base", None)
+        return x is not None
+
+    def _writable(self, t: Any) -> Any:
+        """A copy for compiled code that asks for memory to write to, whatever it does with it."""
+        return self.constant(t.value.copy(order="K")) if self._lent(t) else t
 
     def _written(
         self,
@@ -280,12 +312,20 @@ class Recorder:
             self.raised(error)
             raise
 
-    def raised(self, error: Exception, *, decided: bool = False) -> None:
-        """From here on the slice is left to ``f``; what it does then is only looked at."""
+    def raised(self, error: Exception, *, decided: bool = False, escapes: bool = False) -> None:
+        """From here on the slice is left to ``f``; what it does then is only looked at.
+
+        `escapes`: whether that has left ``f``, raised by no call on real values.
+        """
         if self.left is None:
+            line = user_line() or user_line(error) or self.home
             why = f"it raises {type(error).__name__}: {error}"
-            why = located(why, user_line(error) or self.home)
-            self.left = (len(self.steps), SideExit(why, decided))
+            why = f"{why} ({line})" if line else why
+            by_hand = ""
+            if escapes:
+                by_hand = "it needs the slice itself, as code outside NumPy does, or raises "
+                by_hand += f"{type(error).__name__} ({line})"
+            self.left = (len(self.steps), SideExit(why, decided, by_hand=by_hand))
 
     def ask(self, tracer: Tracer, value: Any) -> Any:
         """Note that ``f`` went on with `value`, which depends on the slice."""
@@ -428,7 +468,7 @@ class Recorder:
         more = len(self.steps) > position
         # what f catches further on may be other things for other slices
         decided = off.decided and not (more and self.stage.catches)
-        return Path(tuple(self.steps[:position]), SideExit(off.why, decided, more))
+        return Path(tuple(self.steps[:position]), SideExit(off.why, decided, more, off.by_hand))
 
 
 def twice(tree: Any) -> Any:

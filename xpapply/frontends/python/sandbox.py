@@ -171,9 +171,7 @@ class Stage:
         if type(x) in (list, tuple):
             return self._container(type(x)(map(self.argument, x)), type(x).__name__)
         if type(x) is np.ndarray and not x.dtype.hasobject:
-            view = x.copy(order="K")
-            view.flags.writeable = False
-            return self.recorder.constant(view)
+            return self._constant(x.copy(order="K"), x)
         return self.substitute(x)
 
     def _substitute(self, x: Any, name: str) -> Any:
@@ -253,7 +251,13 @@ class Stage:
             view = view.copy(order="K")
         else:
             self.keeps = True
+        return self._constant(view, x)
+
+    def _constant(self, view: np.ndarray, x: np.ndarray) -> Any:
+        """An array that ``f`` did not make, by a view or a copy that it cannot write to."""
         view.flags.writeable = False
+        if x.flags.writeable:
+            self.recorder.lent[id(view)] = view
         return self.recorder.constant(view)
 
     def _module(self, x: types.ModuleType) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...batching import find
 from ...batching.names import CUPY, root_of
-from ...errors import TraceError, line_of, outermost
+from ...errors import TraceError, line_of, outermost, written_at
 from ...guards import Guards
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
@@ -110,7 +110,7 @@ class Tracing:
                 why = recorder.refused or recorder.refuse(_DRAWS)
                 raise (_Drew(*why.args) if drew else why) from None
             stage.check()
-            recorder.raised(error)
+            recorder.raised(error, escapes=_by_a_stand_in(error))
             found = recorder.off_path(), None
         self.scratch.add(stage.writes, leaves=isinstance(found[0].result, SideExit))
         self.catches, self.eps = stage.catches, recorder.eps
@@ -131,6 +131,18 @@ class Tracing:
 
 _NUMBERS: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 """Python's numbers for those of NumPy."""
+
+
+def _by_a_stand_in(error: Exception) -> bool:
+    """Whether an exception may come of what stands for the slice, not of the slice.
+
+    What the user's own code raises does not, except for attributes and types.
+    """
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    inside = step is None or not written_at(step.tb_frame.f_code.co_filename)
+    return inside or isinstance(error, (TypeError, AttributeError))
 
 
 _DRAWS = "it draws random numbers"

@@ -81,6 +81,8 @@ class SideExit:
     decided: bool
     more: bool = False
     """Whether ``f`` makes further calls then, which may raise for other slices."""
+    by_hand: str = ""
+    """What to say instead if it may come of what stands for the slice, not of the slice."""
 
 
 @dataclass(frozen=True, slots=True)

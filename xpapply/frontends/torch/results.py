@@ -144,7 +144,10 @@ def by_slice(x: Any, n: int, shape: tuple[int, ...]) -> torch.Tensor:
     if not isinstance(x, torch.Tensor):
         raise TraceError(f"a batch gives {type(x).__name__}")
     if x.numel() != n * math.prod(shape):
-        raise TraceError(f"a batch of {n} gives shape {tuple(x.shape)}, a slice alone {shape}")
+        found, wanted = tuple(x.shape), (n, *shape)
+        raise TraceError(
+            f"a batch of {n} gives shape {found}, a slice alone {shape}: it must be {wanted}"
+        )
     for k in range(1, min(len(shape), x.ndim)):
         if shape[k] == 1 and tuple(x.shape) == (*shape[:k], n, *shape[k + 1 :]):
             return x.movedim(k, 0).reshape(n, *shape)

@@ -138,7 +138,10 @@ def _getitem(r: Recorder, input: Any, key: Any) -> Proxy:
         elif k is None or (isinstance(k, int) and not isinstance(k, bool)):
             plain.append(k)
         else:
-            raise TraceError(f"an index by {type(k).__name__}")
+            what = (
+                "a tensor that depends on the slice" if isinstance(k, Proxy) else type(k).__name__
+            )
+            raise TraceError(f"an index by {what}")
     axis = 0
     for k in plain:
         if k is None:
