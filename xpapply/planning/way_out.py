@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+from types import CodeType
 from typing import Any
 
 from ..errors import code_of, line_of
@@ -30,12 +31,23 @@ def _quoted(why: str, f: Any) -> str:
     file, line = found.groups()
     if code.co_filename.replace("\\", "/").rpartition("/")[2] != file:
         return why
-    text = " ".join(linecache.getline(code.co_filename, int(line)).split())
+    text = " ".join(_written(code, int(line)).split())
     if not text:
         return why
     if len(text) > _WIDEST:
         text = text[: _WIDEST - 3] + "..."
     return f"{why[: found.end() - 1]}: {text}{why[found.end() - 1 :]}"
+
+
+def _written(code: CodeType, line: int) -> str:
+    """What is written in a line; of a lambda only its own part, beside what else is there."""
+    text = linecache.getline(code.co_filename, line)
+    if code.co_name != "<lambda>":
+        return text
+    own = [(a, b) for at, to, a, b in code.co_positions() if at == to == line and a is not None and b]
+    if not own:
+        return text
+    return text.encode()[min(a for a, _ in own) : max(b for _, b in own)].decode(errors="ignore")
 
 
 def _instead(why: str) -> str:
