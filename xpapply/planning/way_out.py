@@ -44,7 +44,8 @@ def _written(code: CodeType, line: int) -> str:
     text = linecache.getline(code.co_filename, line)
     if code.co_name != "<lambda>":
         return text
-    own = [(a, b) for at, to, a, b in code.co_positions() if at == to == line and a is not None and b]
+    places = [p[2:] for p in code.co_positions() if p[0] == p[1] == line]
+    own = [(a, b) for a, b in places if a is not None and b]
     if not own:
         return text
     return text.encode()[min(a for a, _ in own) : max(b for _, b in own)].decode(errors="ignore")
