@@ -24,7 +24,8 @@ FAST = frozenset(
     (
         "set_of_elements dict_lookup generator_object namespace deep_copy imports permutations "
         "getter ragged ragged_unique nonzero eigenvalues eigenvectors roots singular errstate "
-        "packbits block boxes spline label schur expm recursion group_by"
+        "packbits block boxes spline label schur expm recursion group_by "
+        "ones_by_slice zeros_by_slice range_by_slice"
     ).split()
 )
 """Programs that run at once on such slices, or may."""
