@@ -180,7 +180,11 @@ class Recorder:
 
         # every one is asked, since asking may write a step down (`ragged.Selected`)
         if not [t for t in found if t.ref is not None]:
-            return self._boxed(run(), None, None, [] if is_part else found)
+            with self.stage.of_constants(function):
+                made = run()
+            if isinstance(made, str):
+                self.stage.prints()
+            return self._boxed(made, None, None, [] if is_part else found)
         real = self.real(run)
         given = batch or (args, kwargs)
         return self._written(row, real, *given, found, check, device is not None, is_part)
