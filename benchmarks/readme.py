@@ -41,7 +41,7 @@ def sentence() -> str:
         "where it cannot be, it\ntells you why.** "
         f"(Two CPU cores; the middle half of the {len(fast)} of [{len(IDIOMS)} ways to call it]"
         "(benchmarks/results/functions.md)\nthat run without the loop. "
-        f"The other {len(IDIOMS) - len(fast)} take as long as before.)"
+        f"The other {len(IDIOMS) - len(fast)} run in the loop, with a look at the function before.)"
     )
 
 

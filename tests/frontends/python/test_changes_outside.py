@@ -213,6 +213,7 @@ def test_what_constants_warn_of():
                 xpapply.apply_along_axis(f, -1, X)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_what_special_functions_of_constants_raise():
     special = pytest.importorskip("scipy.special")
 
