@@ -208,9 +208,12 @@ def test_what_constants_warn_of():
                 warnings.simplefilter("always")
                 xpapply.apply_along_axis(f, -1, X)
             assert seen
-        with xpapply.options(fallback="silent"), np.errstate(all="raise"):
-            with pytest.raises(FloatingPointError):
-                xpapply.apply_along_axis(f, -1, X)
+        with (
+            xpapply.options(fallback="silent"),
+            np.errstate(all="raise"),
+            pytest.raises(FloatingPointError),
+        ):
+            xpapply.apply_along_axis(f, -1, X)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
