@@ -173,6 +173,7 @@ def _patience(monkeypatch):
     monkeypatch.setattr(networks, "_PATIENCE", 0.0)
     monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
+    monkeypatch.setattr(in_blocks, "_TRIED", 1)  # a run is one run, as later ones
     monkeypatch.setattr(running, "SLOWER", 1e9)
     monkeypatch.setattr(runner, "PER_RUN", 0.0)
     monkeypatch.setattr(record, "RESTS", 0.0)

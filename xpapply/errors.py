@@ -127,18 +127,24 @@ _ARRAYS = frozenset(("numpy", "scipy", "cupy", "cupyx", "torch", "sklearn", "arr
 """Packages whose lines say nothing to a user."""
 
 
-def code_of(f: Any) -> CodeType | None:
-    """The code of a Python function of the user's; None for anything else."""
+def code_of(f: Any, *, library: bool = False) -> CodeType | None:
+    """The code of a Python function of the user's; None for anything else.
+
+    `library`: functions of libraries count as well.
+    """
     while not hasattr(f, "__code__") and (inner := getattr(f, "func", None)) is not None:
         f = inner
     code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
     if not isinstance(code, CodeType) or code.co_filename.startswith(_HERE):
         return None
     root = str(getattr(f, "__module__", None)).partition(".")[0]
-    return None if root in _ARRAYS else code
+    return None if root in _ARRAYS and not library else code
 
 
-def line_of(f: Any) -> str:
-    """Where a Python function begins: "file:line"; "" for anything else."""
-    code = code_of(f)
+def line_of(f: Any, *, library: bool = False) -> str:
+    """Where a Python function begins: "file:line"; "" for anything else.
+
+    `library`: also of a library's function.
+    """
+    code = code_of(f, library=library)
     return "" if code is None else f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"

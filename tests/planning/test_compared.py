@@ -89,7 +89,8 @@ def test_the_card_escapes_and_has_what_was_refused():
 
     plan = xpapply.explain(Odd(), -1, X[:3])
     assert "<script>" not in plan._repr_html_()
-    assert plan.reasons[0] in text(plan)
+    for part in plan.reasons[0].split("; "):
+        assert part in text(plan)
 
 
 def test_the_card_has_a_bar_for_each_way():

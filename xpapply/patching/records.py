@@ -212,7 +212,7 @@ def _place(f: Any) -> str:
     if isinstance(key, CodeType):
         while isinstance(f, functools.partial):
             f = f.func
-        return line_of(getattr(f, "__func__", f))
+        return line_of(getattr(f, "__func__", f), library=True)
     return ""
 
 

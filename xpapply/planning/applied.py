@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import sys
@@ -131,8 +132,9 @@ class Along:
                     raise
                 raise Users(error, tuple(map(int, np.unravel_index(k, view.shape[:-1])))) from None
             times.append(time.perf_counter() - started)
+            result = results[-1] = _kept(results[-1])
             took += times[-1]
-            if took - times[0] > _BEGUN:
+            if took - times[0] > _BEGUN or type(result) not in _KEPT:
                 break
         return Begun(results, min(times) + self.around, took)
 
@@ -204,6 +206,19 @@ class OnHost(Along):
     def loop(self, known: Sequence[Any] = ()) -> Any:
         """The plain loop; what is known of the first slices is NumPy's."""
         return loop.apply(self.f, self.axis, self.own, self.args, self.kwargs)
+
+
+_KEPT = frozenset((bool, int, float, complex, str, bytes, type(None), list, tuple, np.ndarray))
+_KEPT |= frozenset(np.dtype(c).type for c in np.typecodes["AllFloat"] + np.typecodes["AllInteger"])
+_KEPT |= {np.bool_}
+"""Classes of results that can be kept while `f` is called again."""
+
+
+def _kept(result: Any) -> Any:
+    """A result that further calls of `f` do not write into."""
+    if isinstance(result, np.ndarray):
+        return result.copy()
+    return copy.deepcopy(result) if type(result) in (list, tuple) else result
 
 
 def slices(axis: int, arr: Any) -> int:

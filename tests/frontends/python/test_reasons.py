@@ -69,7 +69,7 @@ def test_the_line_of_an_exception():
     plan = xpapply.explain(raises_for_all, -1, A)
     assert not plan.vectorized
     line = raises_for_all.__code__.co_firstlineno + 2
-    assert plan.reasons[0].endswith(f"({FILE}:{line})")
+    assert f"({FILE}:{line}" in plan.reasons[0]
 
 
 def test_a_library_function_has_no_line():

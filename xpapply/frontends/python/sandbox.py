@@ -460,9 +460,8 @@ class Stage:
         if isinstance(x, functools._lru_cache_wrapper):
             wrapped = self.watch.look(x, "attribute", "__wrapped__")
             self.watch.names(x)
-            if vars(x).keys() - getattr(wrapped, "__dict__", {}).keys() > {
-                "__wrapped__"
-            }:  # somebody has set them
+            own = vars(x).keys() - getattr(wrapped, "__dict__", {}).keys()
+            if own - {"__wrapped__", "cache_parameters"}:  # somebody has set them
                 return Forbidden(self, x, name)
             return self.substitute(wrapped)
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
