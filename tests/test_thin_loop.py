@@ -109,6 +109,25 @@ def test_arguments_calls_and_order():
     assert mine[2:] == calls
 
 
+def test_results_that_f_writes_into_later():
+    buffer, listed = np.zeros(2), [0.0, 0.0]
+
+    def in_array(v):
+        buffer[:] = v[:2]
+        return buffer
+
+    def in_list(v):
+        listed[:] = v[:2].tolist()
+        return listed
+
+    x = np.random.default_rng(0).random((400, 3))
+    for f in (in_array, in_list):
+        with xpapply.options(fallback="silent"):
+            np.testing.assert_array_equal(
+                xpapply.apply_along_axis(f, 1, x), np.apply_along_axis(f, 1, x)
+            )
+
+
 def test_where_it_was():
     def f(v):
         if v[0] == 5:

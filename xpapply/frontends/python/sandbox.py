@@ -461,7 +461,8 @@ class Stage:
             wrapped = self.watch.look(x, "attribute", "__wrapped__")
             self.watch.names(x)
             own = vars(x).keys() - getattr(wrapped, "__dict__", {}).keys()
-            if own - {"__wrapped__", "cache_parameters"}:  # somebody has set them
+            own -= {n for n in own if n.startswith("__")} | {"cache_parameters"}
+            if own:  # somebody has set them
                 return Forbidden(self, x, name)
             return self.substitute(wrapped)
         if type(x).__module__.startswith(("numpy.random", "random", "cupy.random")):
