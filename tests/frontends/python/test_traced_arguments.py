@@ -80,3 +80,19 @@ def test_pythons_floats_that_do_not_fit_raise(dtype, bad):
                 except Exception as error:
                     found.append((type(error), str(error)))
         assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda v: np.unique_values(v.astype(int))[0],
+        lambda v: np.unique_values((int(v[0]), int(v[3]))),
+        lambda v: np.unique_values(v)[0],
+    ],
+)
+@pytest.mark.usefixtures("plan_always")
+def test_values_that_nobody_sorts_come_in_the_order_of_numpy(f):
+    x = np.tile([1.0, 0, 0, 0], (3000, 1))  # sorted by chance, where the function is looked at
+    x[100:110] = [0, 1, 1, 1]
+    x[200:210] = [9, 1, 4, 4]
+    same(f, x)

@@ -79,6 +79,11 @@ def _unique(
         raise recorder.refuse("numpy.unique with axis=")
     if ar.size == 0 or ar.value.dtype.kind == "c":
         raise recorder.refuse("numpy.unique of an empty or complex array")
+    if not sorted and recorder.library == "numpy":
+        raise recorder.refuse(
+            "numpy.unique_values, or numpy.unique with sorted=False: their order is that of a hash "
+            "table; numpy.unique sorts"
+        )
     flags = tuple(map(bool, (return_index, return_inverse, return_counts)))
     real: Any = np.unique(ar.value, *flags, equal_nan=equal_nan)  # type: ignore[call-overload]
     found = distinct(ar, bool(equal_nan))
@@ -155,7 +160,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "numpy.extract": _extract,
     "numpy.delete": _delete,
     "numpy.unique": _unique,
-    "numpy.unique_values": _unique_part(),
+    "numpy.unique_values": _unique_part(sorted=False),
     "numpy.bincount": _bincount,
     "numpy.copy": _copy,
     "numpy.shape": _shape,
