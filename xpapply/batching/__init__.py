@@ -182,7 +182,7 @@ def _load(package: str) -> None:
     """Take up the rows whose modules have been loaded since."""
     if package not in sys.modules:
         return
-    present = {m for m in sys.modules if m.partition(".")[0] == package}
+    present = {m for m in tuple(sys.modules) if m.partition(".")[0] == package}
     key = f"{package} {len(present)}"
     if key in _loaded:
         return
