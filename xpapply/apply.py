@@ -293,7 +293,7 @@ def explain(
     >>> xpapply.explain(np.median, -1, np.zeros((1000, 8))).kernels
     ('in blocks of slices: numpy.median',)
     >>> xpapply.explain(set, -1, np.zeros((10, 8))).reasons
-    ('it returns set',)
+    ('it returns set; return a number, an array or a list of numbers',)
     """
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
