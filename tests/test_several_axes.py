@@ -304,3 +304,24 @@ def test_the_order_in_memory(f):
     for arr in (x, np.asfortranarray(x), x):
         want = [f(p) for p in arr]
         np.testing.assert_array_equal(xpapply.apply_along_axis(f, (1, 2), arr), want)
+
+
+@pytest.mark.parametrize("later", [0.0, [0.0], [[1.0], [2.0]], np.zeros((1, 2, 1))])
+def test_results_fit_the_place_of_the_first(later):
+    """As NumPy's loop assigns them, by the loop and at once."""
+    x = np.random.default_rng(2).normal(size=(40, 2, 3))
+    x[0, 0, 0] = 5
+
+    def f(p):
+        return p * 2 if p[0, 0] > 0.5 else later
+
+    want = np.empty_like(x)
+    for i in range(len(x)):
+        want[i] = f(x[i])
+    for engine in ("", "loop"):
+        with xpapply.options(engine=engine):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, (1, 2), x), want)
+    later = [1.0, 2.0]
+    for engine in ("", "loop"):
+        with xpapply.options(engine=engine), pytest.raises(ValueError, match=r"\(2,\) into shape"):
+            xpapply.apply_along_axis(f, (1, 2), x)

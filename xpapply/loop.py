@@ -141,8 +141,9 @@ def _note_shapes(error: BaseException, shape: Any, first: Any) -> None:
 
 def _fits(shape: tuple[int, ...], first: tuple[int, ...]) -> bool:
     """Whether an array can be assigned to one of shape `first`."""
+    more = max(0, len(shape) - len(first))  # of ones, which NumPy leaves out
     try:
-        return np.broadcast_shapes(shape, first) == first
+        return {*shape[:more]} <= {1} and np.broadcast_shapes(shape[more:], first) == first
     except ValueError:
         return False
 
@@ -215,7 +216,7 @@ def along(
                 result = as_array(xp, calls(rows[(*index, ...)], *args, **kwargs), arr)
                 if results:
                     if result.shape != results[0].shape:
-                        raise _other_shape(tuple(result.shape), tuple(results[0].shape))
+                        result = _spread(xp, result, tuple(results[0].shape))
                     # the first result fixes the dtype, as in NumPy
                     result = xp.astype(result, results[0].dtype, copy=False)
                 results.append(result)
@@ -226,6 +227,14 @@ def along(
     n, at = len(batch), first_place(axes)
     order = (*range(at), *range(n, stacked.ndim), *range(at, n))
     return xp.permute_dims(stacked, order)
+
+
+def _spread(xp: Any, result: Any, first: tuple[int, ...]) -> Any:
+    """A result in the place of one of the shape `first`, where NumPy's assignment takes it."""
+    shape = tuple(result.shape)
+    if not _fits(shape, first):
+        raise _other_shape(shape, first)
+    return xp.broadcast_to(xp.reshape(result, shape[max(0, len(shape) - len(first)) :]), first)
 
 
 def first_place(axes: tuple[int, ...]) -> int:

@@ -15,7 +15,7 @@ from ... import arrays, config, progress, streams, threads
 from ...batching import NoRule, in_namespace
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
-from ...looped_arguments import Arguments, Looped
+from ...looped_arguments import Arguments
 from ...warning_filters import silent
 from .account import Account, Begun
 from .block import Block
@@ -380,9 +380,9 @@ class InBlocks:
     def _by_f(self, f: Any, rows: Rows, todo: list[int], flat: Any, walk: Executor) -> None:
         """The results of some slices by `f`, with as little around each call as the loop has."""
         places = [p.tolist() for p in np.unravel_index(np.array(todo), rows.batch)]
-        args, kwargs = self._arguments.args[1:], self._arguments.kwargs
-        plain = isinstance(self._arguments.args[0], Looped) and not (args or kwargs)
-        call = f if plain else lambda v: self._arguments.call(f, (v,))
+        call = self._arguments.caller(f)
+        if isinstance(rows[(0,) * len(places)], tuple):  # as those of slices along several axes
+            call = partial(_with_each, call)
         first, asanyarray, k = walk.known, np.asanyarray, 0
         for k, *at in zip(todo, *places, strict=True):
             known = first(k)
@@ -566,6 +566,10 @@ def _check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
 def _each(v: Any) -> Sequence[Any]:
     """The slices that a call of ``f`` gets."""
     return v if isinstance(v, tuple) else (v,)
+
+
+def _with_each(call: Any, slices: tuple[Any, ...]) -> Any:
+    return call(*slices)
 
 
 def _nbytes(x: Any) -> int:
