@@ -129,6 +129,181 @@ def test_several_outputs(tmp_path):
         np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, x), want, rtol=1e-5, atol=1e-6)
 
 
+# --- what a file may leave out --------------------------------------------------------------------
+
+
+def no_shape(value):
+    value.type.tensor_type.ClearField("shape")
+
+
+def no_type(value):
+    value.ClearField("type")
+
+
+def empty_type(value):
+    no_type(value)
+    value.type.SetInParent()
+
+
+def no_dtype(value):
+    value.type.tensor_type.ClearField("elem_type")
+
+
+def undefined_dtype(value):
+    value.type.tensor_type.elem_type = TensorProto.UNDEFINED
+
+
+def nothing_but_a_tensor(value):
+    no_type(value)
+    value.type.tensor_type.SetInParent()
+
+
+OPEN = [no_shape, no_type, empty_type, no_dtype, undefined_dtype, nothing_but_a_tensor]
+
+
+def written(found, tmp_path):
+    """As it is: `saved` completes shapes."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(found.SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize("engine", ["", "onnx.batch"])
+@pytest.mark.parametrize("leave_out", OPEN)
+def test_outputs_without_shape_or_type(tmp_path, leave_out, engine):
+    made = gemm()
+    leave_out(made.graph.output[0])
+    f = load(written(made, tmp_path))
+    assert repr(f) == "OnnxModel('model.onnx', float32[3] -> 'y')"
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    with xpapply.options(engine=engine):
+        plan = xpapply.explain(f, 1, x)
+        got = plan(x, 1)
+    assert plan.engine == engine or not engine
+    assert (plan.out_shape, plan.out_dtype) == ((50, 2), "float32")
+    np.testing.assert_allclose(got, x @ W, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(f))(x[0]), x[0] @ W, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("leave_out", OPEN)
+def test_several_outputs_without_shape_or_type(tmp_path, leave_out):
+    nodes = [
+        ("Gemm", ["x", "w"], ["y"], {}),
+        ("Relu", ["y"], ["z"], {}),
+        ("ReduceSum", ["z", "a"], ["scalar"], {"keepdims": 0}),
+        ("ArgMax", ["z"], ["label"], {"axis": 1, "keepdims": 0}),
+    ]
+    made = model(nodes, (3,), {"w": W, "a": np.array([1])})
+    for name in ("z", "scalar", "label"):
+        made.graph.output.add().CopyFrom(made.graph.output[0])
+        made.graph.output[-1].name = name
+    made.graph.output[-1].type.tensor_type.elem_type = TensorProto.INT64
+    for value in made.graph.output:
+        leave_out(value)
+    path = written(made, tmp_path)
+    with pytest.raises(InputError, match=r"4 outputs: 'y' .*Say which one: output='label'"):
+        load(path)
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    z = np.maximum(x @ W, 0)
+    for name, want in (("y", x @ W), ("z", z), ("scalar", z.sum(1)), ("label", z.argmax(1))):
+        f = load(path, output=name)
+        for engine in ("", "onnx.batch", "loop"):
+            with xpapply.options(engine=engine):
+                got = xpapply.apply_along_axis(f, 1, x)
+            assert got.dtype == (np.int64 if name == "label" else np.float32)
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dims", [["b", None], ["b", "c"], ["b", -1], [-1, 3], [-1, -1], None])
+@pytest.mark.parametrize("leave_out", [None, no_shape, no_type])
+def test_inputs_of_open_shape(tmp_path, dims, leave_out):
+    """Exporters write -1 too, which is open for onnxruntime as well."""
+    made = gemm()
+    made.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", 1, dims))
+    if leave_out is not None:
+        leave_out(made.graph.output[0])
+    f = load(saved(made, tmp_path) if leave_out is None else written(made, tmp_path))
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    for engine in ("", "onnx.batch", "loop"):
+        with xpapply.options(engine=engine):
+            got = xpapply.apply_along_axis(f, 1, x)
+        np.testing.assert_allclose(got, x @ W, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("leave_out", [no_shape, no_type, None])
+def test_values_between_without_shape_or_type(tmp_path, leave_out):
+    nodes = [("Gemm", ["x", "w"], ["h"], {}), ("Relu", ["h"], ["y"], {})]
+    made = model(nodes, (3,), {"w": W})
+    no_shape(made.graph.output[0])
+    if leave_out is not None:
+        made.graph.value_info.append(helper.make_tensor_value_info("h", 1, ["b", 2]))
+        leave_out(made.graph.value_info[0])
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    got = xpapply.apply_along_axis(load(written(made, tmp_path)), 1, x)
+    np.testing.assert_allclose(got, np.maximum(x @ W, 0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("leave_out", OPEN)
+def test_probabilities_of_classes_without_type(tmp_path, leave_out):
+    """A ZipMap, whose output is no tensor."""
+    made = model(
+        [
+            ("Softmax", ["x"], ["p"], {"axis": 1}),
+            ("ZipMap", ["p"], ["y"], {"classlabels_int64s": [0, 1, 2]}),
+        ],
+        (3,),
+    )
+    leave_out(made.graph.output[0])
+    x = rng.normal(size=(50, 3)).astype(np.float32)
+    got = xpapply.apply_along_axis(load(written(made, tmp_path)), 1, x)
+    want = np.exp(x) / np.exp(x).sum(1, keepdims=True)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_nodes_without_a_graph_and_an_output_without_type(tmp_path):
+    """onnxruntime alone runs it."""
+    made = model([("Det", ["q"], ["d"], {}), ("Add", ["d", "d"], ["y"], {})], (4,))
+    made.graph.node.insert(0, helper.make_node("Reshape", ["x", "s"], ["q"]))
+    made.graph.initializer.append(numpy_helper.from_array(np.array([-1, 2, 2]), "s"))
+    no_type(made.graph.output[0])
+    f = load(written(made, tmp_path))
+    x = rng.normal(size=(50, 4)).astype(np.float32)
+    want = 2 * np.linalg.det(x.reshape(-1, 2, 2))
+    np.testing.assert_allclose(xpapply.apply_along_axis(f, 1, x), want, rtol=1e-4, atol=1e-5)
+
+
+def test_what_may_not_be_left_out(tmp_path):
+    """All else that onnx's checker finds is refused as it was."""
+    for spoil, match in (
+        (lambda g: no_type(g.input[0]), "'type' of 'value_info' is required"),
+        (lambda g: no_dtype(g.input[0]), "'elem_type' of 'type' is required"),
+        (lambda g: undefined_dtype(g.input[0]), r"input 'x' \(undefined.*not an array of numbers"),
+        (lambda g: g.output[0].ClearField("name"), "not a valid model"),
+        (lambda g: g.node[0].ClearField("op_type"), "not a valid model"),
+        (lambda g: g.ClearField("name"), "not a valid model"),
+    ):
+        made = gemm()
+        no_shape(made.graph.output[0])
+        spoil(made.graph)
+        refused(written(made, tmp_path), tmp_path, match)
+    made = gemm()
+    no_type(made.graph.output[0])
+    made.graph.output[0].type.sequence_type.SetInParent()
+    refused(written(made, tmp_path), tmp_path, "'elem_type' of 'type' is required")
+
+
+def test_a_file_that_leaves_out_much_says_what_it_has(tmp_path):
+    made = gemm()
+    made.graph.node.append(helper.make_node("Relu", ["y"], ["z"]))
+    made.graph.output.append(helper.make_tensor_value_info("z", 1, None))
+    no_type(made.graph.output[0])
+    outputs = r"'y' \(of unknown type\), 'z' \(float32\[\.\.\.\]\)"
+    refused(written(made, tmp_path), tmp_path, outputs)
+
+
+# --- slices, and who runs them ----------------------------------------------------------------
+
+
 def test_slices_that_do_not_fit(tmp_path):
     f = load(saved(gemm(), tmp_path))
     with pytest.raises(InputError, match=r"takes slices of shape \(3\), these have \(4,\)"):

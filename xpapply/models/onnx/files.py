@@ -60,7 +60,7 @@ def read(path: Path, output: str | None = None) -> bytes:
             check_tensor(t)
         _check_operators(model)
         if model.ByteSize() <= CHECKED_BYTES:
-            _check(model.SerializeToString())
+            _check(_completed(model))
         _inline(model)
         _choose_input(model)
         _choose_output(model, output)
@@ -191,6 +191,31 @@ def _check(data: bytes) -> None:
         raise InputError(f"onnx finds it is not a valid model: {_first_line(error)}") from None
 
 
+def _completed(model: Any) -> bytes:
+    """A model as onnx's checker wants it: with what a file may leave out of its first graph.
+
+    Types and shapes of outputs follow from the nodes, and an input may have any shape.
+    """
+    graph = model.graph
+    added: list[tuple[Any, str]] = []
+    for x in graph.output:
+        if x.type.WhichOneof("value") is None:
+            added.append((x, "type"))
+            x.type.tensor_type.SetInParent()
+        if x.type.HasField("tensor_type") and not x.type.tensor_type.HasField("elem_type"):
+            added.append((x.type.tensor_type, "elem_type"))
+            x.type.tensor_type.elem_type = TensorProto.UNDEFINED
+    for x in (*graph.output, *graph.input):
+        if x.type.HasField("tensor_type") and not x.type.tensor_type.HasField("shape"):
+            added.append((x.type.tensor_type, "shape"))
+            x.type.tensor_type.shape.SetInParent()
+    try:
+        return bytes(model.SerializeToString())
+    finally:
+        for of, name in reversed(added):
+            of.ClearField(name)
+
+
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
@@ -316,7 +341,9 @@ def _choose_output(model: Any, wanted: str | None) -> None:
         )
     chosen = type(found[0])()
     chosen.CopyFrom(found[0])
-    if not zipped:
+    if chosen.type.tensor_type.elem_type == TensorProto.UNDEFINED:
+        chosen.ClearField("type")  # which onnxruntime infers, where nothing is said
+    elif not zipped:
         chosen.type.tensor_type.ClearField("shape")  # it may say a batch of one
     del graph.output[:]
     graph.output.append(chosen)

@@ -140,11 +140,15 @@ def domain_of(x: Any) -> str:
 
 
 def shape_of(value: Any) -> tuple[int | None, ...] | None:
-    """The shape that a file says of a value: None for lengths that are open."""
+    """The shape that a file says of a value: None for lengths that are open.
+
+    Some exporters write -1 for those, as onnxruntime reads it.
+    """
     kind = value.type.tensor_type
     if not kind.HasField("shape"):
         return None
-    return tuple(d.dim_value if d.HasField("dim_value") else None for d in kind.shape.dim)
+    known = (d.HasField("dim_value") and d.dim_value >= 0 for d in kind.shape.dim)
+    return tuple(d.dim_value if k else None for d, k in zip(kind.shape.dim, known, strict=True))
 
 
 def tensors(graph: Any) -> Iterator[Any]:
