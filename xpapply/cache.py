@@ -112,7 +112,7 @@ def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
         return _of_code(f), None
     if type(f) is BatchOfOne:  # made anew for each call
         known, method = cache_of(f.func)
-        return known, (BatchOfOne.says, method)
+        return known, (BatchOfOne.says, f.row, method)
     anchor, method = (f.__self__, _weakly(f.__func__)) if type(f) is MethodType else (f, None)
     key = id(anchor)
     found = _by_object.get(key)

@@ -133,9 +133,17 @@ def _own(f: Any) -> ModuleType | None:
 
 
 def as_function(f: Any) -> Any:
-    """`f`; where it is an object that stands for one of its methods, that."""
-    make = None if callable(f) else getattr(find(f), "as_function", None)
-    return f if make is None else make(f)
+    """`f`; where it is an object that stands for one of its methods, that.
+
+    Of what no frontend says more, that is `predict`, as estimators have it: of samples in rows.
+    """
+    if callable(f):
+        return f
+    make = getattr(find(f), "as_function", None)
+    if make is not None:
+        return make(f)
+    predict = None if isinstance(f, types.ModuleType) else getattr(f, "predict", None)
+    return BatchOfOne(predict, row=True) if callable(predict) else f
 
 
 def is_python(f: Any) -> bool:

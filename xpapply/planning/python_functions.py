@@ -403,8 +403,8 @@ def _on_host(
 def _alive(f: Any) -> Callable[[], Any]:
     """How a plan that is remembered finds the function that it is for, without keeping it."""
     if type(f) is BatchOfOne:
-        method = _alive(f.func)
-        return lambda: BatchOfOne(method())
+        method, row = _alive(f.func), f.row
+        return lambda: BatchOfOne(method(), row)
     if type(f) is FunctionType:
         known = cache_of(f)[0]
         find: Callable[[], Any] = lambda: known.function()  # noqa: E731  # or one made anew

@@ -203,7 +203,7 @@ class Stage:
                 return types.MethodType(self.substitute(x.__func__), owner)
             return getattr(owner, x.__name__)
         if type(x) is BatchOfOne:
-            return BatchOfOne(self.substitute(x.func))
+            return x.of(self.substitute(x.func))
         if isinstance(x, functools.partial):
             for part in ("func", "args", "keywords"):
                 self.watch.look(x, "attribute", part)
