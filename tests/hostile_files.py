@@ -306,6 +306,8 @@ def made_by_hand(marker):
     yield "xpapply", "version 7", b"\x93XPAPPLY" + struct.pack("<IIQ", 7, 0, 0)
     for plan in hostile_plans():
         yield "xpapply", "graph", signed(json.dumps(plan).encode(), bytes(256))
+    for places in ((0, 8), (-1, 0), (1 << 62, 0), (-(1 << 63), 0)):
+        yield "xpapply", f"places {places}", plan_of_places(struct.pack("<qq", *places))
 
 
 def many_of_onnx():
@@ -439,6 +441,12 @@ def hostile_plans():
         ("broadcast_to", [0], {"shape": [7]}, [7]),
         ("broadcast_to", [0], {"shape": [1]}, [1]),
         ("broadcast_to", [0], {"shape": [1 << 40, 1 << 40, 8]}, [1 << 40, 1 << 40, 8]),
+        ("broadcast_to", [0], {"shape": [100_000_000_000, 8]}, [100_000_000_000, 8]),
+        ("broadcast_to", [0], {"shape": [1 << 25, 8]}, [1 << 25, 8]),
+        ("pad", [0], {"widths": [[1 << 30, 0]], "number": "0.0"}, [(1 << 30) + 8]),
+        ("einsum", [0] * 12, {"subscripts": "a,b,c,d,e,f,g,h,i,j,k,l->"}, []),
+        ("einsum", [0] * 10, {"subscripts": "a,b,c,d,e,f,g,h,i,j->abcdefghij"}, [8] * 10),
+        ("take_along_axis", [0, 0], {"axis": 0}, [8]),
         ("permute_dims", [1], {"axes": [0, 0]}, [8, 8]),
         ("permute_dims", [1], {"axes": [0]}, [8]),
         ("index", [0], {"key": [8]}, []),
@@ -472,6 +480,29 @@ def hostile_plans():
         ("input", [], {"k": 7}, [8]),
     ):
         yield plan(slice_, weights, [op, args, attrs, "float32", shape])
+    for dtype, between in (
+        ("int64", []),
+        ("int8", []),
+        ("int64", [["abs", [2], {}, "int64", [8]]]),
+        ("int64", [8, ["minimum", [2, 3], {}, "int64", [8]]]),
+        ("int64", [0, ["maximum", [2, 3], {}, "int64", [8]]]),
+        ("int64", [-1, ["maximum", [2, 3], {}, "int64", [8]], 7, ["minimum", [4, 5], {}]]),
+        ("int64", [0, ["maximum", [2, 3], {}, "int64", [8]], 8, ["minimum", [4, 5], {}]]),
+        ("bool", []),
+    ):  # numbers at places that may not be there
+        numbers = [
+            ["scalar", [], {"value": str(x)}, "int64", []] for x in between if type(x) is int
+        ]
+        steps = [numbers.pop(0) if type(x) is int else [*x, "int64", [8]][:5] for x in between]
+        nodes = [slice_, weights, ["cast", [0], {"dtype": dtype}, dtype, [8]], *steps]
+        yield plan(*nodes, ["take_along_axis", [0, len(nodes) - 1], {"axis": 0}, "float32", [8]])
+    wide = ["broadcast_to", [0], {"shape": [1 << 20, 8]}, "float32", [1 << 20, 8]]
+    windows = {"axis": 0, "size": 1 << 19, "step": 1, "dilation": 1}
+    yield plan(
+        slice_, weights, wide, ["windows", [2], windows, "float32", [(1 << 19) + 1, 1 << 19, 8]]
+    )
+    twice = ["concat", [2] * 20, {"axis": 0}, "float32", [20 << 20, 8]]
+    yield plan(slice_, weights, wide, twice)
     yield plan(slice_, weights, outs=[9])
     yield plan(slice_, weights, outs=[-1])
     yield plan(slice_, weights, outs=[])
@@ -496,6 +527,18 @@ def hostile_plans():
     yield plan(slice_, *([tanh] * 30_000))
     yield plan(slice_, tanh, about={"name": 7})
     yield plan(slice_, tanh) | {"code": "import os"}
+
+
+def plan_of_places(data):
+    """A saved plan of the numbers of a slice at two places: the bytes of two int64."""
+    nodes = [
+        ["input", [], {"k": 0}, "float32", [8]],
+        ["const", [], {"k": 0}, "int64", [2]],
+        ["take_along_axis", [0, 1], {"axis": 0}, "float32", [2]],
+    ]
+    const = {"dtype": "int64", "shape": [2], "offset": 0, "crc32": zlib.crc32(data)}
+    plan = {"about": {"name": "x"}, "nodes": nodes, "outs": [2], "consts": [const]}
+    return signed(json.dumps(plan).encode(), data.ljust(64, b"\0"))
 
 
 # --- all of them --------------------------------------------------------------------------------

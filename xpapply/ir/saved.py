@@ -5,7 +5,8 @@ all little-endian. The header has the nodes, and for each constant its dtype, it
 is and its CRC-32. Constants follow one after the other, each at a multiple of 64 bytes.
 
 What is read is not believed: the graph is built again node by node, so that shapes and dtypes are
-those of the rules, and each attribute is checked before.
+those of the rules, and each attribute is checked before. No value may be far larger than slices
+are, and no number may be taken from a place that need not be there.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedError
-from . import trees
+from . import ranges, trees
 from .builder import Builder, Value, infer
 from .graph import Graph, Node, ShapeDtype, number
 from .ops import OPS, Kind, Op
-from .shapes import broadcast
+from .shapes import as_product, broadcast, check_room, einsum_lengths
 
 MAGIC = b"\x93XPAPPLY"
 VERSION = 1
@@ -46,6 +47,10 @@ _CONSTANTS = tuple(
     "complex64 complex128".split()
 )
 _DTYPES = (*_CONSTANTS, "bfloat16")
+
+
+class _Refused(InputError):
+    """A graph asks for what no file may ask for, though it may be what somebody wants."""
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -101,6 +106,8 @@ def _check_again(said: dict[str, Any], graph: Graph) -> None:
     """
     try:
         _graph(said["nodes"], said["outs"], list(graph.consts), own=True)
+    except _Refused as error:
+        raise UnsupportedError(f"this graph is not saved: {error}") from None
     except Exception as error:
         raise UnsupportedError(
             f"this graph is not saved, as its file could not be read again: {error}. That is a "
@@ -158,6 +165,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Graph, dict[str, str]]:
         return _read(Path(path).read_bytes())
     except OSError:
         raise
+    except _Refused as error:
+        raise InputError(f"{name} is not read: {error}") from None
     except InputError as error:
         raise InputError(f"{name} is damaged, or was not made by plan.save: {error}") from None
     except Exception as error:  # whatever nonsense leads to, it is the file's
@@ -221,6 +230,7 @@ def _graph(nodes: Any, outs: Any, consts: list[np.ndarray], own: bool = False) -
     """The graph, built again. `own`: the constants are not of a file."""
     builder = Builder()
     done: list[Value] = []
+    bounds = _Bounds()
     if len(_list(nodes)) > _MOST_NODES:
         raise InputError(f"a graph of {len(nodes):,} nodes: at most {_MOST_NODES:,}")
     for i, entry in enumerate(nodes):
@@ -236,10 +246,70 @@ def _graph(nodes: Any, outs: Any, consts: list[np.ndarray], own: bool = False) -
             raise InputError(
                 f"node {i}, {op}, says that it is {aval}: by the rule it is {value.aval}"
             )
+        bounds.check(value)
         done.append(value)
     if not outs:
         raise InputError("the graph has no result")
     return builder.graph(*(done[_integer(o, len(done))] for o in _list(outs)))
+
+
+class _Bounds:
+    """What nodes may ask for: so much memory, and numbers at places that are there.
+
+    Some engines would raise at a place that is not there, others would not look: so the file may
+    ask for none, and none that is computed may lie there.
+    """
+
+    def __init__(self) -> None:
+        self._given = 0
+        self._ranges: list[ranges.Range | None] = []
+
+    def check(self, value: Value) -> None:
+        """Refuse the next node of a graph; those before have been looked at."""
+        nodes, consts = value.builder.nodes, value.builder.consts
+        for n in nodes[len(self._ranges) :]:
+            operands = [nodes[a].aval for a in n.args]
+            self._check_size(n, operands)
+            if n.op == "take_along_axis":
+                _check_places(n, operands, self._ranges[n.args[1]], nodes[n.args[1]].op == "const")
+            known = [self._ranges[a] for a in n.args]
+            self._ranges.append(ranges.range_of(n, operands, known, consts))
+
+    def _check_size(self, n: Node, operands: list[ShapeDtype]) -> None:
+        if n.op == "input":
+            self._given += math.prod(n.aval.shape)
+            return
+        if n.op == "const":  # it is in the file
+            return
+        try:
+            check_room(n.aval.shape, self._given, views=n.op == "windows")
+            if n.op == "einsum":
+                # what is not a product of matrices is multiplied before it is added
+                subscripts = n.attr("subscripts")
+                product = as_product(subscripts) if len(operands) == 2 else None
+                if product is None or not product.inner or "int" in n.aval.dtype:
+                    lengths = einsum_lengths(subscripts, [x.shape for x in operands])
+                    check_room(tuple(lengths.values()), self._given, views=True)
+        except InputError as error:
+            raise _Refused(f"{n.op}: {error}") from None
+
+
+def _check_places(
+    n: Node, operands: list[ShapeDtype], places: ranges.Range | None, constant: bool
+) -> None:
+    """Refuse places along an axis that are not there, or need not be."""
+    length = operands[0].shape[n.attr("axis")]
+    if places is None or operands[1].dtype == "bool":
+        raise InputError(f"places of dtype {operands[1].dtype}: whole numbers are needed")
+    there = ranges.Range(0, length - 1)
+    if 0 in operands[1].shape or places.is_within(there):
+        return
+    if constant:
+        raise _Refused(f"the places {places} of an axis of length {length}")
+    raise _Refused(
+        f"places that are computed, along an axis of length {length}: all that is known of them "
+        f"is {places}. Bound them in the graph, by the ops maximum and minimum, to {there}"
+    )
 
 
 def _node(

@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..cache import remembered
-from ..errors import TraceError
+from ..errors import InputError, TraceError
+
+MOST_NUMBERS = 1 << 27
+"""In one value, of one slice that is not long itself."""
+_PER_NUMBER = 1 << 10
+"""Numbers of a value for each of a long slice: as many as large layers have channels."""
+_AS_VIEWS = 32
+"""How many times as many there may be where they need not be brought together, as windows."""
+
+
+def check_room(shape: Sequence[int], given: int = 0, *, views: bool = False) -> None:
+    """Raise `InputError` for a value of more numbers than a file of a model may ask for.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        What it has for one slice.
+    given : int
+        How many numbers a slice has. The caller brings these, not the file.
+    views : bool
+        Whether they may lie in the memory of fewer.
+    """
+    most = max(MOST_NUMBERS, given * _PER_NUMBER) * (_AS_VIEWS if views else 1)
+    if math.prod(shape) > most:
+        raise InputError(
+            f"one slice would make a value of shape {tuple(shape)}: more than {most:,} numbers"
+        )
 
 
 def einsum_lengths(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:

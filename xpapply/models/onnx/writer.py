@@ -8,7 +8,6 @@ at once, by the same row and the definitions of the ops: shapes, transposed weig
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,13 +18,12 @@ from ...errors import InputError, TraceError
 from ...ir.builder import Builder, Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, expand, without_batch_of_one
+from ...ir.shapes import check_room
 from .program import HALVES, ML, Body, Node, Program
 
 KNOWN = {"": (7, 26), ML: (1, 5)}
 """The versions of the sets of operators whose meaning is in the rows."""
 
-MOST_NUMBERS = 1 << 27
-"""In one value, of one slice."""
 _CONSTANT_BYTES, _CONSTANT_FLOPS = 1 << 26, 1 << 30
 """What constants that are computed may take, beside a few times the bytes of those in the file."""
 
@@ -226,10 +224,7 @@ class Writer(Builder):
         """A shape, if a value may have it."""
         if any(n < 0 for n in shape):
             raise TraceError(f"a value of shape {shape}")
-        if math.prod(shape) > MOST_NUMBERS:
-            raise InputError(
-                f"one slice would make a value of shape {shape}: more than {MOST_NUMBERS:,} numbers"
-            )
+        check_room(shape)
         return shape
 
 

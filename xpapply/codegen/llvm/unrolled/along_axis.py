@@ -23,6 +23,8 @@ Row = Sequence[Element]
 
 _FEW = 8
 """Numbers of a constant row from which it is read at a place rather than chosen from."""
+_LONG = 4096
+"""Numbers of a row that is never sorted in registers."""
 _GATHER = 30
 """Instructions of reading one number at a place of its own for each slice."""
 
@@ -36,8 +38,15 @@ def instructions(n: Node, operands: Sequence[ShapeDtype], gathers: bool = False)
         return size * (length - 1) + 2 * size * length.bit_length()
     if OPS[n.op].join:
         return size
-    each = 3 if n.op == "sort" else 10 if n.attr("stable") else 6
+    each = 3 if n.op == "sort" else 10 if _is_stable(n) else 6
+    if length > _LONG:  # too many instructions to count them
+        return each * size * length.bit_length()
     return size // max(1, length) * (each * sum(1 for _ in pairs(length)) + 6 * length)
+
+
+def _is_stable(n: Node) -> bool:
+    """Whether equal numbers are to stay as they stand, which need not be said."""
+    return dict(n.attrs).get("stable", False)
 
 
 def _rows(values: Array, axis: int) -> Array:
@@ -115,7 +124,7 @@ def argsort(values: Values, n: Node, args: Sequence[Array], dtypes: Sequence[str
     NaN then are infinities at places beyond all others.
     """
     rows = _rows(args[0], n.attr("axis"))
-    return _along(n, [_places(values, row, dtypes[0], n.attr("stable")) for row in rows])
+    return _along(n, [_places(values, row, dtypes[0], _is_stable(n)) for row in rows])
 
 
 def _places(values: Values, row: Row, dtype: str, stable: bool) -> Row:
