@@ -6,6 +6,7 @@ llvmlite.
 
 from __future__ import annotations
 
+import collections
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,8 @@ class Writer:
         self._rare = False
         self._lines: list[str] = []
         self._entry: list[str] = []
+        self._shared: dict[tuple[str, int, str], Register] = {}
+        self._used: collections.Counter[str] = collections.Counter()
         self._label = ""
         self._leaves = False
         self._names = itertools.count()
@@ -68,6 +71,7 @@ class Writer:
         that those named in `noalias` point to.
         """
         self._lines, self._entry, self._label, self._leaves = [], [], "entry", False
+        self._shared, self._used = {}, collections.Counter()
         given = [Register(self, f"%{n}", t) for n, t in parameters]
         body(*given)
         shown = [f"{t} {'noalias ' if n in noalias else ''}%{n}" for n, t in parameters]
@@ -109,9 +113,9 @@ class Writer:
         """Call another function of the module, which is written at the first call of this name."""
         if name not in self._own:
             self._own.add(name)
-            before = self._lines, self._entry, self._label, self._leaves
+            before = self._lines, self._entry, self._label, self._leaves, self._shared, self._used
             self.function(name, parameters, body)
-            self._lines, self._entry, self._label, self._leaves = before
+            self._lines, self._entry, self._label, self._leaves, self._shared, self._used = before
         given = ", ".join(f"{x.type} {x.text}" for x in operands)
         self._lines.append(f"  call void @{name}({given})")
 
@@ -403,6 +407,18 @@ class Writer:
         found = self._fresh("s", POINTER)
         self._entry.append(f"  {found.text} = alloca [{count} x {element}], align {align}")
         return found
+
+    def used_here(self, name: str) -> int:
+        """How often a name has been used in the function that is written, with this time."""
+        self._used[name] += 1
+        return self._used[name]
+
+    def shared_scratch(self, element: str, count: int, name: str) -> Register:
+        """The same memory at every use of a name in a function: for what is read at once."""
+        key = (element, count, name)
+        if key not in self._shared:
+            self._shared[key] = self.scratch(element, count)
+        return self._shared[key]
 
     def table(self, numbers: Sequence[Any], element: str, align: int = 64) -> Register:
         """Constants in memory: a pointer to the first."""
