@@ -183,6 +183,17 @@ def _patience(monkeypatch):
     monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
 
 
+@pytest.fixture
+def quiet():
+    """Without what estimators say of few samples, while a fallback of ours is an error."""
+    import xpapply
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", xpapply.FallbackWarning)
+        yield
+
+
 @pytest.fixture(scope="session")
 def torch():
     return library("torch")

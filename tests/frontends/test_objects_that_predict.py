@@ -4,7 +4,6 @@ import functools
 import gc
 import pickle
 import re
-import warnings
 import weakref
 
 import numpy as np
@@ -20,12 +19,7 @@ WORDS = np.array(["a", "bbb", "cc"])[LABELS]
 FEW, MANY = RNG.normal(size=(4, 5, 5)), RNG.normal(size=(6, 5, 300))
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", xpapply.FallbackWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def loop(m, axis, a):

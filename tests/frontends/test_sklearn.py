@@ -116,13 +116,7 @@ with warnings.catch_warnings():
     }
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    """What estimators say of the few samples here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", xpapply.FallbackWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def made(cls):

@@ -131,12 +131,7 @@ IN_BATCHES = {("ica", "inverse_transform"), ("pca", "score_samples"), ("whitened
 """What has no formula here."""
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", xpapply.FallbackWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import pickle
 import re
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -83,12 +82,7 @@ IN_THE_LOOP |= {("tree of unlike outputs", "predict_log_proba")}
 """What gives several results of unlike shapes."""
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", xpapply.FallbackWarning)
-        yield
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 @pytest.fixture(scope="module")
