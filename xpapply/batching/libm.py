@@ -54,10 +54,12 @@ def of_numbers(a: Any, b: Any) -> Batched:
     given = [x.array if isinstance(x, Batched) else x for x in (a, b)]
     dtype = np.power.resolve_dtypes((*map(_dtype, given), None))[0]
     columns = [np.array(x, dtype) for x in np.broadcast_arrays(*given)]
-    if dtype != np.float64:
-        return Batched(np.power(*columns))
     found = np.power(*columns)  # whose warnings are the operator's
-    return Batched(_exactly("power", columns)) if differs("power") else Batched(found)
+    if dtype.kind in "fc" and not _powers_agree(dtype):
+        with np.errstate(all="ignore"):
+            numbers = [*map(operator.pow, *(x.ravel() for x in columns))]
+        found = np.array(numbers, dtype).reshape(found.shape)
+    return Batched(found)
 
 
 def _dtype(x: Any) -> Any:
@@ -88,6 +90,15 @@ def _by_python(name: str, columns: list[Any]) -> Any:
 
 def _numpys(name: str) -> Any:
     return getattr(np, name, None) or in_namespace(np, f"scipy.special.{name}")
+
+
+@functools.cache
+def _powers_agree(dtype: np.dtype) -> bool:
+    """Whether powers of arrays have the bits of powers of single numbers of that dtype."""
+    rng = np.random.default_rng(0)
+    columns = rng.lognormal(size=(2, _TRIED)).astype(dtype)
+    with np.errstate(all="ignore"):
+        return np.array_equal(np.power(*columns), np.array([*map(operator.pow, *columns)], dtype))
 
 
 @functools.cache

@@ -1,5 +1,9 @@
 """Functions that print, draw at random or change a module do so as in the loop, hidden or not."""
 
+import asyncio
+import gc
+import warnings
+
 import numpy as np
 import pytest
 from side_effects import run
@@ -510,3 +514,23 @@ def test_other_threads_may_draw_meanwhile(monkeypatch):
     for draws in (random.random, np.random.rand, own.random):
         plan = xpapply.explain(lambda v, draw=draws: v * draw(), -1, x)
         assert not plan.vectorized
+
+
+def test_no_coroutine_is_made_and_left():
+    """Python warns of one that is never awaited, whenever it is collected."""
+
+    def f(v):
+        async def total():
+            return v.sum()
+
+        return asyncio.run(total())
+
+    arr = np.random.default_rng(0).random((20, 3))
+    with warnings.catch_warnings(record=True) as said, xpapply.options(fallback="silent"):
+        warnings.simplefilter("always")
+        plan = xpapply.explain(f, -1, arr)
+        got = xpapply.apply_along_axis(f, -1, arr)
+        gc.collect()
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, arr))
+    assert not said
+    assert "it defines the coroutine total" in str(plan)

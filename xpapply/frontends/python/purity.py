@@ -6,6 +6,7 @@ import collections
 import dataclasses
 import dis
 import functools
+import inspect
 import os
 import types
 from typing import Any
@@ -40,8 +41,8 @@ _WRITES = {
 }
 
 
-_GENERATOR = 0x20 | 0x80 | 0x200
-"""Code flags of generators, coroutines and asynchronous generators."""
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_GENERATOR = inspect.CO_GENERATOR | _ASYNC
 
 
 def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | None:
@@ -71,6 +72,8 @@ def impure(code: types.CodeType, free: frozenset[str] | None = None) -> str | No
             return f"{what.format(step.argval)} ({file}:{line})"
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
+            if inner.co_flags & _ASYNC:  # one that is made and never awaited would warn
+                return f"it defines the coroutine {inner.co_name}"
             # variables of an inner function that are free in the outer one are outside too
             why = impure(inner, free & frozenset(inner.co_freevars))
             if why:
