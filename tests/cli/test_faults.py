@@ -367,3 +367,118 @@ def test_no_output_where_the_disk_fails(monkeypatch):
         patch.setattr("os.fsync", fails)
         assert "input/output error" in net("in.npy", "-o", "out.npy", code=1)
     assert not Path("out.npy").exists()
+
+
+def contents(part):
+    """The bytes of all files of an output."""
+    paths = sorted(part.rglob("*")) if part.is_dir() else [part]
+    return {path: path.read_bytes() for path in paths if path.is_file()}
+
+
+@pytest.mark.parametrize("ending", [".npy", ".nii", ".nii.gz", ".tif", ".zarr"])
+def test_what_was_cut_since_is_no_run_to_go_on_with(ending):
+    """A full disk, a copy that was broken off: maps of files grow them again, with zeros."""
+    if ending == ".tif":
+        pytest.importorskip("tifffile")
+    write("f.py", RAISES)
+    x = np.arange(120.0).reshape(30, 1, 1, 4) + 8
+    x[25, 0, 0, 0] = 7
+    source = "in.npy"
+    if ending == ".zarr":
+        source = "in.zarr"
+        pytest.importorskip("zarr").create_array(source, data=x, chunks=(3, 1, 1, 4))
+    else:
+        np.save(source, x)
+    given = ("f.py:f", source, "-o", "out" + ending, "--memory", "700")
+    run(*given, code=1)
+    part = Path(f"out{ending}.part" + ".nii" * (ending == ".nii.gz"))
+    whole, todo = contents(part), Path(f"{part}.unfinished").read_bytes()
+    for path, data in whole.items():
+        for length in sorted({0, 1, 9, 70, len(data) // 2, len(data) - 4, len(data) - 1}):
+            if length >= len(data):
+                continue
+            path.write_bytes(data[:length])
+            before = contents(part)
+            is_chunk = part.is_dir() and path.name != "zarr.json"
+            said = " ".join(run(*given, "--resume", code=1 if is_chunk else 2).split())
+            if is_chunk:  # is computed again
+                assert "the same command with --resume goes on" in said
+            else:
+                assert f"--resume: {part} was cut or changed" in said
+                assert "Begin anew without --resume" in said
+                assert contents(part) == before
+            path.write_bytes(data)
+            Path(f"{part}.unfinished").write_bytes(todo)
+    write("f.py", RAISES.replace("7", "-7"))
+    said = run(*given, "--resume", code=2)
+    assert "MODEL is another one" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("chunk", ["", "c/3/0/0"])
+def test_chunks_that_were_cut_since_are_computed_again(chunk):
+    zarr = pytest.importorskip("zarr")
+    write("f.py", RAISES.replace("raise", "import os\n        if os.path.exists('bad'): raise"))
+    write("bad", "")
+    x = np.arange(120.0).reshape(30, 1, 1, 4) + 8
+    x[25, 0, 0, 0] = 7
+    zarr.create_array("in.zarr", data=x, chunks=(3, 1, 1, 4))
+    given = ("f.py:f", "in.zarr", "-o", "out.zarr", "--memory", "700")
+    run(*given, code=1)
+    found = [p for p in Path("out.zarr.part").rglob("*") if p.is_file() and p.name != "zarr.json"]
+    assert len(found) > 5
+    for path in found:
+        if str(path).endswith(chunk):
+            path.write_bytes(path.read_bytes()[:-3])
+    os.unlink("bad")
+    run(*given, "--resume")
+    np.testing.assert_array_equal(zarr.open_array("out.zarr", mode="r")[...], x.sum(-1))
+
+
+def test_a_number_of_a_block_that_was_cut_counts_for_none():
+    """12 that was cut to 1 would have block 1 done, which nobody has computed."""
+    write("f.py", RAISES.replace("raise", "import os\n        if os.path.exists('bad'): raise"))
+    write("bad", "")
+    x = np.ones((30, 4))
+    x[25, 0] = 7
+    np.save("in.npy", x)
+    given = ("f.py:f", "in.npy", "-o", "out.npy", "--memory", "300")
+    run(*given, code=1)
+    listed = Path("out.npy.part.unfinished")
+    head, *rest = listed.read_text().split("\n")
+    done = [int(n) for n in rest if n]
+    assert 12 in done
+    left = np.lib.format.open_memmap("out.npy.part", mode="r+")
+    left[1] = -99
+    left.flush()
+    listed.write_text("\n".join([head, *(f"\n{n}\n" for n in done if n not in (1, 12)), "\n1"]))
+    os.unlink("bad")
+    run(*given, "--resume")
+    np.testing.assert_array_equal(np.load("out.npy"), x.sum(-1))
+
+
+@pytest.mark.parametrize(
+    "name", ["in.npy", "in.npz", "in.tif", "packed.tif", "in.nii", "in.nii.gz"]
+)
+def test_inputs_that_were_cut_are_refused_or_read_whole(name):
+    """Half of a TIFF in pages was an image of half of them."""
+    x = cube((12, 20, 30, 4))
+    if name.endswith(".tif"):
+        tifffile = pytest.importorskip("tifffile")
+        tifffile.imwrite(
+            name, x, photometric="minisblack", compression="zlib" if name == "packed.tif" else None
+        )
+    elif "nii" in name:
+        nibabel.Nifti1Image(x, np.eye(4)).to_filename(name)
+    elif name == "in.npz":
+        np.savez(name, x=x)
+    else:
+        np.save(name, x)
+    data = Path(name).read_bytes()
+    for length in (0, 5, 100, 400, len(data) // 2, len(data) - 40, len(data) - 1):
+        Path(name).write_bytes(data[:length])
+        try:
+            found = files.read(name)
+        except xpapply.InputError:
+            continue
+        np.testing.assert_array_equal(found.array, x)
+        found.close()

@@ -260,8 +260,6 @@ class Result:
         output = files.of_format(path).create(
             path, self.stored, self.stored_dtype, self.wanted(resume)
         )
-        if resume:
-            _check_left(output.array, self.stored, self.stored_dtype, output.part)
         job, target = self.job, self.target(output.array, mask)
         whole: Any = None
         try:
@@ -346,14 +344,6 @@ def _differs(option: str, was: str | None, now: str | None) -> str:
         was, now = was and "another one", now and "another one"
         return f"--mask was {was or 'none'}, is {now or 'none'}"
     return f"{option} was {was or 'none'}, is {now or 'none'}"
-
-
-def _check_left(found: Any, shape: tuple[int, ...], dtype: np.dtype, part: Path) -> None:
-    if tuple(found.shape) != shape or np.dtype(found.dtype).newbyteorder("=") != dtype:
-        raise InputError(
-            f"--resume: {part} is {tuple(found.shape)} {found.dtype}, this run makes {shape} "
-            f"{dtype}. Say it all as it was said then; or begin anew without --resume"
-        )
 
 
 def _dtype(text: str, kind: np.dtype, classes: int | None) -> np.dtype:

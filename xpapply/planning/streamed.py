@@ -225,6 +225,7 @@ class _Streamed:
         cut = self.cut
         if journal is not None and journal.done:
             cut = blocks.Cut(cut.slices, cut.order, tuple(journal.blocks), cut.nbytes, cut.reads)
+            journal.done = self._readable(cut, journal.done)
         else:
             self.target.check_room()
         work = (_Work if self.transfers is None else _OnDevice)(self, journal)
@@ -248,6 +249,13 @@ class _Streamed:
             if journal is not None:
                 journal.close(finished)
         return self.target.x
+
+    def _readable(self, cut: blocks.Cut, done: set[int]) -> set[int]:
+        """Those of the blocks that are done which are still there: files may have been cut."""
+        of_result = cut.slices.of_result
+        return {
+            k for k, block in enumerate(cut) if k in done and self.target.can_read(of_result(block))
+        }
 
     def _warn(self) -> None:
         if self.cut.reads >= _OFTEN:

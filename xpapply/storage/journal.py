@@ -85,7 +85,7 @@ class Journal:
             error.differ = differ
             raise error
         self.about = was
-        found = (_parsed(line) for line in lines[1:])
+        found = map(_parsed, lines[1:-1])  # the last one was not written to its end
         self.done = {n for n in found if isinstance(n, int)}
 
     @property

@@ -105,6 +105,10 @@ class Store:
         """Put elements into a block."""
         self.x[block] = y
 
+    def can_read(self, block: Block) -> bool:
+        """Whether what was written to a block is there."""
+        return True
+
     def flush(self) -> None:
         """What was written is to be found by who opens it next."""
 
@@ -272,6 +276,14 @@ class Chunked(Store):
                 "indices of NumPy. Read it with numpy.asarray, or give a view of it that has"
             )
         return found
+
+    def can_read(self, block: Block) -> bool:
+        """Whether what was written to a block is there: chunks can be unpacked, or they are not."""
+        try:
+            self.x[block]
+        except Exception:  # each library has its own kinds
+            return False
+        return True
 
     def why_read_only(self) -> str:
         """Why it cannot be written to; "" if it can."""

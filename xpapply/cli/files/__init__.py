@@ -11,8 +11,8 @@ import itertools
 import json
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -253,7 +253,7 @@ def read(text: str) -> Image:
         image: Image = found.read(path, inner) if inner else found.read(path)
     except InputError:
         raise
-    except (OSError, ValueError, EOFError, KeyError) as error:
+    except Exception as error:  # each library has its own kinds
         raise InputError(f"{text} cannot be read: {error}") from error
     image.path = path
     if image.array.shape == ():
@@ -304,6 +304,32 @@ def _is_zarr_array(path: Path) -> bool:
 def part_of(path: Path) -> Path:
     """Where an output lies until it is finished."""
     return path.with_name(path.name + PART)
+
+
+@contextmanager
+def interrupted(part: Path) -> Iterator[None]:
+    """Say of what cannot be read here that an interrupted run has left it otherwise."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # each library has its own kinds
+        raise InputError(
+            f"--resume: {part} was cut or changed since an interrupted run has left it: {error}. "
+            "Begin anew without --resume"
+        ) from error
+
+
+def check_interrupted(
+    part: Path, found: tuple[tuple[int, ...], Any], wanted: tuple[tuple[int, ...], np.dtype]
+) -> None:
+    """Refuse what an interrupted run has left, if its shape or its dtype is another one."""
+    (shape, dtype), (new_shape, new_dtype) = found, wanted
+    if tuple(shape) != new_shape or np.dtype(dtype).newbyteorder("=") != new_dtype:
+        raise InputError(
+            f"--resume: {part} is {tuple(shape)} {dtype}, this run makes {new_shape} {new_dtype}. "
+            "Say it all as it was said then; or begin anew without --resume"
+        )
 
 
 def memory_map(

@@ -14,7 +14,18 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from . import Image, Output, Place, Wanted, ending, library, memory_map, part_of
+from . import (
+    Image,
+    Output,
+    Place,
+    Wanted,
+    check_interrupted,
+    ending,
+    interrupted,
+    library,
+    memory_map,
+    part_of,
+)
 
 _PIECE = 1 << 24
 
@@ -74,9 +85,8 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
     header.write_to(head)
     start = int(header["vox_offset"])
     if how.resume:
-        if not plain.exists():
-            raise InputError(f"--resume: there is no {plain}")
-        made = np.memmap(plain, header.get_data_dtype(), "r+", start, shape, "F")
+        with interrupted(plain):
+            made = _left(plain, header, shape)
     else:
         text = head.getvalue().ljust(start, b"\0")
         made = memory_map(plain, shape, header.get_data_dtype(), text, "F")
@@ -89,6 +99,18 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
         plain.unlink()
 
     return Output(made, path, part, close) if packed else Output(made, path, part)
+
+
+def _left(plain: Path, header: Any, shape: tuple[int, ...]) -> np.memmap:
+    """A memory map of what an interrupted run has left."""
+    with open(plain, "rb") as file:
+        found = type(header).from_fileobj(file)
+    dtype, start = header.get_data_dtype(), int(found["vox_offset"])
+    check_interrupted(plain, (found.get_data_shape(), found.get_data_dtype()), (shape, dtype))
+    if start != header["vox_offset"]:
+        raise ValueError(f"its numbers begin at byte {start}, and not at {header['vox_offset']}")
+    np.memmap(plain, dtype, "r", start, shape, "F")  # "r+" makes a file longer that was cut
+    return np.memmap(plain, dtype, "r+", start, shape, "F")
 
 
 def _header(nibabel: Any, shape: tuple[int, ...], dtype: np.dtype, like: Image) -> Any:

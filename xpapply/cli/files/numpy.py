@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from . import Image, Output, Wanted, memory_map, part_of
+from . import Image, Output, Wanted, check_interrupted, interrupted, memory_map, part_of
 
 
 def read(path: Path) -> Image:
@@ -24,7 +24,11 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
     """A memory map of a new file, in the order of the input."""
     part = part_of(path)
     if how.resume:
-        return Output(np.load(part, mmap_mode="r+", allow_pickle=False), path, part)
+        with interrupted(part):
+            # a map that may be written to makes a file longer that was cut
+            left = np.load(part, mmap_mode="r", allow_pickle=False)
+            check_interrupted(part, (left.shape, left.dtype), (shape, dtype))
+            return Output(np.load(part, mmap_mode="r+", allow_pickle=False), path, part)
     fortran = in_order_of_fortran(how.like.array)
     head = io.BytesIO()
     about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": fortran, "shape": shape}

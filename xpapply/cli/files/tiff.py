@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...storage.stores import Block, Store
-from . import Image, Output, Place, Wanted, library, part_of
+from . import Image, Output, Place, Wanted, check_interrupted, interrupted, library, part_of
 
 _PLACE = (33922, 33550, 34264, 34735, 42112, 42113)
 """Tags of a GeoTIFF: its place, and what GDAL says of scales and of missing values."""
@@ -20,7 +23,7 @@ _PLACE = (33922, 33550, 34264, 34735, 42112, 42113)
 def read(path: Path) -> Image:
     """A memory map of an image; a compressed one is unpacked into a temporary file."""
     tifffile = library("tifffile", "cli")
-    with tifffile.TiffFile(path) as file:
+    with _all_pages(), tifffile.TiffFile(path) as file:
         if not file.series:
             raise InputError(f"{path} has no image")
         first = file.pages[0]
@@ -139,7 +142,11 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
         return _create_raster(path, part, shape, dtype, how)
     tifffile = library("tifffile", "cli")
     if how.resume:
-        return Output(tifffile.memmap(part, mode="r+"), path, part)
+        with interrupted(part), _all_pages():
+            # a map that may be written to makes a file longer that was cut
+            left = tifffile.memmap(part, mode="r")
+            check_interrupted(part, (left.shape, left.dtype), (shape, dtype))
+            return Output(tifffile.memmap(part, mode="r+"), path, part)
     try:
         made = tifffile.memmap(
             part,
@@ -156,6 +163,26 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
             "write .npy"
         ) from None
     return Output(made, path, part)
+
+
+@contextmanager
+def _all_pages() -> Iterator[None]:
+    """Raise where tifffile logs that pages are lost, and goes on with those that it finds."""
+    logger, lost = logging.getLogger("tifffile"), []
+
+    def heard(record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        if record.levelno >= logging.ERROR and "TiffPages" in text:
+            lost.append(text)
+        return not lost
+
+    logger.addFilter(heard)
+    try:
+        yield
+    finally:
+        logger.removeFilter(heard)
+    if lost:
+        raise ValueError(f"pages are lost: {lost[0]}")
 
 
 def _create_raster(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from . import Image, Output, Wanted, group_of, library, part_of
+from . import Image, Output, Wanted, check_interrupted, group_of, interrupted, library, part_of
 
 _CHUNK = 1 << 24
 """Bytes of a chunk where the input has none."""
@@ -39,7 +39,10 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
     zarr = library("zarr", "files")
     part = part_of(path)
     if how.resume:
-        return Output(zarr.open_array(part, mode="r+"), path, part)
+        with interrupted(part):
+            left = zarr.open_array(part, mode="r+")
+            check_interrupted(part, (left.shape, left.dtype), (shape, dtype))
+            return Output(left, path, part)
     _make_group(zarr, path)
     chunks = unit(shape, dtype, how)
     made = zarr.create_array(part, shape=shape, dtype=dtype, chunks=chunks, overwrite=True)
