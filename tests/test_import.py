@@ -78,6 +78,31 @@ def test_functions_that_are_the_first_to_ask_for_a_name(f):
     assert vectorized is True
 
 
+def test_a_first_function_loads_no_compiler_that_it_cannot_pay_for():
+    """To load it counted as the function's time, which made that the loop's for good."""
+    first = in_new_process(
+        "import sys, numpy as np, xpapply\n"
+        "from xpapply.frontends.python import account\n"
+        "account.FIRST = 0.1  # whatever this machine does beside\n"
+        "f, arr = lambda v: v.sum(), np.ones((20_000, 8))\n"
+        "found = xpapply.apply_along_axis(f, -1, arr)\n"
+        "print(('xpapply.backends.cpu' in sys.modules, float(found.sum()),"
+        " xpapply.explain(f, -1, arr).engine))"
+    )
+    assert first == (False, 160_000.0, "numpy")
+
+
+def test_what_is_not_loaded_takes_time():
+    seconds = in_new_process(
+        "from xpapply import registry\n"
+        "one = registry.loading('backends', 'cpu')\n"
+        "registry.find('backends', 'cpu')\n"
+        "print((one, registry.loading('backends', 'cpu')))"
+    )
+    assert seconds[0] > 0.1
+    assert seconds[1] == 0.0
+
+
 def test_entry_points_are_read_only_for_packages_without_a_file_here():
     ours = "import xpapply; xpapply.apply_along_axis(lambda v: v.sum(), 1, np.zeros((9, 5)))\n"
     network = "xpapply.apply_along_axis(xpapply.MLP([np.ones((2, 5))]), 1, np.zeros((9, 5)))\n"

@@ -6,8 +6,12 @@ import functools
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from types import ModuleType
 from typing import Any
+
+_LOADING = 0.15
+"""CPU seconds that the largest of the modules takes, with all that it imports."""
 
 
 @functools.cache
@@ -29,6 +33,11 @@ def find(kind: str, name: str) -> ModuleType | None:
             module: ModuleType = entry.load()
             return module
     return None
+
+
+def loading(kind: str, name: str) -> float:
+    """CPU seconds that `find` takes: modules are loaded once."""
+    return 0.0 if f"{__package__}.{kind}.{name}" in sys.modules else _LOADING
 
 
 @functools.cache

@@ -24,6 +24,7 @@ from test_run import NET, RNG, ROOT, cube, net, nothing_is_left, run, same
 from test_run import folder as folder  # a fixture
 
 from xpapply.cli import running
+from xpapply.cli.telling import in_options
 
 
 def plain(said):
@@ -605,3 +606,24 @@ def test_a_volume_with_a_mask_and_a_background():
     found = np.asarray(nibabel.load("labels.nii.gz").dataobj)
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found == 255, ~mask)
+
+
+def test_chunks_of_zarr_fit_in_the_memory():
+    """They were made of 16 MB of results, and then refused as too large to compute at once."""
+    zarr = pytest.importorskip("zarr")
+    x = cube((20, 30, 50))
+    np.save("in.npy", x)
+    for memory in ("40 kB", "1 MB"):
+        run("numpy:sum", "in.npy", "-o", "out.zarr", "--memory", memory, "--overwrite")
+        found = zarr.open_array("out.zarr", mode="r")
+        same(found[...], x.sum(-1))
+        assert np.prod(found.chunks) * x[0, 0].nbytes < 1e6
+    given = ("numpy:cumsum", "in.npy", "-o", "out.zarr", "--memory", "40 kB", "--overwrite")
+    assert "numpy" in run(*given, "--dry-run")
+    run(*given)
+    same(zarr.open_array("out.zarr", mode="r")[...], x.cumsum(-1))
+
+
+def test_advice_about_workers_is_a_variable_of_the_shell():
+    said = in_options("use another function, or xpapply.options(workers=...)")
+    assert said == "use another function, or XPAPPLY_WORKERS=..."

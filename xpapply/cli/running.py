@@ -16,13 +16,15 @@ import numpy as np
 from .. import apply_along_axis, explain, frontends, loop
 from ..errors import InputError, add_note
 from ..planning.plan import Plan
-from ..storage import stores
+from ..storage import blocks, stores, stream
 from ..storage.journal import ENDING, OtherRun
 from . import explained, files, fills, places
 from .stages import Converted, Finished, Missing, NoLabelError, options_of
 
 _DONE = re.compile(r"out has (.* blocks)")
 """What an interrupted run notes."""
+_THREADS = 4
+"""That read and write, at the most: chunks of an output are made for so many."""
 
 
 @dataclass
@@ -226,7 +228,13 @@ class Result:
             own = () if self.labels else tuple(self.shape[a] for a in self.core)
             chunks = (*kept[:at], *own, *kept[at:])
         core = () if self.labels else self.core
-        return files.Wanted(self.job.image, self.fill, resume, core, self.job.axes, chunks)
+        array, axes = self.job.image.array, self.job.axes
+        slice_ = math.prod(array.shape[a] for a in axes) * self.job.wanted_dtype().itemsize
+        result = math.prod(self.shape[a] for a in self.core) * self.dtype.itemsize
+        fit = blocks.memory() // stream.at_a_time(_THREADS) // (slice_ + result)
+        stored = result if core else self.stored_dtype.itemsize
+        room = max(1, fit) * stored
+        return files.Wanted(self.job.image, self.fill, resume, core, axes, chunks, room)
 
     def target(self, array: Any, mask: Any) -> Any:
         """What gets the results on their way into an array."""
@@ -257,9 +265,10 @@ class Result:
         if not resume:  # what it lists is not in the output that is made now
             for old in _lists(files.part_of(path)):
                 old.unlink()
-        output = files.of_format(path).create(
-            path, self.stored, self.stored_dtype, self.wanted(resume)
-        )
+        with around():  # which has the memory that chunks are made for
+            output = files.of_format(path).create(
+                path, self.stored, self.stored_dtype, self.wanted(resume)
+            )
         job, target = self.job, self.target(output.array, mask)
         whole: Any = None
         try:

@@ -28,7 +28,7 @@ def _option(match: re.Match[str]) -> str:
 
 _WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"\bxpapply\.explain\(\.\.\.\) shows"), "`xpapply explain` shows"),
-    (re.compile(r"\boptions\((\w+)=([^()]*)\)"), _option),
+    (re.compile(r"\b(?:xpapply\.)?options\((\w+)=([^()]*)\)"), _option),
     (re.compile(r"\bresume=True\b"), "--resume"),
     (re.compile(r"\bLeave resume away"), "Begin anew without --resume"),
     (re.compile(r"\b(memory|device)=(?=')"), r"--\1 "),

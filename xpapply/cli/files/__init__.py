@@ -149,6 +149,8 @@ class Wanted:
         Axes of the slices in the input.
     chunks : tuple of int or None
         Lengths of chunks that suit those of the input.
+    room : int or None
+        Bytes of results that fit in memory beside what they are computed from.
     """
 
     like: Image
@@ -157,6 +159,7 @@ class Wanted:
     core: tuple[int, ...] = ()
     axes: tuple[int, ...] = ()
     chunks: tuple[int, ...] | None = None
+    room: int | None = None
 
 
 @dataclass

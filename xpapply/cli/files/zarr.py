@@ -55,7 +55,7 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
 
 def unit(shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> tuple[int, ...]:
     """Lengths of its chunks."""
-    chunks = how.chunks or _chunks(shape, dtype)
+    chunks = how.chunks or _chunks(shape, dtype, min(_CHUNK, how.room or _CHUNK))
     return tuple(max(1, min(c, n)) for c, n in zip(chunks, shape, strict=True))
 
 
@@ -76,9 +76,9 @@ def _make_group(zarr: Any, path: Path) -> None:
         ) from None
 
 
-def _chunks(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
+def _chunks(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> tuple[int, ...]:
     """Whole last axes, as many as fit."""
-    left, found = max(1, _CHUNK // dtype.itemsize), []
+    left, found = max(1, nbytes // dtype.itemsize), []
     for n in shape[::-1]:
         found.append(max(1, min(n, left)))
         left = max(1, left // max(1, n))

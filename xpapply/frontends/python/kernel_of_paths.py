@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import config
+from ... import config, registry
 from ...errors import UnsupportedError
 from ...ir.graph import Graph
 from ...ir.rewrite import compact
@@ -128,7 +128,7 @@ class KernelOfPaths:
         `most`: CPU seconds that making it may take.
         """
         if self.is_due:
-            if _PER_STEP * self._steps() > most:
+            if _PER_STEP * self._steps() + registry.loading("backends", "cpu") > most:
                 return None
             self._paths, self._many_left = self._tree.count, False
             self._drop()
