@@ -135,6 +135,7 @@ class vectorize(OwnVectorize):  # called as a function
         super().__init__(pyfunc, otypes, doc, excluded, cache)
         self.signature = signature
         self._core = None if signature is None else Signature.parse(signature)
+        self._in_and_out_core_dims = None if self._core is None else self._core.as_numpy()
         self._on_error, self._fill = on_error, fill
         self._output_dims = _names_of_results(output_dims)
         self._ready = kept(BoundedDict())
@@ -181,9 +182,15 @@ class vectorize(OwnVectorize):  # called as a function
         return found
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
-        """How many elements a call of a function of numbers has, as `straight.elements` says."""
-        if self._core is not None or self._on_error != "raise" or not _OWN.isdisjoint(kwargs):
+        """How many elements or slices a call has, as `straight.elements` and `slices` say."""
+        if self._on_error != "raise" or not _OWN.isdisjoint(kwargs):
             return 0
+        if self._core is not None:
+            numpys = None if kwargs or self.excluded else self._in_and_out_core_dims
+            # of results with core dims NumPy takes no lists
+            if numpys is None or any(numpys[1]):
+                return 0
+            return straight.slices(args, numpys[0])
         looped = [x for k, x in enumerate(args) if k not in self.excluded]
         return straight.elements(looped + [x for n, x in kwargs.items() if n not in self.excluded])
 
@@ -193,7 +200,7 @@ class vectorize(OwnVectorize):  # called as a function
         `leaves`: of a call that has just ended.
         """
         f, otypes = self.pyfunc, self.otypes
-        if otypes is None:
+        if otypes is None and self._core is None:
             return straight.is_function(f)
         if self._plain[0] is f and self._plain[1] is otypes:
             return True
@@ -203,11 +210,11 @@ class vectorize(OwnVectorize):  # called as a function
         return self._plain[0] is f and self._plain[1] is otypes
 
     def _how(self, args: tuple, kwargs: dict) -> Hashable:
-        """What decides how a call of a function of numbers runs, beside that."""
+        """What decides how a call of a function runs, beside how many elements there are."""
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
         named = (*kwargs, straight.kinds(kwargs.values())) if kwargs else None
         excluded = frozenset(self.excluded) if self.excluded else None
-        return straight.kinds(args), named, otypes, excluded, self.cache
+        return straight.kinds(args), named, otypes, excluded, self.cache, self.signature
 
     def _straight(self, args: tuple, kwargs: dict) -> Any:
         """NumPy's own call."""

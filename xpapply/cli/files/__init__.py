@@ -318,8 +318,8 @@ def interrupted(part: Path) -> Iterator[None]:
         raise
     except Exception as error:  # each library has its own kinds
         raise InputError(
-            f"--resume: {part} was cut or changed since an interrupted run has left it: {error}. "
-            "Begin anew without --resume"
+            f"--resume: {part} was cut or changed since, or the run ended before it was made: "
+            f"{error}. Begin anew without --resume"
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from . import Image, Output, Wanted, check_interrupted, group_of, interrupted, l
 
 _CHUNK = 1 << 24
 """Bytes of a chunk where the input has none."""
+
+_PAUSES = (0.0, 0.02, 0.1, 0.3)
+"""Seconds before each try to make a group, which another run may be making."""
 
 _OF_NUMBERS = frozenset(
     "_FillValue missing_value scale_factor add_offset valid_min valid_max valid_range "
@@ -64,16 +68,20 @@ def _make_group(zarr: Any, path: Path) -> None:
     group = group_of(path)
     if group is None:
         return
-    try:
-        found = zarr.open_group(group, mode="a")
-        inner = "/".join(path.parent.relative_to(group).parts)
-        if inner:
-            found.require_group(inner)
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"{path}: {group} is an array, which holds no others, or has one on the way: name a "
-            f"group, or a new one ({error})"
-        ) from None
+    inner = "/".join(path.parent.relative_to(group).parts)
+    for pause in _PAUSES:
+        time.sleep(pause)
+        try:
+            found = zarr.open_group(group, mode="a")
+            if inner:
+                found.require_group(inner)
+            return
+        except (ValueError, TypeError) as error:
+            last = error
+    raise InputError(
+        f"{path}: {group} is an array, which holds no others, or has one on the way: name a "
+        f"group, or a new one ({last})"
+    )
 
 
 def _chunks(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ for the first call of a function, by slices whose results are there, by what ear
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -31,6 +32,12 @@ def loading() -> float:
 
 
 _loaded: list[bool] = []
+
+
+def look_at_clock() -> float:
+    """Seconds that it takes, which is as long as the shortest functions do."""
+    looks = [time.perf_counter() for _ in range(8)]
+    return min(b - a for a, b in itertools.pairwise(looks))
 
 
 class Begun(NamedTuple):
