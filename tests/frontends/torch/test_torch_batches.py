@@ -492,7 +492,7 @@ def test_modules_inside_functions_that_are_no_graph(name):
         xpapply.explain(f, 1, arr)
         _CALLS.clear()
         got = xpapply.apply_along_axis(f, 1, arr)
-        assert len(calls()) <= 20  # two of them tell what the loop takes
+        assert len(calls()) < len(arr) // 20  # some of them tell what a call and a batch take
         plan = xpapply.explain(f, 1, arr)
         assert plan.engine == "numpy"
         assert "torch network in batches" in str(plan)
