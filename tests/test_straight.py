@@ -1,26 +1,26 @@
-"""Calls of `vectorize` with a signature that run in NumPy's own loop, once they are known."""
+"""Calls of `vectorize` with a signature that run in the loop with no further look, once known."""
 
 import numpy as np
 import pytest
 
 import xpapply
-from xpapply import originals
+from xpapply import vectorized
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.random((3, 5)), RNG.random((4, 1, 5))
 
 
 @pytest.fixture
-def numpys(monkeypatch):
-    """How many calls NumPy's own loop has run."""
+def straight(monkeypatch):
+    """The calls that ran in the loop at once."""
     calls = []
-    own = originals.call_vectorize
+    own = vectorized.of_slices
 
-    def counting(made, *args, **kwargs):
-        calls.append(made)
-        return own(made, *args, **kwargs)
+    def counting(*given):
+        calls.append(given)
+        return own(*given)
 
-    monkeypatch.setattr(originals, "call_vectorize", counting)
+    monkeypatch.setattr(vectorized, "of_slices", counting)
     return calls
 
 
@@ -28,29 +28,29 @@ def both(f, signature, **how):
     return (make(f, signature=signature, **how) for make in (xpapply.vectorize, np.vectorize))
 
 
-def test_few_slices_run_in_numpys_loop(numpys):
+def test_few_slices_run_in_the_loop(straight):
     f = lambda a, b: (a * b).sum()  # noqa: E731
     ours, theirs = both(f, "(n),(n)->()")
     for _ in range(4):
         np.testing.assert_array_equal(ours(X, Y[0]), theirs(X, Y[0]))
-    assert len(numpys) == 3
+    assert len(straight) == 3
     np.testing.assert_array_equal(ours(X, Y), theirs(X, Y))  # of other slices as well
     np.testing.assert_array_equal(ours(X[0], Y), theirs(X[0], Y))
-    assert len(numpys) == 5
+    assert len(straight) == 5
 
 
 @pytest.mark.parametrize("otypes", [None, "f", [np.float32, int]])
-def test_results_are_numpys(numpys, otypes):
+def test_results_are_numpys(straight, otypes):
     f = (lambda v: v.max() * 2) if otypes == "f" else (lambda v: (v.max(), 3))
     ours, theirs = both(f, "(n)->()" if otypes == "f" else "(n)->(),()", otypes=otypes)
     for _ in range(3):
         for got, want in zip(ours(X), theirs(X), strict=True):
             np.testing.assert_array_equal(got, want)
             assert got.dtype == want.dtype
-    assert numpys
+    assert straight
 
 
-def test_what_f_raises_is_told_with_its_place(numpys):
+def test_what_f_raises_is_told_with_its_place(straight):
     def f(v):
         if v[0] > 7:
             raise ArithmeticError("too much")
@@ -59,7 +59,7 @@ def test_what_f_raises_is_told_with_its_place(numpys):
     ours, _ = both(f, "(n)->()")
     for _ in range(3):
         ours(Y)
-    assert numpys
+    assert straight
     bad = Y.copy()
     bad[2, 0, 0] = 8
     with pytest.raises(ArithmeticError, match="too much") as caught:
@@ -67,41 +67,55 @@ def test_what_f_raises_is_told_with_its_place(numpys):
     assert "raised at the index (2, 0)" in "".join(caught.value.__notes__)
 
 
-def test_what_does_not_fit_is_told_as_before(numpys):
+def test_what_does_not_fit_is_told_as_before(straight):
     ours, _ = both(lambda a, b: a @ b, "(n),(n)->()")
     for _ in range(3):
         ours(X, X)
-    count = len(numpys)
+    count = len(straight)
     assert count
     for wrong in ((X, X[:, 1:]), (X, X[:2]), (X[0, 0], X)):
         with pytest.raises(ValueError, match=r"argument|operand|shape"):
             ours(*wrong)
-    assert len(numpys) == count
+    assert len(straight) == count
 
 
 @pytest.mark.parametrize(
-    ("f", "signature"),
+    ("f", "signature", "want"),
     [
-        (lambda v: [v[0], v[1]], "(n)->(k)"),
-        (lambda v: {"a": v[0]}, "(n)->()"),
-        (lambda v: v[0], "(5)->()"),
-        (lambda v: v[0], "(n?)->()"),
+        (lambda v: [v[0], v[1]], "(n)->(k)", X[:, :2]),
+        (lambda v: v[::-1] * 2, "(n)->(n)", X[:, ::-1] * 2),
+        (lambda v: v[:3], "(5)->(3)", X[:, :3]),
     ],
 )
-def test_what_numpys_loop_does_not_know_is_ours(numpys, f, signature):
+def test_results_with_core_dims(straight, f, signature, want):
     ours = xpapply.vectorize(f, signature=signature)
-    first = ours(X)
+    for _ in range(4):
+        np.testing.assert_array_equal(ours(X), want)
+    assert len(straight) == 3
+
+
+def test_containers_are_taken_apart(straight):
+    ours = xpapply.vectorize(lambda v: {"a": v[0]}, signature="(n)->()")
+    for _ in range(4):
+        np.testing.assert_array_equal(ours(X)["a"], X[:, 0])
+    assert not straight
+
+
+def test_results_of_other_shapes_are_told(straight):
+    ours = xpapply.vectorize(lambda v: v[v > 0], signature="(n)->(k)")
     for _ in range(3):
-        again = ours(X)
-        assert type(again) is type(first)
-    assert not numpys
+        ours(X)
+    assert straight
+    with pytest.raises(ValueError, match="could not broadcast") as caught:
+        ours(np.array([[1.0, 2, 5], [3, 4, -4]]))
+    assert "at the index (1,) result 0 of f has the shape (2,)" in caught.value.__notes__[0]
 
 
-def test_other_loops_are_asked_for_in_other_ways(numpys):
+def test_other_loops_are_asked_for_in_other_ways(straight):
     ours, theirs = both(lambda v: v.max(), "(n)->()")
     for _ in range(2):
         ours(X)
-    count = len(numpys)
+    count = len(straight)
     np.testing.assert_array_equal(ours(X.T, axis=0), theirs(X))
     out = np.empty(3)
     assert ours(X, out=out) is out
@@ -109,6 +123,6 @@ def test_other_loops_are_asked_for_in_other_ways(numpys):
         np.testing.assert_array_equal(ours(X), theirs(X))
     masked = np.ma.masked_array(X, X > 0.9)
     ours(masked)
-    assert len(numpys) == count
+    assert len(straight) == count
     ours.pyfunc = lambda v: v.min()
     np.testing.assert_array_equal(ours(X), X.min(-1))

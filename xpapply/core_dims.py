@@ -60,14 +60,6 @@ class Signature:
         both = (",".join(map(shown, side)) for side in (self.inputs, self.outputs))
         return "->".join(both)
 
-    def as_numpy(self) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]] | None:
-        """As `numpy.vectorize` keeps it; None: it knows no such signatures."""
-        both = self.inputs, self.outputs
-        if any(d.optional or d.size is not None for side in both for dims in side for d in dims):
-            return None
-        inputs, outputs = ([tuple(d.name for d in dims) for dims in side] for side in both)
-        return inputs, outputs
-
     @staticmethod
     def parse(text: str) -> Signature:
         """The signature that `text` writes.
@@ -187,6 +179,10 @@ class Dims:
     signature: Signature
     sizes: Sizes
     loop: tuple[int, ...]
+
+    def copy(self) -> Dims:
+        """The same, to which the sizes of results can be added."""
+        return Dims(self.signature, Sizes({**self.sizes.known}, self.sizes.said), self.loop)
 
 
 def resolve(signature: Signature, shapes: Sequence[tuple[int, ...]]) -> Dims:

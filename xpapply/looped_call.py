@@ -225,9 +225,10 @@ def of_slices(
         If results do not fit the signature.
     """
     cores = map(dims.sizes.shape, dims.signature.inputs)
+    shapes = [dims.loop + core for core in cores]
     views = [
-        arrays.broadcast_to(x, dims.loop + core, subok=True)
-        for x, core in zip(operands, cores, strict=True)
+        x if x.shape == shape else arrays.broadcast_to(x, shape, subok=True)
+        for x, shape in zip(operands, shapes, strict=True)
     ]
 
     def slices() -> workers.Slices:

@@ -65,7 +65,6 @@ class OwnVectorize(originals.vectorize):  # called as a function
 
 _FIRST: Any = originals.vectorize._get_ufunc_and_otypes  # type: ignore[attr-defined]
 _WHOLE: Any = originals.vectorize._vectorize_call  # type: ignore[attr-defined]
-_SLICES: Any = originals.vectorize._vectorize_call_with_signature  # type: ignore[attr-defined]
 
 
 def looped(
@@ -158,8 +157,6 @@ def tell(error: BaseException, place: Place) -> None:
         code, seen = trace.tb_frame.f_code, trace.tb_frame.f_locals
         if code is _Noted.__call__.__code__:
             return _tell_of_loop(error, seen, place)
-        if code is _SLICES.__code__:
-            return note(error, place(seen["index"])) if "index" in seen else None
         if code is _FIRST.__code__ and "inputs" in seen:
             if "outputs" in seen:
                 add_note(error, _NO_NUMBERS)

@@ -7,7 +7,7 @@ another way would do: what is remembered of a function's loops needs no check be
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -73,26 +73,6 @@ def elements(operands: Iterable[Any]) -> float:
         return size
     count = math.prod(shape)
     return size * count if count else 0
-
-
-def slices(arrays: Sequence[Any], cores: Sequence[tuple[str, ...]]) -> int:
-    """How many slices with such core dims arrays of NumPy have; 0: others, or they do not fit."""
-    if len(arrays) != len(cores):
-        return 0
-    sizes: dict[str, int] = {}
-    shape: tuple[int, ...] = ()
-    for x, core in zip(arrays, cores, strict=True):
-        if type(x) is not np.ndarray or (depth := x.ndim - len(core)) < 0:
-            return 0
-        own = x.shape[:depth]
-        if any(sizes.setdefault(d, n) != n for d, n in zip(core, x.shape[depth:], strict=True)):
-            return 0
-        if own != shape and own:
-            try:
-                shape = np.broadcast_shapes(shape, own) if shape else own
-            except ValueError:
-                return 0
-    return math.prod(shape)
 
 
 def kinds(operands: Iterable[Any]) -> Hashable:

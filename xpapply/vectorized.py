@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,8 +17,9 @@ import numpy as np
 from . import arrays, config, frontends, labelled, originals, sent, straight
 from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
-from .core_dims import Signature
-from .looped_call import OnError, looped_call, not_parameters
+from .core_dims import Dims, Signature, resolve
+from .looped_arguments import Arguments, Looped
+from .looped_call import LoopedCall, OnError, looped_call, not_parameters, of_slices
 from .own_vectorize import OwnVectorize, tell
 from .sent import MOST_KINDS, Kind, Sent
 from .slice_arguments import signature
@@ -135,10 +137,9 @@ class vectorize(OwnVectorize):  # called as a function
         super().__init__(pyfunc, otypes, doc, excluded, cache)
         self.signature = signature
         self._core = None if signature is None else Signature.parse(signature)
-        self._in_and_out_core_dims = None if self._core is None else self._core.as_numpy()
         self._on_error, self._fill = on_error, fill
         self._output_dims = _names_of_results(output_dims)
-        self._ready = kept(BoundedDict())
+        self._ready, self._fits = kept(BoundedDict()), kept(BoundedDict())
         self._like: Any = None
         self._plain: tuple[Any, Any] = None, None
         """A function whose results are no containers, and the `otypes` for which that is known."""
@@ -186,13 +187,22 @@ class vectorize(OwnVectorize):  # called as a function
         if self._on_error != "raise" or not _OWN.isdisjoint(kwargs):
             return 0
         if self._core is not None:
-            numpys = None if kwargs or self.excluded else self._in_and_out_core_dims
-            # of results with core dims NumPy takes no lists
-            if numpys is None or any(numpys[1]):
-                return 0
-            return straight.slices(args, numpys[0])
+            found = None if kwargs or self.excluded else self._dims(args)
+            return 0 if found is None else math.prod(found.loop)
         looped = [x for k, x in enumerate(args) if k not in self.excluded]
         return straight.elements(looped + [x for n, x in kwargs.items() if n not in self.excluded])
+
+    def _dims(self, args: tuple) -> Dims | None:
+        """The dims of plain arrays; None: of others, or if they do not fit."""
+        assert self._core is not None
+        if not _PLAIN.issuperset(map(type, args)):
+            return None
+        shapes = tuple([x.shape for x in args])
+        found: Dims | None = self._fits.get(shapes)
+        if found is None:
+            with suppress(TypeError, ValueError):
+                found = self._fits[shapes] = resolve(self._core, shapes)
+        return found
 
     def _tells_enough(self, leaves: Leaves | None = None) -> bool:
         """Whether NumPy's loop makes results of what `pyfunc` returns: no containers of it.
@@ -217,7 +227,13 @@ class vectorize(OwnVectorize):  # called as a function
         return straight.kinds(args), named, otypes, excluded, self.cache, self.signature
 
     def _straight(self, args: tuple, kwargs: dict) -> Any:
-        """NumPy's own call."""
+        """NumPy's own call, or the loop over slices."""
+        if self._core is not None:
+            dims = self._dims(args)
+            assert dims is not None
+            call = LoopedCall(self.pyfunc, Arguments((*map(Looped, range(len(args))),), {}))
+            found = of_slices(call, args, dims.copy(), self.otypes)
+            return found[0] if len(found) == 1 else found
         try:
             return originals.call_vectorize(self, *args, **kwargs)
         except Exception as error:
@@ -456,13 +472,15 @@ class vectorize(OwnVectorize):  # called as a function
 
 
 _OWN = frozenset(GUFUNC)
-_FRESH = ("_ready", "_plain", "_ufunc", "_like", "_kinds")
+_PLAIN = frozenset((np.ndarray,))
+_FRESH = ("_ready", "_fits", "_plain", "_ufunc", "_like", "_kinds")
 """What does not go to other processes."""
 
 
 def _fresh() -> dict[str, Any]:
     """What copies have of their own."""
-    return {"_ready": kept(BoundedDict()), "_plain": (None, None), "_ufunc": {}}
+    known = {name: kept(BoundedDict()) for name in ("_ready", "_fits")}
+    return {**known, "_plain": (None, None), "_ufunc": {}}
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:

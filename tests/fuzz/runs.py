@@ -26,6 +26,7 @@ from click.testing import CliRunner
 from xpapply.cli import files
 from xpapply.cli.app import commands
 
+FORKS = True
 FORK = multiprocessing.get_context("fork")
 MODELS = """
 import time

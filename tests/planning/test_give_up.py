@@ -16,7 +16,7 @@ import pytest
 import xpapply
 from xpapply import config, loop
 from xpapply.frontends.python import account, in_blocks, record, runner
-from xpapply.planning import applied, python_functions, running, several_arrays
+from xpapply.planning import applied, python_functions, running
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -807,7 +807,7 @@ def test_where_into_the_memory_of_an_operand(swap):
 
 
 def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
-    """Calls of `f` are timed anew: the very first one takes many times as long."""
+    """Calls of `f` are timed when it is traced: the very first one takes many times as long."""
     timed = []
 
     def quick(self, rows, f, limit):
@@ -815,7 +815,6 @@ def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
         return 1e-9
 
     monkeypatch.setattr(in_blocks.InBlocks, "timed", quick)
-    monkeypatch.setattr(several_arrays, "_MEASURED", 0.0)
     monkeypatch.setattr(running, "PLANNING", 0.0)
     monkeypatch.setattr(running, "SLOWER", SLOWER)
 

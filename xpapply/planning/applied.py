@@ -69,9 +69,6 @@ class Applied(Protocol):
     def for_batches(self, said: BaseException | str) -> Applied | None:
         """The same with `f` for batches of one, if `f` asked for them in what it raised."""
 
-    def seconds(self, traced: Traced, took: float) -> float:
-        """What one turn of the loop takes, about, where all at once `took` so many seconds."""
-
     def run(self, traced: Traced, account: Account | None = None) -> Any:
         """All slices at once."""
 
@@ -165,10 +162,6 @@ class Along:
 
     def _ends(self) -> tuple[Any, Any]:
         return samples.ends(self.axis, self.arr)
-
-    def seconds(self, traced: Traced, took: float) -> float:
-        """What one turn of the loop takes, about."""
-        return traced.seconds
 
     def run(self, traced: Any, account: Account | None = None) -> Any:
         """All slices at once."""

@@ -172,7 +172,7 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
             record.in_vain += max(0.0, took - account.loop)
             return TooManyPaths(traced.why_left), result
     if traced.tree.count == paths and not forced and not traced.compiles:
-        slow = took > PLANNING + SLOWER * what.slices * what.seconds(traced, took)
+        slow = took > PLANNING + SLOWER * what.slices * traced.seconds
         record.slow = record.slow + 1 if slow else 0
         if record.slow > 1:
             why = "all at once it takes longer than the loop"

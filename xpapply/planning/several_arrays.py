@@ -36,9 +36,6 @@ _CALLS = 1e-4
 """Seconds of calls that tell what one takes: the very first one takes ten times as long."""
 _AROUND = 8e-7
 """Seconds that NumPy's loop with a signature takes for a slice, beside the call of the function."""
-_MEASURED, _SHARE = 5e-3, 0.02
-"""Seconds of a run from which calls of functions of numbers are timed, and which part of it that
-may take."""
 
 
 @dataclass
@@ -155,15 +152,6 @@ class Several:
         """The first and the last slice of the only array."""
         rows, loop = self.rows(), self.dims.loop
         return rows[(0,) * len(loop)][0], rows[tuple(n - 1 for n in loop)][0]
-
-    def seconds(self, traced: Traced, took: float) -> float:
-        """What one turn of the loop takes, about, where all at once `took` so many seconds.
-
-        The loop of numbers adds hardly anything to calls of `f`, so it matters what these take.
-        """
-        if not self.call.arguments.numbers or traced.library != "numpy" or took < _MEASURED:
-            return traced.seconds
-        return traced.timed(self.rows(), self.f, _SHARE * took)
 
     def why_not(self) -> str | None:
         """Why no plan can be made for such arrays."""
