@@ -13,8 +13,8 @@ LENT = 0.0
 """Seconds that compiling and looking for ways may take before any were saved."""
 _MORE, _FAIR = 1.3, 1.0
 """Times the least that runs have taken that a run may take; times the loop's, if there was none."""
-TELLS = 1.0
-"""Times what a run has taken that tells whether the loop is done sooner."""
+TELLS = 1.25
+"""Times what a run has taken that tells whether the loop is done sooner: looking takes time too."""
 _SPENT = 0.5
 """Part of what was saved that may be spent on what makes later calls faster."""
 
