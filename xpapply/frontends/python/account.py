@@ -7,13 +7,14 @@ for the first call of a function, by slices whose results are there, by what ear
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ... import config
 
-FIRST, FIRST_SHARE = 16e-3, 0.25
+FIRST, FIRST_SHARE = 14e-3, 0.15
 """Seconds that a first call may take beyond the loop, and that share of the loop's ..."""
 PLANNING = 0.8
 """... of which planning may take this part."""
@@ -94,6 +95,7 @@ class Account:
         self.slices, self.seconds, self.most, self.known = slices, seconds, most, known
         self.tries = tries
         self.done, self.is_spent = 0, False
+        self._blocks, self._each = 0, math.inf
         threads = config.current().thread_count()
         # what others do meanwhile does not count where one thread does all, as in dask's tasks
         self._clock = time.thread_time if threads == 1 else time.process_time
@@ -111,16 +113,33 @@ class Account:
         """CPU seconds so far."""
         return self._clock() - self._started
 
-    def lacks(self, seconds: float = 0.0) -> bool:
-        """Whether so many more seconds would cost more than may be lost."""
-        left = self.most + self.done * self.seconds - self.took - seconds
+    @property
+    def left(self) -> float:
+        """CPU seconds that may still be lost."""
+        left = self.most + self.done * self.seconds - self.took
         # until then it need not be asked: that takes a microsecond
         self._look = time.perf_counter() + max(0.0, left) / self._threads
-        return left < 0
+        return left
+
+    def noted(self, slices: int, seconds: float) -> None:
+        """A block of slices is done, and took a thread so many seconds."""
+        self.done += slices
+        self._blocks += 1
+        self._each = min(self._each, seconds / max(1, slices))
+
+    def spends(self, slices: int) -> bool:
+        """Whether so many slices more, at the least that others took, cost more than may be lost.
+
+        The first block tells nothing: it finds the ways that slices go.
+        """
+        loss = (self._each - self.seconds) * slices * self._threads
+        if self._blocks > 1 and loss > 0 and not self.is_spent:
+            self.is_spent = self.left < loss
+        return self.is_spent
 
     @property
     def is_overdrawn(self) -> bool:
         """Whether the rest is the loop's; asked before each call."""
         if not self.is_spent and time.perf_counter() > self._look:
-            self.is_spent = self.lacks()
+            self.is_spent = self.left < 0
         return self.is_spent

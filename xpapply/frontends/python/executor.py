@@ -196,14 +196,19 @@ class Executor:
         off: list[int] = []
         until = time.perf_counter() + self._patience + len(rows) * self._seconds
         block = _Block(rows, out, off, start, until)
-        with self._state(block):
-            self._down(self.tree.root, _root(rows), None, block)
+        started, account = time.thread_time(), self.account
+        if account is not None and account.spends(len(rows)):
+            block.why = self.tree.too_long
+            block.leave(None)
+        else:
+            with self._state(block):
+                self._down(self.tree.root, _root(rows), None, block)
         if block.why:
             self.why = block.why
             if len(off) > self.most_left * len(rows):
                 raise TooManyPaths(block.why)
-        if self.account is not None:
-            self.account.done += len(rows) - len(off)
+        if account is not None:
+            account.noted(len(rows) - len(off), time.thread_time() - started)
         self.off += [start + k for k in off]
 
     def _state(self, block: _Block) -> Any:
@@ -280,10 +285,11 @@ class Executor:
         self, at: Segment, asked: Any, index: Any, block: _Block
     ) -> list[tuple[Segment, Any]]:
         """Where slices go on by their answers, and which of them do, the fewest first."""
-        found = []
+        found, left = [], []
         for answer, part in self._parts(asked):
-            if answer != answer:  # no path is found by NaN
-                block.leave(part if index is None else index[part])
+            # no path is found by NaN, and none is looked for where that has taken too long
+            if answer != answer or (block.why and answer not in at.children):
+                left.append(self.xp.arange(len(asked)) if part is None else part)
                 continue
             child, skipped = self._child(at, answer, part, index, block)
             if child is None:
@@ -295,6 +301,9 @@ class Executor:
                 block.leave(part if index is None else index if part is None else index[part])
             else:
                 found.append((many, child, part))
+        if left:
+            rest = left[0] if len(left) == 1 else np.concatenate(left)
+            block.leave(rest if index is None else index[rest])
         found.sort(key=lambda branch: branch[0])
         return [branch[1:] for branch in found]
 
@@ -329,9 +338,10 @@ class Executor:
         if booleans:
             return [(False, _true(xp, ~asked)), (True, _true(xp, asked))]
         asked = arrays.on_host(asked)
-        answers = np.unique(asked)
-        gave = (asked == a if a == a else asked != asked for a in answers)  # NaN is not NaN
-        return [(a.item(), np.flatnonzero(g)) for a, g in zip(answers, gave, strict=True)]
+        answers, which, counts = np.unique(asked, return_inverse=True, return_counts=True)
+        order, ends = np.argsort(which, kind="stable"), np.cumsum(counts)
+        found = zip(answers.tolist(), ends - counts, ends, strict=True)
+        return [(answer, order[start:end]) for answer, start, end in found]
 
     def _invoke(self, at: Segment, number: int, call: Call, values: Values) -> Any:
         args, kwargs = filled(call.args, values), filled(call.kwargs, values)

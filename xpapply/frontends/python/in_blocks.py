@@ -23,7 +23,7 @@ from .comparison import cast, check_same, host
 from .executor import SECONDS_PER_CALL, Executor
 from .rows import Chosen, Rows
 from .tracing import Tracing
-from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooManyPaths, Tree, Users
+from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooLong, TooManyPaths, Tree, Users
 
 _BLOCK_BYTES = 1 << 19
 """Bytes that a call reads or makes in a block, on the average: they stay in cache, and calls
@@ -352,8 +352,8 @@ class InBlocks:
         # by f itself, and none of slices after one that raises.
         started = time.perf_counter()
         todo = sorted(off | walk.warning)
-        if self._is_thin and off and not walk.warning:
-            self._by_f(f, rows, todo, flat, walk)
+        if self._is_thin and off:
+            self._by_f(f, rows, todo, flat, walk, off)
             todo = []
         for k in todo:
             at = np.unravel_index(k, batch)
@@ -378,20 +378,24 @@ class InBlocks:
             self.seconds = min(self.seconds, took / len(off | walk.warning) + self._around)
         return buffer
 
-    def _by_f(self, f: Any, rows: Rows, todo: list[int], flat: Any, walk: Executor) -> None:
-        """The results of some slices by `f`, with as little around each call as the loop has."""
+    def _by_f(
+        self, f: Any, rows: Rows, todo: list[int], flat: Any, walk: Executor, off: set[int]
+    ) -> None:
+        """The results of those that are `off` by `f`, and the warnings of others, with as little
+        around each call as the loop has."""
         places = [p.tolist() for p in np.unravel_index(np.array(todo), rows.batch)]
         call = self._arguments.caller(f)
         if isinstance(rows[(0,) * len(places)], tuple):  # as those of slices along several axes
             call = partial(_with_each, call)
-        first, asanyarray, k = walk.known, np.asanyarray, 0
+        first, asanyarray, warns = walk.known, np.asanyarray, walk.warning or None
         for k, *at in zip(todo, *places, strict=True):
-            known = first(k)
+            known = first(k) if warns is None or k in off else None
             try:
                 result = call(rows[tuple(at)]) if known is None else known[0]
             except Exception as error:
                 raise Users(error, tuple(at)) from None
-            flat[k, ...] = asanyarray(result)
+            if warns is None or k in off:
+                flat[k, ...] = asanyarray(result)
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
@@ -469,18 +473,25 @@ class InBlocks:
         """What finds paths in one run, and takes no longer than that, or than an account allows."""
         until = self._spent + seconds
         if account is None:
-            return lambda v: self._grow(f, v, lambda: self._spent > until)
-        return lambda v: self._grow(f, v, lambda: account.lacks(self._tracing.seconds))
+            return lambda v: self._grow(f, v, math.inf if self._spent <= until else -1.0)
+        return lambda v: self._grow(f, v, account.left)
 
-    def _grow(self, f: Any, v: Any, too_long: Callable[[], bool]) -> SideExit | None:
-        """Trace `f` on a slice that goes a new way, unless that would take too long."""
-        if too_long():
+    def _grow(self, f: Any, v: Any, most: float) -> SideExit | None:
+        """Trace `f` on a slice that goes a new way, in so many seconds: the next one often takes
+        as long as the last one."""
+        if most < self._tracing.seconds:
             raise TooManyPaths(self.tree.too_many_in_time)
         if self.tree.count >= MOST_PATHS:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
         started = time.thread_time()  # whatever else keeps the machine busy
-        with streams.shared(self.library):
-            path, value = self._tracing(f, self._seen(v))
+        self._tracing.limit = most
+        try:
+            with streams.shared(self.library):
+                path, value = self._tracing(f, self._seen(v))
+        except TooLong:
+            raise TooManyPaths(self.tree.too_many_in_time) from None
+        finally:
+            self._tracing.limit = math.inf
         if not isinstance(path.result, SideExit):
             called = time.perf_counter()
             self._same(value, self._tried(f, v))
