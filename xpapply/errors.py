@@ -42,7 +42,8 @@ class TraceError(UnsupportedError):
     """`f` does something that cannot be written down as a graph of one slice."""
 
     unchanged: Callable[[Any], bool] | None = None
-    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known."""
+    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known.
+    Of networks it is told without them: `f` is None."""
 
 
 class FallbackWarning(UserWarning):

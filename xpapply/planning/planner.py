@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from types import ModuleType
+from functools import partial
+from time import perf_counter
+from types import MethodType, ModuleType
 from typing import Any
+from weakref import WeakMethod, ref
 
 import numpy as np
 
@@ -44,6 +47,33 @@ class _Remembered:
     plan: Plan
     run: Callable[[Any], Any]
     ahead: bool
+
+
+class _Rests:
+    """Whether a refusal still holds: until the loop has taken many times what that took."""
+
+    def __init__(self, unchanged: Callable[[], bool], seconds: float) -> None:
+        self._unchanged, self._left = unchanged, _RESTS * seconds
+
+    def __call__(self) -> bool:
+        return self._left > 0 and self._unchanged()
+
+    def timed(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The loop, whose seconds are counted."""
+
+        def counted(arr: Any) -> Any:
+            began = perf_counter()
+            try:
+                return run(arr)
+            finally:
+                self._left -= perf_counter() - began
+
+        return counted
+
+
+_RESTS = 20.0
+"""Times the seconds of looking for a way in vain that the loop runs for before the next try: what
+was found may have been due to the slices that were looked at."""
 
 
 def _key(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
@@ -125,6 +155,8 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
         run = p.prepared(arr, axis)
+        if type(unchanged) is _Rests:
+            run = unchanged.timed(run)
         if p._later is not None:
             run, unchanged = measured.counted(run, unchanged, p._later)
         known.plans[key] = _Remembered(unchanged, p, run, _ahead(p, arr))
@@ -183,9 +215,19 @@ def _plan_network(
     shape, aval, forced = common["arr_shape"], common["slice"], config.current().engine
     own_ways = getattr(frontend, "VECTORIZED", ())
 
-    def loop_for(*reasons: str) -> tuple[Plan, None]:
+    rests: _Rests | None = None
+
+    def loop_for(*reasons: str) -> tuple[Plan, _Rests | None]:
         one = frontend.slice_function(f)
-        return in_loop(one, arr, args, kwargs, reasons, common), None
+        p = in_loop(one, arr, args, kwargs, reasons, common)
+        if rests is None:
+            return p, None
+        alive = WeakMethod(f) if isinstance(f, MethodType) else ref(f)
+
+        def run(x: Any, a: int) -> Any:
+            return loop.apply(frontend.slice_function(alive()), a, x, args, kwargs)
+
+        return replace(p, _call=run), rests
 
     awkward = why_awkward(arr)
     if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):
@@ -215,12 +257,15 @@ def _plan_network(
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
     if may and (engine is None or slower):
         trusted = graph is not None and not slower and not graph.gathers
+        began = perf_counter()
         try:
             own = frontend.vectorized(f, axis, arr, args, kwargs, trusted=trusted, graph=graph)
         except TraceError as error:
             # of an engine that was asked for, what else there might be is no reason
             if f"no graph: {error}" not in reasons and (not forced or forced in own_ways):
                 reasons.append(str(error))
+            if error.unchanged is not None:
+                rests = _Rests(partial(error.unchanged, None), perf_counter() - began)
         else:
             if engine is not None:
                 times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)

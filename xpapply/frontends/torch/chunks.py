@@ -65,8 +65,13 @@ def vectorized(
                 return _vectorized(copied, axis, arr, (), {}, trusted, pure, copied)
             except TraceError:  # forward is written for one device
                 pass
-    found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
     sources = () if graph is None else graph.sources
+    try:
+        found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
+    except TraceError as error:
+        unchanged = watch(f, args, kwargs, sources, numbers=False)
+        error.unchanged = lambda f: unchanged()
+        raise
     return found._replace(unchanged=watch(f, args, kwargs, sources, numbers=False))
 
 
