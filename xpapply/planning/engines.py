@@ -310,6 +310,41 @@ class AnyLibrary:
         return engine(arr, axis)
 
 
+class Patient(AnyLibrary):
+    """The same within a function of slices: by NumPy's engine until compiling pays.
+
+    That is told by what calls are said to take, not by a clock: see `Patience`.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self._left = _COMPILING
+        self._each = _PER_FLOP * graph.flops() + _PER_VALUE * len(graph.nodes)
+
+    def __reduce__(self) -> Any:
+        return Patient, (self.bound.graph,)
+
+    def __call__(self, arr: Any, axis: int) -> Any:
+        """Run on all slices of `arr` along `axis`."""
+        cost = math.inf
+        if type(arr) is np.ndarray and arr.size:
+            cost = self._each * arr.size / arr.shape[axis]
+        if cost < self._left and not config.current().engine:
+            self._left -= cost
+            try:
+                with config.options(engine="numpy"):
+                    return super().__call__(arr, axis)
+            except UnsupportedError:
+                self._left = 0.0
+        return super().__call__(arr, axis)
+
+
+_COMPILING = 0.2
+"""Seconds of NumPy's engine after which a kernel is compiled, which takes about as long."""
+_PER_FLOP, _PER_VALUE = 2.5e-10, 2e-9
+"""Seconds of an operation, and of each value of a slice besides."""
+
+
 def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | None:
     """The fastest engine that can run the graph on `arr`; why others cannot goes to `reasons`."""
     library = arrays.library(arr)

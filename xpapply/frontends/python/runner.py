@@ -81,7 +81,7 @@ class Traced:
     ) -> None:
         several = isinstance(slice0, tuple)
         self.library = arrays.library(slice0[0] if several else slice0)
-        self._tracing = Tracing(arguments, str(self.library), engines.AnyLibrary)
+        self._tracing = Tracing(arguments, str(self.library), engines.Patient)
         self._tracing.limit = limit
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
         try:
