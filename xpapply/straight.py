@@ -116,4 +116,4 @@ def loops(most: float, seconds: float, in_loop: float) -> Loops | None:
     """
     if not most or not is_plain():
         return None
-    return Loops(most, config.current(), _SHARE * min(_MOST, seconds - in_loop))
+    return Loops(max(most, FEW), config.current(), _SHARE * min(_MOST, seconds - in_loop))

@@ -151,7 +151,8 @@ class vectorize(OwnVectorize):  # called as a function
             size = self._elements(args, kwargs)
         else:
             size = straight.elements(args)
-        if 0 < size <= straight.FEW and straight.is_plain() and self._tells_enough():
+        few = self._core is None and 0 < size <= straight.FEW
+        if few and straight.is_plain() and self._tells_enough():
             return self._straight(args, kwargs)
         if not callable(self.pyfunc):
             return originals.call_vectorize(self, *args, **kwargs)  # the decorator with keywords
@@ -224,7 +225,11 @@ class vectorize(OwnVectorize):  # called as a function
         otypes = None if self.otypes is None else tuple(self.otypes)  # it may be a list
         named = (*kwargs, straight.kinds(kwargs.values())) if kwargs else None
         excluded = frozenset(self.excluded) if self.excluded else None
-        return straight.kinds(args), named, otypes, excluded, self.cache, self.signature
+        cores = None
+        if self._core is not None and not kwargs and (dims := self._dims(args)) is not None:
+            cores = tuple(dims.sizes.known.items())
+        how = otypes, excluded, self.cache, self.signature, cores
+        return straight.kinds(args), named, *how
 
     def _straight(self, args: tuple, kwargs: dict) -> Any:
         """NumPy's own call, or the loop over slices."""

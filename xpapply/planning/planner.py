@@ -19,7 +19,7 @@ from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from . import engines, measured
-from .fallback import in_loop, why_awkward
+from .fallback import announce, in_loop, why_awkward
 from .plan import Plan
 
 _FEW_BYTES, _FEW_FLOP = 1 << 24, 1 << 28
@@ -102,7 +102,11 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
     if found is None:
         return None
     if not found.ahead:
-        return found.run(arr) if found.unchanged() else None
+        if not found.unchanged():
+            return None
+        if type(found.unchanged) is _Rests:
+            announce(f, found.plan.slices or 0, "; ".join(found.plan.reasons), arr)
+        return found.run(arr)
     # the device is at work while we look; what it made of old weights is thrown away
     result = found.run(arr)
     return result if found.unchanged() else None
