@@ -13,7 +13,7 @@ from html import escape
 from math import floor, log10
 from pathlib import Path
 
-from . import cpu_report, gpu_report, pages
+from . import cpu_report, gpu_report, never_slower_report, pages
 from .pages import digits, milli
 
 ROOT = Path(__file__).parents[1]
@@ -40,8 +40,19 @@ def sentence() -> str:
         f"Change `np` to `xpapply`: same result, typically {two(low)} to {two(high)} times faster; "
         "where it cannot be, it\ntells you why.** "
         f"(Two CPU cores; the middle half of the {len(fast)} of [{len(IDIOMS)} ways to call it]"
-        "(benchmarks/results/functions.md)\nthat run without the loop. "
-        f"The other {len(IDIOMS) - len(fast)} run in the loop, with a look at the function before.)"
+        f"(benchmarks/results/functions.md)\nthat run without the loop. {dear()})"
+    )
+
+
+def dear() -> str:
+    """What repeated calls cost where nothing is gained."""
+    rows = never_slower_report.measured(pages.load("never_slower", pages.RESULTS)["rows"])
+    above = never_slower_report.functions_above(rows, (never_slower_report.LATER,))
+    share = round(100 * (never_slower_report.SHARE - 1))
+    return (
+        f"Where nothing is gained, repeated calls take at most {share} % and "
+        f"{never_slower_report.MORE * 1e6:g} us more than it: {len(rows) - len(above)} of "
+        f"[{len(rows)} functions](benchmarks/results/never_slower.md), at any size."
     )
 
 

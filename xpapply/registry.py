@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import time
 from types import ModuleType
 from typing import Any
 
@@ -25,6 +26,19 @@ def find(kind: str, name: str) -> ModuleType | None:
     name : str
         A root package ("torch", "cupy" ...), which is also the name of the file.
     """
+    global seconds
+    started, before = time.thread_time(), seconds
+    try:
+        return _found(kind, name)
+    finally:
+        seconds = before + time.thread_time() - started  # with those that it loads itself
+
+
+seconds = 0.0
+"""CPU seconds that modules have taken to load: of no function that is looked at meanwhile."""
+
+
+def _found(kind: str, name: str) -> ModuleType | None:
     path = f"{__package__}.{kind}.{name}"
     if name.isidentifier() and importlib.util.find_spec(path) is not None:
         return importlib.import_module(path)

@@ -852,3 +852,57 @@ def test_no_warning_comes_of_slices_after_one_that_raises(warns_at):
         assert [str(w.message) for w in seen] == ["invalid value encountered in reduce"] * (
             warns_at < 100
         )
+
+
+def test_one_long_way_is_given_up_in_the_seconds_that_are_left(monkeypatch):
+    """A single slice that goes 30,000 steps is not traced to its end to find that out."""
+    monkeypatch.setattr(account, "FIRST", 0.05)
+    monkeypatch.setattr(account, "FIRST_SHARE", 0.0)
+    monkeypatch.setattr(record, "LENT", 0.0)
+    monkeypatch.setattr(running, "PLANNING", 0.0)
+
+    def f(v):
+        n, total = int(v[0]), 0.0
+        while n > 0:
+            total, n = total + v[1], n - 1
+        return total
+
+    arr = np.ones((3000, 2))
+    arr[2000, 0] = 30_000
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, -1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, arr))
+    assert len(trace_of(f).tree.calls) < 10_000
+
+
+def test_slices_with_many_answers_are_left_at_once(monkeypatch):
+    """After the time for new ways is over nobody looks for one for each answer that is left."""
+    monkeypatch.setattr(in_blocks, "MOST_PATHS", 3)
+    asked = []
+    grow = in_blocks.InBlocks._grow
+
+    def counting(self, f, v, most):
+        asked.append(1)
+        return grow(self, f, v, most)
+
+    monkeypatch.setattr(in_blocks.InBlocks, "_grow", counting)
+    arr = RNG.integers(0, 2000, (4000, 1))
+    f = lambda v: len(str(v[0])) + hash(int(v[0]))  # noqa: E731
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(f, -1, arr)
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, -1, arr))
+    assert len(asked) < 30
+
+
+def test_blocks_that_would_cost_more_than_may_be_lost_are_not_begun():
+    run = account.Account(1000, 1e-6, 1e-3)
+    assert not run.spends(500)  # nothing is known yet
+    run.noted(10, 1.0)
+    assert not run.spends(500)  # the first block finds the ways
+    run.noted(10, 1e-3)
+    assert run.spends(500)
+    assert run.is_spent
+    cheap = account.Account(1000, 1e-6, 1e-3)
+    for _ in range(2):
+        cheap.noted(10, 1e-6)
+    assert not cheap.spends(500)

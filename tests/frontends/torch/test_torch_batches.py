@@ -1,8 +1,10 @@
 """torch modules that are no graph: called on batches where that is proved, else by vmap."""
 
+import gc
 import itertools
 import subprocess
 import sys
+import weakref
 from unittest import mock
 
 import numpy as np
@@ -10,9 +12,11 @@ import pytest
 
 import xpapply
 from conftest import library
+from xpapply.planning import planner
 
 torch = library("torch")
 chunks = pytest.importorskip("xpapply.frontends.torch.chunks")
+batched = pytest.importorskip("xpapply.frontends.torch.batched")
 nn = torch.nn
 
 
@@ -734,3 +738,52 @@ def test_small_effects_of_a_batch_axis(scale):
     got = xpapply.apply_along_axis(net, (1, 2, 3), x)
     want = np.stack([net(torch.from_numpy(v)).numpy() for v in x])
     np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.limit = nn.Linear(6, 2), nn.Linear(6, 2), 0.0
+
+    def forward(self, v):
+        return self.a(v) if v.mean() > self.limit else self.b(v)
+
+
+def test_modules_that_nothing_runs_at_once_are_tried_once(monkeypatch):
+    tried = []
+    prove = batched.Batches.prove
+
+    def counting(self, *given):
+        tried.append(1)
+        return prove(self, *given)
+
+    monkeypatch.setattr(batched.Batches, "prove", counting)
+    net, arr = Branch().eval(), np.random.default_rng(0).standard_normal((9, 6)).astype("f")
+    with torch.no_grad(), xpapply.options(fallback="silent"):
+        for _ in range(5):
+            same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+        assert len(tried) == 1
+        net.limit = 100.0  # what it reads may have made it another one
+        same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+        assert len(tried) == 2
+        monkeypatch.setattr(planner, "_RESTS", 0.0)
+        net.limit = 0.0
+        for turn in range(3):  # until the loop has taken long enough
+            same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
+            assert len(tried) == 3 + turn
+    with (
+        torch.no_grad(),
+        xpapply.options(fallback="raise"),
+        pytest.raises(xpapply.UnsupportedError, match="slice by slice"),
+    ):
+        xpapply.apply_along_axis(net, 1, arr)
+
+
+def test_modules_that_are_the_loops_are_let_go():
+    net = Branch().eval()
+    with xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(net, 1, np.ones((9, 6), "f"))
+    alive = weakref.ref(net)
+    del net
+    gc.collect()
+    assert alive() is None

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ... import config
+from ... import config, registry
 
 FIRST, FIRST_SHARE = 14e-3, 0.15
 """Seconds that a first call may take beyond the loop, and that share of the loop's ..."""
@@ -100,7 +100,7 @@ class Account:
         # what others do meanwhile does not count where one thread does all, as in dask's tasks
         self._clock = time.thread_time if threads == 1 else time.process_time
         self._threads = threads
-        self._started = self._clock()
+        self._started = self._clock() - registry.seconds
         self._look = time.perf_counter()
 
     @property
@@ -110,8 +110,8 @@ class Account:
 
     @property
     def took(self) -> float:
-        """CPU seconds so far."""
-        return self._clock() - self._started
+        """CPU seconds so far, without those that modules took to load."""
+        return self._clock() - registry.seconds - self._started
 
     @property
     def left(self) -> float:

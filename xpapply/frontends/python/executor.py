@@ -285,11 +285,11 @@ class Executor:
         self, at: Segment, asked: Any, index: Any, block: _Block
     ) -> list[tuple[Segment, Any]]:
         """Where slices go on by their answers, and which of them do, the fewest first."""
-        found, left = [], []
+        found = []
         for answer, part in self._parts(asked):
             # no path is found by NaN, and none is looked for where that has taken too long
             if answer != answer or (block.why and answer not in at.children):
-                left.append(self.xp.arange(len(asked)) if part is None else part)
+                block.leave(part if index is None else index if part is None else index[part])
                 continue
             child, skipped = self._child(at, answer, part, index, block)
             if child is None:
@@ -301,9 +301,6 @@ class Executor:
                 block.leave(part if index is None else index if part is None else index[part])
             else:
                 found.append((many, child, part))
-        if left:
-            rest = left[0] if len(left) == 1 else np.concatenate(left)
-            block.leave(rest if index is None else index[rest])
         found.sort(key=lambda branch: branch[0])
         return [branch[1:] for branch in found]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import registry
 from ...batching import Batched, BatchingRule, NoRule, one_by_one
 from ...batching.ragged import Ragged
 from ...batching.rules import leaves
@@ -77,7 +78,8 @@ class Recorder:
         self.until = time.perf_counter() + MOST_SECONDS
         self._limit = limit
         """CPU seconds that it may take; at `_look` it is time to ask for them."""
-        self._started, self._look = time.thread_time(), time.perf_counter() + limit
+        self._started = time.thread_time() - registry.seconds
+        self._look = time.perf_counter() + limit
 
     # --- refusing -----------------------------------------------------------------------
 
@@ -266,7 +268,7 @@ class Recorder:
 
     def _ask(self) -> None:
         """Refuse where writing down has taken as long as it may."""
-        left = self._limit + self._started - time.thread_time()
+        left = self._limit + self._started - (time.thread_time() - registry.seconds)
         self._look = time.perf_counter() + left
         if left < 0:
             number = f"{len(self.steps):,} operations so far"
