@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ... import config, registry
@@ -35,10 +36,21 @@ def loading() -> float:
 _loaded: list[bool] = []
 
 
-def look_at_clock() -> float:
-    """Seconds that it takes, which is as long as the shortest functions do."""
+def per_call(
+    called: Callable[..., Any], given: Sequence[Sequence[Any]], least: int, limit: float
+) -> float:
+    """Seconds of a call in a loop: the median of `least` calls, or of calls for so many seconds."""
     looks = [time.perf_counter() for _ in range(8)]
-    return min(b - a for a, b in itertools.pairwise(looks))
+    look = min(b - a for a, b in itertools.pairwise(looks))  # as long as the shortest functions
+    times: list[float] = []
+    for one in given:
+        started = time.perf_counter()
+        called(*one)
+        times.append(time.perf_counter() - started - look)
+        if len(times) > least and sum(times) > limit:
+            break
+    # the first call brings back to the cache what a run has driven out
+    return statistics.median(times[1:] or times)
 
 
 class Begun(NamedTuple):

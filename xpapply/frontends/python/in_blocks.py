@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from ...errors import TraceError
 from ...ir.graph import ShapeDtype
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
-from .account import Account, Begun, look_at_clock
+from .account import Account, Begun, per_call
 from .block import Block
 from .comparison import cast, check_same, host
 from .executor import SECONDS_PER_CALL, Executor
@@ -172,20 +171,12 @@ class InBlocks:
         some = np.linspace(0, count - 1, min(count, _TIMED)).astype(np.intp)
         places = zip(*np.unravel_index(some, rows.batch), strict=True)
         slices = [self._given(rows[at]) for at in places]
-        times: list[float] = []
-        called, look = self._arguments.caller(f), look_at_clock()
         with np.errstate(all="ignore"), silent():
             try:
-                for one in slices:
-                    started = time.perf_counter()
-                    called(*one)
-                    times.append(time.perf_counter() - started - look)
-                    if len(times) > _WARM and sum(times) > limit:
-                        break
+                each = per_call(self._arguments.caller(f), slices, _WARM, limit)
             except Exception:  # which its own run will tell
                 return self.seconds
-        # the first call brings back to the cache what the run has driven out
-        return min(self.seconds, statistics.median(times[1:] or times) + self._around)
+        return min(self.seconds, each + self._around)
 
     def _tried(self, f: Any, v: Any) -> Any:
         """A call of `f` that only looks at what it does: it leaves no trace in attributes."""
