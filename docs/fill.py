@@ -227,7 +227,7 @@ def testing() -> str:
 
 def sentence() -> str:
     """What it is, as in the README."""
-    return readme.sentence().replace("benchmarks/results/functions.md", "measured/functions.md")
+    return readme.sentence().replace("benchmarks/results/", "measured/")
 
 
 def before_after() -> str:
