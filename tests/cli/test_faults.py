@@ -414,24 +414,46 @@ def test_what_was_cut_since_is_no_run_to_go_on_with(ending):
     assert "MODEL is another one" in " ".join(said.split())
 
 
+CUT_CHUNKS = {
+    "sums": ("v.sum()", [], lambda x: x.sum(-1)),
+    "labels": ("v[:3] * 1.0", ["--argmax"], lambda x: x[..., :3].argmax(-1)),
+    "another dtype": ("v.sum()", ["--dtype", "float32"], lambda x: x.sum(-1).astype("f4")),
+    "a mask": (
+        "v.sum()",
+        ["--mask", "mask.npy", "--fill", "-1"],
+        lambda x: np.where(np.load("mask.npy"), x.sum(-1), -1.0),
+    ),
+    "no data": (
+        "v.sum()",
+        ["--nodata", "10", "--fill", "-1"],
+        lambda x: np.where((x == 10).any(-1), -1.0, x.sum(-1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("spoil", [lambda p: p.write_bytes(p.read_bytes()[:-3]), os.unlink])
 @pytest.mark.parametrize("chunk", ["", "c/3/0/0"])
-def test_chunks_that_were_cut_since_are_computed_again(chunk):
+@pytest.mark.parametrize("case", CUT_CHUNKS)
+def test_chunks_that_were_cut_since_are_computed_again(case, chunk, spoil):
     zarr = pytest.importorskip("zarr")
-    write("f.py", RAISES.replace("raise", "import os\n        if os.path.exists('bad'): raise"))
+    result, more, want = CUT_CHUNKS[case]
+    raises = RAISES.replace("raise", "import os\n        if os.path.exists('bad'): raise")
+    write("f.py", raises.replace("v.sum()", result))
     write("bad", "")
-    x = np.arange(120.0).reshape(30, 1, 1, 4) + 8
+    x = np.random.default_rng(0).permutation(np.arange(120.0)).reshape(30, 1, 1, 4) + 8
     x[25, 0, 0, 0] = 7
     zarr.create_array("in.zarr", data=x, chunks=(3, 1, 1, 4))
-    given = ("f.py:f", "in.zarr", "-o", "out.zarr", "--memory", "700")
+    np.save("mask.npy", np.arange(30).reshape(30, 1, 1) % 7 > 0)
+    given = ("f.py:f", "in.zarr", "-o", "out.zarr", "--memory", "900", *more)
     run(*given, code=1)
     found = [p for p in Path("out.zarr.part").rglob("*") if p.is_file() and p.name != "zarr.json"]
     assert len(found) > 5
     for path in found:
         if str(path).endswith(chunk):
-            path.write_bytes(path.read_bytes()[:-3])
+            spoil(path)
     os.unlink("bad")
     run(*given, "--resume")
-    np.testing.assert_array_equal(zarr.open_array("out.zarr", mode="r")[...], x.sum(-1))
+    np.testing.assert_array_equal(zarr.open_array("out.zarr", mode="r")[...], want(x))
 
 
 def test_a_number_of_a_block_that_was_cut_counts_for_none():

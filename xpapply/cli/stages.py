@@ -175,6 +175,10 @@ class Finished(_Around):
         """A block that was written is not needed again."""
         self.inner.release(self._without_core(block) if self._labels else block)
 
+    def can_read(self, block: Block) -> bool:
+        """Whether what was written to a block is there."""
+        return self.inner.can_read(self._without_core(block) if self._labels else block)
+
     def write(self, block: Block, y: np.ndarray) -> None:
         """Put the results of a block where they belong."""
         batch = self._without_core(block)

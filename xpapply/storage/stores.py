@@ -6,6 +6,7 @@ A block is a tuple of slices, one for each dim.
 from __future__ import annotations
 
 import errno
+import itertools
 import mmap
 import os
 import shutil
@@ -278,12 +279,30 @@ class Chunked(Store):
         return found
 
     def can_read(self, block: Block) -> bool:
-        """Whether what was written to a block is there: chunks can be unpacked, or they are not."""
+        """Whether what was written to a block is there: its chunks are, and can be unpacked.
+
+        A chunk of zarr that is absent may have been nothing but fill values, or lost: it counts
+        as not there.
+        """
+        if not all(map(os.path.exists, self._files(block))):
+            return False
         try:
             self.x[block]
         except Exception:  # each library has its own kinds
             return False
         return True
+
+    def _files(self, block: Block) -> Iterator[str]:
+        """Those that the chunks of a block of zarr are in."""
+        key = getattr(getattr(self.x, "metadata", None), "encode_chunk_key", None)
+        if self.path is None or key is None:
+            return
+        each = (
+            range(s.start // n, -(-s.stop // n))
+            for s, n in zip(block, self.write_unit, strict=True)
+        )
+        for index in itertools.product(*each):
+            yield os.path.join(self.path, key(index))
 
     def why_read_only(self) -> str:
         """Why it cannot be written to; "" if it can."""
