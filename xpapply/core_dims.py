@@ -182,7 +182,7 @@ class Dims:
 
     def copy(self) -> Dims:
         """The same, to which the sizes of results can be added."""
-        return Dims(self.signature, Sizes({**self.sizes.known}, self.sizes.said), self.loop)
+        return Dims(self.signature, Sizes({**self.sizes.known}, {**self.sizes.said}), self.loop)
 
 
 def resolve(signature: Signature, shapes: Sequence[tuple[int, ...]]) -> Dims:

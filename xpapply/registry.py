@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import threading
 import time
 from types import ModuleType
 from typing import Any
@@ -26,16 +27,19 @@ def find(kind: str, name: str) -> ModuleType | None:
     name : str
         A root package ("torch", "cupy" ...), which is also the name of the file.
     """
-    global seconds
-    started, before = time.thread_time(), seconds
+    started, before = time.thread_time(), seconds()
     try:
         return _found(kind, name)
     finally:
-        seconds = before + time.thread_time() - started  # with those that it loads itself
+        _here.seconds = before + time.thread_time() - started  # with those that it loads itself
 
 
-seconds = 0.0
-"""CPU seconds that modules have taken to load: of no function that is looked at meanwhile."""
+def seconds() -> float:
+    """CPU seconds that modules took this thread to load: of no function that is looked at."""
+    return getattr(_here, "seconds", 0.0)
+
+
+_here = threading.local()
 
 
 def _found(kind: str, name: str) -> ModuleType | None:

@@ -27,16 +27,18 @@ _MOST = 5e-4
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.sum))
 
 
-_asked: list[Any] = [None, False]
+_asked: tuple[Any, bool] = None, False
 """Options, and whether loops are to be nothing but loops under them, wherever they are best."""
 
 
 def is_plain() -> bool:
     """Whether loops are to be nothing but loops, wherever they are best, under these options."""
-    now = config.current()
-    if _asked[0] is not now:
-        _asked[:] = now, now.plain_loop and now.engine in ("", "loop") and now.fallback != "raise"
-    return _asked[1]  # type: ignore[no-any-return]
+    global _asked
+    now, asked = config.current(), _asked  # other threads have options of their own
+    if asked[0] is not now:
+        is_so = now.plain_loop and now.engine in ("", "loop") and now.fallback != "raise"
+        asked = _asked = now, is_so
+    return asked[1]
 
 
 def is_function(f: Any) -> bool:
@@ -93,18 +95,27 @@ class Loops:
     left : float
         Seconds of loops until the long way is gone again: what the function reaches may have
         changed.
+    record : object or None
+        Of runs, whose `in_loop` says for how long the loop has run instead.
     """
 
     most: float
     options: config.Options
     left: float
+    record: Any = None
 
     def hold(self, size: float) -> bool:
         """Whether so many elements are looped over without a further look."""
         return size <= self.most and self.left > 0 and config.current() is self.options
 
+    def took(self, seconds: float) -> None:
+        """Note how long a loop took."""
+        self.left -= seconds
+        if self.record is not None:
+            self.record.in_loop += seconds
 
-def loops(most: float, seconds: float, in_loop: float) -> Loops | None:
+
+def loops(most: float, seconds: float, in_loop: float, record: Any = None) -> Loops | None:
     """What is remembered of a call; None: nothing.
 
     Parameters
@@ -113,7 +124,10 @@ def loops(most: float, seconds: float, in_loop: float) -> Loops | None:
         Up to how many elements the loop runs.
     seconds, in_loop : float
         How long the call took, and the loop in it.
+    record : object, optional
+        Of runs instead of which the loop runs for a while.
     """
     if not most or not is_plain():
         return None
-    return Loops(max(most, FEW), config.current(), _SHARE * min(_MOST, seconds - in_loop))
+    left = _SHARE * min(_MOST, seconds - in_loop)
+    return Loops(max(most, FEW), config.current(), left, record)

@@ -172,19 +172,20 @@ class vectorize(OwnVectorize):  # called as a function
         if loops is not None and loops.hold(size):
             began = perf_counter()
             found = self._straight(args, kwargs)
-            loops.left -= perf_counter() - began
+            loops.took(perf_counter() - began)
             return found
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)
         if call is not None and call.looped and self._tells_enough(call.leaves):
-            loops = straight.loops(call.looped, perf_counter() - began, call.in_loop)
+            seconds = perf_counter() - began
+            loops = straight.loops(call.looped, seconds, call.in_loop, call.record)
             cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
             if layout is not None:
                 self._ready[layout] = loops
         return found
 
     def _elements(self, args: tuple, kwargs: dict) -> float:
-        """How many elements or slices a call has, as `straight.elements` and `slices` say."""
+        """How many elements or slices a call has, as `straight.elements` says."""
         if self._on_error != "raise" or not _OWN.isdisjoint(kwargs):
             return 0
         if self._core is not None:
@@ -196,7 +197,7 @@ class vectorize(OwnVectorize):  # called as a function
     def _dims(self, args: tuple) -> Dims | None:
         """The dims of plain arrays; None: of others, or if they do not fit."""
         assert self._core is not None
-        if not _PLAIN.issuperset(map(type, args)):
+        if not _NDARRAY.issuperset(map(type, args)):
             return None
         shapes = tuple([x.shape for x in args])
         found: Dims | None = self._fits.get(shapes)
@@ -477,7 +478,7 @@ class vectorize(OwnVectorize):  # called as a function
 
 
 _OWN = frozenset(GUFUNC)
-_PLAIN = frozenset((np.ndarray,))
+_NDARRAY = frozenset((np.ndarray,))
 _FRESH = ("_ready", "_fits", "_plain", "_ufunc", "_like", "_kinds")
 """What does not go to other processes."""
 

@@ -102,6 +102,8 @@ class Call:
         """Up to how many elements the loop runs for calls like this one, which it has run for."""
         self.in_loop = 0.0
         """Seconds of the loop."""
+        self.record: Any = None
+        """Of the runs instead of which the loop runs for a while."""
         self.ready: Any = None
         """What runs further calls on arrays that lie like these, with no further arguments."""
         if signature is None:
@@ -313,7 +315,7 @@ class Call:
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
-        found, self.ready, self.looped = _at_once(*given)
+        found, self.ready, self.looped, self.record = _at_once(*given)
         return found
 
     def _on_the_host(self, operands: list[Any], dims: Dims, place: Place) -> Any:
@@ -608,16 +610,17 @@ def _announce(*given: Any) -> None:
     announce(*given)
 
 
-def _at_once(*given: Any) -> tuple[Any, Any, float]:
+def _at_once(*given: Any) -> tuple[Any, Any, float, Any]:
     """All slices, what runs such calls again, and up to how many elements the loop runs in them.
 
+    The last is the record of runs that rest meanwhile.
     The tracer is loaded for the first call that may need it.
     """
     *_, dims, by_loop, _, why = given
     if why:
         count = math.prod(dims.loop)
-        return by_loop(), None, math.inf if count >= _SEVERAL else count
+        return by_loop(), None, math.inf if count >= _SEVERAL else count, None
     from .planning.several_arrays import Several, run
 
     what = Several(*given)
-    return run(what), what.ready, what.looped
+    return run(what), what.ready, what.looped, what.record

@@ -16,7 +16,7 @@ import pytest
 import xpapply
 from xpapply import config, loop
 from xpapply.frontends.python import account, in_blocks, record, runner
-from xpapply.planning import applied, python_functions, running
+from xpapply.planning import applied, python_functions, running, several_arrays
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -332,6 +332,26 @@ def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, coun
         found.record.in_vain = found.record.in_loop
         xpapply.apply_along_axis(f, -1, ARR)
         assert len(runs) == 2
+
+
+def test_loops_with_no_further_look_count_as_rest(few_paths, monkeypatch):
+    """Those of `vectorize`: the next run would come ever so much later."""
+    monkeypatch.setattr(record, "RESTS", 1.0)
+    runs, run = [], runner.Traced.__call__
+    monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
+    v = xpapply.vectorize(fresh(many_ways), signature="(n)->()")
+    short, straight = [], v._straight
+    v._straight = lambda *given: (short.append(1), straight(*given))[1]
+    with xpapply.options(fallback="silent"):
+        v(ARR)
+        assert len(runs) == 1
+        found = trace_of(v.pyfunc).record
+        found.in_vain, found.in_loop = 1e9, 0.0
+        for _ in range(3):
+            v(ARR)
+        assert len(short) == 3
+        assert len(runs) == 1
+        assert found.in_loop > 0
 
 
 def test_what_other_threads_run_meanwhile_does_not_decide(few_paths, counted, monkeypatch):
@@ -831,6 +851,23 @@ def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
     assert len(timed) == 1
     assert plan.engine == "loop"
     assert "takes longer than the loop" in plan.reasons[0]
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(1e-7, 1), (5e-4, 1), (5e-3, 0)])
+def test_slow_functions_are_not_called_to_see_what_they_take(monkeypatch, seconds, times):
+    """Of those the first call tells enough."""
+    timed = []
+    monkeypatch.setattr(in_blocks.InBlocks, "timed", lambda self, *_: timed.append(1) or 1e-9)
+    first = in_blocks.InBlocks._first_calls
+    monkeypatch.setattr(
+        in_blocks.InBlocks, "_first_calls", lambda *given: (first(*given)[0], seconds)
+    )
+    of_begun = account.Begun
+    monkeypatch.setattr(
+        several_arrays, "Begun", lambda results, _, took: of_begun(results, seconds, took)
+    )
+    xpapply.vectorize(fresh(lambda x, _=None: x * x + 1.0))(ARR)
+    assert len(timed) == times
 
 
 @pytest.mark.usefixtures("plan_always")

@@ -150,15 +150,23 @@ def engine_of(traced: Traced, rows: Rows) -> str:
     return str(traced.library)
 
 
+def counts(traced: Any) -> bool:
+    """Whether it is noted what runs take, for the loop to run where it is faster.
+
+    On a device the host's clock does not tell; who wants no loop gets none for a part either.
+    """
+    now = config.current()
+    return not now.engine and traced.library == "numpy" and now.fallback != "raise"
+
+
 def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception | None, Any]:
     """What went wrong, and the result, which there may be nevertheless."""
     record: Record = traced.record
     paths, forced = traced.tree.count, bool(config.current().engine)
     account = record.for_run(what.slices, traced.seconds, known)
-    # on a device the host's clock does not tell; who wants no loop gets none for a part either
-    counts = not forced and traced.library == "numpy" and config.current().fallback != "raise"
+    is_timed = counts(traced)
     try:
-        result = what.run(traced, account if counts else None)
+        result = what.run(traced, account if is_timed else None)
     except Exception as error:
         if forced and isinstance(error, UnsupportedError):
             raise
@@ -166,7 +174,7 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
             record.in_vain += account.took
         return error, _NONE
     took = account.took
-    if counts:
+    if is_timed:
         record.ran(account, took, traced.compiles)
         if traced.why_left and traced.looped > what.slices // 2:
             record.in_vain += max(0.0, took - account.loop)

@@ -33,7 +33,9 @@ from .ready import Ready
 from .way_out import completed
 
 _CALLS = 1e-4
-"""Seconds of calls that tell what one takes: the very first one takes ten times as long."""
+"""Seconds of calls that tell what one takes, where the first does not: it takes ..."""
+_FIRST = 10
+"""... up to so many times as long."""
 _AROUND = 8e-7
 """Seconds that NumPy's loop with a signature takes for a slice, beside the call of the function."""
 
@@ -60,6 +62,8 @@ class Several:
         What ran, if that can run again without a further look.
     looped : float
         Up to how many slices the loop runs, if it has run.
+    record : Record or None
+        Of runs that rest while the loop runs.
     """
 
     call: LoopedCall
@@ -70,6 +74,7 @@ class Several:
     why_loop: str = ""
     ready: Ready | None = None
     looped: float = 0
+    record: Any = None
 
     @property
     def f(self) -> Any:
@@ -139,8 +144,8 @@ class Several:
         why = _why_other_results(found, self)
         if why:
             raise TraceError(why)
-        if found.library == "numpy":
-            found.time(self.rows(), self.f, _CALLS)
+        if found.library == "numpy" and found.seconds < _FIRST * _CALLS:
+            found.timed(self.rows(), self.f, _CALLS)
         return found
 
     def for_batches(self, said: BaseException | str) -> Several | None:
@@ -207,10 +212,11 @@ def run(what: Several) -> Any:
         result = running.at_once(traced, found.what)
         record = traced.record
         if (record.rests or record.refused) and traced.library == "numpy":
-            what.looped = what.slices
+            what.looped, what.record = what.slices, record
             return result
-        # the first run tells nothing, and what runs again is not timed
-        told = record.runs != 1 and not record.is_slower(what.slices, traced.seconds)
+        # the first run tells nothing, if it is timed; what runs again is not timed
+        told = record.runs != 1 or not running.counts(traced)
+        told = told and not record.is_slower(what.slices, traced.seconds)
         if told and (again := traced.ran(what.rows())) is not None:
             what.ready = Ready(what, traced, *again)
         return result

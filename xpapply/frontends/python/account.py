@@ -112,7 +112,7 @@ class Account:
         # what others do meanwhile does not count where one thread does all, as in dask's tasks
         self._clock = time.thread_time if threads == 1 else time.process_time
         self._threads = threads
-        self._started = self._clock() - registry.seconds
+        self._started = self._clock() - registry.seconds()
         self._look = time.perf_counter()
 
     @property
@@ -123,7 +123,7 @@ class Account:
     @property
     def took(self) -> float:
         """CPU seconds so far, without those that modules took to load."""
-        return self._clock() - registry.seconds - self._started
+        return self._clock() - registry.seconds() - self._started
 
     @property
     def left(self) -> float:

@@ -78,7 +78,7 @@ class Recorder:
         self.until = time.perf_counter() + MOST_SECONDS
         self._limit = limit
         """CPU seconds that it may take; at `_look` it is time to ask for them."""
-        self._started = time.thread_time() - registry.seconds
+        self._started = time.thread_time() - registry.seconds()
         self._look = time.perf_counter() + limit
 
     # --- refusing -----------------------------------------------------------------------
@@ -268,7 +268,7 @@ class Recorder:
 
     def _ask(self) -> None:
         """Refuse where writing down has taken as long as it may."""
-        left = self._limit + self._started - (time.thread_time() - registry.seconds)
+        left = self._limit + self._started - (time.thread_time() - registry.seconds())
         self._look = time.perf_counter() + left
         if left < 0:
             number = f"{len(self.steps):,} operations so far"

@@ -141,7 +141,7 @@ class Traced:
             except (InputError, TraceError, UnsupportedError) as error:
                 self._no_graph = str(error)
         self.has_run = self._graph_checked = False
-        self._timed: float | None = None
+        self._is_timed = False
         self._gives_up: tuple[TraceError, int] | None = None
         """What the next run raises, as `explain` said, unless it has more slices than so many."""
         self.record = Record()
@@ -194,17 +194,13 @@ class Traced:
         """What a call of `f` takes."""
         return self._blocks.seconds
 
-    def time(self, rows: Rows, f: Any, limit: float) -> None:
-        """Measure for so many seconds what a call of `f` takes: the first one tells it badly."""
-        with self._tracing.scratch.kept():
-            self._blocks.seconds = self._blocks.timed(rows, f, limit)
-
     def timed(self, rows: Rows, f: Any, limit: float) -> float:
         """Seconds of a call of `f` in a loop: measured once, by calls for so many seconds."""
-        if self._timed is None:
+        if not self._is_timed:
+            self._is_timed = True
             with self._tracing.scratch.kept():
-                self._timed = self._blocks.timed(rows, f, limit)
-        return self._timed
+                self._blocks.seconds = self._blocks.timed(rows, f, limit)
+        return self._blocks.seconds
 
     @property
     def looped(self) -> int:
