@@ -119,6 +119,9 @@ def apply_along_axis(
     >>> xpapply.apply_along_axis(lambda p: p.max() - p.mean(), (1, 2), patches)
     array([5.5, 5.5])
     """
+    if type(arr) is not np.ndarray and (device := arrays.elsewhere(arr)) is not None:
+        with device:
+            return apply_along_axis(f, axis, arr, *args, **kwargs)
     python = frontends.is_python(f)
     if not python and not args and not kwargs:
         result = planner.again(f, axis, arr)
@@ -295,6 +298,9 @@ def explain(
     >>> xpapply.explain(set, -1, np.zeros((10, 8))).reasons
     ('it returns set; return a number, an array or a list of numbers',)
     """
+    if (device := arrays.elsewhere(arr)) is not None:
+        with device:
+            return explain(f, axis, arr, *args, **kwargs)
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
     if "compare" in kwargs and not_parameters(f, ("compare",)) and kwargs.pop("compare"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
@@ -125,6 +126,18 @@ def beside(x: Any) -> dict[str, Any]:
 def place(x: Any) -> Hashable:
     """The device of `x`, as a key (CuPy's device objects have no hash)."""
     return x.device.id if library(x) == "cupy" else device(x)
+
+
+def elsewhere(*given: Any) -> AbstractContextManager[Any] | None:
+    """The device of the first CuPy array, to be entered, where it is not the current one.
+
+    CuPy's functions and kernels run on the current device, wherever their arrays are.
+    """
+    for x in given:
+        if library(x) == "cupy":
+            runtime = sys.modules["cupy"].cuda.runtime
+            return None if x.device.id == runtime.getDevice() else x.device  # type: ignore[no-any-return]
+    return None
 
 
 def is_asynchronous(x: Any) -> bool:

@@ -154,6 +154,9 @@ class vectorize(OwnVectorize):  # called as a function
         few = self._core is None and 0 < size <= straight.FEW
         if few and straight.is_plain() and self._tells_enough():
             return self._straight(args, kwargs)
+        if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
+            with device:
+                return self(*args, **kwargs)
         if not callable(self.pyfunc):
             return originals.call_vectorize(self, *args, **kwargs)  # the decorator with keywords
         layout = None if kwargs else self._layout(args)
@@ -297,6 +300,9 @@ class vectorize(OwnVectorize):  # called as a function
         >>> p.vectorized, p.slices, p.out_shape, p.out_dtype
         (True, 1000, (1000,), 'float64')
         """
+        if (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
+            with device:
+                return self.explain(*args, **kwargs)
         if labelled.given((*args, *kwargs.values())) is not None:
             found: list[Any] = []
 

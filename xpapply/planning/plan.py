@@ -129,6 +129,9 @@ class Plan:
         """Run on all slices of `arr` along `axis`: by default the last, or as many as they have."""
         if arrays.library(arr) is None and self.engine != "stream":
             arr = np.asanyarray(arr)
+        if (device := arrays.elsewhere(arr)) is not None:
+            with device:
+                return self(arr, axis)
         dims = len(self.slice.shape)  # type: ignore[union-attr]  # of one array
         if axis is None:
             axis = tuple(range(-dims, 0)) if dims != 1 else -1
@@ -341,6 +344,9 @@ class PlanOfSeveral(Plan):
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Run on all slices of arrays."""
+        if (device := arrays.elsewhere(*given, *named.values())) is not None:
+            with device:
+                return self(*given, **named)
         if self._call is None:  # compiled, or come from another process
             assert self.graph is not None
             self._call = compiled.OfSeveral(self.graph)
