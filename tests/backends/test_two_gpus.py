@@ -148,7 +148,7 @@ def test_special_and_own_functions(other):
     same(special.mean_var(other(X), axis=-1), (X.mean(-1), X.var(-1)))
     both = xpapply.elementwise(lambda x, y: (x - y) * x)
     same(both(other(X), other(X[0])), (X - X[0]) * X)
-    norm = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, 0)
+    norm = xpapply.reduction(lambda x: x * x, lambda a, b: a + b, identity=0)
     same(norm(other(X), axis=-1), (X * X).sum(-1))
 
 
