@@ -943,3 +943,31 @@ def test_blocks_that_would_cost_more_than_may_be_lost_are_not_begun():
     for _ in range(2):
         cheap.noted(10, 1e-6)
     assert not cheap.spends(500)
+
+
+def rarely_writes(v, _=None):
+    v = v.reshape(-1)
+    if v[0] > 0.5:
+        return v.max()
+    v[2] += 7  # twice would be seen
+    return v.min()
+
+
+@pytest.mark.parametrize("axes", [-1, (-2, -1)])
+@pytest.mark.parametrize("after", [0, 1, 2, 3, 30])
+@pytest.mark.parametrize("first", [1.0, 0.0])
+def test_slices_that_are_left_to_f_are_written_to_once(monkeypatch, axes, after, first):
+    """After so many questions the account is overdrawn."""
+    asked = itertools.count()
+    spent = property(lambda self: next(asked) >= after)
+    monkeypatch.setattr(account.Account, "is_overdrawn", spent)
+    x = RNG.random((60, 6)) * 0.4
+    x[::3] += 1.0
+    x[:3] = first
+    want = x.copy()
+    result = np.apply_along_axis(rarely_writes, -1, want)
+    arr = x.copy() if axes == -1 else x.reshape(60, 3, 2).copy()
+    with xpapply.options(fallback="silent"):
+        got = xpapply.apply_along_axis(fresh(rarely_writes), axes, arr)
+    np.testing.assert_array_equal(got, result)
+    np.testing.assert_array_equal(arr.reshape(60, 6), want)

@@ -58,6 +58,8 @@ class Several:
         Notes at which slice `f` raised.
     why_loop : str
         Why nothing but the loop runs, where that is known.
+    writes : bool
+        Whether `f` may write into slices, as `apply_along_axis` lets it.
     ready : Ready or None
         What ran, if that can run again without a further look.
     looped : float
@@ -72,6 +74,7 @@ class Several:
     by_loop: Callable[[], Any]
     place: Callable[[Exception, tuple[int, ...]], None] = note
     why_loop: str = ""
+    writes: bool = False
     ready: Ready | None = None
     looped: float = 0
     record: Any = None
@@ -118,13 +121,19 @@ class Several:
 
     def rows(self) -> RowsOfSeveral:
         """The slices, in the order of the loop."""
+        if self.writes:
+            views = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in self.operands]
+            return RowsOfSeveral(views, self.dims.loop)
+        return self._read_only()
+
+    def _read_only(self) -> RowsOfSeveral:
         loop = self.dims.loop
         views = [arrays.broadcast_to(x, loop + core) for core, x in self._with_cores()]
         return RowsOfSeveral(views, loop)
 
     def slice_at(self, index: tuple[int, ...]) -> Any:
-        """One of them, as traces take it."""
-        return self.rows()[index]
+        """One of them, as traces take it: looking at what `f` does is to leave no trace."""
+        return self._read_only()[index]
 
     def begun(self) -> Begun:
         """The first call."""
@@ -398,7 +407,7 @@ class AlongAxes:
                 )
             except TraceError as error:
                 why = str(error)
-        self._what = Several(call, [moved], dims, self._loop, self._note, why)
+        self._what = Several(call, [moved], dims, self._loop, self._note, why, writes=True)
 
     def _note(self, error: BaseException, index: tuple[int, ...]) -> None:
         inner = iter(index)
