@@ -301,3 +301,23 @@ def test_loop_on_any_library_keeps_numpys_contract(xp):
         lengths = iter([1, 2])
         with pytest.raises(ValueError, match="shape"):
             apply(lambda v: v[: next(lengths)], 1, xp.array(np.zeros((2, 3), np.float32)))
+
+
+@pytest.mark.parametrize("engine", ["", "loop"])
+def test_lists_are_the_arrays_that_numpy_makes_of_them(engine):
+    """Of slices along several axes too."""
+    functions = [
+        lambda v: [int(v.sum()) * 10**20, v.max()],
+        lambda v: [v.max(), "text"],
+        lambda v: [None, v.max()],
+        lambda v: (v.max(), [1, 2][0], True),
+        lambda v: [[1, v.max()], [2, 3]],
+    ]
+    x = np.arange(24.0).reshape(4, 6)
+    for f in functions:
+        want = np.apply_along_axis(f, -1, x)
+        flat = lambda p, f=f: f(p.reshape(-1))  # noqa: E731
+        with xpapply.options(engine=engine, fallback="silent"):
+            got = xpapply.apply_along_axis(flat, (1, 2), x.reshape(4, 2, 3))
+        assert got.dtype == want.dtype
+        assert [*map(repr, got.flat)] == [*map(repr, want.flat)]

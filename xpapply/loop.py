@@ -246,6 +246,8 @@ def as_array(xp: Any, value: Any, like: Any) -> Any:
     """A result of `f` as an array beside `like`: scalars, (nested) lists and tuples included."""
     if arrays.library(value) == arrays.library(like):
         return value
+    if isinstance(like, np.ndarray):
+        return np.asanyarray(value)  # as NumPy's own loop
     if isinstance(value, (list, tuple)):
         return xp.stack([as_array(xp, v, like) for v in value])
     return arrays.asarray(value, like)

@@ -79,10 +79,11 @@ def _flattened(f: Any) -> Any:
 
 def _each(f: Any, axis: int, x: np.ndarray) -> np.ndarray:
     """The loop over slices along the two last axes."""
-    batch = x.shape[:-2]
-    found = [np.asanyarray(f(x[i])) for i in np.ndindex(*batch)]
-    y = np.empty((*batch, *found[0].shape), found[0].dtype)
-    for i, one in zip(np.ndindex(*batch), found, strict=True):
+    batch, y = x.shape[:-2], None
+    for i in np.ndindex(*batch):
+        one = np.asanyarray(f(x[i]))
+        if y is None:
+            y = np.empty((*batch, *one.shape), one.dtype)
         y[*i, ...] = one
     return y
 
