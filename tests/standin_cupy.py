@@ -2,6 +2,7 @@
 
 Its arrays are no NumPy arrays: what takes them for such fails here as on a device. Numbers are
 arrays without axes, functions refuse NumPy arrays, and have the names and modules of CuPy's.
+They run on the current device, and find no arrays of another one.
 """
 
 import contextlib
@@ -20,13 +21,24 @@ OF_SCIPY = (
 )
 
 
-class Device(contextlib.nullcontext):
-    """The only one."""
+_CURRENT = [0]
+"""Numbers of devices, of which the last one is current."""
 
-    id = 0
+
+class Device:
+    """One of them, which ``with`` makes the current one."""
+
+    def __init__(self, id):
+        self.id = id
+
+    def __enter__(self):
+        _CURRENT.append(self.id)
+
+    def __exit__(self, *error):
+        _CURRENT.pop()
 
     def __eq__(self, other):
-        return isinstance(other, Device)
+        return isinstance(other, Device) and self.id == other.id
 
     __hash__ = None
 
@@ -37,8 +49,9 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     __module__ = "cupy"
     __array_priority__ = 100
 
-    def __init__(self, array):
+    def __init__(self, array, device=None):
         self._array = np.asarray(array)
+        self.device = Device(_CURRENT[-1]) if device is None else device
 
     def get(self):
         return self._array.copy()
@@ -53,7 +66,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return wrapped(function)(*args, **kwargs)
 
     def __getitem__(self, key):
-        return ndarray(self._array[index(key)])
+        return ndarray(self._array[index(key)], self.device)
 
     def __setitem__(self, key, item):
         self._array[index(key)] = unwrap(item)
@@ -62,7 +75,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self._array)
 
     def __iter__(self):
-        return map(ndarray, self._array)
+        return (ndarray(x, self.device) for x in self._array)
 
     def __bool__(self):
         return bool(self._array)
@@ -84,10 +97,6 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             return wrapped(found)
         return wrap(found) if isinstance(found, np.ndarray) else found
 
-    @property
-    def device(self):
-        return Device()
-
 
 def wrap(found):
     if isinstance(found, (tuple, list)):
@@ -100,6 +109,8 @@ def wrap(found):
 
 def unwrap(tree):
     if isinstance(tree, ndarray):
+        if tree.device.id != _CURRENT[-1]:
+            raise RuntimeError("an illegal memory access was encountered")
         return tree._array
     if isinstance(tree, np.ndarray):
         raise TypeError("Unsupported type <class 'numpy.ndarray'>")
@@ -197,6 +208,8 @@ def installed():
     cupy.ndarray, cupy.asarray, cupy.array = ndarray, asarray, asarray
     asarray.__module__ = "cupy._creation"
     cupy.apply_along_axis = apply_along_axis
+    runtime = types.SimpleNamespace(getDevice=lambda: _CURRENT[-1])
+    cupy.cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
     for name in MODULES:
         made[f"cupy.{name}"] = cupy.__dict__[name] = filled(f"cupy.{name}", getattr(np, name))
     made["cupyx"] = types.ModuleType("cupyx")

@@ -173,3 +173,35 @@ def test_counts(cp, name):
     want = cp.apply_along_axis(f, 1, x)
     with mock.patch("xpapply.loop.apply", side_effect=AssertionError("the loop ran")):
         same(xpapply.apply_along_axis(f, 1, x), want)
+
+
+FORMULAS = {
+    "a formula": lambda v: v - v.mean(),
+    "a branch": lambda v: v.sum() if v[0] > 0 else v.max(),
+    "only the loop": lambda v: v.sum() if v[int(abs(v[0]))] > 0 else v.max(),
+}
+ELSEWHERE = {
+    **{name: lambda x, f=f: xpapply.apply_along_axis(f, -1, x) for name, f in FORMULAS.items()},
+    "several axes": lambda x: xpapply.apply_along_axis(lambda p: p.max() - p.mean(), (0, 1), x),
+    "another argument": lambda x: xpapply.apply_along_axis(lambda v, w: (v * w).sum(), -1, x, x[0]),
+    "vectorize": lambda x: xpapply.vectorize(lambda a, b: (a - b).max(), signature="(n),(n)->()")(
+        x, x[0]
+    ),
+    "vectorize of numbers": lambda x: xpapply.vectorize(lambda a, b: a * b + 1.0)(x, 2.0),
+    "an explained plan": lambda x: xpapply.explain(lambda v: v - v.max(), -1, x)(x),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_functions_run_where_their_array_is(cp, name):
+    """CuPy's functions find no arrays of a device that is not the current one."""
+    run = ELSEWHERE[name]
+    x = REAL.reshape(30, 30, 24) if name == "several axes" else REAL
+    want = run(cp.asarray(x))
+    with cp.cuda.Device(1):
+        there = cp.asarray(x)
+    for _ in range(3):
+        got = run(there)
+        assert got.device.id == 1
+        np.testing.assert_array_equal(got.get(), want.get())
+    assert cp.cuda.runtime.getDevice() == 0

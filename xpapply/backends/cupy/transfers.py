@@ -102,7 +102,8 @@ def open_device(name: str) -> Transfers:
     except cupy.cuda.runtime.CUDARuntimeError as error:
         raise InputError(f"device={name!r}: CUDA finds no device here ({error})") from None
     if number >= count:
-        raise InputError(f"device={name!r}: there are {count} devices, 'cuda:0' is the first")
+        there = f"are {count} devices, 'cuda:0' is the first" if count > 1 else "is one, 'cuda:0'"
+        raise InputError(f"device={name!r}: there {there}")
     return Transfers(number)
 
 
