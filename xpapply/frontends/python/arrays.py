@@ -31,7 +31,7 @@ def as_array(recorder: Recorder, tree: Any, dtype: Any = None) -> Any:
         raise recorder.refuse(f"an array is made of a {type(tree).__name__}")
     real = recorder.real(lambda: np.asanyarray(values(tree), dtype))
     for x in found:
-        fits(x, real.dtype)
+        fits(x, real.dtype, one=True)
     if real.dtype.kind not in "biufc":
         raise recorder.refuse(f"an array of dtype {real.dtype}")
     return recorder.call(
@@ -70,25 +70,30 @@ def recorder_of(tree: Any) -> Recorder:
     return next(tracers(tree)).recorder  # type: ignore[no-any-return]
 
 
-def fits(x: Any, dtype: Any) -> None:
-    """Python's number that does not fit into an integer dtype raises: NumPy asks for its int."""
+def fits(x: Any, dtype: Any, one: bool = False) -> None:
+    """Python's number that does not fit into an integer dtype raises: NumPy asks for its int.
+
+    `one`: it is put where one element is, or a list has it. So are NumPy's numbers asked then.
+    """
     dtype = np.dtype(dtype)
-    if not isinstance(x, Tracer) or x.ref is None or not x.weak or dtype.kind not in "iu":
+    if not isinstance(x, Tracer) or x.ref is None or dtype.kind not in "iu":
         return
-    info = np.iinfo(dtype)
-    if type(x.value) is float:
-        if not info.min <= x.recorder.real(int, x.value) <= info.max:
-            _does_not_fit(x, dtype)
+    if not x.weak and not (one and isinstance(x.value, np.generic)):
+        return
+    info, own = np.iinfo(dtype), np.asarray(x.value).dtype
+    if own.kind not in "fiu" or np.can_cast(own, dtype):
+        return
+    if not info.min <= x.recorder.real(int, x.value) <= info.max:
+        _does_not_fit(x, dtype)
+    if own.kind == "f":
         # the fraction is cut off; NaN is in no range
         must(x > float(info.min - 1) if info.bits < 64 or not info.min else x >= float(info.min))
         must(x < float(info.max + 1))
-    elif type(x.value) is int:
-        if not info.min <= x.value <= info.max:
-            _does_not_fit(x, dtype)
-        if info.min > -(2**53):
-            must(x >= int(info.min))
-        if info.max < 2**53:
-            must(x <= int(info.max))
+        return
+    if info.min > np.iinfo(own).min:
+        must(x >= int(info.min))
+    if info.max < np.iinfo(own).max:
+        must(x <= int(info.max))
 
 
 def _does_not_fit(x: Tracer, dtype: Any) -> None:

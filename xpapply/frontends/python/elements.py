@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import as_array, copied
+from .arrays import as_array, copied, fits
 from .tracer import Tracer, values
 
 
@@ -46,6 +46,7 @@ class Elements:
         count = np.size(flat.value[values(key)])
         if np.size(values(item)) not in (1, count):
             raise x.recorder.refuse("elements one by one from more or fewer others")
+        fits(item, x.dtype, one=count == 1 and np.ndim(values(key)) == 0)
         flat[key] = item.reshape(-1 if np.size(values(item)) > 1 else ())
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:

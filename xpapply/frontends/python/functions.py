@@ -11,7 +11,7 @@ from ...batching import find, lapack, syntax
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...errors import TraceError
 from . import ragged, selections, writes
-from .arrays import as_array, cast, lists_as_arrays
+from .arrays import as_array, cast, fits, lists_as_arrays
 from .indexing import setitem
 from .recorder import Recorder
 from .tracer import Traced, Tracer, tracers, values
@@ -120,7 +120,21 @@ def function_call(recorder: Recorder, function: Any, args: tuple, kwargs: dict[s
     if lapack.may_not_end(row.name, args, kwargs):
         for x in tracers((args, kwargs)):
             _must_be_finite(x, row.name)
-    return recorder.call(row, function, args, kwargs)
+    result = recorder.call(row, function, args, kwargs)
+    if row.name in _CONVERTED and isinstance(result, Tracer):
+        place, name, to = _CONVERTED[row.name]
+        number = kwargs[name] if name in kwargs else dict(enumerate(args)).get(place)
+        fits(number, result.dtype if to == "result" else np.asarray(values(args[0])).dtype)
+    return result
+
+
+_CONVERTED = {
+    "numpy.full_like": (1, "fill_value", "result"),
+    "numpy.insert": (2, "values", "result"),
+    "numpy.trapezoid": (2, "dx", "array"),
+    **{f"numpy.{n}": (-1, "initial", "result") for n in "sum prod max min amax amin".split()},
+}
+"""Functions that convert a number that they are given: its place and name, and to which dtype."""
 
 
 def _name(function: Any) -> str:

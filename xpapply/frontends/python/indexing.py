@@ -140,6 +140,8 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
     key = index(recorder, key)
     if isinstance(item, Tracer) and item.is_part_of(x, key):
         return  # the end of `y[:3] += 1`, which has written it already
+    if isinstance(item, (list, tuple)):
+        item = as_array(recorder, item, x.dtype)  # number by number, as it is assigned
     item = as_array(recorder, item) if not isinstance(item, Traced) else choices.number(item)
     item.settle() if isinstance(item, Traced) else None
     if isinstance(item, ragged.Selected) and x.value.ndim == 1 and item.is_of(key):
@@ -153,7 +155,8 @@ def setitem(x: Tracer, key: Any, item: Any) -> None:
         item = item.value
     changed = x.value.copy()
     recorder.real(changed.__setitem__, values(key), values(item))
-    fits(item, x.dtype)
+    arrays = any(np.ndim(values(k)) for k in key if not isinstance(k, slice))
+    fits(item, x.dtype, one=not arrays)  # with arrays in the index NumPy makes one of a number
     if isinstance(item, Tracer) and not isinstance(item.value, np.ndarray):
         if (
             item.ref is not None
