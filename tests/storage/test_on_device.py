@@ -122,7 +122,7 @@ class TestOnDevice:
     def test_a_device_that_is_not_there(self):
         with (
             xpapply.options(device="cuda:99"),
-            pytest.raises(xpapply.InputError, match="there (are|is) .*'cuda:0'"),
+            pytest.raises(xpapply.InputError, match=r"there (are|is) .*'cuda:0'"),
         ):
             xpapply.apply_along_axis(lambda v: v.sum(), -1, X)
 
