@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import threading
 import warnings
 
 import numpy as np
@@ -321,3 +322,26 @@ def test_lists_are_the_arrays_that_numpy_makes_of_them(engine):
             got = xpapply.apply_along_axis(flat, (1, 2), x.reshape(4, 2, 3))
         assert got.dtype == want.dtype
         assert [*map(repr, got.flat)] == [*map(repr, want.flat)]
+
+
+def test_objects_in_a_result_are_those_that_f_returns():
+    """Some can not be copied."""
+    held = [object(), iter(()), threading.Lock()]
+    x = np.random.default_rng(0).standard_normal((900, 3))
+    for one in held:
+        with xpapply.options(fallback="silent"):
+            got = xpapply.apply_along_axis(lambda v, one=one: [one, [v.max(), 1][0]], -1, x)
+        assert got.shape == (900, 2)
+        assert all(y is one for y in got[:, 0])
+    both = outcomes(lambda v: (np.nditer(v.max()), 1), x)
+    assert both[0] == both[1]
+
+
+def outcomes(f, x):
+    found = []
+    for apply in (np.apply_along_axis, xpapply.apply_along_axis):
+        try:
+            found.append(apply(f, -1, x))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 import sys
@@ -207,11 +206,17 @@ _KEPT |= {np.bool_}
 """Classes of results that can be kept while `f` is called again."""
 
 
-def _kept(result: Any) -> Any:
-    """A result that further calls of `f` do not write into."""
+def _kept(result: Any, depth: int = 0) -> Any:
+    """A result that further calls of `f` do not write into; the objects in it are the same."""
     if isinstance(result, np.ndarray):
         return result.copy()
-    return copy.deepcopy(result) if type(result) in (list, tuple) else result
+    if type(result) in (list, tuple) and depth < _DEPTH:
+        return type(result)(_kept(x, depth + 1) for x in result)
+    return result
+
+
+_DEPTH = 64
+"""Dims that an array may have: of lists in more lists NumPy makes none."""
 
 
 def slices(axis: int, arr: Any) -> int:
