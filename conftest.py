@@ -168,8 +168,9 @@ def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
     from xpapply.backends.cpu import networks
     from xpapply.frontends.python import account, in_blocks, record, recorder, runner
-    from xpapply.planning import running
+    from xpapply.planning import engines, running
 
+    monkeypatch.setattr(engines, "SMALL", 0.0)
     monkeypatch.setattr(networks, "_PATIENCE", 0.0)
     monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)

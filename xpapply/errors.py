@@ -42,8 +42,7 @@ class TraceError(UnsupportedError):
     """`f` does something that cannot be written down as a graph of one slice."""
 
     unchanged: Callable[[Any], bool] | None = None
-    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known.
-    Of networks it is told without them: `f` is None."""
+    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known."""
 
 
 class FallbackWarning(UserWarning):

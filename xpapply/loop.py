@@ -61,6 +61,16 @@ def of_library(
     known: Sequence[Any] = (),
 ) -> Any:
     """The loop of the array's own library, or one like it."""
+    around = getattr(f, "around", None)
+    if around is not None and type(arr) is np.ndarray:
+        with around():  # once, not for each slice
+            return _of_library(f, axis, arr, args, kwargs, known)
+    return _of_library(f, axis, arr, args, kwargs, known)
+
+
+def _of_library(
+    f: Callable[..., Any], axis: int, arr: Any, args: tuple, kwargs: dict, known: Sequence[Any]
+) -> Any:
     if thin_loop.takes(arr, axis) and config.current().plain_loop:
         return _thin(f, axis % arr.ndim, arr, args, kwargs, known)
     if known:

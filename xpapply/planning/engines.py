@@ -69,6 +69,8 @@ class Bound:
         self._weights: dict[tuple[str, Any], Any] = {}
         self.failed: dict[str, str] = {}
         """What compilers said of it, by the names of engines."""
+        self.small = _Small()
+        """What counts its calls until it pays to compile anything."""
 
     def weights(self, engine: str, lowered: Lowered, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""
@@ -77,6 +79,27 @@ class Bound:
         if found is None:
             found = self._weights[key] = lowered.bind(self.graph.consts, like)
         return found
+
+
+class _Small:
+    """What NumPy's engine may take for small arrays, before kernels are loaded and compiled."""
+
+    def __init__(self) -> None:
+        self._left = SMALL
+
+    def holds(self, cost: float) -> bool:
+        """Whether a call that is said to take so many seconds is one of them."""
+        return cost < self._left
+
+    def waits(self, cost: float) -> bool:
+        """Count a call; whether there will be more of them."""
+        self._left -= cost
+        return not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all that it may take is spent."""
+        return self._left <= 0
 
 
 class Engine:
@@ -318,7 +341,7 @@ class Patient(AnyLibrary):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self._left = _COMPILING
+        self._left, self._engine = _COMPILING, "array_api" if graph.descends else "numpy"
         self._each = _PER_FLOP * graph.flops() + _PER_VALUE * len(graph.nodes)
 
     def __reduce__(self) -> Any:
@@ -332,7 +355,7 @@ class Patient(AnyLibrary):
         if cost < self._left and not config.current().engine:
             self._left -= cost
             try:
-                with config.options(engine="numpy"):
+                with config.options(engine=self._engine):
                     return super().__call__(arr, axis)
             except UnsupportedError:
                 self._left = 0.0
@@ -341,17 +364,32 @@ class Patient(AnyLibrary):
 
 _COMPILING = 0.2
 """Seconds of NumPy's engine after which a kernel is compiled, which takes about as long."""
-_PER_FLOP, _PER_VALUE = 2.5e-10, 2e-9
-"""Seconds of an operation, and of each value of a slice besides."""
+SMALL = 10e-3
+"""The same of functions that are graphs themselves: then kernels load, and are compiled."""
+_PER_FLOP, _PER_VALUE, _PER_NODE, _PER_CALL = 2.5e-10, 2e-9, 2e-6, 5e-5
+"""Seconds of an operation, of each value of a slice besides, and of each node and call in any
+case."""
+
+
+def _seconds(graph: Graph, arr: Any, axis: int) -> float:
+    """What NumPy's engine is said to take for the slices of an array."""
+    slices = math.prod(arr.shape) // max(1, arr.shape[axis])
+    values = sum(math.prod(n.aval.shape) for n in graph.nodes)
+    each = _PER_FLOP * graph.flops() + _PER_VALUE * values
+    return slices * each + _PER_NODE * len(graph.nodes) + _PER_CALL
 
 
 def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | None:
     """The fastest engine that can run the graph on `arr`; why others cannot goes to `reasons`."""
     library = arrays.library(arr)
     assert library is not None
-    forced = config.current().engine
+    forced, graph = config.current().engine, bound.graph
     asked: list[tuple[Backend, tuple[str, Any]]] = []
-    for name, seen in _candidates(library, arr, bound.graph):
+    candidates, cost = _candidates(library, arr, graph), math.inf
+    if library == "numpy" and not (forced or graph.gathers or graph.descends):
+        cost = _seconds(graph, arr, axis)
+    is_small = bound.small.holds(cost) and candidates[0][0] == "cpu"
+    for name, seen in candidates[-2 if is_small else 0 :]:
         runner: Backend | None = _runner(name, library)
         if runner is not None and forced and name != forced:
             runner = runner.way(forced)
@@ -368,7 +406,10 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     runner, (name, seen) = found
     engine = Engine(name, bound, library, runner)
     engine.look_at(seen, axis, reasons)
-    if not forced:
+    if is_small:
+        reasons.append(f"cpu: kernels are compiled after {SMALL * 1e3:.3g} ms of calls like this")
+        engine.later = Later(bound.small, cost)
+    elif not forced:
         passed = itertools.takewhile(lambda given: given[0] is not runner, asked)
         first = ((b, x) for b, (name, x) in passed if name not in bound.failed)
         found_later = (b.later(bound.graph, *in_memory_order(x, axis)) for b, x in first)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import partial
 from time import perf_counter
 from types import MethodType, ModuleType
 from typing import Any
@@ -52,11 +51,12 @@ class _Remembered:
 class _Rests:
     """Whether a refusal still holds: until the loop has taken many times what that took."""
 
-    def __init__(self, unchanged: Callable[[], bool], seconds: float) -> None:
-        self._unchanged, self._left = unchanged, _RESTS * seconds
+    def __init__(self, seconds: float) -> None:
+        self._left = _RESTS * seconds
 
     def __call__(self) -> bool:
-        return self._left > 0 and self._unchanged()
+        """Whatever has changed meanwhile, the loop gives what `f` gives."""
+        return self._left > 0
 
     def timed(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The loop, whose seconds are counted."""
@@ -268,8 +268,7 @@ def _plan_network(
             # of an engine that was asked for, what else there might be is no reason
             if f"no graph: {error}" not in reasons and (not forced or forced in own_ways):
                 reasons.append(str(error))
-            if error.unchanged is not None:
-                rests = _Rests(partial(error.unchanged, None), perf_counter() - began)
+            rests = _Rests(perf_counter() - began)
         else:
             if engine is not None:
                 times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)

@@ -186,13 +186,17 @@ def _same_twice(lift: Callable[[], Graph], f: Any, args: tuple, kwargs: dict) ->
     """Lift twice: what differs between two runs (random draws, counters) is not a graph."""
     with untouched(modules(f, args, kwargs)):
         once, again = lift(), lift()
-    same = once == again and all(
-        np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-        for a, b in zip(once.consts, again.consts, strict=True)
-    )
+    same = once == again and all(map(_same, once.consts, again.consts))
     if not same:
         raise TraceError("two runs of forward differ: it draws random numbers or counts its calls")
     return once
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have the same elements; large weights are most often in one memory."""
+    if a.__array_interface__ == b.__array_interface__:
+        return True
+    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
 @outermost

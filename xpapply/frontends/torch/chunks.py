@@ -66,12 +66,7 @@ def vectorized(
             except TraceError:  # forward is written for one device
                 pass
     sources = () if graph is None else graph.sources
-    try:
-        found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
-    except TraceError as error:
-        unchanged = watch(f, args, kwargs, sources, numbers=False)
-        error.unchanged = lambda f: unchanged()
-        raise
+    found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
     return found._replace(unchanged=watch(f, args, kwargs, sources, numbers=False))
 
 

@@ -45,6 +45,7 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
     device = device_of(f)
     on_host = device.type == "cpu"
     found: dict[Any, tuple[Any, ...]] = {}
+    quick: dict[Any, Callable[[np.ndarray], Any]] = {}
 
     def known(shape: tuple[int, ...], name: str, more: bool) -> tuple[Any, ...]:
         """What runs slices of a shape and dtype, flat or not, and the dtype that it asks for."""
@@ -61,6 +62,34 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
         if v.dtype is not (wanted := dtype()):
             v = v.to(wanted)
         return one(v.reshape(-1) if flat else v, *args, **kwargs)
+
+    def on_plain(key: Any) -> Callable[[np.ndarray], Any]:
+        """The same for slices of NumPy that torch takes as they are, with less around each."""
+        one, _, dtype = found[key]
+        wanted, copied = dtype(), np.array
+
+        def run(v: np.ndarray) -> Any:
+            if dtype() is not wanted or torch.is_grad_enabled() or threads.torch_is_lost:
+                return call(v)
+            result = one(torch.from_numpy(copied(v)))
+            if type(result) is not torch.Tensor or not result.is_cpu or result.requires_grad:
+                return finished(result)
+            return (result.float() if result.dtype is torch.bfloat16 else result).numpy()
+
+        return run
+
+    def finished(result: Any) -> Any:
+        """What forward returned for a slice of NumPy."""
+        if type(result) is torch.Tensor:
+            return _to_numpy(result)
+        return _mapped(_to_numpy, checked(result, any_object=True), sequence)
+
+    def of_slice(v: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(v) is np.ndarray and not args and not kwargs:
+            known = quick.get((v.shape, v.dtype))
+            if known is not None:
+                return known(v)
+        return call(v, *args, **kwargs)
 
     @threads.forkable
     def call(v: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,10 +121,12 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
         if not args and not kwargs:
             with torch.no_grad():
                 tensor = _tensor(v) if on_host else _tensor(v).to(device)
-                result = run(tensor, (v.shape, v.dtype), arrays.dtype_name(v), (), kwargs)
-            if type(result) is torch.Tensor:
-                return _to_numpy(result)
-            return _mapped(_to_numpy, checked(result, any_object=True), sequence)
+                key = v.shape, v.dtype
+                result = run(tensor, key, arrays.dtype_name(v), (), kwargs)
+            _, flat, dtype = found[key]
+            if on_host and not flat and v.dtype in _AS_IS and tensor.dtype is dtype():
+                quick[key] = on_plain(key)
+            return finished(result)
         with torch.no_grad():
             others = [
                 _tensor(x).to(device, parameter_dtype(f, x.dtype.name))
@@ -105,9 +136,10 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
             ]
             key = v.shape, v.dtype, False
             result = run(_tensor(v).to(device), key, v.dtype.name, tuple(others), kwargs)
-        return _mapped(_to_numpy, checked(result, any_object=True), sequence)
+        return finished(result)
 
-    return call
+    of_slice.around = torch.no_grad  # type: ignore[attr-defined]
+    return of_slice
 
 
 def _tensor(v: np.ndarray) -> torch.Tensor:
