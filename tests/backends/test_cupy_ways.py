@@ -28,6 +28,7 @@ def array(cupy, monkeypatch):
     """``array(shape)``: one of CuPy on the host's memory, said to be on an H200."""
     from xpapply.backends.cupy import compiler
 
+    monkeypatch.setattr(cupy.cuda.runtime, "getDevice", lambda: 0)
     monkeypatch.setattr(compiler, "device", lambda number: H200)
     monkeypatch.setattr(compiler, "rates", lambda number: (4.8e12, 1.98e9))
 
