@@ -205,3 +205,28 @@ def test_functions_run_where_their_array_is(cp, name):
         assert got.device.id == 1
         np.testing.assert_array_equal(got.get(), want.get())
     assert cp.cuda.runtime.getDevice() == 0
+
+
+def test_blocks_run_where_they_are(cp):
+    """In a thread of dask, where no device was chosen."""
+    from xpapply.planning.on_block import OnBlock
+
+    f = lambda v: v - v.mean()  # noqa: E731
+    with cp.cuda.Device(1):
+        there = cp.asarray(REAL)
+    how = ((24,), np.dtype("f8")), None, {}
+    got = OnBlock(xpapply.apply_along_axis, f, 1, ((), {}), *how)(None, there)
+    assert got.device.id == 1
+    np.testing.assert_allclose(got.get(), REAL - REAL.mean(-1, keepdims=True))
+
+
+def test_patched_functions_run_where_their_array_is(cp):
+    from xpapply.patching import along_axis
+
+    with cp.cuda.Device(1):
+        there = cp.asarray(REAL)
+    given = (FORMULAS["a branch"], -1, there)
+    for _ in range(3):
+        got = along_axis.along_cupy(cp.apply_along_axis, given, {})
+        assert got.device.id == 1
+        np.testing.assert_allclose(got.get(), np.apply_along_axis(given[0], -1, REAL))

@@ -72,6 +72,9 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
     if found is None or not callable(found[0]) or busy.get():
         return original(*given, **named)
     f, axis, arr, args, kwargs = found
+    if (device := arrays.elsewhere(arr)) is not None:
+        with device:
+            return _along(name, original, given, named)
     known = seen(f, name)
     if type(axis) is not int:
         axis = int(axis) if isinstance(axis, np.integer) else None

@@ -82,6 +82,9 @@ class OnBlock:
 
     def __call__(self, more: Any, block: Any) -> Any:
         """The results for the slices of a block; `more`: computed arguments, if not None."""
+        if (device := arrays.elsewhere(block)) is not None:
+            with device:
+                return self(more, block)
         args, kwargs = more or self.more
         shape = self._out_shape(tuple(block.shape))
         if 0 in [n for a, n in enumerate(block.shape) if a not in self._axes]:
