@@ -215,7 +215,9 @@ def test_blocks_run_where_they_are(cp):
     with cp.cuda.Device(1):
         there = cp.asarray(REAL)
     how = ((24,), np.dtype("f8")), None, {}
-    got = OnBlock(xpapply.apply_along_axis, f, 1, ((), {}), *how)(None, there)
+    run = OnBlock(xpapply.apply_along_axis, f, 1, ((), {}), *how)
+    assert run(None, there[:0]).device.id == 1
+    got = run(None, there)
     assert got.device.id == 1
     np.testing.assert_allclose(got.get(), REAL - REAL.mean(-1, keepdims=True))
 
