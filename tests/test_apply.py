@@ -4,6 +4,7 @@ import copy
 import functools
 import threading
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -345,3 +346,28 @@ def outcomes(f, x):
         except Exception as error:
             found.append(f"{type(error).__name__}: {error}")
     return found
+
+
+class HasAll:
+    """An object with every attribute that anybody asks for, as mocks are."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return HasAll()
+
+    def around(self, i):
+        return i
+
+    def __call__(self, v):
+        return float(v.max())
+
+
+@pytest.mark.parametrize("slices", [3, 300])
+@pytest.mark.parametrize(
+    "make", [HasAll, lambda: mock.Mock(side_effect=HasAll()), lambda: functools.partial(HasAll())]
+)
+def test_attributes_of_functions_are_their_own(make, slices):
+    x = np.random.default_rng(0).standard_normal((slices, 4))
+    with xpapply.options(fallback="silent"):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(make(), 1, x), x.max(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import warnings
@@ -42,7 +43,8 @@ class TraceError(UnsupportedError):
     """`f` does something that cannot be written down as a graph of one slice."""
 
     unchanged: Callable[[Any], bool] | None = None
-    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known."""
+    """``unchanged(f)``: whether all that was looked at before is as it was; None: not known.
+    Of networks it is told without them: `f` is None."""
 
 
 class FallbackWarning(UserWarning):
@@ -132,13 +134,18 @@ def code_of(f: Any, *, library: bool = False) -> CodeType | None:
 
     `library`: functions of libraries count as well.
     """
-    while not hasattr(f, "__code__") and (inner := getattr(f, "func", None)) is not None:
+    while not hasattr(f, "__code__") and (inner := _inner(f)) is not None:
         f = inner
     code = getattr(f, "__code__", None) or getattr(type(f).__call__, "__code__", None)
     if not isinstance(code, CodeType) or code.co_filename.startswith(_HERE):
         return None
     root = str(getattr(f, "__module__", None)).partition(".")[0]
     return None if root in _ARRAYS and not library else code
+
+
+def _inner(f: Any) -> Any:
+    """What a function hands its arguments on to, if it has that: mocks make what they are asked."""
+    return f.func if isinstance(f, functools.partial) else getattr(f, "__dict__", {}).get("func")
 
 
 def line_of(f: Any, *, library: bool = False) -> str:

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from .errors import add_note
 from .looped_arguments import Arguments, Looped
 
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
+AROUND = "__xpapply_around__"
+"""The name by which a function has a context that the whole loop over it runs in."""
 FEW = 16
 """Up to so many slices NumPy's loop takes less time than looking closer."""
 
@@ -61,7 +64,8 @@ def of_library(
     known: Sequence[Any] = (),
 ) -> Any:
     """The loop of the array's own library, or one like it."""
-    around = getattr(f, "around", None)
+    # objects of users may have any attribute, and functions of ours only this one
+    around = f.__dict__.get(AROUND) if type(f) is FunctionType else None
     if around is not None and type(arr) is np.ndarray:
         with around():  # once, not for each slice
             return _of_library(f, axis, arr, args, kwargs, known)
@@ -112,7 +116,7 @@ def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) 
     def slices() -> workers.Slices:
         return workers.Slices([arr.transpose(*rest, *along)], batch)
 
-    own = getattr(f, "continues", f)  # but for the first slice
+    own = f.continues if type(f) is thin_loop.Continued else f  # but for the first slice
     return workers.called(f, own, arguments, [arr], slices, math.prod(batch))
 
 

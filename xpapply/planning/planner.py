@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from types import MethodType, ModuleType
 from typing import Any
@@ -51,12 +52,11 @@ class _Remembered:
 class _Rests:
     """Whether a refusal still holds: until the loop has taken many times what that took."""
 
-    def __init__(self, seconds: float) -> None:
-        self._left = _RESTS * seconds
+    def __init__(self, unchanged: Callable[[], bool], seconds: float) -> None:
+        self._unchanged, self._left = unchanged, _RESTS * seconds
 
     def __call__(self) -> bool:
-        """Whatever has changed meanwhile, the loop gives what `f` gives."""
-        return self._left > 0
+        return self._left > 0 and self._unchanged()
 
     def timed(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The loop, whose seconds are counted."""
@@ -220,13 +220,17 @@ def _plan_network(
     own_ways = getattr(frontend, "VECTORIZED", ())
 
     rests: _Rests | None = None
+    given = f  # what is fitted to slices below lives no longer than this call
 
     def loop_for(*reasons: str) -> tuple[Plan, _Rests | None]:
         one = frontend.slice_function(f)
         p = in_loop(one, arr, args, kwargs, reasons, common)
         if rests is None:
             return p, None
-        alive = WeakMethod(f) if isinstance(f, MethodType) else ref(f)
+        try:
+            alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
+        except TypeError:  # of a class without weak references
+            return p, None
 
         def run(x: Any, a: int) -> Any:
             return loop.apply(frontend.slice_function(alive()), a, x, args, kwargs)
@@ -268,7 +272,8 @@ def _plan_network(
             # of an engine that was asked for, what else there might be is no reason
             if f"no graph: {error}" not in reasons and (not forced or forced in own_ways):
                 reasons.append(str(error))
-            rests = _Rests(perf_counter() - began)
+            if error.unchanged is not None:
+                rests = _Rests(partial(error.unchanged, None), perf_counter() - began)
         else:
             if engine is not None:
                 times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)

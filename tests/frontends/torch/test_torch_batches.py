@@ -787,3 +787,24 @@ def test_modules_that_are_the_loops_are_let_go():
     del net
     gc.collect()
     assert alive() is None
+
+
+def test_the_loop_that_is_remembered_is_of_the_module_itself():
+    """What was fitted to its slices, an image of one channel, is gone by the next call."""
+
+    class Image(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.c = nn.Conv1d(1, 2, 3)
+
+        def forward(self, x):
+            y = self.c(x[:, :])  # two axes only
+            return y.sum().reshape(1) if y.mean() > 0 else y.max().reshape(1)
+
+    net, arr = Image().eval(), np.random.default_rng(0).standard_normal((40, 8)).astype("f")
+    with torch.no_grad():
+        want = np.array([net(torch.from_numpy(v[None])).numpy() for v in arr])
+    with xpapply.options(fallback="silent"):
+        for _ in range(4):
+            same(xpapply.apply_along_axis(net, 1, arr), want)
+            gc.collect()

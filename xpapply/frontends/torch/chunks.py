@@ -66,7 +66,12 @@ def vectorized(
             except TraceError:  # forward is written for one device
                 pass
     sources = () if graph is None else graph.sources
-    found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
+    try:
+        found = _vectorized(f, axis, arr, args, kwargs, trusted, pure, None)
+    except TraceError as error:
+        unchanged = watch(f, args, kwargs, sources, numbers=False)
+        error.unchanged = lambda f: unchanged()
+        raise
     return found._replace(unchanged=watch(f, args, kwargs, sources, numbers=False))
 
 

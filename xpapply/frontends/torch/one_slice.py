@@ -11,6 +11,7 @@ import torch
 
 from ... import arrays, threads
 from ...errors import InputError, TraceError, UnsupportedError
+from ...loop import AROUND
 from .flattened import as_taken
 from .model import (
     check_mode,
@@ -138,7 +139,7 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
             result = run(_tensor(v).to(device), key, v.dtype.name, tuple(others), kwargs)
         return finished(result)
 
-    of_slice.around = torch.no_grad  # type: ignore[attr-defined]
+    setattr(of_slice, AROUND, torch.no_grad)
     return of_slice
 
 
