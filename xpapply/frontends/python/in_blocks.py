@@ -170,7 +170,8 @@ class InBlocks:
         count = math.prod(rows.batch)
         some = np.linspace(0, count - 1, min(count, _TIMED)).astype(np.intp)
         places = zip(*np.unravel_index(some, rows.batch), strict=True)
-        slices = [self._given(_read_only(rows[at])) for at in places]
+        # what is only timed writes into no slice
+        slices = [[*map(arrays.read_only, self._given(rows[at]))] for at in places]
         with np.errstate(all="ignore"), silent():
             try:
                 each = per_call(self._arguments.caller(f), slices, _WARM, limit)
@@ -564,16 +565,6 @@ def _check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
             np.empty((1, *like.shape[1:]), like.dtype)[0] = result
     except Exception as error:
         raise TraceError(f"a result that its dtype does not hold: {error}") from None
-
-
-def _read_only(v: Any) -> Any:
-    """Slices of NumPy that a function which is only timed cannot change."""
-    if isinstance(v, tuple):
-        return tuple(map(_read_only, v))
-    if isinstance(v, np.ndarray):
-        v = v.view()
-        v.flags.writeable = False
-    return v
 
 
 def _each(v: Any) -> Sequence[Any]:
