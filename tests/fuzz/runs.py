@@ -6,6 +6,8 @@ that was killed leaves what ``--resume`` goes on with, or what a new run replace
 
 from __future__ import annotations
 
+import functools
+import importlib
 import multiprocessing
 import os
 import random
@@ -155,7 +157,20 @@ def case(r: random.Random) -> str | None:
             os.chdir(here)
 
 
+@functools.cache
+def _load() -> None:
+    """Load what runs need in this process: those that are forked from it begin at once."""
+    for name in ("tifffile", "zarr"):
+        importlib.import_module(name)
+    np.save("in.npy", np.zeros((2, 3)))
+    Path("mine.py").write_text(MODELS.replace("NAP", "0"))
+    for output in NAMES[:4]:
+        CliRunner().invoke(commands, ["run", "mine.py:f0", "in.npy", "-o", output])
+        Path(output).unlink(missing_ok=True)
+
+
 def _case(r: random.Random) -> str | None:
+    _load()
     rng = np.random.default_rng(r.randrange(2**32))
     slices = r.choice([4, 20, 60])
     x = rng.integers(0, 1000, (slices, 3, 2, 4)).astype("f8")
