@@ -7,7 +7,7 @@ function takes less time than anything else that ``f`` does for a slice.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -92,3 +92,49 @@ SCALING = 2.0**-51
 """More than what rounding adds to a number that is multiplied, as a share of it."""
 
 ROUND = BatchingRule("Python round", _rounded, exact=True, fresh=True)
+
+
+COMPENSATED: tuple[type, ...] = tuple(
+    kind for kind in (float, complex) if sum(map(kind, (1e16, 1.0, -1e16))) == 1.0
+)
+"""Numbers that Python's `sum` adds and makes up for what is lost where it rounds: floats from
+Python 3.12 on, complex numbers from 3.14 on."""
+OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
+"""Whether it does so for integers among the floats."""
+
+
+def compensated(
+    numbers: Sequence[Any], floats: Sequence[bool], where: Callable, isfinite: Callable
+) -> Any:
+    """The sum of floats as Python adds them, one after the other.
+
+    What each addition loses is kept apart and added in the end (Neumaier, "Rundungsfehleranalyse
+    einiger Verfahren zur Summation endlicher Summen", ZAMM 54 (1974), 39).
+
+    Parameters
+    ----------
+    numbers : sequence of arrays
+        All of float64.
+    floats : sequence of bool
+        Which were floats: what integers lose, Python does not see.
+    where, isfinite : callable
+        Of the arrays.
+    """
+    total, lost = numbers[0], 0.0
+    for x, is_float in zip(numbers[1:], floats[1:], strict=True):
+        found = total + x
+        if is_float or OF_INTEGERS:
+            low = where(abs(total) >= abs(x), (total - found) + x, (x - found) + total)
+            lost = lost + low
+        total = found
+    return where((lost != 0.0) & isfinite(lost), total + lost, total)
+
+
+def _summed(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
+    numbers, floats = args
+    given = [xp.asarray(getattr(x, "array", x), dtype=xp.float64) for x in numbers]
+    with np.errstate(all="ignore"):
+        return Batched(compensated(given, floats, xp.where, xp.isfinite))
+
+
+SUM = BatchingRule("Python sum", _summed, exact=True, fresh=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...batching.scalars import SCALING
+from ...batching.scalars import SCALING, compensated
 from ...errors import UnsupportedError
 from ...ir.builder import Value
 
@@ -162,6 +162,15 @@ def _round(lowering: Any, x: Value, digits: int) -> Value:
     return near / 10.0**digits  # type: ignore[no-any-return]
 
 
+def _sum(lowering: Any, numbers: list[Any], floats: tuple[bool, ...]) -> Value:
+    def isfinite(x: Value) -> Value:
+        return lowering.op("isfinite", x)  # type: ignore[no-any-return]
+
+    given = [lowering.operand(x, np.float64) for x in numbers]
+    found: Value = compensated(given, floats, lowering.builder.where, isfinite)
+    return found
+
+
 def as_integer(lowering: Any, x: Value) -> Value:
     """Floats as int64: what does not fit is marked."""
     whole = lowering.builder.ufunc(np.trunc, x)
@@ -177,5 +186,6 @@ CALLS: dict[str, Callable[..., Any]] = {
     "Python arithmetic": _python,
     "math": _math,
     "Python round": _round,
+    "Python sum": _sum,
 }
 """By the names of batching rules."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...batching import syntax
-from ...batching.scalars import LARGEST, ROUND
+from ...batching.scalars import COMPENSATED, LARGEST, ROUND, SUM
 from ...errors import TraceError
 from . import ambient, choices, scalars
 from .arrays import as_array, cast
@@ -112,7 +112,9 @@ def _listed(iterable: Any) -> Any:
 def _total(recorder: Recorder, iterable: Any, /, start: Any = 0) -> Any:
     x = iterable if isinstance(iterable, Tracer) else None
     if x is None or x.ref is None or type(start) is not int or start or not len(x):
-        return sum(iterable, start)
+        if not COMPENSATED or isinstance(start, (str, bytes, bytearray)):
+            return sum(iterable, start)
+        return _compensated(recorder, iterable, start)
     if x.dtype == bool:
         x = x.astype(np.int64)
     if x.dtype.kind in "iu":
@@ -122,6 +124,43 @@ def _total(recorder: Recorder, iterable: Any, /, start: Any = 0) -> Any:
         must((abs(wide) <= most).all())
     # one after the other, as Python adds, not in pairs as NumPy does
     return function_call(recorder, np.cumsum, (x,), {"dtype": x.dtype, "axis": 0})[-1] + 0
+
+
+def _kind(x: Any) -> type:
+    return type(x.value) if isinstance(x, Tracer) else type(x)
+
+
+def _compensated(recorder: Recorder, iterable: Any, total: Any) -> Any:
+    """``sum(iterable, total)`` of a Python that makes up for what is lost where it rounds.
+
+    It begins with integers, goes on with floats and then with complex numbers, and adds as ``+``
+    does from the first object on that is none of them.
+    """
+    whole, later = _kind(total) is int, COMPENSATED
+    numbers = []
+    if _kind(total) in later:
+        numbers, later = [total], later[later.index(_kind(total)) + 1 :]
+    for x in iterable:
+        if numbers and _kind(x) in (_kind(numbers[0]), float, int, bool):
+            numbers.append(x)
+            continue
+        begins = bool(numbers) or (whole and _kind(x) not in (int, bool))
+        total = (_sum(recorder, numbers) if numbers else total) + x
+        numbers, whole = [], whole and not begins
+        if begins and _kind(total) in later:
+            numbers, later = [total], later[later.index(_kind(total)) + 1 :]
+    return _sum(recorder, numbers) if numbers else total
+
+
+def _sum(recorder: Recorder, numbers: list[Any]) -> Any:
+    """The sum of floats, or complex numbers, and integers, from the first on."""
+    if not any(True for _ in tracers(numbers)):
+        return sum(numbers[1:], numbers[0])
+    if _kind(numbers[0]) is complex:
+        return scalars.call(recorder, sum, (numbers[1:], numbers[0]), {})
+    real = sum(values(numbers[1:]), values(numbers[0]))
+    floats = tuple(_kind(x) is float for x in numbers)
+    return recorder.call(SUM, lambda *_: real, (numbers, floats), check=False)
 
 
 def no_nan(recorder: Recorder, x: Tracer) -> None:

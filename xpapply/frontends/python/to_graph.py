@@ -215,7 +215,7 @@ def _converted(lowering: _Lowering, x: Value, dtype: np.dtype[Any]) -> Value:
 
 
 _NEVER_TELL = frozenset(
-    ("index", "copy", "math", "Python number", "Python arithmetic", "Python round")
+    ("index", "copy", "math", "Python number", "Python arithmetic", "Python round", "Python sum")
 )
 """Calls that neither warn nor raise, once they went well for a slice of that shape; of Python's
 numbers for the slices that get there."""
