@@ -42,9 +42,9 @@ def f1(v):
 WANTED = {"f0": lambda x: x.sum(-1), "f1": lambda x: x.max(-1) * 2}
 SAID = (
     *("another run is writing", "exists: say --overwrite", "there is no", "is of another run"),
-    "was cut or changed",
+    *("was cut or changed", "has to be computed at once"),
 )
-"""What a run may say that does not run: of the lock, of the output, of what is left."""
+"""What a run may say that does not run: of the lock, of the output, of what is left, of memory."""
 NAMES = ("o.npy", "o.nii", "o.nii.gz", "o.tif", "o.zarr", "g.zarr/a", "g.zarr/sub/a")
 
 

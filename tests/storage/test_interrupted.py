@@ -13,6 +13,7 @@ import pytest
 
 import xpapply
 from xpapply.storage import stores
+from xpapply.storage.journal import Journal
 
 zarr = pytest.importorskip("zarr")
 h5py = pytest.importorskip("h5py")
@@ -127,6 +128,35 @@ def test_memory_may_be_another_when_it_goes_on(files):
     with xpapply.options(memory=2 * MEMORY, fallback="silent", resume=True):
         xpapply.apply_along_axis(largest, -1, arr, out=out)
     np.testing.assert_array_equal(out[...], WANT)
+
+
+def test_blocks_of_another_size_after_a_run_that_has_done_none(files):
+    arr, out, left = files
+    FAILS["at"] = X[3].tolist()
+    with pytest.raises(ArithmeticError), xpapply.options(memory=2 * MEMORY, fallback="silent"):
+        xpapply.apply_along_axis(largest, -1, arr, out=out)
+    FAILS["at"] = X[27].tolist()
+    with pytest.raises(ArithmeticError):
+        run(arr, out, resume=True)
+    about, *done = [json.loads(line) for line in left.read_text().split("\n") if line]
+    assert about["blocks"][0] == 10 and len(done) > 0
+    FAILS["at"] = None
+    with xpapply.options(memory=2 * MEMORY, fallback="silent", resume=True):
+        xpapply.apply_along_axis(largest, -1, arr, out=out)
+    np.testing.assert_array_equal(out[...], WANT)
+
+
+def test_a_number_that_was_cut_counts_for_no_block(tmp_path):
+    target = stores.store(np.memmap(tmp_path / "y", "f8", "w+", shape=(40,)))
+    about = {"function": "f", "arr": "x", "axis": [0], "out": "y", "blocks": [1], "why": ""}
+    left = tmp_path / "y.unfinished"
+    left.write_text(json.dumps(about) + "\n\n3\n\n1")  # it was to be 12: the disk was full
+    for wanted in ({3}, {3, 5}):
+        journal = Journal(target, about, resume=True)
+        assert journal.done == wanted
+        journal.begin()
+        journal.note(5)
+        journal.close(finished=False)
 
 
 def test_resume_where_nothing_is_left(files):

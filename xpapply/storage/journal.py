@@ -84,9 +84,10 @@ class Journal:
             )
             error.differ = differ
             raise error
-        self.about = was
         found = map(_parsed, lines[1:-1])  # the last one was not written to its end
         self.done = {n for n in found if isinstance(n, int)}
+        if self.done:  # blocks of that run; where none is done, this run has its own
+            self.about = was
 
     @property
     def blocks(self) -> Sequence[int]:
@@ -97,17 +98,17 @@ class Journal:
         """From now on the result is unfinished."""
         if self.path is None:
             return
-        if not self.done:
-            with open(self.path, "w") as file:
-                file.write(json.dumps(self.about) + "\n")
-        self._file = open(self.path, "a")  # noqa: SIM115  # until `close`
+        self._file = open(self.path, "a" if self.done else "w")  # noqa: SIM115  # until `close`
+        # a number that an earlier run has begun is none
+        self._file.write("null\n" if self.done else json.dumps(self.about) + "\n")
+        self._file.flush()
 
     def note(self, index: int) -> None:
         """Block number `index` is done."""
         with self._lock:
             self.done.add(index)
             if self._file is not None:
-                self._file.write(f"\n{index}\n")  # a line that a dead process has begun ends here
+                self._file.write(f"\n{index}\n")
                 self._file.flush()
 
     def close(self, finished: bool) -> None:
