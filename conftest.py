@@ -176,6 +176,8 @@ def _patience(monkeypatch):
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
     monkeypatch.setattr(in_blocks, "_TRIED", 1)  # a run is one run, as later ones
     monkeypatch.setattr(running, "SLOWER", 1e9)
+    monkeypatch.setattr(running, "UNKNOWN", 0)
+    monkeypatch.setattr(running, "WAITS", 1e9)
     monkeypatch.setattr(runner, "PER_RUN", 0.0)
     monkeypatch.setattr(record, "RESTS", 0.0)
     monkeypatch.setattr(account, "FIRST", 600.0)

@@ -141,6 +141,9 @@ class vectorize(OwnVectorize):  # called as a function
         self._output_dims = _names_of_results(output_dims)
         self._ready, self._fits = kept(BoundedDict()), kept(BoundedDict())
         self._like: Any = None
+        self._again: tuple[Any, Any, Hashable, Loops] | None = None
+        """The last function that ran in the loop, with which `otypes`, for what kinds of arguments
+        without keywords, and what is remembered of that."""
         self._plain: tuple[Any, Any] = None, None
         """A function whose results are no containers, and the `otypes` for which that is known."""
         self._kinds: dict[Hashable, Kind] = {}
@@ -154,6 +157,10 @@ class vectorize(OwnVectorize):  # called as a function
         few = self._core is None and 0 < size <= straight.FEW
         if few and straight.is_plain() and self._tells_enough():
             return self._straight(args, kwargs)
+        again = self._again
+        if again is not None and again[0] is self.pyfunc and again[1] is self.otypes and not kwargs:
+            if again[2] == straight.kinds(args) and again[3].hold(size):
+                return self._timed(again[3], args, kwargs)
         if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
             with device:
                 return self(*args, **kwargs)
@@ -173,10 +180,9 @@ class vectorize(OwnVectorize):  # called as a function
             known, key = cache_of(self.pyfunc)[0].looped, self._how(args, kwargs)
             loops = known.get(key)
         if loops is not None and loops.hold(size):
-            began = perf_counter()
-            found = self._straight(args, kwargs)
-            loops.took(perf_counter() - began)
-            return found
+            if layout is not None and self._core is None and isinstance(self.otypes, str | None):
+                self._again = self.pyfunc, self.otypes, straight.kinds(args), loops
+            return self._timed(loops, args, kwargs)
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)
         if call is not None and call.looped and self._tells_enough(call.leaves):
@@ -234,6 +240,13 @@ class vectorize(OwnVectorize):  # called as a function
             cores = tuple(dims.sizes.known.items())
         how = otypes, excluded, self.cache, self.signature, cores
         return straight.kinds(args), named, *how
+
+    def _timed(self, loops: Loops, args: tuple, kwargs: dict) -> Any:
+        """The loop, whose seconds are counted."""
+        began = perf_counter()
+        found = self._straight(args, kwargs)
+        loops.took(perf_counter() - began)
+        return found
 
     def _straight(self, args: tuple, kwargs: dict) -> Any:
         """NumPy's own call, or the loop over slices."""
@@ -485,14 +498,14 @@ class vectorize(OwnVectorize):  # called as a function
 
 _OWN = frozenset(GUFUNC)
 _NDARRAY = frozenset((np.ndarray,))
-_FRESH = ("_ready", "_fits", "_plain", "_ufunc", "_like", "_kinds")
+_FRESH = ("_ready", "_fits", "_again", "_plain", "_ufunc", "_like", "_kinds")
 """What does not go to other processes."""
 
 
 def _fresh() -> dict[str, Any]:
     """What copies have of their own."""
     known = {name: kept(BoundedDict()) for name in ("_ready", "_fits")}
-    return {**known, "_plain": (None, None), "_ufunc": {}}
+    return {**known, "_again": None, "_plain": (None, None), "_ufunc": {}}
 
 
 def _names_of_results(given: Any) -> tuple[tuple[Hashable, ...], ...]:

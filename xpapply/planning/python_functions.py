@@ -57,6 +57,8 @@ class Decision:
         Whether that is because the loop takes less time: nobody need hear of it.
     begun : Begun or None
         The first calls of the loop, where these were asked for.
+    loops : Quick or None
+        What loops are noted in, where a plan waits until they have taken some time.
     """
 
     what: Any
@@ -64,6 +66,7 @@ class Decision:
     why: str | None = None
     quick: bool = False
     begun: Begun | None = None
+    loops: Quick | None = None
 
     @property
     def known(self) -> Sequence[Any]:
@@ -80,10 +83,11 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
     remembered = None if key is None else known.traced.get(key)
+    quick = Quick()
     if type(remembered) is Quick:
         if calls and remembered.serves(what.slices):
-            return Decision(what, why=_QUICK, quick=True)
-        remembered = None
+            return Decision(what, why=_QUICK, quick=True, loops=remembered)
+        quick, remembered = remembered, None
     found: Traced | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
         found = None
@@ -115,10 +119,11 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
                 what.note(later.raised, later.index)
                 raise later.raised
             assert begun is not None
-            if what.slices * begun.seconds <= running.PLANNING:
+            quick.took(1, begun.seconds)
+            if quick.serves(what.slices):
                 if key is not None:
-                    known.traced[key] = Quick(begun.seconds)
-                return Decision(what, why=_QUICK, quick=True, begun=begun)
+                    known.traced[key] = quick
+                return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         found = _trace(what, known, key, begun, saved)
     if isinstance(found, Traced):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
@@ -227,6 +232,8 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     found = decide(Along(f, axis, arr, args, kwargs), calls=True)
     if found.why is None:
         return running.along(found.what, found.traced, found.begun)
+    if found.loops is not None:
+        return running.timed(found.loops, found.what, found.known)
     if not found.quick:
         found.what.announce(found.why)
     return found.what.loop(found.known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,12 @@ from .way_out import completed
 
 PLANNING = 2e-3
 """Seconds that the loop must take for a plan to be worth making."""
+WAITS, SHORT = 20e-3, 3e-4
+"""Seconds of shorter loops after which it is, too, about as long as a plan takes; not of those that
+take less than a look at what `f` depends on."""
+UNKNOWN = 128
+"""Up to so many numbers a function that `vectorize` has not seen runs in the loop, which is timed;
+a function of slices may take longer, and does so for a few of them only."""
 _AGAIN_FROM = 16
 """Times the slices of a try that took too long, after which another one may take longer."""
 SLOWER = 1.2
@@ -68,14 +75,32 @@ class Refused:
 
 
 class Quick:
-    """A function whose loop takes less time than a plan; `seconds`: what a call takes."""
+    """A function whose loop takes less time than a plan.
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    Attributes
+    ----------
+    in_loop : float
+        Seconds of loops so far that a plan could have made shorter.
+    """
+
+    def __init__(self) -> None:
+        self._seconds, self.in_loop = math.inf, 0.0
+
+    @property
+    def most(self) -> float:
+        """For up to so many slices."""
+        return PLANNING / self._seconds
 
     def serves(self, slices: int) -> bool:
-        """Whether so many slices are still few enough."""
-        return slices * self._seconds <= PLANNING and not config.current().engine
+        """Whether the loop runs for so many slices."""
+        few = slices * self._seconds <= PLANNING and self.in_loop <= WAITS
+        return few and not config.current().engine
+
+    def took(self, slices: int, seconds: float) -> None:
+        """Note what a loop took."""
+        self._seconds = min(self._seconds, seconds / slices)
+        if slices * self._seconds > SHORT:
+            self.in_loop += seconds
 
     def unchanged(self, f: Any) -> bool:
         """Whatever has changed, the loop gives what `f` gives."""
@@ -129,6 +154,14 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     if not may_come or record.given_up > _MOST_TRIES:
         _refused(traced, what, why)
     what.announce(why)
+    return result
+
+
+def timed(loops: Quick, what: Applied, known: Sequence[Any] = ()) -> Any:
+    """The loop, which tells what a slice takes."""
+    started = time.perf_counter()
+    result = what.loop(known)
+    loops.took(what.slices, time.perf_counter() - started)
     return result
 
 
