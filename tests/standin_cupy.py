@@ -209,7 +209,10 @@ def installed():
     asarray.__module__ = "cupy._creation"
     cupy.apply_along_axis = apply_along_axis
     runtime = types.SimpleNamespace(getDevice=lambda: _CURRENT[-1])
-    cupy.cuda = types.SimpleNamespace(runtime=runtime, Device=Device)
+    stream = types.SimpleNamespace(ptr=0, synchronize=lambda: None)  # the default one
+    cupy.cuda = types.SimpleNamespace(
+        runtime=runtime, Device=Device, get_current_stream=lambda: stream
+    )
     for name in MODULES:
         made[f"cupy.{name}"] = cupy.__dict__[name] = filled(f"cupy.{name}", getattr(np, name))
     made["cupyx"] = types.ModuleType("cupyx")

@@ -79,6 +79,23 @@ def test_numbers_beside_slices(cp):
         np.testing.assert_array_equal(got.get(), x * number)
 
 
+def test_numbers_beside_slices_in_the_loop(cp):
+    x = np.arange(60.0).reshape(20, 3)
+    for number in (2, 2.5, np.float32(1.5)):
+        seen = []
+
+        def f(v, k, seen=seen):
+            seen.append(k)
+            return v * k
+
+        with xpapply.options(fallback="silent"):
+            made = xpapply.vectorize(f, signature="(n),()->(n)")
+            got = made(cp.asarray(x), number)
+        np.testing.assert_array_equal(got.get(), x * number)
+        assert seen == [number] * 20
+        assert all(isinstance(k, np.generic) for k in seen)
+
+
 def test_containers_of_what_the_library_gives(cp):
     x = np.arange(6.0)
     f = lambda a: {"twice": cp.add(a, a), "one": a}  # noqa: E731

@@ -246,14 +246,15 @@ def of_slices(
         count = math.prod(dims.loop)
         shared = workers.called(function, call.f, call.arguments, views, slices, count)
     found = _Results(dims, dtypes, views, place)
-    # NumPy gives its numbers, not arrays of no dims; the standard wants all dims spelled out
-    on_host = all(isinstance(x, np.ndarray) for x in views)
+    # NumPy gives its numbers, not arrays of no dims, which CuPy's functions refuse as well; the
+    # standard wants all dims spelled out
+    plain = all(arrays.library(x) in ("numpy", "cupy") for x in views)
     failed: list[tuple[int, ...]] = []
     batched: LoopedCall | None = None
     with shared as calls:
         for index in itertools.product(*map(range, dims.loop)):
             try:
-                if on_host:
+                if plain:
                     results = calls(*map(operator.getitem, views, itertools.repeat(index)))
                 else:
                     results = calls(*[x[(*index, ...)] for x in views])

@@ -50,6 +50,14 @@ def test_functions_given_bare(cp, name):
     assert name.partition("_")[0] in compare(cp, f, x)
 
 
+def test_beside_torch_for_cuda(cp, monkeypatch):
+    """CuPy's stream is torch's there, where no tensor has made one yet."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert "sort" in compare(cp, cp.sort)
+    compare(cp, lambda v: cp.median(v[v > 1]))
+
+
 def test_functions_of_modules_given_bare(cp):
     import cupyx.scipy.ndimage
     import cupyx.scipy.special

@@ -16,6 +16,7 @@ def shell(monkeypatch, tmp_path):
     from traitlets.config import Config
 
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where it is not this Python's
     config = Config()
     config.HistoryManager.enabled = False
     InteractiveShell.clear_instance()

@@ -363,7 +363,7 @@ def test_plans_of_several_arrays_and_other_slices():
         (lambda v: "high" if v[0] > 0 else "low", "(n)->()"),
         (lambda v: b"high" if v[0] > 0 else b"low", "(n)->()"),
         (lambda v: np.array(["abc", "d"]), "(n)->(k)"),
-        (lambda v: np.datetime64("2020-01-01") + int(v[0] > 0), "(n)->()"),
+        (lambda v: np.datetime64("2020-01-02" if v[0] > 0 else "2020-01-01"), "(n)->()"),
         (lambda v: np.timedelta64(5, "s"), "(n)->()"),
         (lambda v: np.array((1, 2.0), dtype="i4,f4")[()], "(n)->()"),
     ],
