@@ -248,7 +248,7 @@ def of_slices(
     found = _Results(dims, dtypes, views, place)
     # NumPy gives its numbers, not arrays of no dims, which CuPy's functions refuse as well; the
     # standard wants all dims spelled out
-    plain = all(arrays.library(x) in ("numpy", "cupy") for x in views)
+    plain = all(isinstance(x, np.ndarray) or arrays.library(x) == "cupy" for x in views)
     failed: list[tuple[int, ...]] = []
     batched: LoopedCall | None = None
     with shared as calls:

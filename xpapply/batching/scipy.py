@@ -6,6 +6,7 @@ have files of their own. What has no other form runs slice by slice, within one 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,13 @@ def distance(formula: Callable[[Any, Any], Any], odd: Any = not_finite, kinds: s
     return rule
 
 
+@functools.lru_cache
+def _by_blas(call: Any) -> bool:
+    """Whether norms are BLAS's, doubles of any precision, as they are before SciPy 1.18."""
+    vector = np.zeros(1, np.float32)
+    return np.asarray(call(vector, vector)).dtype == np.float64
+
+
 def minkowski(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """A norm of the difference; euclidean is that of p=2."""
     given = bound(call, args, kwargs)
@@ -138,9 +146,9 @@ def minkowski(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         return by_rows(xp, call, args, kwargs)
 
     def run(difference: Any) -> Any:
-        if p != 2:
-            return np.linalg.norm(difference, ord=p, axis=-1)
-        return nrm2(difference)
+        if p == 2 and _by_blas(call):
+            return nrm2(difference)
+        return np.linalg.norm(difference, ord=p, axis=-1)
 
     return split(xp, call, args, kwargs, run, [u - v], extreme)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .rules import batch_size, bound, leaves
+from .rules import batch_size, bound, leaves, signature
 from .scipy_axis import (
     Rule,
     _behind,
@@ -96,7 +96,9 @@ def two_samples(xp: Any, call: Any, args: tuple, kwargs: dict, names: str, more:
 
 
 def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
-    """SciPy's formulas on all slices."""
+    """Along an axis; SciPy's formulas on all slices where it has no axis."""
+    if "axis" in signature(call).parameters:
+        return statistic("x y", 0, odd=_flat_or_extreme)(xp, call, args, kwargs)
     found = two_samples(xp, call, args, kwargs, "x y", "alternative")
     if found is None:
         return by_rows(xp, call, args, kwargs)
@@ -146,6 +148,8 @@ def spearmanr(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         # SciPy stacks the two first
         dtype = np.result_type(a, b)
         da, db = (rankdata(x.astype(dtype), axis=-1) for x in (a, b))
+        # numpy.corrcoef computes with doubles, whatever ranks are
+        da, db = (x.astype(np.float64, copy=False) for x in (da, db))
         da, db = (x - x.mean(-1, keepdims=True) for x in (da, db))
         aa, ab, bb = (np.vecdot(x, y) * (1 / (n - 1)) for x, y in ((da, da), (da, db), (db, db)))
         r = np.clip(ab / np.sqrt(bb) / np.sqrt(aa), -1.0, 1.0)
