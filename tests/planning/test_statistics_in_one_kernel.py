@@ -141,6 +141,19 @@ def test_other_dtypes(name, dtype):
     compare(name, x)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8"])
+@pytest.mark.parametrize("name", ["ranks", "sum of ranks"])
+def test_ranks_of_other_dtypes(name, dtype):
+    x = (10 * np.random.default_rng(3).normal(size=(100, N))).astype(dtype)
+    f = {"ranks": stats.rankdata, "sum of ranks": lambda v: stats.rankdata(v)[2:9].sum()}[name]
+    want = np.apply_along_axis(f, 1, x)
+    with xpapply.options(engine="cpu"):
+        assert xpapply.explain(f, 1, x).engine == "cpu"
+        got = xpapply.apply_along_axis(f, 1, x)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
 def test_a_fit_that_is_badly_determined_is_left_to_numpy():
     def steep(v):
         return np.polyfit(1e5 + TIMES, v, 2)

@@ -6,11 +6,13 @@ approximate. Where NumPy or SciPy warn, raise or take another way, the slice is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ...batching import resolve
 from ...batching.scipy_stats import older
 from ...errors import UnsupportedError
 from ...ir.builder import Value
@@ -251,6 +253,13 @@ def _zscore(lowering: Any, a: Any, axis: Any = 0, ddof: Any = 0) -> Value:
     return apart / size  # type: ignore[no-any-return]
 
 
+@functools.lru_cache
+def _dtype_of_ranks(dtype: Any) -> np.dtype[Any]:
+    """Doubles, or from SciPy 1.18 on the precision of what is ranked: as it says itself."""
+    rankdata: Any = resolve("scipy.stats.rankdata")
+    return rankdata(np.zeros(1, dtype)).dtype  # type: ignore[no-any-return]
+
+
 def _rankdata(lowering: Any, a: Any, method: str = "average", axis: Any = None) -> Value:
     """By how many numbers are smaller: as exact as a sort, for few of them."""
     along(axis)
@@ -265,7 +274,8 @@ def _rankdata(lowering: Any, a: Any, method: str = "average", axis: Any = None) 
         lowering.op("sum", lowering.builder.cast(found, "int64"), axis=(1,), keepdims=False)
         for found in (down > right, down >= right)
     ]
-    return (counts[0] + counts[1] + 1) * 0.5  # type: ignore[no-any-return]
+    ranks = (counts[0] + counts[1] + 1) * 0.5
+    return lowering.builder.cast(ranks, _dtype_of_ranks(x.dtype).name)  # type: ignore[no-any-return]
 
 
 def _nanarg(op: str) -> Callable[..., Value]:
