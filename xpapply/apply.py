@@ -19,7 +19,7 @@ from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
 from .looped_arguments import Arguments, Looped
 from .looped_call import not_parameters
-from .planning import lifting, planner
+from .planning import first_calls, lifting, planner
 from .planning.fallback import announce
 from .planning.plan import Plan, PlanOfSeveral, of_graph, of_several_graph
 from .vectorized import vectorize
@@ -163,6 +163,8 @@ def apply_along_axis(
             return along.results()
         return apply_along_axis(f, axis[0], arr, *args, **kwargs)
     arr, axis = _look(f, axis, arr)
+    if not args and not kwargs and (result := first_calls.result(f, axis, arr)) is not None:
+        return result
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
         announce(f, p.slices or 0, "; ".join(p.reasons), arr)

@@ -42,6 +42,8 @@ and may have more:
     one of functions that compute anything, but are compiled already;
 ``checked(f, aval, args, kwargs) -> Checked``
     what runs where a graph alone does not say all that `f` does, instead of what `lift` gives;
+``WAITS``
+    true if a first plan takes so long that the loop runs until loops have taken about as long;
 ``serves(f) -> bool``
     whether it serves this object of its package; the others are Python functions;
 ``as_function(f) -> callable``

@@ -334,14 +334,14 @@ class AnyLibrary:
 
 
 class Patient(AnyLibrary):
-    """The same within a function of slices: by NumPy's engine until compiling pays.
+    """The same within a function of slices: by the array's own library until compiling pays.
 
     That is told by what calls are said to take, not by a clock: see `Patience`.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self._left, self._engine = _COMPILING, "array_api" if graph.descends else "numpy"
+        self._left, self._is_numpys = _COMPILING, not graph.descends
         self._each = _PER_FLOP * graph.flops() + _PER_VALUE * len(graph.nodes)
 
     def __reduce__(self) -> Any:
@@ -349,13 +349,14 @@ class Patient(AnyLibrary):
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
-        cost = math.inf
-        if type(arr) is np.ndarray and arr.size:
-            cost = self._each * arr.size / arr.shape[axis]
+        cost, library = math.inf, arrays.library(arr)
+        if type(arr) is np.ndarray or (library == "torch" and arr.is_cpu):
+            cost = self._each * math.prod(arr.shape) / max(1, arr.shape[axis])
         if cost < self._left and not config.current().engine:
             self._left -= cost
+            engine = "numpy" if self._is_numpys and library == "numpy" else "array_api"
             try:
-                with config.options(engine=self._engine):
+                with config.options(engine=engine):
                     return super().__call__(arr, axis)
             except UnsupportedError:
                 self._left = 0.0
@@ -389,7 +390,8 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     if library == "numpy" and not (forced or graph.gathers or graph.descends):
         cost = _seconds(graph, arr, axis)
     is_small = bound.small.holds(cost) and candidates[0][0] == "cpu"
-    for name, seen in candidates[-2 if is_small else 0 :]:
+    named = [given for given in candidates if given[0] == forced]  # no other one is loaded
+    for name, seen in named or candidates[-2 if is_small else 0 :]:
         runner: Backend | None = _runner(name, library)
         if runner is not None and forced and name != forced:
             runner = runner.way(forced)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from types import MethodType, ModuleType
+from types import ModuleType
 from typing import Any
-from weakref import WeakMethod, ref
 
 import numpy as np
 
 from .. import arrays, config, frontends, loop, masked
-from ..cache import cache_of
+from ..cache import cache_of, weakly
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
@@ -40,23 +40,35 @@ class _Lifted:
 
 
 @dataclass(slots=True)
-class _Remembered:
-    """The plan for arrays of one kind, and what runs it on one, while `unchanged` says so."""
+class Remembered:
+    """The plan for arrays of one kind, and what runs it on one, while `unchanged` says so.
+
+    None: there is no plan yet, and the loop runs. `run` may give None where there is more to do.
+    """
 
     unchanged: Callable[[], bool]
-    plan: Plan
+    plan: Plan | None
     run: Callable[[Any], Any]
-    ahead: bool
+    ahead: bool = False
 
 
 class _Rests:
-    """Whether a refusal still holds: until the loop has taken many times what that took."""
+    """Whether a refusal still holds: until the loop has taken many times what that took.
 
-    def __init__(self, unchanged: Callable[[], bool], seconds: float) -> None:
-        self._unchanged, self._left = unchanged, _RESTS * seconds
+    What `f` depends on is looked at again once loops have taken many times what a look takes.
+    """
+
+    def __init__(self, f: Any, unchanged: Callable[[], bool], seconds: float) -> None:
+        self._f, self._unchanged = f, unchanged
+        self._left, self._unseen, self._mode = _RESTS * seconds, 0.0, mode(f)
 
     def __call__(self) -> bool:
-        return self._left > 0 and self._unchanged()
+        if self._left > 0 and self._unseen > 0 and mode(self._f) == self._mode:
+            return True
+        began = perf_counter()
+        same = self._left > 0 and self._unchanged()
+        self._unseen = LOOKS * (perf_counter() - began)
+        return same
 
     def timed(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The loop, whose seconds are counted."""
@@ -66,17 +78,25 @@ class _Rests:
             try:
                 return run(arr)
             finally:
-                self._left -= perf_counter() - began
+                seconds = perf_counter() - began
+                self._left, self._unseen = self._left - seconds, self._unseen - seconds
 
         return counted
+
+
+def mode(f: Any) -> Any:
+    """Whether a module of torch is in training mode, which takes no time to ask; None of others."""
+    return getattr(f, "training", None)
 
 
 _RESTS = 20.0
 """Times the seconds of looking for a way in vain that the loop runs for before the next try: what
 was found may have been due to the slices that were looked at."""
+LOOKS = 20.0
+"""The same of a look at what `f` depends on: what has changed cannot make the loop wrong."""
 
 
-def _key(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
+def key_of(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
     """What the choice of an engine depends on."""
     now = config.current()
     how = now.engine, now.precision, now.threads, now.device
@@ -98,13 +118,13 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
     elif min(axis) < 0:
         axis = tuple([a if a >= 0 else a + arr.ndim for a in axis])
     known, method = cache_of(f)
-    found = known.plans.get(_key(method, axis, arr))
+    found = known.plans.get(key_of(method, axis, arr))
     if found is None:
         return None
     if not found.ahead:
         if not found.unchanged():
             return None
-        if type(found.unchanged) is _Rests:
+        if type(found.unchanged) is _Rests and found.plan is not None:
             announce(f, found.plan.slices or 0, "; ".join(found.plan.reasons), arr)
         return found.run(arr)
     # the device is at work while we look; what it made of old weights is thrown away
@@ -126,7 +146,7 @@ def remember(
     """
     function, axis, rows = flat
     known, method = cache_of(function)
-    found = known.plans.get(_key(method, axis, rows))
+    found = known.plans.get(key_of(method, axis, rows))
     if found is None:
         return None
     call = found.run
@@ -135,7 +155,7 @@ def remember(
         return through(x, call)
 
     known, method = cache_of(f)
-    known.plans[_key(method, axes, arr)] = replace(found, run=run)
+    known.plans[key_of(method, axes, arr)] = replace(found, run=run)
     return run
 
 
@@ -152,9 +172,9 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
     if args or kwargs:
         return _plan(f, axis, arr, args, kwargs)[0]
     known, method = cache_of(f)
-    key = _key(method, axis, arr)
+    key = key_of(method, axis, arr)
     found = known.plans.get(key)
-    if found is not None and found.unchanged():
+    if found is not None and found.plan is not None and found.unchanged():
         return found.plan
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
@@ -163,7 +183,7 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
             run = unchanged.timed(run)
         if p._later is not None:
             run, unchanged = measured.counted(run, unchanged, p._later)
-        known.plans[key] = _Remembered(unchanged, p, run, _ahead(p, arr))
+        known.plans[key] = Remembered(unchanged, p, run, _ahead(p, arr))
     return p
 
 
@@ -227,15 +247,8 @@ def _plan_network(
         p = in_loop(one, arr, args, kwargs, reasons, common)
         if rests is None:
             return p, None
-        try:
-            alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
-        except TypeError:  # of a class without weak references
-            return p, None
-
-        def run(x: Any, a: int) -> Any:
-            return loop.apply(frontend.slice_function(alive()), a, x, args, kwargs)
-
-        return replace(p, _call=run), rests
+        one = frontend.slice_function(weakly(given))
+        return replace(p, _call=lambda x, a: loop.apply(one, a, x, args, kwargs)), rests
 
     awkward = why_awkward(arr)
     if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):
@@ -273,7 +286,9 @@ def _plan_network(
             if f"no graph: {error}" not in reasons and (not forced or forced in own_ways):
                 reasons.append(str(error))
             if error.unchanged is not None:
-                rests = _Rests(partial(error.unchanged, None), perf_counter() - began)
+                seconds = perf_counter() - began
+                with suppress(TypeError):  # of a class without weak references
+                    rests = _Rests(weakly(given), partial(error.unchanged, None), seconds)
         else:
             if engine is not None:
                 times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)

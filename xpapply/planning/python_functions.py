@@ -27,7 +27,8 @@ from . import engines, own_apply, running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
 from .plan import Plan
-from .running import Quick, Refused
+from .quick import Quick
+from .running import Refused
 from .way_out import completed
 
 _FEW = loop.FEW
@@ -83,9 +84,9 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
     remembered = None if key is None else known.traced.get(key)
-    quick = Quick()
+    quick: Quick | None = None
     if type(remembered) is Quick:
-        if calls and remembered.serves(what.slices):
+        if calls and remembered.serves(what.slices) and not config.current().engine:
             return Decision(what, why=_QUICK, quick=True, loops=remembered)
         quick, remembered = remembered, None
     found: Traced | Refused | None = remembered
@@ -119,7 +120,8 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
                 what.note(later.raised, later.index)
                 raise later.raised
             assert begun is not None
-            quick.took(1, begun.seconds)
+            quick = quick or running.quick(what.f)
+            quick.seconds = min(quick.seconds, begun.seconds)
             if quick.serves(what.slices):
                 if key is not None:
                     known.traced[key] = quick
@@ -233,7 +235,7 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     if found.why is None:
         return running.along(found.what, found.traced, found.begun)
     if found.loops is not None:
-        return running.timed(found.loops, found.what, found.known)
+        return found.loops.timed(found.what.slices, found.what.loop, found.known)
     if not found.quick:
         found.what.announce(found.why)
     return found.what.loop(found.known)

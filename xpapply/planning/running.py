@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tree import TooManyPaths, Users
 from .applied import Along, Applied, plain
+from .quick import Quick
 from .way_out import completed
 
 PLANNING = 2e-3
@@ -26,6 +28,8 @@ PLANNING = 2e-3
 WAITS, SHORT = 20e-3, 3e-4
 """Seconds of shorter loops after which it is, too, about as long as a plan takes; not of those that
 take less than a look at what `f` depends on."""
+NETWORKS = 40e-3
+"""The same of networks and estimators, whose first plan loads a hundred modules."""
 UNKNOWN = 128
 """Up to so many numbers a function that `vectorize` has not seen runs in the loop, which is timed;
 a function of slices may take longer, and does so for a few of them only."""
@@ -35,6 +39,32 @@ SLOWER = 1.2
 """Times the loop's time from which a way is given up."""
 _MOST_TRIES = 3
 """Calls after which a function whose slices go too many ways runs in the loop for good."""
+
+
+def quick(f: Any) -> Quick:
+    """What loops over a function are noted in that has not been called before."""
+    if holds_network(f):
+        return Quick(NETWORKS, NETWORKS)
+    return Quick(WAITS, PLANNING, SHORT)
+
+
+def holds_network(f: Any, depth: int = 3) -> bool:
+    """Whether a function has a network or an estimator in its closure or among its globals.
+
+    `depth`: how far: functions that it reaches may have what these reach, and so on.
+    """
+    if type(f) is not FunctionType:
+        return depth > 0 and any(
+            str(cls.__module__).partition(".")[0] in _PACKAGES for cls in type(f).__mro__
+        )
+    reached = [f.__globals__.get(name) for name in f.__code__.co_names]
+    for cell in f.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            reached.append(cell.cell_contents)
+    return depth > 0 and any(holds_network(x, depth - 1) for x in reached)
+
+
+_PACKAGES = ("torch", "sklearn")
 
 
 def always(f: Any) -> bool:
@@ -72,39 +102,6 @@ class Refused:
         if not self.slices or self._looped < _AGAIN_FROM * self.slices:
             return 0.0
         return AGAIN_SHARE * self._looped * self.seconds
-
-
-class Quick:
-    """A function whose loop takes less time than a plan.
-
-    Attributes
-    ----------
-    in_loop : float
-        Seconds of loops so far that a plan could have made shorter.
-    """
-
-    def __init__(self) -> None:
-        self._seconds, self.in_loop = math.inf, 0.0
-
-    @property
-    def most(self) -> float:
-        """For up to so many slices."""
-        return PLANNING / self._seconds
-
-    def serves(self, slices: int) -> bool:
-        """Whether the loop runs for so many slices."""
-        few = slices * self._seconds <= PLANNING and self.in_loop <= WAITS
-        return few and not config.current().engine
-
-    def took(self, slices: int, seconds: float) -> None:
-        """Note what a loop took."""
-        self._seconds = min(self._seconds, seconds / slices)
-        if slices * self._seconds > SHORT:
-            self.in_loop += seconds
-
-    def unchanged(self, f: Any) -> bool:
-        """Whatever has changed, the loop gives what `f` gives."""
-        return True
 
 
 def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
@@ -154,14 +151,6 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     if not may_come or record.given_up > _MOST_TRIES:
         _refused(traced, what, why)
     what.announce(why)
-    return result
-
-
-def timed(loops: Quick, what: Applied, known: Sequence[Any] = ()) -> Any:
-    """The loop, which tells what a slice takes."""
-    started = time.perf_counter()
-    result = what.loop(known)
-    loops.took(what.slices, time.perf_counter() - started)
     return result
 
 

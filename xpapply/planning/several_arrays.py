@@ -29,8 +29,8 @@ from .one_kernel import OneKernel
 from .one_launch import OneLaunch
 from .plan import Plan, PlanOfSeveral
 from .python_functions import Decision
+from .quick import Quick
 from .ready import Ready
-from .running import Quick
 from .way_out import completed
 
 _CALLS = 1e-4
@@ -218,8 +218,8 @@ def run(what: Several) -> Any:
     """The results for all slices: one array, or a tuple of them."""
     quick = _quick(what)
     if quick is not None:
-        result = running.timed(quick, what)
-        what.looped, what.record = quick.most, quick
+        result = quick.timed(what.slices, what.loop)
+        what.looped, what.record = quick.slices, quick
         return result
     found = decide(what)
     traced = found.traced
@@ -259,7 +259,7 @@ def _quick(what: Several) -> Quick | None:
     most = running.UNKNOWN if what.call.arguments.numbers else min(loop.FEW, running.UNKNOWN)
     if found is not None or what.slices > most:
         return None
-    made = known[key] = Quick()
+    made = known[key] = running.quick(what.f)
     return made
 
 

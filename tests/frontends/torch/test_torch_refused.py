@@ -6,6 +6,7 @@ from torch import nn
 from torch_cases import ARR, Of, assert_fast, torch
 
 import xpapply
+from xpapply.frontends.torch.batched import first_line
 from xpapply.testing import assert_parity
 
 
@@ -323,3 +324,32 @@ def copy_of(x):
     import copy
 
     return copy.deepcopy(x)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "vmap: it looks so. We cannot, please file an issue at https://x.org/y .",
+            "vmap: it looks so",
+        ),
+        (
+            "No .item(). Rewrite it. Inside torch, please file a bug report.",
+            "No .item(). Rewrite it",
+        ),
+        ("Please report a bug to https://x.org", "Please report a bug to https://x.org"),
+        ("plain\nand more", "plain"),
+    ],
+)
+def test_what_torch_wants_to_be_told_is_not_passed_on(text: str, said: str) -> None:
+    assert first_line(RuntimeError(text)) == f"RuntimeError: {said}"
+
+
+def test_no_reason_asks_for_an_issue_with_torch() -> None:
+    class Branches(torch.nn.Module):
+        def forward(self, v):
+            return v if v.mean() > 0 else -v
+
+    reasons = xpapply.explain(Branches().eval(), 1, np.ones((40, 3), "f4")).reasons
+    assert any("torch.vmap" in why for why in reasons)
+    assert not any("issue" in why or "http" in why for why in reasons)

@@ -27,6 +27,8 @@ from .graphs import checked as checked
 from .graphs import lift as lift
 from .rows import of_one_sample
 
+WAITS = True
+
 
 def serves(f: Any) -> bool:
     """Whether `f` is a method that takes samples in rows, or an estimator that has one."""

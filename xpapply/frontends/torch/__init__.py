@@ -43,6 +43,7 @@ from .results import Structure as Structure
 from .snapshot import untouched
 
 _CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
+WAITS = True
 
 
 def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:

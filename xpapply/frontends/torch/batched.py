@@ -390,9 +390,14 @@ def _without_rule(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """An error by its class and the first line of its text."""
+    """An error by its class and the first line of its text, without what torch wants to be told."""
     text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}"
+    sentences = [s for s in re.split(r"(?<=[.!?])\s+", text) if not _FOR_TORCH.search(s)]
+    said = " ".join(sentences).rstrip(" .") or text
+    return f"{type(error).__name__}: {said}"
+
+
+_FOR_TORCH = re.compile(r"\b(file|open|report)\b[^.]* (issue|bug)|bug report|https?://")
 
 
 def _free_others(device: torch.device) -> bool:

@@ -1,0 +1,198 @@
+"""The first calls of networks and estimators run in the loop, until a plan has paid."""
+
+import gc
+import subprocess
+import sys
+import textwrap
+import weakref
+
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply.cache import cache_of
+from xpapply.planning import first_calls, running
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch):
+    monkeypatch.setattr(first_calls, "WAITS", 60.0)
+    monkeypatch.setattr(running, "NETWORKS", 60.0)
+
+
+def network(seed=0):
+    torch.manual_seed(seed)
+    layers = torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)
+    return torch.nn.Sequential(*layers).eval()
+
+
+def slices(n=50):
+    return np.random.default_rng(0).normal(size=(n, 6)).astype("f4")
+
+
+def by_torch(net, x):
+    with torch.no_grad():
+        return np.stack([net(torch.from_numpy(v)).numpy() for v in x])
+
+
+def entries(f):
+    return list(cache_of(f)[0].plans.values())
+
+
+def test_results_are_those_of_each_slice_to_the_bit():
+    net, x = network(), slices()
+    for _ in range(3):
+        np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x), by_torch(net, x))
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 0, x.T), by_torch(net, x).T)
+    assert all(found.plan is None for found in entries(net))
+
+
+def test_then_there_is_a_plan(monkeypatch):
+    net, x = network(), slices()
+    xpapply.apply_along_axis(net, 1, x)
+    (found,) = entries(net)
+    found.unchanged.quick.in_loop = 100.0
+    again = xpapply.apply_along_axis(net, 1, x)
+    (found,) = entries(net)
+    assert found.plan is not None
+    assert found.plan.vectorized
+    np.testing.assert_allclose(again, by_torch(net, x), rtol=1e-5, atol=1e-6)
+
+
+def test_long_loops_wait_for_nothing(monkeypatch):
+    monkeypatch.setattr(first_calls, "WAITS", 1e-9)
+    net = network()
+    xpapply.apply_along_axis(net, 1, slices())
+    assert [found.plan is None for found in entries(net)] == [False]
+
+
+def test_explain_makes_the_plan_and_the_next_call_runs_it():
+    net, x = network(), slices()
+    xpapply.apply_along_axis(net, 1, x)
+    p = xpapply.explain(net, 1, x)
+    assert p.vectorized
+    assert [found.plan is not None for found in entries(net)] == [True]
+
+
+def test_what_changes_in_between_counts():
+    net, x = network(), slices()
+    xpapply.apply_along_axis(net, 1, x)
+    with torch.no_grad():
+        net[0].weight += 1.0
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x), by_torch(net, x))
+    hook = net.register_forward_hook(lambda module, given, found: found * 2)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x), by_torch(net, x))
+    hook.remove()
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x), by_torch(net, x))
+    net.double()
+    wanted = np.stack([net(torch.from_numpy(v).double()).detach().numpy() for v in x])
+    np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x.astype("f8")), wanted)
+
+
+def test_training_mode_is_refused_as_ever():
+    net = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Dropout(0.5)).eval()
+    xpapply.apply_along_axis(net, 1, slices())
+    net.train()
+    with pytest.raises(xpapply.InputError, match="training mode"):
+        xpapply.apply_along_axis(net, 1, slices())
+
+
+def test_what_raises_says_at_which_slice():
+    class Careful(torch.nn.Module):
+        def forward(self, v):
+            if v[0] > 5:
+                raise ArithmeticError("too much")
+            return v * 2
+
+    x = slices()
+    net = Careful().eval()
+    xpapply.apply_along_axis(net, 1, x)
+    x[7, 0] = 9.0
+    for _ in range(2):
+        with (
+            xpapply.options(fallback="silent"),
+            pytest.raises(ArithmeticError, match="too much") as error,
+        ):
+            xpapply.apply_along_axis(net, 1, x)
+        assert any("7" in note for note in error.value.__notes__)
+
+
+def test_nothing_is_kept_alive():
+    net = network()
+    gone = weakref.ref(net)
+    xpapply.apply_along_axis(net, 1, slices())
+    del net
+    gc.collect()
+    assert gone() is None
+
+
+def test_methods_of_estimators():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    x = slices().astype("f8")
+    model = linear_model.LinearRegression().fit(x, x @ np.arange(6.0))
+    wanted = np.array([model.predict(v[None])[0] for v in x])
+    for f in (model, model.predict):
+        for _ in range(2):
+            np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, x), wanted)
+    gone = weakref.ref(model)
+    del model, f
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("how", [{"engine": "numpy"}, {"fallback": "raise"}])
+def test_who_wants_no_loop_gets_none(how):
+    net = network()
+    with xpapply.options(**how):
+        xpapply.apply_along_axis(net, 1, slices())
+    assert [found.plan is not None for found in entries(net)] == [True]
+
+
+def helper(net):
+    def through(v):
+        return net(torch.from_numpy(v)).detach().numpy()
+
+    return through
+
+
+def test_functions_that_hold_a_network():
+    net = network()
+    through = helper(net)
+    assert running.holds_network(through)
+    assert running.holds_network(lambda v: through(v) + 1)
+    assert not running.holds_network(lambda v: v + 1)
+    assert not running.holds_network(np.median)
+    np.testing.assert_array_equal(
+        xpapply.apply_along_axis(through, 1, slices()), by_torch(net, slices())
+    )
+
+
+def test_an_empty_cell_is_no_network():
+    def outer():
+        f = lambda v: later(v)  # noqa: E731
+        found = running.holds_network(f)
+        later = np.sort
+        return found, f, later
+
+    assert not outer()[0]
+
+
+MODULES = """
+    import sys
+    import numpy as np, torch, xpapply
+    net = torch.nn.Sequential(torch.nn.Linear(4, 2)).eval()
+    xpapply.apply_along_axis(net, 1, np.ones((20, 4), "f4"))
+    print(*[m for m in sys.modules if m.startswith(("xpapply.backends.cpu", "xpapply.codegen"))])
+    f = lambda v: net(torch.from_numpy(v)).detach().numpy()
+    xpapply.apply_along_axis(f, 1, np.ones((20, 4), "f4"))
+    print(*[m for m in sys.modules if m.startswith("xpapply.frontends.python.trac")])
+"""
+
+
+def test_no_kernel_and_no_tracer_is_loaded():
+    command = [sys.executable, "-c", textwrap.dedent(MODULES)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert "xpapply.codegen.llvm" not in done.stdout
+    assert "backends.cpu.kernels" not in done.stdout

@@ -1,0 +1,61 @@
+"""Loops that take less time than a plan: it is made once they have taken about as long."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Quick:
+    """What the loops over a function have taken so far.
+
+    Parameters
+    ----------
+    waits : float
+        Seconds of loops that a plan waits for.
+    most : float
+        Seconds of one loop from which it waits no longer.
+    short : float
+        Seconds of a loop up to which no plan is worth making.
+
+    Attributes
+    ----------
+    in_loop : float
+        Seconds of loops that were not short.
+    """
+
+    def __init__(self, waits: float, most: float = math.inf, short: float = 0.0) -> None:
+        self.waits, self.most, self.short = waits, most, short
+        self.in_loop, self.seconds = 0.0, math.inf
+
+    @property
+    def slices(self) -> float:
+        """For up to so many slices."""
+        return min(self.most, self.waits) / self.seconds
+
+    def serves(self, slices: int) -> bool:
+        """Whether the loop runs for so many slices."""
+        seconds = slices * self.seconds
+        return seconds <= self.most and (seconds <= self.short or self.in_loop <= self.waits)
+
+    def noted(self, slices: int, seconds: float) -> None:
+        """A loop took so many seconds."""
+        self.seconds = min(self.seconds, seconds / slices)
+        if slices * self.seconds > self.short:
+            self.in_loop += seconds
+
+    def timed(self, slices: int, loop: Callable[..., Any], *args: Any) -> Any:
+        """What a loop gives; it is noted what it takes."""
+        started = time.perf_counter()
+        result = loop(*args)
+        self.noted(slices, time.perf_counter() - started)
+        return result
+
+    def unchanged(self, f: Any) -> bool:
+        """Whatever has changed, the loop gives what `f` gives."""
+        return True
+
+
+__all__ = ["Quick"]
