@@ -224,15 +224,16 @@ def installed():
     for name in [m for m in made if "." in m]:  # import cupyx.scipy.ndimage, then use it
         above, _, last = name.rpartition(".")
         setattr(made[above], last, made[name])
-    others = [m for m in sys.modules if m.partition(".")[0] in names.CUPY]
-    with (
-        mock.patch.dict(sys.modules),
-        mock.patch("xpapply.frontends.python.runner.to_graph", no_graph),
-    ):
-        for module in others:
-            del sys.modules[module]
-        sys.modules.update(made)
-        yield cupy
+    ours = lambda: [m for m in sys.modules if m.partition(".")[0] in names.CUPY]  # noqa: E731
+    others = {m: sys.modules.pop(m) for m in ours()}
+    sys.modules.update(made)
+    try:
+        with mock.patch("xpapply.frontends.python.runner.to_graph", no_graph):
+            yield cupy
+    finally:  # what else was imported stays: torch cannot be twice
+        for m in ours():
+            del sys.modules[m]
+        sys.modules.update(others)
 
 
 def apply_along_axis(f, axis, arr, *args, **kwargs):
