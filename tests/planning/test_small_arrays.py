@@ -51,6 +51,32 @@ def test_plans_count_their_calls_too():
     assert ran[-1] == "cpu"
 
 
+def test_plans_of_explain_that_are_kept_count_their_calls_too():
+    plan = xpapply.explain(network(), -1, X)
+    want = plan(X)
+    for _ in range(400):
+        np.testing.assert_allclose(plan(X), want, rtol=1e-5, atol=1e-6)
+    assert plan._call.name == "numpy"
+    assert {e.name for e in plan._call._others._engines.values()} == {"cpu"}
+
+
+def test_a_plan_for_a_small_array_that_gets_a_large_one():
+    plan = xpapply.explain(network(), -1, X)
+    large = np.tile(X, (5000, 1))
+    np.testing.assert_allclose(plan(large)[:50], plan(X), rtol=1e-5, atol=1e-6)
+    assert {e.name for e in plan._call._others._engines.values()} == {"cpu"}
+
+
+def test_tensors_count_as_well():
+    torch = pytest.importorskip("torch")
+    net = torch.nn.Linear(8, 2).eval()
+    x = torch.from_numpy(X)
+    with torch.no_grad():
+        plan = xpapply.explain(net, -1, x)
+        for _ in range(5):
+            torch.testing.assert_close(plan(x), net(x))
+
+
 def test_large_arrays_do_not_wait():
     assert xpapply.explain(network(), -1, np.tile(X, (5000, 1))).engine == "cpu"
 

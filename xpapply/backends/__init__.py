@@ -39,9 +39,9 @@ class Later(NamedTuple):
     patience: Any
     cost: float
 
-    def counts(self) -> bool:
-        """Count a call; whether there will be more of them."""
-        return bool(self.patience.waits(self.cost))
+    def counts(self, times: float = 1.0) -> bool:
+        """Count a call, of so many times the slices; whether there will be more of them."""
+        return bool(self.patience.waits(times * self.cost))
 
     def is_over(self) -> bool:
         """Whether what is compiled shall run from now on."""

@@ -133,6 +133,7 @@ class Engine:
         """What runs keeps the feature maps of a convolutional network on chip."""
         self.later: Later | None = None
         """What counts calls, which another engine serves once they have taken long enough."""
+        self._slices, self._others = 0, AnyLibrary(bound)
 
     @property
     def graph(self) -> Graph:
@@ -147,6 +148,7 @@ class Engine:
     def look_at(self, seen: Any, axis: int, reasons: list[str]) -> None:
         """Learn what would run on an array, from engines that choose by its device and size."""
         consts = self._bound.graph.consts
+        self._slices = max(1, math.prod(seen.shape) // max(1, seen.shape[axis]))
         seen, at = in_memory_order(seen, axis)
         found = self.lowered.estimate(seen, consts, at)
         if found is not None:
@@ -157,7 +159,14 @@ class Engine:
         self.faster_than_layers = self.lowered.faster_than_layers(seen, consts, at)
 
     def __call__(self, arr: Any, axis: int) -> Any:
-        """Run on all slices."""
+        """Run on all slices; by the engine that is best from now on, once calls have paid for it.
+
+        What is prepared does not count its calls, nor look how many slices there are.
+        """
+        if self.later is not None:
+            slices = math.prod(arr.shape) / max(1, arr.shape[axis])
+            if not self.later.counts(max(1.0, slices / self._slices)):
+                return self._others(arr, axis)
         return self.prepared(arr, axis)(arr)
 
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
@@ -291,8 +300,8 @@ class _Prepared:
 class AnyLibrary:
     """A graph for arrays of any library, which it chooses an engine for when it is called."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.bound = Bound(graph)
+    def __init__(self, graph: Graph | Bound) -> None:
+        self.bound = graph if isinstance(graph, Bound) else Bound(graph)
         self._engines: dict[Any, Engine] = {}
 
     def __reduce__(self) -> Any:
@@ -330,7 +339,7 @@ class AnyLibrary:
         engine = self._engines.get(key)
         if engine is None or (engine.later is not None and not engine.later.counts()):
             engine = self._engines[key] = chosen(self.bound, arr, axis)
-        return engine(arr, axis)
+        return engine.prepared(arr, axis)(arr)
 
 
 class Patient(AnyLibrary):
