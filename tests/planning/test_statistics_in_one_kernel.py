@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.frontends.python import of_statistics
 
 pytest.importorskip("llvmlite")
 stats = pytest.importorskip("scipy.stats")
@@ -152,6 +153,19 @@ def test_ranks_of_other_dtypes(name, dtype):
         got = xpapply.apply_along_axis(f, 1, x)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
+
+
+def test_a_dtype_that_a_newer_library_has_is_not_that_of_a_kernel(monkeypatch):
+    other = {"float64": np.dtype("float32"), "float32": np.dtype("float64")}
+    own = of_statistics._dtype_of_ranks
+    monkeypatch.setattr(of_statistics, "_dtype_of_ranks", lambda d: other[own(d).name])
+    f = lambda v: stats.rankdata(v)  # noqa: E731
+    x = np.random.default_rng(3).normal(size=(100, N))
+    with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError, match="as a call"):
+        xpapply.apply_along_axis(f, 1, x)
+    got = xpapply.apply_along_axis(f, 1, x)
+    assert got.dtype == np.float64
+    np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, x))
 
 
 def test_a_fit_that_is_badly_determined_is_left_to_numpy():

@@ -25,3 +25,15 @@ def test_products(f):
     graph = xpapply.lift(f, (6,))
     (got,) = array_api.evaluate(np, graph, [V], graph.consts)
     np.testing.assert_allclose(got, f(V), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("number", [0.1, 2, np.float32(0.1)], ids=repr)
+def test_dtypes_of_products_with_numbers(number, dtype):
+    """Not as in ``v * 0.1``: NumPy makes an array of the number."""
+    v = V.astype(dtype)
+    for f in (lambda v: np.dot(v, number), lambda v: v.dot(number), lambda v: np.dot(number, v)):
+        graph = xpapply.lift(f, (6,), dtype)
+        (got,) = array_api.evaluate(np, graph, [v], graph.consts)
+        assert got.dtype == f(v).dtype
+        np.testing.assert_array_equal(got, f(v))

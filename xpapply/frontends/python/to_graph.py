@@ -190,6 +190,8 @@ def _out(lowering: _Lowering, found: Any, own: Any, dtype: Any, may_be_constant:
         out = lowering.builder.scalar(found, own.name)
     else:
         raise UnsupportedError("its result does not depend on the slice")
+    if out.dtype != own:  # a newer library gives another one than its op here
+        raise UnsupportedError(f"its result is of {out.dtype} as a graph, and of {own} as a call")
     if dtype is not None:
         out = _converted(lowering, out, dtype)
     if any(out.index == x.index for x in lowering.inputs):  # a kernel has at least one op
@@ -349,6 +351,8 @@ def _matmul(lowering: _Lowering, a: Any, b: Any) -> Value:
 
 def _dot(lowering: _Lowering, a: Any, b: Any) -> Value:
     if 0 in (_ndim(a), _ndim(b)):
+        # NumPy makes arrays of numbers first, which decide on the dtype as others do
+        a, b = (x if isinstance(x, Value) else np.asarray(x) for x in (a, b))
         return _ufunc(lowering, np.multiply, a, b)
     return _matmul(lowering, a, b)
 
