@@ -266,6 +266,8 @@ def of_slices(
                 on_error.report(error, place(index))
                 failed.append(index)
                 continue
+            if found.several and type(results) is tuple and found.taken(index, results):
+                continue
             # as a rule one result, of the first one's kind
             if (target := found.single) is None or isinstance(results, tuple) or results is _MASKED:
                 found.put(index, results)
@@ -302,10 +304,25 @@ class _Results:
         self._made: list[Any] = []
         self.single: Any = None
         """The array of the only result, which what ``f`` returns is written to."""
+        self.several: list[Any] = []
+        """Those of several results."""
 
     @property
     def _on_host(self) -> bool:
         return arrays.library(self._like) in (None, "numpy")
+
+    def taken(self, index: tuple[int, ...], results: tuple[Any, ...]) -> bool:
+        """Take several results, unless there is something to say or to change first."""
+        if len(results) != self._count:
+            return False
+        try:
+            for target, x in zip(self.several, results, strict=True):
+                if x is _MASKED:
+                    return False
+                target[index] = x
+        except ValueError:
+            return False
+        return True
 
     def put(self, index: tuple[int, ...], results: Any) -> None:
         """Take what ``f`` returned for a slice."""
@@ -321,6 +338,8 @@ class _Results:
             self._made = [self._output(k, x, index) for k, x in enumerate(parts)]
             if self._count == 1 and self._on_host:
                 self.single = self._made[0]
+            elif self._on_host:
+                self.several = self._made
         for k, (target, x) in enumerate(zip(self._made, parts, strict=True)):
             if isinstance(target, dict):
                 self._keep(target, index, k, x)

@@ -160,7 +160,7 @@ class vectorize(OwnVectorize):  # called as a function
         again = self._again
         if again is not None and again[0] is self.pyfunc and again[1] is self.otypes and not kwargs:
             if again[2] == straight.kinds(args) and again[3].hold(size):
-                return self._timed(again[3], args, kwargs)
+                return self._straight(args, kwargs, again[3])
         if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
             with device:
                 return self(*args, **kwargs)
@@ -182,7 +182,7 @@ class vectorize(OwnVectorize):  # called as a function
         if loops is not None and loops.hold(size):
             if layout is not None and self._core is None and isinstance(self.otypes, str | None):
                 self._again = self.pyfunc, self.otypes, straight.kinds(args), loops
-            return self._timed(loops, args, kwargs)
+            return self._straight(args, kwargs, loops)
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)
         if call is not None and call.looped and self._tells_enough(call.leaves):
@@ -241,26 +241,24 @@ class vectorize(OwnVectorize):  # called as a function
         how = otypes, excluded, self.cache, self.signature, cores
         return straight.kinds(args), named, *how
 
-    def _timed(self, loops: Loops, args: tuple, kwargs: dict) -> Any:
-        """The loop, whose seconds are counted."""
+    def _straight(self, args: tuple, kwargs: dict, loops: Loops | None = None) -> Any:
+        """NumPy's own call, or the loop over slices; its seconds are noted in `loops`."""
         began = perf_counter()
-        found = self._straight(args, kwargs)
-        loops.took(perf_counter() - began)
-        return found
-
-    def _straight(self, args: tuple, kwargs: dict) -> Any:
-        """NumPy's own call, or the loop over slices."""
         if self._core is not None:
             dims = self._dims(args)
             assert dims is not None
             call = LoopedCall(self.pyfunc, Arguments((*map(Looped, range(len(args))),), {}))
-            found = of_slices(call, args, dims.copy(), self.otypes)
-            return found[0] if len(found) == 1 else found
-        try:
-            return originals.call_vectorize(self, *args, **kwargs)
-        except Exception as error:
-            tell(error, lambda index: index)
-            raise
+            found: Any = of_slices(call, args, dims.copy(), self.otypes)
+            found = found[0] if len(found) == 1 else found
+        else:
+            try:
+                found = originals.call_vectorize(self, *args, **kwargs)
+            except Exception as error:
+                tell(error, lambda index: index)
+                raise
+        if loops is not None:
+            loops.took(perf_counter() - began)
+        return found
 
     def _looked_at(self, args: tuple, kwargs: dict, layout: Hashable) -> tuple[Any, Call | None]:
         """The results of a call of any kind; and the call, which tells what ran."""
