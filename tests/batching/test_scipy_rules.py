@@ -42,7 +42,7 @@ def data(kind, n, m, seed=0):
         return r.random((n, m)) < 0.6
     if kind == "complex":
         return r.normal(size=(n, m)) + 1j * r.normal(size=(n, m))
-    x = r.normal(size=(n, m)).astype("f4" if kind == "f4" else "f8")
+    x = r.normal(size=(n, m)).astype(kind if kind in ("f2", "f4") else "f8")
     if kind == "positive":
         return np.exp(x)
     if kind == "ties":
@@ -470,6 +470,12 @@ def test_rule_is_the_call_on_each_slice(example):
                     check(name, args, kw, kind, n, m)
                 except AssertionError as error:
                     raise AssertionError(f"{kind} {n} x {m}: {error}") from error
+
+
+@pytest.mark.parametrize("order", [(), (2,), (1,)], ids=repr)
+def test_norms_of_half_precision(order):
+    """A product of a vector with itself is rounded in another way than sums along an axis."""
+    check("scipy.linalg.norm", (X, *order), {}, "f2", 9, 40)
 
 
 def test_every_row_has_an_example():
