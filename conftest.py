@@ -168,7 +168,7 @@ def _patience(monkeypatch):
     """How long planning may take depends on the machine; what tests see must not."""
     from xpapply.backends.cpu import networks
     from xpapply.frontends.python import account, in_blocks, record, recorder, runner
-    from xpapply.planning import engines, first_calls, planner, running
+    from xpapply.planning import engines, first_calls, own_loop, running
 
     monkeypatch.setattr(engines, "SMALL", 0.0)
     monkeypatch.setattr(first_calls, "WAITS", 0.0)
@@ -177,7 +177,7 @@ def _patience(monkeypatch):
     monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
     monkeypatch.setattr(in_blocks, "_TRIED", 1)  # a run is one run, as later ones
     monkeypatch.setattr(running, "SLOWER", 1e9)
-    monkeypatch.setattr(planner, "LOOKS", 0.0)
+    monkeypatch.setattr(own_loop, "LOOKS", 0.0)
     monkeypatch.setattr(running, "UNKNOWN", 0)
     monkeypatch.setattr(running, "NETWORKS", 0.0)
     monkeypatch.setattr(running, "WAITS", 1e9)

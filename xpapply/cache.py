@@ -106,19 +106,6 @@ _by_code = weakref.WeakKeyDictionary()
 function as long as what it closes over is the same."""
 
 
-def weakly(f: Any) -> Any:
-    """A callable object, or a method of one, for what is remembered of it: it keeps nothing alive.
-
-    Raises
-    ------
-    TypeError
-        If its class has no weak references.
-    """
-    if type(f) is MethodType:
-        return MethodType(f.__func__, weakref.proxy(f.__self__))
-    return weakref.proxy(f)
-
-
 def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
     """What is remembered of `f`, and what tells the methods of one object apart."""
     if type(f) is FunctionType:

@@ -48,7 +48,7 @@ def apply(
     try:
         return of_library(f, axis, arr, args, kwargs, known)
     except Exception as error:
-        if _was_first(error, axis, arr):
+        if was_first(error, axis, arr):
             batched = samples.wanted(f, error, lambda: samples.ends(axis, arr), args, kwargs)
         if batched is None:
             raise
@@ -141,7 +141,7 @@ def _place(index: tuple[int, ...], axis: int) -> str:
     return f"raised at the slice arr[{', '.join(parts)}]"
 
 
-def _was_first(error: BaseException, axis: int, arr: Any) -> bool:
+def was_first(error: BaseException, axis: int, arr: Any) -> bool:
     """Whether the loop was at the first slice."""
     ndim = arr.ndim if hasattr(arr, "ndim") else np.ndim(arr)
     return _place((0,) * (ndim - 1), axis % ndim) in getattr(error, "__notes__", ())

@@ -11,6 +11,7 @@ from functools import partial
 from time import perf_counter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class vectorize(OwnVectorize):  # called as a function
         self._output_dims = _names_of_results(output_dims)
         self._ready, self._fits = kept(BoundedDict()), kept(BoundedDict())
         self._like: Any = None
-        self._again: tuple[Any, Any, Hashable, Loops] | None = None
+        self._again: tuple[ref[Any], Any, Hashable, Loops] | None = None
         """The last function that ran in the loop, with which `otypes`, for what kinds of arguments
         without keywords, and what is remembered of that."""
         self._plain: tuple[Any, Any] = None, None
@@ -158,8 +159,9 @@ class vectorize(OwnVectorize):  # called as a function
         if few and straight.is_plain() and self._tells_enough():
             return self._straight(args, kwargs)
         again = self._again
-        if again is not None and again[0] is self.pyfunc and again[1] is self.otypes and not kwargs:
-            if again[2] == straight.kinds(args) and again[3].hold(size):
+        if again is not None and size and again[0]() is self.pyfunc and not kwargs:
+            same = again[1] is self.otypes and again[2] == straight.kinds(args)
+            if same and again[3].hold(size):
                 return self._straight(args, kwargs, again[3])
         if not size and (device := arrays.elsewhere(*args, *kwargs.values())) is not None:
             with device:
@@ -181,7 +183,7 @@ class vectorize(OwnVectorize):  # called as a function
             loops = known.get(key)
         if loops is not None and loops.hold(size):
             if layout is not None and self._core is None and isinstance(self.otypes, str | None):
-                self._again = self.pyfunc, self.otypes, straight.kinds(args), loops
+                self._again = ref(self.pyfunc), self.otypes, straight.kinds(args), loops
             return self._straight(args, kwargs, loops)
         began = perf_counter()
         found, call = self._looked_at(args, kwargs, layout)

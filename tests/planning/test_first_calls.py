@@ -49,11 +49,11 @@ def test_results_are_those_of_each_slice_to_the_bit():
     assert all(found.plan is None for found in entries(net))
 
 
-def test_then_there_is_a_plan(monkeypatch):
+def test_then_there_is_a_plan():
     net, x = network(), slices()
     xpapply.apply_along_axis(net, 1, x)
     (found,) = entries(net)
-    found.unchanged.quick.in_loop = 100.0
+    found.unchanged._quick.in_loop = 100.0
     again = xpapply.apply_along_axis(net, 1, x)
     (found,) = entries(net)
     assert found.plan is not None
@@ -61,10 +61,9 @@ def test_then_there_is_a_plan(monkeypatch):
     np.testing.assert_allclose(again, by_torch(net, x), rtol=1e-5, atol=1e-6)
 
 
-def test_long_loops_wait_for_nothing(monkeypatch):
-    monkeypatch.setattr(first_calls, "WAITS", 1e-9)
+def test_many_slices_wait_for_nothing():
     net = network()
-    xpapply.apply_along_axis(net, 1, slices())
+    xpapply.apply_along_axis(net, 1, slices(first_calls.MOST + 1))
     assert [found.plan is None for found in entries(net)] == [False]
 
 
@@ -91,32 +90,103 @@ def test_what_changes_in_between_counts():
     np.testing.assert_array_equal(xpapply.apply_along_axis(net, 1, x.astype("f8")), wanted)
 
 
+class Noise(torch.nn.Module):
+    """Counts its calls, draws a number in each, and raises for some slices."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.drop, self.n, self.limit = torch.nn.Linear(6, 3), torch.nn.Dropout(), 0, 9
+        self.selves = []
+
+    def forward(self, v):
+        self.n += 1
+        self.selves.append(type(self))
+        if float(v.flatten()[0]) > self.limit:
+            raise ArithmeticError("too much")
+        return self.drop(self.inner(v)) + float(v.sum().item()) + torch.rand(3) + len({self})
+
+    encode = forward
+
+
 def test_training_mode_is_refused_as_ever():
-    net = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Dropout(0.5)).eval()
+    for name in ("forward", "encode", None):
+        for part in ("drop", None):
+            net = Noise().eval()
+            f = net if name is None else getattr(net, name)
+            for n in (50, 1000):
+                with xpapply.options(fallback="silent"):
+                    for _ in range(3):
+                        xpapply.apply_along_axis(f, 1, slices(n))
+                    (net if part is None else net.drop).train()
+                    with pytest.raises(xpapply.InputError, match="training mode"):
+                        xpapply.apply_along_axis(f, 1, slices(n))
+                net.eval()
+
+
+@pytest.mark.parametrize("n", [5, 50, 500])
+@pytest.mark.parametrize("name", ["forward", "encode", None])
+def test_calls_and_draws_are_those_of_the_loop(n, name):
+    results, counts = [], []
+    for ours in (False, True):
+        torch.manual_seed(1)
+        net = Noise().eval()
+        f = net if name is None else getattr(net, name)
+        torch.manual_seed(5)
+        for _ in range(3):
+            with xpapply.options(fallback="silent"), torch.no_grad():
+                if ours:
+                    found = xpapply.apply_along_axis(f, 1, slices(n))
+                else:
+                    found = np.stack([f(torch.from_numpy(v)).numpy() for v in slices(n)])
+            results.append(found)
+            counts.append(net.n)
+            assert set(net.selves) == {Noise}
+    if n <= first_calls.MOST:
+        assert counts[:3] == counts[3:]
+        for a, b in zip(results[:3], results[3:], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_what_raises_says_at_which_slice_and_nothing_runs_twice():
+    x = slices()
+    x[7, 0] = 12.0
+    for first in (False, True):
+        net = Noise().eval()
+        if not first:
+            xpapply.apply_along_axis(net, 1, slices())
+        before = net.n
+        with pytest.raises(ArithmeticError, match="too much") as error:
+            xpapply.apply_along_axis(net, 1, x)
+        assert any("7" in note for note in error.value.__notes__)
+        assert net.n - before == 8
+
+
+def test_who_wants_no_loop_is_told_after_a_first_call_too():
+    net = Noise().eval()
     xpapply.apply_along_axis(net, 1, slices())
-    net.train()
-    with pytest.raises(xpapply.InputError, match="training mode"):
+    with xpapply.options(fallback="raise"), pytest.raises(xpapply.UnsupportedError):
         xpapply.apply_along_axis(net, 1, slices())
 
 
-def test_what_raises_says_at_which_slice():
-    class Careful(torch.nn.Module):
-        def forward(self, v):
-            if v[0] > 5:
-                raise ArithmeticError("too much")
-            return v * 2
+def test_slices_that_f_writes_into():
+    sklearn = pytest.importorskip("sklearn.preprocessing")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    linear = pytest.importorskip("sklearn.linear_model")
 
-    x = slices()
-    net = Careful().eval()
-    xpapply.apply_along_axis(net, 1, x)
-    x[7, 0] = 9.0
-    for _ in range(2):
-        with (
-            xpapply.options(fallback="silent"),
-            pytest.raises(ArithmeticError, match="too much") as error,
-        ):
-            xpapply.apply_along_axis(net, 1, x)
-        assert any("7" in note for note in error.value.__notes__)
+    def adds(rows):
+        if len(rows) == 1:
+            rows += 1
+        return rows
+
+    x = slices().astype("f8")
+    steps = sklearn.FunctionTransformer(adds, validate=False), linear.LinearRegression()
+    model = pipeline.make_pipeline(*steps).fit(x.copy(), x[:, 0])
+    given, wanted = x.copy(), x.copy()
+    want = np.apply_along_axis(lambda v: model.predict(v[None])[0], 1, wanted)
+    with xpapply.options(fallback="silent"):
+        found = xpapply.apply_along_axis(model.predict, 1, given)
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+    np.testing.assert_array_equal(given, wanted)
 
 
 def test_nothing_is_kept_alive():

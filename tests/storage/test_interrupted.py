@@ -160,6 +160,13 @@ def test_a_number_that_was_cut_counts_for_no_block(tmp_path):
         journal.close(finished=False)
 
 
+def test_a_list_that_is_none_is_no_list(tmp_path):
+    target = stores.store(np.memmap(tmp_path / "y", "f8", "w+", shape=(40,)))
+    about = {"function": "f", "arr": "x", "axis": [0], "out": "y", "blocks": [1], "why": ""}
+    (tmp_path / "y.unfinished").write_text("5\n6\n")
+    assert Journal(target, about, resume=True).done == set()
+
+
 def test_resume_where_nothing_is_left(files):
     arr, out, left = files
     run(arr, out, resume=True)

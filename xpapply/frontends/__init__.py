@@ -44,6 +44,8 @@ and may have more:
     what runs where a graph alone does not say all that `f` does, instead of what `lift` gives;
 ``WAITS``
     true if a first plan takes so long that the loop runs until loops have taken about as long;
+``by_mode(f) -> list of layers``
+    those whose attribute `training` decides what they give;
 ``serves(f) -> bool``
     whether it serves this object of its package; the others are Python functions;
 ``as_function(f) -> callable``

@@ -8,18 +8,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from types import ModuleType
+from types import MethodType, ModuleType
 from typing import Any
+from weakref import WeakMethod, ref
 
 import numpy as np
 
 from .. import arrays, config, frontends, loop, masked
-from ..cache import cache_of, weakly
+from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from . import engines, measured
 from .fallback import announce, in_loop, why_awkward
+from .own_loop import OwnLoop
 from .plan import Plan
 
 _FEW_BYTES, _FEW_FLOP = 1 << 24, 1 << 28
@@ -43,13 +45,15 @@ class _Lifted:
 class Remembered:
     """The plan for arrays of one kind, and what runs it on one, while `unchanged` says so.
 
-    None: there is no plan yet, and the loop runs. `run` may give None where there is more to do.
+    None: there is no plan yet. Where the loop runs, ``looped(f, arr)`` is it, which may give None
+    where there is more to do.
     """
 
     unchanged: Callable[[], bool]
     plan: Plan | None
-    run: Callable[[Any], Any]
+    run: Callable[[Any], Any] | None = None
     ahead: bool = False
+    looped: Callable[[Any, Any], Any] | None = None
 
 
 class _Rests:
@@ -58,42 +62,31 @@ class _Rests:
     What `f` depends on is looked at again once loops have taken many times what a look takes.
     """
 
-    def __init__(self, f: Any, unchanged: Callable[[], bool], seconds: float) -> None:
-        self._f, self._unchanged = f, unchanged
-        self._left, self._unseen, self._mode = _RESTS * seconds, 0.0, mode(f)
+    def __init__(self, own: OwnLoop, unchanged: Callable[[], bool], seconds: float) -> None:
+        self._loop, self._unchanged, self._left = own, unchanged, _RESTS * seconds
+        self._look = False
 
     def __call__(self) -> bool:
-        if self._left > 0 and self._unseen > 0 and mode(self._f) == self._mode:
-            return True
-        began = perf_counter()
-        same = self._left > 0 and self._unchanged()
-        self._unseen = LOOKS * (perf_counter() - began)
-        return same
+        if self._left > 0 and self._loop.unseen > 0:
+            return self._loop.holds
+        self._look = self._left > 0 and self._unchanged()
+        return self._look
 
-    def timed(self, run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def looped(self, f: Any, arr: Any) -> Any:
         """The loop, whose seconds are counted."""
-
-        def counted(arr: Any) -> Any:
-            began = perf_counter()
-            try:
-                return run(arr)
-            finally:
-                seconds = perf_counter() - began
-                self._left, self._unseen = self._left - seconds, self._unseen - seconds
-
-        return counted
-
-
-def mode(f: Any) -> Any:
-    """Whether a module of torch is in training mode, which takes no time to ask; None of others."""
-    return getattr(f, "training", None)
+        began = perf_counter()
+        if self._look:
+            self._look = False
+            self._loop.look(f)
+        try:
+            return self._loop(f, arr)
+        finally:
+            self._left -= perf_counter() - began
 
 
 _RESTS = 20.0
 """Times the seconds of looking for a way in vain that the loop runs for before the next try: what
 was found may have been due to the slices that were looked at."""
-LOOKS = 20.0
-"""The same of a look at what `f` depends on: what has changed cannot make the loop wrong."""
 
 
 def key_of(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
@@ -124,8 +117,11 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
     if not found.ahead:
         if not found.unchanged():
             return None
-        if type(found.unchanged) is _Rests and found.plan is not None:
-            announce(f, found.plan.slices or 0, "; ".join(found.plan.reasons), arr)
+        if found.run is None:
+            assert found.looped is not None
+            if found.plan is not None:
+                announce(f, found.plan.slices or 0, "; ".join(found.plan.reasons), arr)
+            return found.looped(f, arr)
         return found.run(arr)
     # the device is at work while we look; what it made of old weights is thrown away
     result = found.run(arr)
@@ -147,7 +143,7 @@ def remember(
     function, axis, rows = flat
     known, method = cache_of(function)
     found = known.plans.get(key_of(method, axis, rows))
-    if found is None:
+    if found is None or found.run is None:
         return None
     call = found.run
 
@@ -178,9 +174,10 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
         return found.plan
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
-        run = p.prepared(arr, axis)
         if type(unchanged) is _Rests:
-            run = unchanged.timed(run)
+            known.plans[key] = Remembered(unchanged, p, looped=unchanged.looped)
+            return p
+        run = p.prepared(arr, axis)
         if p._later is not None:
             run, unchanged = measured.counted(run, unchanged, p._later)
         known.plans[key] = Remembered(unchanged, p, run, _ahead(p, arr))
@@ -247,8 +244,12 @@ def _plan_network(
         p = in_loop(one, arr, args, kwargs, reasons, common)
         if rests is None:
             return p, None
-        one = frontend.slice_function(weakly(given))
-        return replace(p, _call=lambda x, a: loop.apply(one, a, x, args, kwargs)), rests
+        alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
+
+        def run(x: Any, a: int) -> Any:
+            return loop.apply(frontend.slice_function(alive()), a, x, args, kwargs)
+
+        return replace(p, _call=run), rests
 
     awkward = why_awkward(arr)
     if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):
@@ -288,7 +289,8 @@ def _plan_network(
             if error.unchanged is not None:
                 seconds = perf_counter() - began
                 with suppress(TypeError):  # of a class without weak references
-                    rests = _Rests(weakly(given), partial(error.unchanged, None), seconds)
+                    own_loop = OwnLoop(frontend, given, axis)
+                    rests = _Rests(own_loop, partial(error.unchanged, None), seconds)
         else:
             if engine is not None:
                 times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)

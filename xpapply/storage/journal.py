@@ -73,7 +73,7 @@ class Journal:
         except FileNotFoundError:
             return
         was = _parsed(lines[0])
-        if was is None:
+        if not isinstance(was, dict):
             return
         differ = {k: (was.get(k), self.about[k]) for k in _CHECKED if was.get(k) != self.about[k]}
         if differ:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...batching import syntax
-from ...batching.scalars import COMPENSATED, LARGEST, ROUND, SUM
+from ...batching.scalars import COMPENSATED, LARGEST, OF_INTEGERS, ROUND, SUM
 from ...errors import TraceError
 from . import ambient, choices, scalars
 from .arrays import as_array, cast
@@ -130,23 +130,30 @@ def _kind(x: Any) -> type:
     return type(x.value) if isinstance(x, Tracer) else type(x)
 
 
+def _is_long(x: Any) -> bool:
+    """Whether it is no integer of more than 64 bits."""
+    value = x.value if isinstance(x, Tracer) else x
+    return type(value) is not int or -(2**63) <= value < 2**63
+
+
 def _compensated(recorder: Recorder, iterable: Any, total: Any) -> Any:
     """``sum(iterable, total)`` of a Python that makes up for what is lost where it rounds.
 
     It begins with integers, goes on with floats and then with complex numbers, and adds as ``+``
-    does from the first object on that is none of them.
+    does from the first object on that is none of them; an integer of more than 64 bits is none.
     """
-    whole, later = _kind(total) is int, COMPENSATED
+    whole, later = _kind(total) is int and _is_long(total), COMPENSATED
     numbers = []
     if _kind(total) in later:
         numbers, later = [total], later[later.index(_kind(total)) + 1 :]
     for x in iterable:
-        if numbers and _kind(x) in (_kind(numbers[0]), float, int, bool):
+        fits = _is_long(x)
+        if numbers and _kind(x) in (_kind(numbers[0]), float, int, bool) and (fits or OF_INTEGERS):
             numbers.append(x)
             continue
         begins = bool(numbers) or (whole and _kind(x) not in (int, bool))
         total = (_sum(recorder, numbers) if numbers else total) + x
-        numbers, whole = [], whole and not begins
+        numbers, whole = [], whole and not begins and fits and _is_long(total)
         if begins and _kind(total) in later:
             numbers, later = [total], later[later.index(_kind(total)) + 1 :]
     return _sum(recorder, numbers) if numbers else total

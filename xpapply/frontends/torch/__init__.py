@@ -33,6 +33,7 @@ from .flattened import several as several
 from .flattened import structure_of
 from .guards import watch as watch
 from .inside import Inside as Inside
+from .model import by_mode as by_mode
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
 from .model import length_of_slices as length_of_slices
 from .one_slice import several_of_slice as several_of_slice

@@ -102,15 +102,25 @@ def check_mode(f: Any) -> None:
     if hasattr(root, "graph_module") and not isinstance(root, nn.Module):
         raise InputError("an ExportedProgram cannot be called: pass its module, program.module()")
     for name, m in root.named_modules() if isinstance(root, nn.Module) else ():
-        where = f"layer {name!r}, {m}," if name else f"{m}"
-        dropout = isinstance(m, _DropoutNd) and m.p > 0
-        scripted = getattr(m, "original_name", "").startswith(("Dropout", "BatchNorm"))
-        chance = dropout or scripted or isinstance(m, _BatchNorm)
-        if chance and getattr(m, "training", False):
+        if _is_by_mode(m) and getattr(m, "training", False):
+            where = f"layer {name!r}, {m}," if name else f"{m}"
             raise InputError(
                 f"{where} is in training mode, so its answer depends on chance or on the other "
                 f"slices. Call .eval() on the model first."
             )
+
+
+def _is_by_mode(m: nn.Module) -> bool:
+    """Whether a layer gives something else in training mode, by chance or by other slices."""
+    dropout = isinstance(m, _DropoutNd) and m.p > 0
+    scripted = getattr(m, "original_name", "").startswith(("Dropout", "BatchNorm"))
+    return dropout or scripted or isinstance(m, _BatchNorm)
+
+
+def by_mode(f: Any) -> list[nn.Module]:
+    """The layers of a model that give something else in training mode."""
+    root = owner(f)
+    return [m for m in root.modules() if _is_by_mode(m)] if isinstance(root, nn.Module) else []
 
 
 def check(f: Any, args: tuple, kwargs: dict) -> None:

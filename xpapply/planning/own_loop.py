@@ -1,0 +1,71 @@
+"""The loop over a network or an estimator, as it is remembered with what else is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from types import MethodType, ModuleType
+from typing import Any
+from weakref import proxy, ref
+
+from .. import loop
+
+LOOKS = 20.0
+"""Times the seconds of a look at what `f` depends on that its loops take before the next one."""
+
+
+class OwnLoop:
+    """Loops over slices along one axis; it does not keep `f` alive.
+
+    A call of an object through a weak reference reaches the object itself. A method would get the
+    reference as its `self`: what calls it is made for each loop, of the method that is given.
+
+    Parameters
+    ----------
+    frontend : module
+        Which serves `f`.
+    f : callable
+        An object, or a method of one.
+    axis : int
+        Of the slices, not negative.
+
+    Raises
+    ------
+    TypeError
+        If the class of `f` has no weak references.
+    """
+
+    def __init__(self, frontend: ModuleType, f: Any, axis: int) -> None:
+        self._frontend, self._axis = frontend, axis
+        self._weak = None if isinstance(f, MethodType) else proxy(f)
+        self._one: Callable[..., Any] | None = None
+        self._modes: list[ref[Any]] = []
+        self.unseen = 0.0
+        """Seconds of loops until there is another look at what `f` depends on."""
+        self.look(f)
+
+    def look(self, f: Any) -> None:
+        """Make what runs for a slice: it holds for the mode and the device that `f` has now."""
+        began = perf_counter()
+        if self._weak is not None:
+            self._one = self._frontend.slice_function(self._weak)
+        by_mode: Callable[[Any], list[Any]] | None = getattr(self._frontend, "by_mode", None)
+        self._modes = [] if by_mode is None else [ref(m) for m in by_mode(f)]
+        self.unseen = LOOKS * (perf_counter() - began)
+
+    @property
+    def holds(self) -> bool:
+        """Whether no layer is in training mode that gives random results there."""
+        layers = [alive() for alive in self._modes]
+        return not any(m is not None and m.training for m in layers)
+
+    def __call__(self, f: Any, arr: Any) -> Any:
+        """What the loop gives."""
+        began = perf_counter()
+        one = self._one or self._frontend.slice_function(f)
+        result = loop.apply(one, self._axis, arr, (), {})
+        self.unseen -= perf_counter() - began
+        return result
+
+
+__all__ = ["LOOKS", "OwnLoop"]
