@@ -36,7 +36,7 @@ class OwnLoop:
     """
 
     def __init__(self, frontend: ModuleType, f: Any, axis: int) -> None:
-        self._frontend, self._axis = frontend, axis
+        self._frontend, self.axis = frontend, axis
         self._weak = None if isinstance(f, MethodType) else proxy(f)
         self._one: Callable[..., Any] | None = None
         self._modes: list[ref[Any]] = []
@@ -63,7 +63,7 @@ class OwnLoop:
         """What the loop gives."""
         began = perf_counter()
         one = self._one or self._frontend.slice_function(f)
-        result = loop.apply(one, self._axis, arr, (), {})
+        result = loop.apply(one, self.axis, arr, (), {})
         self.unseen -= perf_counter() - began
         return result
 

@@ -79,6 +79,8 @@ class _Rests:
             self._look = False
             self._loop.look(f)
         try:
+            if isinstance(arr, np.ma.MaskedArray):
+                return masked.on_data(lambda x, _: self._loop(f, x))(arr, self._loop.axis)
             return self._loop(f, arr)
         finally:
             self._left -= perf_counter() - began
