@@ -180,7 +180,6 @@ def _patience(monkeypatch):
     monkeypatch.setattr(own_loop, "LOOKS", 0.0)
     monkeypatch.setattr(running, "UNKNOWN", 0)
     monkeypatch.setattr(running, "NETWORKS", 0.0)
-    monkeypatch.setattr(running, "WAITS", 1e9)
     monkeypatch.setattr(runner, "PER_RUN", 0.0)
     monkeypatch.setattr(record, "RESTS", 0.0)
     monkeypatch.setattr(account, "FIRST", 600.0)

@@ -1,4 +1,4 @@
-"""Loops that take less time than a plan: it is made once they have taken about as long."""
+"""Loops that take less time than a plan."""
 
 from __future__ import annotations
 
@@ -17,34 +17,30 @@ class Quick:
         Seconds of loops that a plan waits for.
     most : float
         Seconds of one loop from which it waits no longer.
-    short : float
-        Seconds of a loop up to which no plan is worth making.
 
     Attributes
     ----------
     in_loop : float
-        Seconds of loops that were not short.
+        Seconds of loops so far.
     """
 
-    def __init__(self, waits: float, most: float = math.inf, short: float = 0.0) -> None:
-        self.waits, self.most, self.short = waits, most, short
+    def __init__(self, waits: float, most: float) -> None:
+        self.waits, self.most = waits, most
         self.in_loop, self.seconds = 0.0, math.inf
 
     @property
     def slices(self) -> float:
         """For up to so many slices."""
-        return min(self.most, self.waits) / self.seconds
+        return self.most / self.seconds
 
     def serves(self, slices: int) -> bool:
         """Whether the loop runs for so many slices."""
-        seconds = slices * self.seconds
-        return seconds <= self.most and (seconds <= self.short or self.in_loop <= self.waits)
+        return slices * self.seconds <= self.most and self.in_loop <= self.waits
 
     def noted(self, slices: int, seconds: float) -> None:
         """A loop took so many seconds."""
         self.seconds = min(self.seconds, seconds / slices)
-        if slices * self.seconds > self.short:
-            self.in_loop += seconds
+        self.in_loop += seconds
 
     def timed(self, slices: int, loop: Callable[..., Any], *args: Any) -> Any:
         """What a loop gives; it is noted what it takes."""

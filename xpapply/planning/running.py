@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -25,11 +26,9 @@ from .way_out import completed
 
 PLANNING = 2e-3
 """Seconds that the loop must take for a plan to be worth making."""
-WAITS, SHORT = 20e-3, 3e-4
-"""Seconds of shorter loops after which it is, too, about as long as a plan takes; not of those that
-take less than a look at what `f` depends on."""
 NETWORKS = 40e-3
-"""The same of networks and estimators, whose first plan loads a hundred modules."""
+"""The same where `f` holds a network or an estimator, whose first plan loads a hundred modules; and
+seconds of shorter loops after which it is, too."""
 UNKNOWN = 128
 """Up to so many numbers a function that `vectorize` has not seen runs in the loop, which is timed;
 a function of slices may take longer, and does so for a few of them only."""
@@ -45,7 +44,7 @@ def quick(f: Any) -> Quick:
     """What loops over a function are noted in that has not been called before."""
     if holds_network(f):
         return Quick(NETWORKS, NETWORKS)
-    return Quick(WAITS, PLANNING, SHORT)
+    return Quick(math.inf, PLANNING)
 
 
 def holds_network(f: Any, depth: int = 3) -> bool:

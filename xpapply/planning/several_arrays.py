@@ -219,7 +219,7 @@ def run(what: Several) -> Any:
     quick = _quick(what)
     if quick is not None:
         result = quick.timed(what.slices, what.loop)
-        what.looped, what.record = quick.slices, quick
+        what.looped, what.record = min(quick.slices, running.UNKNOWN), quick
         return result
     found = decide(what)
     traced = found.traced
@@ -242,7 +242,7 @@ def run(what: Several) -> Any:
 
 
 def _quick(what: Several) -> Quick | None:
-    """What loops over a few slices are noted in, until it pays to look at the function.
+    """What loops over a few slices are noted in, for which it does not pay to look at the function.
 
     To call `f` once more than NumPy does could be seen, as where it warns: so the loop is timed.
     """
@@ -252,15 +252,15 @@ def _quick(what: Several) -> Quick | None:
     key = what.key
     if key is None or arrays.library(what.operands[0]) != "numpy":
         return None
+    most = running.UNKNOWN if what.call.arguments.numbers else min(loop.FEW, running.UNKNOWN)
+    if what.slices > most:
+        return None
     known = cache_of(what.f)[0].traced
     found = known.get(key)
-    if type(found) is Quick:
-        return found if found.serves(what.slices) else None
-    most = running.UNKNOWN if what.call.arguments.numbers else min(loop.FEW, running.UNKNOWN)
-    if found is not None or what.slices > most:
-        return None
-    made = known[key] = running.quick(what.f)
-    return made
+    if found is None:
+        found = known[key] = running.quick(what.f)
+        return found  # type: ignore[no-any-return]
+    return found if type(found) is Quick and found.serves(what.slices) else None
 
 
 def _why_not(what: Several) -> str | None:
