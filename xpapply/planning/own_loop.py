@@ -44,14 +44,17 @@ class OwnLoop:
         """Seconds of loops until there is another look at what `f` depends on."""
         self.look(f)
 
-    def look(self, f: Any) -> None:
-        """Make what runs for a slice: it holds for the mode and the device that `f` has now."""
+    def look(self, f: Any, seconds: float = 0.0) -> None:
+        """Make what runs for a slice: it holds for the mode and the device that `f` has now.
+
+        `seconds`: what looking at `f` took besides.
+        """
         began = perf_counter()
         if self._weak is not None:
             self._one = self._frontend.slice_function(self._weak)
         by_mode: Callable[[Any], list[Any]] | None = getattr(self._frontend, "by_mode", None)
         self._modes = [] if by_mode is None else [ref(m) for m in by_mode(f)]
-        self.unseen = LOOKS * (perf_counter() - began)
+        self.unseen = LOOKS * (seconds + perf_counter() - began)
 
     @property
     def holds(self) -> bool:

@@ -64,12 +64,14 @@ class _Rests:
 
     def __init__(self, own: OwnLoop, unchanged: Callable[[], bool], seconds: float) -> None:
         self._loop, self._unchanged, self._left = own, unchanged, _RESTS * seconds
-        self._look = False
+        self._look, self._seconds = False, 0.0
 
     def __call__(self) -> bool:
         if self._left > 0 and self._loop.unseen > 0:
             return self._loop.holds
+        began = perf_counter()
         self._look = self._left > 0 and self._unchanged()
+        self._seconds = perf_counter() - began
         return self._look
 
     def looped(self, f: Any, arr: Any) -> Any:
@@ -77,7 +79,7 @@ class _Rests:
         began = perf_counter()
         if self._look:
             self._look = False
-            self._loop.look(f)
+            self._loop.look(f, self._seconds)
         try:
             if isinstance(arr, np.ma.MaskedArray):
                 return masked.on_data(lambda x, _: self._loop(f, x))(arr, self._loop.axis)
