@@ -247,13 +247,11 @@ def _quick(what: Several) -> Quick | None:
     To call `f` once more than NumPy does could be seen, as where it warns: so the loop is timed.
     """
     now = config.current()
-    if not what.slices or now.engine or now.fallback == "raise" or what.why_not() is not None:
-        return None
-    key = what.key
-    if key is None or arrays.library(what.operands[0]) != "numpy":
-        return None
     most = running.UNKNOWN if what.call.arguments.numbers else min(loop.FEW, running.UNKNOWN)
-    if what.slices > most:
+    if not 0 < what.slices <= most or now.engine or now.fallback == "raise":
+        return None
+    key = None if what.why_not() is not None else what.key
+    if key is None or arrays.library(what.operands[0]) != "numpy":
         return None
     known = cache_of(what.f)[0].traced
     found = known.get(key)
