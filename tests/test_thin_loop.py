@@ -49,6 +49,18 @@ def outcome(call):
     return type(found), found.dtype, found.shape, found.tolist(), [str(w.message) for w in seen]
 
 
+ONE_SLICE = {"one": (1, 5), "one of three": (1, 1, 5), "in the middle": (1, 4, 1)}
+ARRAYS |= {name: RNG.random(shape) for name, shape in ONE_SLICE.items()}
+
+
+@pytest.mark.parametrize("arr", ONE_SLICE)
+def test_the_result_of_a_single_slice_is_its_own(arr):
+    x, kept = ARRAYS[arr].copy(), np.zeros(3)
+    axis = np.argmax(x.shape)
+    assert not np.shares_memory(loop.apply(lambda v: v, axis, x, (), {}), x)
+    assert not np.shares_memory(loop.apply(lambda v: kept, axis, x, (), {}), kept)
+
+
 @pytest.mark.filterwarnings("ignore:.*matrix subclass")
 @pytest.mark.parametrize("result", RESULTS)
 @pytest.mark.parametrize("arr", ARRAYS)

@@ -92,6 +92,10 @@ def apply(
         first = asanyarray(known[0] if known else f(v, *args, **kwargs))
         if type(first) is not np.ndarray:
             return Left(first)
+        n = len(batch)
+        if arr.size == arr.shape[axis]:  # it is the only one
+            out = first.copy().reshape(batch + first.shape)
+            return out.transpose(*range(axis), *range(n, out.ndim), *range(axis, n))
         out = np.zeros_like(first, shape=batch + first.shape)
         flat = out.reshape(math.prod(batch), *first.shape)
         flat[0, ...] = first
@@ -111,7 +115,6 @@ def apply(
             shapes = None if found is None else (found[1], first.shape)
         note(error, tuple(map(int, np.unravel_index(k, batch))), shapes)
         raise
-    n = len(batch)
     return out.transpose(*range(axis), *range(n, out.ndim), *range(axis, n))
 
 

@@ -129,10 +129,11 @@ def find(f: Any) -> ModuleType:
 def _own(f: Any) -> ModuleType | None:
     """The same; None for Python functions, whose frontend takes a while to load."""
     kind: Any = type(owner(f))
-    found = _known.get(weakref.ref(kind), _UNKNOWN)
-    if found is _UNKNOWN:
-        found = _known[weakref.ref(kind, _forget)] = _serving(kind)
-    serves = getattr(found, "serves", None)
+    known = _known.get(weakref.ref(kind))
+    if known is None:
+        found = _serving(kind)
+        known = _known[weakref.ref(kind, _forget)] = found, getattr(found, "serves", None)
+    found, serves = known
     return found if serves is None or serves(f) else None
 
 
@@ -160,14 +161,12 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _PYTHON = f"{__name__}.python"
 _UNSERVED = ("builtins", "numpy", "functools", "__main__")
 """Where nothing has a frontend: plain functions, every class's `object`, NumPy's functions."""
-_UNKNOWN: Any = object()
-_known: dict[weakref.ref[Any], ModuleType | None] = {}
-"""By class, which may be one that is written in a function: it is not kept alive."""
+_known: dict[weakref.ref[Any], tuple[ModuleType | None, Callable[[Any], bool] | None]] = {}
+"""The frontend and what it asks of each `f`, by class, which may be one that is written in a
+function: it is not kept alive."""
 
 
-def _forget(
-    gone: weakref.ref[Any], known: dict[weakref.ref[Any], ModuleType | None] = _known
-) -> None:
+def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known) -> None:
     known.pop(gone, None)  # no global: classes may outlive those of this module
 
 

@@ -20,7 +20,7 @@ _WORTH_A_WARNING = 1000
 def announce(f: Any, slices: int, why: str, like: Any) -> None:
     """Warn once that `f` runs slice by slice on such arrays, or raise, as the options say."""
     how = config.current().fallback
-    if how == "silent" or config.current().engine == "loop":
+    if how == "silent" or slices < 2 or config.current().engine == "loop":
         return
     expected = (frontends.is_python(f) or frontends.is_compiled(f)) and how != "raise"
     if slices < (_WORTH_A_WARNING if expected else 2):

@@ -10,7 +10,7 @@ from weakref import proxy, ref
 
 from .. import loop
 
-LOOKS = 20.0
+LOOKS = 50.0
 """Times the seconds of a look at what `f` depends on that its loops take before the next one."""
 
 

@@ -46,7 +46,7 @@ class Remembered:
     """The plan for arrays of one kind, and what runs it on one, while `unchanged` says so.
 
     None: there is no plan yet. Where the loop runs, ``looped(f, arr)`` is it, which may give None
-    where there is more to do.
+    where there is more to do; `told`: the options under which this was announced.
     """
 
     unchanged: Callable[[], bool]
@@ -54,6 +54,7 @@ class Remembered:
     run: Callable[[Any], Any] | None = None
     ahead: bool = False
     looped: Callable[[Any, Any], Any] | None = None
+    told: config.Options | None = None
 
 
 class _Rests:
@@ -64,7 +65,13 @@ class _Rests:
 
     def __init__(self, own: OwnLoop, unchanged: Callable[[], bool], seconds: float) -> None:
         self._loop, self._unchanged, self._left = own, unchanged, _RESTS * seconds
-        self._look, self._seconds = False, 0.0
+        self._look, self._seconds, self._times = False, 0.0, 1.0
+
+    def follows(self, before: _Rests) -> None:
+        """This was another try in vain: the next one comes after twice as many loops."""
+        if before._left <= 0:
+            self._times = 2 * before._times
+            self._left *= self._times
 
     def __call__(self) -> bool:
         if self._left > 0 and self._loop.unseen > 0:
@@ -89,8 +96,9 @@ class _Rests:
 
 
 _RESTS = 20.0
-"""Times the seconds of looking for a way in vain that the loop runs for before the next try: what
-was found may have been due to the slices that were looked at."""
+"""Times the seconds of looking for a way in vain that the loop runs for before the next try, and
+twice as many before each further one: what was found may have been due to the slices that were
+looked at."""
 
 
 def key_of(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
@@ -123,8 +131,9 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
             return None
         if found.run is None:
             assert found.looped is not None
-            if found.plan is not None:
+            if found.plan is not None and found.told is not (now := config.current()):
                 announce(f, found.plan.slices or 0, "; ".join(found.plan.reasons), arr)
+                found.told = now
             return found.looped(f, arr)
         return found.run(arr)
     # the device is at work while we look; what it made of old weights is thrown away
@@ -179,6 +188,8 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
     p, unchanged = _plan(f, axis, arr, args, kwargs)
     if unchanged is not None:
         if type(unchanged) is _Rests:
+            if found is not None and type(found.unchanged) is _Rests:
+                unchanged.follows(found.unchanged)
             known.plans[key] = Remembered(unchanged, p, looped=unchanged.looped)
             return p
         run = p.prepared(arr, axis)

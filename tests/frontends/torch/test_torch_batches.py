@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 import weakref
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -777,6 +778,40 @@ def test_modules_that_nothing_runs_at_once_are_tried_once(monkeypatch):
         pytest.raises(xpapply.UnsupportedError, match="slice by slice"),
     ):
         xpapply.apply_along_axis(net, 1, arr)
+
+
+def test_each_further_try_in_vain_comes_after_twice_as_many_loops():
+    own = SimpleNamespace(unseen=1.0, holds=True)
+    first = planner._Rests(own, lambda: True, 1.0)
+    waits = [first._left]
+    for _ in range(3):
+        first._left, later = 0.0, planner._Rests(own, lambda: True, 1.0)
+        later.follows(first)
+        waits.append(later._left)
+        first = later
+    assert waits == [planner._RESTS * 2**k for k in range(4)]
+    again = planner._Rests(own, lambda: True, 1.0)
+    again.follows(first)  # whose rest was not over: the module has changed
+    assert again._left == planner._RESTS
+
+
+def test_the_dtype_of_a_module_that_makes_its_layers_as_it_runs():
+    class Lazy(nn.Module):
+        def forward(self, x):
+            if not hasattr(self, "scale"):
+                self.scale = nn.Parameter(torch.full((), 0.5))
+            return x * self.scale if float(x.sum()) > -1e9 else x
+
+    arr = np.random.default_rng(0).standard_normal((9, 4))
+    with torch.no_grad(), xpapply.options(fallback="silent"):
+        found = xpapply.apply_along_axis(Lazy().eval(), 1, arr)
+        assert xpapply.apply_along_axis(Lazy().eval(), 1, arr[:1]).dtype == found.dtype
+    own = Lazy().eval()
+    want = [
+        own(torch.from_numpy(v) if k == 0 else torch.from_numpy(v).float())
+        for k, v in enumerate(arr)
+    ]
+    same(found, np.stack([np.asarray(w.detach(), found.dtype) for w in want]))
 
 
 def test_modules_that_are_the_loops_are_let_go():

@@ -180,6 +180,12 @@ class Executor:
             return None
         return (self.account.known[k],)
 
+    @property
+    def begun(self) -> int:
+        """Of how many slices the result of ``f`` may be known."""
+        known = 0 if self.account is None else len(self.account.known)
+        return max(known, self.first is not None)
+
     def end(self, rows: Any) -> Segment | None:
         """Where the path of one slice ends; None: off all paths."""
         block = _Block(rows, None, [])

@@ -375,19 +375,28 @@ class InBlocks:
     ) -> None:
         """The results of those that are `off` by `f`, and the warnings of others, with as little
         around each call as the loop has."""
-        places = [p.tolist() for p in np.unravel_index(np.array(todo), rows.batch)]
-        call = self._arguments.caller(f)
-        if isinstance(rows[(0,) * len(places)], tuple):  # as those of slices along several axes
+        call, asanyarray = self._arguments.caller(f), np.asanyarray
+        if isinstance(rows[_at(todo[0], rows)], tuple):  # as those of slices along several axes
             call = partial(_with_each, call)
-        first, asanyarray, warns = walk.known, np.asanyarray, walk.warning or None
-        for k, *at in zip(todo, *places, strict=True):
-            known = first(k) if warns is None or k in off else None
-            try:
-                result = call(rows[tuple(at)]) if known is None else known[0]
-            except Exception as error:
-                raise Users(error, tuple(at)) from None
-            if warns is None or k in off:
-                flat[k, ...] = asanyarray(result)
+        begun, k = 0, 0
+        try:
+            while begun < len(todo) and (k := todo[begun]) < walk.begun:
+                known = walk.known(k) if k in off else None
+                result = call(rows[_at(k, rows)]) if known is None else known[0]
+                if k in off:
+                    flat[k, ...] = asanyarray(result)
+                begun += 1
+            rest = todo[begun:] if begun else todo
+            if walk.warning:
+                for k, v in zip(rest, rows.at(rest), strict=True):
+                    result = call(v)
+                    if k in off:
+                        flat[k, ...] = asanyarray(result)
+                return
+            for k, v in zip(rest, rows.at(rest), strict=True):
+                flat[k, ...] = asanyarray(call(v))
+        except Exception as error:
+            raise Users(error, _at(k, rows)) from None
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
@@ -570,6 +579,11 @@ def _check_holds(result: Any, like: np.ndarray, numbers: bool) -> None:
 def _each(v: Any) -> Sequence[Any]:
     """The slices that a call of ``f`` gets."""
     return v if isinstance(v, tuple) else (v,)
+
+
+def _at(k: int, rows: Rows) -> tuple[int, ...]:
+    """Where a slice is, by its number."""
+    return tuple(map(int, np.unravel_index(k, rows.batch)))
 
 
 def _with_each(call: Any, slices: tuple[Any, ...]) -> Any:

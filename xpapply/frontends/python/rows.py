@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ... import arrays
 from ...layout import boxes
+from ...thin_loop import rows_of
 from .block import Block
 
 
@@ -37,6 +39,15 @@ class Rows:
 
     def __getitem__(self, index: tuple[Any, ...]) -> Any:
         return self.view[index]
+
+    def at(self, numbers: Sequence[int]) -> Iterator[Any]:
+        """The slices of these numbers, in C order of the batch dims."""
+        whole = type(self) is Rows
+        if whole and len(numbers) == math.prod(self.batch):
+            return rows_of(self.view, len(self.batch))
+        places = np.unravel_index(np.asarray(numbers, np.intp), self.batch)
+        one = self.view.__getitem__ if whole else self.__getitem__
+        return map(one, zip(*(p.tolist() for p in places), strict=True))
 
     def placed(self, found: Any) -> Any:
         """Results with their own axes where they belong, which have them after the batch dims."""

@@ -80,12 +80,22 @@ def dtype_asked(f: Any, slice_dtype: str) -> Callable[[], torch.dtype]:
     """`parameter_dtype`, for each slice of a loop: the parameter that tells is found once."""
     if not getattr(f, "takes_integers", False):
         for m in modules(f):
-            held: Any
-            for held in (m._parameters, m._buffers):
-                for name, t in held.items():
+            own: Any
+            for own in (m._parameters, m._buffers):
+                for name, t in own.items():
                     if t is not None and t.is_floating_point():
-                        return lambda held=held, name=name: held[name].dtype  # type: ignore[misc]
-    return lambda: parameter_dtype(f, slice_dtype)
+                        return lambda own=own, name=name: own[name].dtype  # type: ignore[misc]
+    default = parameter_dtype(f, slice_dtype)
+    held = [d for m in modules(f) for d in (m._parameters, m._buffers, m._modules)]
+    sizes = [*map(len, held)]
+    has_none = getattr(torch, slice_dtype, None) is default and not any(sizes[::3] + sizes[1::3])
+
+    def ask() -> torch.dtype:
+        if has_none and [*map(len, held)] == sizes:  # nothing was added while it ran
+            return default
+        return parameter_dtype(f, slice_dtype)
+
+    return ask
 
 
 def length_of_slices(f: Any) -> int | None:

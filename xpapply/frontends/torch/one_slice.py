@@ -70,7 +70,9 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
         wanted, copied = dtype(), np.array
 
         def run(v: np.ndarray) -> Any:
-            if dtype() is not wanted or torch.is_grad_enabled() or threads.torch_is_lost:
+            if dtype() is not wanted or torch.is_grad_enabled():
+                return call(v)
+            if threads.torch_is_lost and torch.get_num_threads() != 1:
                 return call(v)
             result = one(torch.from_numpy(copied(v)))
             if type(result) is not torch.Tensor or not result.is_cpu or result.requires_grad:
@@ -139,8 +141,28 @@ def _of_slice(f: Any, checked: Callable[..., Any], sequence: type) -> Callable[.
             result = run(_tensor(v).to(device), key, v.dtype.name, tuple(others), kwargs)
         return finished(result)
 
-    setattr(of_slice, AROUND, torch.no_grad)
+    setattr(of_slice, AROUND, _around)
     return of_slice
+
+
+def _around() -> contextlib.AbstractContextManager[Any]:
+    """What a whole loop runs in: once around all slices, not around each."""
+    return _InChild() if threads.torch_is_lost else torch.no_grad()
+
+
+class _InChild:
+    """The same in a process that was forked, where torch's threads are lost."""
+
+    def __enter__(self) -> None:
+        self._grad, self._threads = torch.no_grad(), torch.get_num_threads()
+        self._grad.__enter__()
+        if self._threads != 1:
+            torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        if self._threads != 1:
+            torch.set_num_threads(self._threads)
+        self._grad.__exit__(None, None, None)
 
 
 def _tensor(v: np.ndarray) -> torch.Tensor:
