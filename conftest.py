@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, currently_in_test_context, reject, settings
 
+from xpapply.limits import LIMITS
+
 # threads of torch that wait let go of their core: there are as many processes as cores
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # tests compile what they run, and leave nothing in the user's folders
@@ -92,10 +94,9 @@ def _seed_torch():
 def plan_always(monkeypatch):
     """However few slices there are, and however quick the function: the loop is never quicker."""
     import xpapply
-    from xpapply.planning import python_functions, running
 
-    monkeypatch.setattr(python_functions, "_FEW", 0)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "few_slices", 0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     with xpapply.options(fallback="silent"):
         yield
 
@@ -103,13 +104,9 @@ def plan_always(monkeypatch):
 @pytest.fixture
 def always(plan_always, monkeypatch):
     """The same of calls that `xpapply.patch` sees."""
-    from xpapply.patching import along_axis, elements, records
-
-    for place in (along_axis, elements):
-        monkeypatch.setattr(place, "FEW", 0)
-    for place in (records, elements):
-        monkeypatch.setattr(place, "WORTH", -1.0)
-    monkeypatch.setattr(records, "_AGAIN", 0)
+    monkeypatch.setattr(LIMITS, "few_patched", 0)
+    monkeypatch.setattr(LIMITS, "patched_worth", -1.0)
+    monkeypatch.setattr(LIMITS, "patched_again", 0)
 
 
 @pytest.fixture
@@ -164,28 +161,30 @@ def library(name):
 
 
 @pytest.fixture(autouse=True)
-def _patience(monkeypatch):
+def _patience():
     """How long planning may take depends on the machine; what tests see must not."""
-    from xpapply.backends.cpu import networks
-    from xpapply.frontends.python import account, in_blocks, record, recorder, runner
-    from xpapply.planning import engines, first_calls, own_loop, running
+    with LIMITS.set(**PATIENT):
+        yield
 
-    monkeypatch.setattr(engines, "SMALL", 0.0)
-    monkeypatch.setattr(first_calls, "WAITS", 0.0)
-    monkeypatch.setattr(networks, "_PATIENCE", 0.0)
-    monkeypatch.setattr(recorder, "MOST_SECONDS", 600.0)
-    monkeypatch.setattr(in_blocks, "_AT_LEAST", 60.0)
-    monkeypatch.setattr(in_blocks, "_TRIED", 1)  # a run is one run, as later ones
-    monkeypatch.setattr(running, "SLOWER", 1e9)
-    monkeypatch.setattr(own_loop, "LOOKS", 0.0)
-    monkeypatch.setattr(running, "UNKNOWN", 0)
-    monkeypatch.setattr(running, "NETWORKS", 0.0)
-    monkeypatch.setattr(runner, "PER_RUN", 0.0)
-    monkeypatch.setattr(record, "RESTS", 0.0)
-    monkeypatch.setattr(account, "FIRST", 600.0)
-    monkeypatch.setattr(record, "LENT", 1200.0)
-    monkeypatch.setattr(record, "TELLS", 0.0)
-    monkeypatch.setattr(runner, "SECONDS_PER_CALL", 0.0)
+
+PATIENT = {
+    "small_patience": 0.0,
+    "first_plan": 0.0,
+    "network_patience": 0.0,
+    "trace_seconds": 600.0,
+    "paths_at_least": 60.0,
+    "tried_blocks": 1,  # a run is one run, as later ones
+    "given_up_from": 1e9,
+    "loops_per_look": 0.0,
+    "vectorize_unknown": 0,
+    "plan_worth_of_networks": 0.0,
+    "blocks_run": 0.0,
+    "blocks_call": 0.0,
+    "loops_per_run": 0.0,
+    "first_call": 600.0,
+    "lent": 1200.0,
+    "run_tells": 0.0,
+}
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import xpapply
 from xpapply import tiles
 from xpapply.backends import array_api
 from xpapply.ir.rewrite import compact, fold, with_input
+from xpapply.limits import LIMITS
 
 nn = torch.nn
 
@@ -199,7 +200,7 @@ def short_tiles():
     """Tiles of slices that are not large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tiles, "_LENGTHS", {1: (8,), 2: (4,), 3: (2,)})
-        patch.setattr(tiles, "_MOST", 1e9)
+        patch.setattr(LIMITS, "tile_most", 1e9)
         yield
 
 

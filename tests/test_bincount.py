@@ -7,6 +7,7 @@ import pytest
 
 import xpapply
 from xpapply import special
+from xpapply.limits import LIMITS
 
 counts = importlib.import_module("xpapply.backends.numpy.bincount")
 
@@ -14,7 +15,7 @@ counts = importlib.import_module("xpapply.backends.numpy.bincount")
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 def test_slices_that_are_longer_than_a_block(weighted, axes):
-    n = counts._BLOCK + 5
+    n = LIMITS.bincount_block + 5
     x = np.arange(2 * n, dtype=np.uint8).reshape((2, n) if axes != (0,) else (n, 2)) % 3
     weights = np.linspace(0, 1, x.size).reshape(x.shape) if weighted else None
     found = counts.counts(x, weights, axes, 3)
@@ -26,9 +27,9 @@ def test_slices_that_are_longer_than_a_block(weighted, axes):
 
 
 def test_long_slices_by_the_public_function():
-    x = np.zeros(counts._BLOCK + 7, np.int16)
+    x = np.zeros(LIMITS.bincount_block + 7, np.int16)
     x[[0, -1]] = 2
-    np.testing.assert_array_equal(special.bincount(x), [counts._BLOCK + 5, 0, 2])
+    np.testing.assert_array_equal(special.bincount(x), [LIMITS.bincount_block + 5, 0, 2])
 
 
 @pytest.mark.parametrize("value", [False, True])
@@ -41,7 +42,7 @@ def test_truths_that_are_all_the_same(value):
 
 
 def test_blocks_of_short_slices(monkeypatch):
-    monkeypatch.setattr(counts, "_BLOCK", 64)
+    monkeypatch.setattr(LIMITS, "bincount_block", 64)
     x = np.random.default_rng(0).integers(0, 5, (40, 3, 7))
     for axes in ((0,), (2,), (0, 2), (1, 2)):
         wanted = [(x == k).sum(axis=axes) for k in range(5)]

@@ -15,9 +15,9 @@ SETUP = """
     import numpy as np
     import xpapply
     from xpapply import apply_along_axis as xa
-    from xpapply.backends.cpu import networks
+    from xpapply.limits import LIMITS
 
-    networks._PATIENCE = 0.0  # as for all other tests, see conftest
+    LIMITS.network_patience = 0.0  # as for all other tests, see conftest
     warnings.simplefilter("ignore")  # Python's own about forks with threads
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200_000, 32)).astype("f4")

@@ -10,7 +10,8 @@ import pytest
 from guard_cases import ARRAY, LOUD, QUIET, Base, follows
 
 import xpapply
-from xpapply import cache, guards
+from xpapply import cache
+from xpapply.limits import LIMITS
 
 # --- what tells functions apart -----------------------------------------------------------------
 
@@ -219,10 +220,8 @@ def test_contents_of_closures_are_freed(name):
 @pytest.mark.parametrize("copied", [1 << 26, 16])
 def test_arrays_of_closures_are_freed(copied, monkeypatch):
     """Those that are compared by a copy, and those that are too large for that."""
-    from xpapply.frontends.python import sandbox
 
-    monkeypatch.setattr(sandbox, "COPIED", copied)
-    monkeypatch.setattr(guards, "COPIED", copied)
+    monkeypatch.setattr(LIMITS, "copied", copied)
 
     def make(w):
         return lambda v: (v * w[:4]).sum()
@@ -238,10 +237,8 @@ def test_arrays_of_closures_are_freed(copied, monkeypatch):
 
 
 def test_large_arrays_are_not_copied(monkeypatch):
-    from xpapply.frontends.python import sandbox
 
-    monkeypatch.setattr(sandbox, "COPIED", 1 << 20)
-    monkeypatch.setattr(guards, "COPIED", 1 << 20)
+    monkeypatch.setattr(LIMITS, "copied", 1 << 20)
     for size in (1 << 20, (1 << 20) + 8):
         w = np.arange(size / 8)
         f = eval("lambda v: v.sum() * w[7]", {"w": w})
@@ -273,12 +270,12 @@ def test_what_is_remembered_is_limited(kind, torch):
     owner = net if kind == "lifted" else f
     known = cache.cache_of(owner)[0]
     most = 0
-    for n in range(1, 2 * cache._REMEMBERED):
+    for n in range(1, 2 * LIMITS.remembered):
         arr = ARRAY[:20, :1].repeat(n, 1)
         with xpapply.options(engine="" if kind == "lifted" else "torch"):
             xpapply.apply_along_axis(owner, -1, torch.from_numpy(arr))
         most = max(most, len(getattr(known, kind)))
-    assert 2 < most <= cache._REMEMBERED
+    assert 2 < most <= LIMITS.remembered
 
 
 def test_functions_that_are_gone_are_forgotten():

@@ -82,8 +82,8 @@ def test_a_first_function_loads_no_compiler_that_it_cannot_pay_for():
     """To load it counted as the function's time, which made that the loop's for good."""
     first = in_new_process(
         "import sys, numpy as np, xpapply\n"
-        "from xpapply.frontends.python import account\n"
-        "account.FIRST = 0.1  # whatever this machine does beside\n"
+        "from xpapply.limits import LIMITS\n"
+        "LIMITS.first_call = 0.1  # whatever this machine does beside\n"
         "f, arr = lambda v: v.sum(), np.ones((20_000, 8))\n"
         "found = xpapply.apply_along_axis(f, -1, arr)\n"
         "print(('xpapply.backends.cpu' in sys.modules, float(found.sum()),"

@@ -9,11 +9,9 @@ SETUP = """
 import signal, sys, time
 import numpy as np
 import xpapply
-from xpapply.frontends.python import in_blocks
-from xpapply.planning import running
+from xpapply.limits import LIMITS
 
-running.SLOWER = 1e9
-in_blocks._AT_LEAST = 60
+LIMITS.given_up_from, LIMITS.paths_at_least = 1e9, 60.0
 arr = np.random.default_rng(0).random((200_000, 60))
 raised = []
 

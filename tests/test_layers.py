@@ -10,7 +10,9 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 LEVELS = {
-    **dict.fromkeys(("streams", "errors", "config", "arrays", "guards", "reach", "originals"), 0),
+    **dict.fromkeys(
+        ("streams", "errors", "config", "arrays", "guards", "reach", "originals", "limits"), 0
+    ),
     **dict.fromkeys(("looped_arguments", "core_dims", "progress", "containers", "chosen"), 0),
     **dict.fromkeys(("function_pickles", "thin_loop"), 0),
     **dict.fromkeys(("ir", "batching", "masked", "labelled", "cache", "threads"), 1),

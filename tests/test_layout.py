@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import testing
-from xpapply.backends import array_api
 from xpapply.layout import MemoryOrder, boxes, columns, grid, merged, run_blocks
+from xpapply.limits import LIMITS
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)
 
@@ -134,7 +134,7 @@ def test_no_strides_means_c_order():
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_blocks_of_array_operations(axis, monkeypatch):
     """Results stand where the axis stood in each of the blocks, for all libraries."""
-    monkeypatch.setattr(array_api, "_BLOCK_BYTES", 4096)
+    monkeypatch.setattr(LIMITS, "array_api_block", 4096)
     x = np.random.default_rng(0).random((9, 10, 11))
     f = lambda v: np.stack([v.sum(), v.max()])  # noqa: E731
     with xpapply.options(engine="array_api"):

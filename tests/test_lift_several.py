@@ -7,6 +7,7 @@ import pytest
 
 import xpapply
 from conftest import Library, library
+from xpapply.limits import LIMITS
 
 V = xpapply.vectorize
 CASES = {
@@ -63,7 +64,7 @@ def test_plans(name, dtypes, monkeypatch):
     with xpapply.options(engine="loop"):  # which decides nothing here
         same(p(*arrays), want)
     same(pickle.loads(pickle.dumps(p))(*arrays), want)
-    monkeypatch.setattr("xpapply.planning.compiled._BLOCK_BYTES", 1)
+    monkeypatch.setattr(LIMITS, "compiled_block", 1)
     q = xpapply.compile(f, shapes, dtypes[: len(shapes)])
     same(q(*arrays), want)
     same(q(*(x[..., ::-1] for x in arrays)), f(*(x[..., ::-1] for x in arrays)))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import vectorized_call
+from xpapply.limits import LIMITS
 
 X = np.random.default_rng(0).normal(size=(8, 9, 5))
 MASK = np.random.default_rng(1).random((8, 9)) > 0.4
@@ -23,7 +23,7 @@ def quiet():
 def blocks(request, monkeypatch):
     """At most so many slices at once."""
     if request.param is not None:
-        monkeypatch.setattr(vectorized_call, "_MOST_BYTES", X.itemsize * 5 * request.param)
+        monkeypatch.setattr(LIMITS, "where_block", X.itemsize * 5 * request.param)
     return request.param
 
 
@@ -127,14 +127,14 @@ def test_memory_is_bounded():
     x, mask = np.ones((20_000, 512)), np.ones(20_000, bool)
     f = xpapply.vectorize(lambda v: v.max() - v.min(), signature="(n)->()")
     f(x[:2000], where=mask[:2000])
-    before, vectorized_call._MOST_BYTES = vectorized_call._MOST_BYTES, 1 << 22
+    before, LIMITS.where_block = LIMITS.where_block, 1 << 22
     tracemalloc.start()
     try:
         f(x, where=mask)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-        vectorized_call._MOST_BYTES = before
+        LIMITS.where_block = before
     assert peak < x.nbytes / 4
 
 

@@ -21,11 +21,10 @@ import math
 import resource
 import numpy as np
 import xpapply
-from xpapply.frontends.python import in_blocks
-from xpapply.planning import running
+from xpapply.limits import LIMITS
 
 # what is measured is no matter of time
-running.SLOWER, in_blocks._AT_LEAST = 1e9, 60.0
+LIMITS.given_up_from, LIMITS.paths_at_least = 1e9, 60.0
 
 resource.setrlimit(resource.RLIMIT_AS, (16 << 30, 16 << 30))
 

@@ -7,7 +7,7 @@ import pytest
 
 import xpapply
 from xpapply import progress
-from xpapply.frontends.python import in_blocks
+from xpapply.limits import LIMITS
 
 X = np.random.default_rng(0).normal(size=(40, 50, 8))
 
@@ -22,8 +22,8 @@ def bars(request, monkeypatch):
         monkeypatch.setattr(
             progress.importlib.util, "find_spec", lambda n: None if n == "tqdm" else find(n)
         )
-    monkeypatch.setattr(progress, "_AFTER", -1.0)
-    monkeypatch.setattr(progress, "_EVERY", 0.0)
+    monkeypatch.setattr(LIMITS, "progress_after", -1.0)
+    monkeypatch.setattr(LIMITS, "progress_every", 0.0)
     with xpapply.options(progress=True, fallback="silent"):
         yield request.param
 
@@ -59,7 +59,7 @@ def test_loops(name, bars, capsys):
 
 
 def test_blocks_of_slices(bars, capsys, monkeypatch):
-    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 13)
+    monkeypatch.setattr(LIMITS, "python_block", 1 << 13)
     with xpapply.options(engine="numpy"):
         xpapply.apply_along_axis(lambda v: np.sort(v)[::-1].cumsum(), -1, X)
     shown = counts(capsys.readouterr().err)
@@ -86,10 +86,9 @@ def test_only_the_outermost_run_is_shown(bars, capsys):
 
 def test_in_several_processes(bars, capsys, monkeypatch):
     pytest.importorskip("joblib")
-    from xpapply import workers
 
-    monkeypatch.setattr(workers, "_LOOK", 0.0)
-    monkeypatch.setattr(workers, "_WORTH", -1.0)
+    monkeypatch.setattr(LIMITS, "workers_look", 0.0)
+    monkeypatch.setattr(LIMITS, "workers_worth", -1.0)
     with xpapply.options(workers=2):
         xpapply.apply_along_axis(text, -1, X)
     assert counts(capsys.readouterr().err)[-1] == (2000, 2000)
@@ -111,7 +110,7 @@ def test_an_error_ends_the_bar(bars, capsys):
 @pytest.mark.parametrize("on", [False, True])
 def test_nothing_is_shown_of_quick_runs_or_unasked(on, capsys, monkeypatch):
     if not on:
-        monkeypatch.setattr(progress, "_AFTER", -1.0)
+        monkeypatch.setattr(LIMITS, "progress_after", -1.0)
     with xpapply.options(progress=on, fallback="silent"):
         for run in RUNS.values():
             run()

@@ -14,6 +14,7 @@ import pytest
 
 import xpapply
 from xpapply import workers
+from xpapply.limits import LIMITS
 
 pytest.importorskip("joblib")
 
@@ -25,9 +26,9 @@ SEEN = []
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     """However quick the loop is, other processes do all but its first slice."""
-    monkeypatch.setattr(workers, "_LOOK", 0.0)
-    monkeypatch.setattr(workers, "_WORTH", -1.0)
-    monkeypatch.setattr(workers, "_CHUNK", 1e-9)
+    monkeypatch.setattr(LIMITS, "workers_look", 0.0)
+    monkeypatch.setattr(LIMITS, "workers_worth", -1.0)
+    monkeypatch.setattr(LIMITS, "workers_chunk", 1e-9)
     with xpapply.options(engine="loop", workers=2):
         yield
 

@@ -17,6 +17,7 @@ from .core_dims import Signature, resolve
 from .errors import InputError, TraceError, add_note
 from .ir.graph import Graph, ShapeDtype
 from .ir.rewrite import compact, fold
+from .limits import LIMITS
 from .looped_arguments import Arguments, Looped
 from .looped_call import not_parameters
 from .planning import first_calls, lifting, planner
@@ -178,7 +179,7 @@ def _call_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     slices, not for networks.
     """
     global _call_python
-    if _TRACER not in sys.modules and math.prod(arr.shape) <= loop.FEW * arr.shape[axis]:
+    if _TRACER not in sys.modules and math.prod(arr.shape) <= LIMITS.few_slices * arr.shape[axis]:
         if config.current().fallback != "raise":
             return loop.apply(f, axis, arr, args, kwargs)
     from .planning import python_functions

@@ -16,13 +16,11 @@ import numpy as np
 
 from .batch_of_one import BatchOfOne
 from .guards import exact, same, snapshot
+from .limits import LIMITS
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _D = TypeVar("_D", bound="Dict")
-
-_REMEMBERED = 64
-"""Entries kept per function and kind; arrays of ever new shapes must not fill the memory."""
 
 
 class Dict(dict[Hashable, Any]):
@@ -33,7 +31,7 @@ class BoundedDict(Dict):
     """A dict that starts anew when it is full."""
 
     def __setitem__(self, key: Hashable, value: Any) -> None:
-        if len(self) >= _REMEMBERED and key not in self:
+        if len(self) >= LIMITS.remembered and key not in self:
             self.clear()
         super().__setitem__(key, value)
 

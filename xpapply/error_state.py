@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .errors import TraceError
+from .limits import LIMITS
 from .warning_filters import NOTED, Place, here
 
 KINDS = {
@@ -115,10 +116,6 @@ class noting:
 IGNORED = dict.fromkeys(KINDS.values(), "ignore")
 
 
-_MOST_HALVES = 300
-"""Parts that are looked at for a slice that warns: of 2^20 slices one is found in 40 of them."""
-
-
 def first_with(place: Place, run: Callable[[Any], Any], n: int) -> int | None:
     """One of `n` slices for which ``run(numbers of slices)`` warns at a place; None: no single one.
 
@@ -145,7 +142,7 @@ def first_with(place: Place, run: Callable[[Any], Any], n: int) -> int | None:
         return 0
     # products of matrices may report what no row alone does: then the other half is looked at, too
     parts, tries = [part], 0
-    while parts and tries < _MOST_HALVES:
+    while parts and tries < LIMITS.warning_parts:
         part, tries = parts.pop(), tries + 1
         if len(part) > 1 and (tries == 1 or reports(part)):
             parts += np.array_split(part, 2)[::-1]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .guards import Guards
+from .limits import LIMITS
 
 PACKAGES = frozenset(("sklearn", "lightgbm", "xgboost", "catboost"))
 """Root packages of estimators whose methods take each sample by itself."""
@@ -26,11 +27,6 @@ METHODS = frozenset(
 )
 """Methods that take one sample per row and change nothing."""
 
-_COMPARED_BYTES = 1 << 20
-"""Bytes up to which a fitted array is compared by its content: it may be written in place."""
-
-_COMPARED = 64
-"""Arrays in a list up to which they are."""
 
 _SOLVES_TOGETHER = frozenset(("NMF", "MiniBatchNMF"))
 """Their iterations end when the error of all samples together is small."""
@@ -89,10 +85,6 @@ def _numbers_of_trees(found: Any) -> list[np.ndarray]:
     return [np.asarray(n) for x in trees if hasattr(x, "threshold") for n in (x.value, x.threshold)]
 
 
-_TREES_BYTES = 1 << 24
-"""Bytes of trees' values and thresholds up to which all are compared in each call."""
-
-
 def look(guards: Guards, x: Any) -> None:
     """Notice when an estimator is fitted again, or what it has learned is written to."""
     left, seen = parts(x), set()
@@ -106,14 +98,14 @@ def look(guards: Guards, x: Any) -> None:
         guards.names(part)
         for key, found in list(vars(part).items()):
             guards.look(part, "entry", key)
-            several = type(found) in (list, tuple) and len(found) <= _COMPARED
+            several = type(found) in (list, tuple) and len(found) <= LIMITS.fitted_arrays
             for one in found if several else (found,):
-                if type(one) is np.ndarray and one.nbytes <= _COMPARED_BYTES:
+                if type(one) is np.ndarray and one.nbytes <= LIMITS.fitted_bytes:
                     guards.array(one)
             if hasattr(found, "get_params") and not isinstance(found, type):
                 left.append(found)  # fitted ones, which are no parameters
             trees += _numbers_of_trees(found)
-    if trees and sum(x.nbytes for x in trees) <= _TREES_BYTES:
+    if trees and sum(x.nbytes for x in trees) <= LIMITS.fitted_trees:
         memory = [x.reshape(-1).view(np.uint8).data for x in trees if x.flags.c_contiguous]
         content = b"".join(memory)
         guards.add(lambda: b"".join(memory) == content)

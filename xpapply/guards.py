@@ -25,14 +25,12 @@ from typing import Any
 
 import numpy as np
 
+from .limits import LIMITS
+
 MISSING: Any = object()
 """What is found where there is nothing."""
 
 _MISSINGS = itertools.repeat(MISSING)
-COPIED = 1 << 26
-"""Bytes up to which arrays are kept as copies, which compare quickly; larger ones as a digest."""
-MOST_ELEMENTS = 10_000
-"""Elements of a container up to which its contents are compared."""
 
 LIBRARIES = frozenset(
     ("numpy", "scipy", "torch", "cupy", "cupyx", "jax", "sklearn", "xpapply", "array_api_compat")
@@ -98,7 +96,7 @@ def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
         return x
     if isinstance(x, CONTAINERS):
         endless = id(x) in above  # in itself: compared where it was seen first
-        return _MANY if endless or len(x) > MOST_ELEMENTS else _Contents(x, above)
+        return _MANY if endless or len(x) > LIMITS.compared_elements else _Contents(x, above)
     if lives_on(x):
         return x
     try:
@@ -176,7 +174,9 @@ def _form(x: np.ndarray) -> Any:
 def _content(x: np.ndarray) -> Any:
     if x.nbytes <= 1 << 12:
         return x.tobytes()
-    return _bytes(x).copy() if x.nbytes <= COPIED else hashlib.blake2b(_bytes(x).data).digest()
+    return (
+        _bytes(x).copy() if x.nbytes <= LIMITS.copied else hashlib.blake2b(_bytes(x).data).digest()
+    )
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:

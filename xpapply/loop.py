@@ -28,8 +28,6 @@ from .looped_arguments import Arguments, Looped
 EMPTY = "Cannot apply_along_axis when any iteration dimensions are 0"
 AROUND = "__xpapply_around__"
 """The name by which a function has a context that the whole loop over it runs in."""
-FEW = 16
-"""Up to so many slices NumPy's loop takes less time than looking closer."""
 
 
 def apply(

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import model_advice, originals
 from .errors import add_note
+from .limits import LIMITS
 
 Place = Callable[[tuple[int, ...]], tuple[int, ...]]
 """Where a slice is, by its index among those that are looped over."""
@@ -113,7 +114,7 @@ class _Noted:
         wide = [x for x in args if x.ndim]
         results: tuple[Any, ...] = ()
         if wide and self.nout and type(self.func) is not _Counted:
-            if self.nout == 1 and len(wide) == 1 and wide[0].size <= _SMALL:
+            if self.nout == 1 and len(wide) == 1 and wide[0].size <= LIMITS.filled_array:
                 made = np.empty_like(wide[0], None, "K", False)
                 made.fill(_MISSING)
                 results = (made,)
@@ -125,8 +126,6 @@ class _Noted:
 
 
 _WALK: Any = ("refs_ok", "zerosize_ok")
-_SMALL = 100
-"""Elements up to which an array is filled sooner than another one is made by `numpy.nditer`."""
 _MISSING = object()
 
 

@@ -15,13 +15,9 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from . import config
+from .limits import LIMITS
 
 T = TypeVar("T")
-
-_AFTER = 1.0
-"""Seconds after which there is something to see ..."""
-_EVERY = 0.2
-"""... and between two looks of a plain line."""
 
 
 class Bar:
@@ -30,7 +26,7 @@ class Bar:
     def __init__(self, total: int, unit: str) -> None:
         self._total, self._unit, self._done, self._shown = total, unit, 0, 0
         self._began = time.perf_counter()
-        self._next = self._began + _AFTER
+        self._next = self._began + LIMITS.progress_after
         self._lock = threading.Lock()
         self._bar: Any = None
 
@@ -51,7 +47,7 @@ class Bar:
 
     def _show(self) -> None:
         now = time.perf_counter()
-        self._next = now + _EVERY
+        self._next = now + LIMITS.progress_every
         if self._bar is None:
             self._bar = _bar(self._total, self._unit, now - self._began)
         done = min(self._done, self._total)
@@ -73,7 +69,13 @@ def _bar(total: int, unit: str, seconds: float) -> Any:
         return _Line(total, unit, seconds)
     from tqdm import tqdm
 
-    made = tqdm(total=total, unit=f" {unit}", unit_scale=True, file=sys.stderr, mininterval=_EVERY)
+    made = tqdm(
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        file=sys.stderr,
+        mininterval=LIMITS.progress_every,
+    )
     made.start_t -= seconds
     return made
 

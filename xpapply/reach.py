@@ -19,10 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from .guards import CONTAINERS, MISSING, MOST_ELEMENTS, Guards, elements, lives_on
-
-_MOST = 10_000
-"""Objects to follow; a function that reaches more is not remembered."""
+from .guards import CONTAINERS, MISSING, Guards, elements, lives_on
+from .limits import LIMITS
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
 
@@ -68,7 +66,7 @@ class _Reach:
                     if (id(holder), name) not in self._asked:
                         self._asked.add((id(holder), name))
                         self._ask(holder, name)
-                if len(self._seen) > _MOST:
+                if len(self._seen) > LIMITS.reached:
                     self._guards.add(lambda: False)
                     return
 
@@ -80,7 +78,7 @@ class _Reach:
         """Look at a value, and at what it leads to."""
         if isinstance(x, _PLAIN) or x is MISSING or id(x) in self._seen:
             return
-        if len(self._seen) > _MOST:
+        if len(self._seen) > LIMITS.reached:
             return
         self._seen[id(x)] = x
         more = self._own(x)
@@ -101,7 +99,7 @@ class _Reach:
                 self.visit(self._guards.look(x, "attribute", part))
         elif isinstance(x, np.ndarray):
             self._guards.array(x)
-        elif isinstance(x, CONTAINERS) and len(x) <= MOST_ELEMENTS:
+        elif isinstance(x, CONTAINERS) and len(x) <= LIMITS.compared_elements:
             for e in elements(x):
                 self.visit(e)
         elif isinstance(x, types.ModuleType):

@@ -12,8 +12,7 @@ import time
 from types import ModuleType
 from typing import Any
 
-_LOADING = 0.15
-"""CPU seconds that the largest of the modules takes, with all that it imports."""
+from .limits import LIMITS
 
 
 @functools.cache
@@ -55,7 +54,7 @@ def _found(kind: str, name: str) -> ModuleType | None:
 
 def loading(kind: str, name: str) -> float:
     """CPU seconds that `find` takes: modules are loaded once."""
-    return 0.0 if f"{__package__}.{kind}.{name}" in sys.modules else _LOADING
+    return 0.0 if f"{__package__}.{kind}.{name}" in sys.modules else LIMITS.module_loading
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from . import arrays
 from .batch_of_one import BatchOfOne
 from .cache import cache_of
 from .errors import add_note
+from .limits import LIMITS
 
 _NAMES = frozenset("transform inverse_transform decision_function score_samples apply".split())
 """Methods that give a result for each sample and change nothing, beside ``predict...``; others,
@@ -30,9 +31,6 @@ _WANTS_ROWS = re.compile(
     re.IGNORECASE,
 )
 """What errors say of data that should have two dimensions."""
-
-_CLOSE = 1e-3
-"""Relative difference of a sample's results, alone and in a batch, that rounding may make."""
 
 
 Ends = Callable[[], tuple[Any, Any]]
@@ -139,5 +137,5 @@ def alike(a: Any, b: Any) -> bool:
         return np.array_equal(a, b)
     equal = (a == b) | ((a != a) & (b != b))
     if kind != "b":
-        equal = equal | (abs(a - b) <= _CLOSE * abs(a))
+        equal = equal | (abs(a - b) <= LIMITS.batches_alike * abs(a))
     return bool(equal.all())

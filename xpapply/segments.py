@@ -17,10 +17,8 @@ from .ir.rewrite import between
 from .ir.tile_graph import tiled
 from .ir.tiles import Tiles
 from .layout import first_gap
+from .limits import LIMITS
 from .tiles import choose
-
-_MOST = 64
-"""More values that might be kept are not looked at: choosing would take too long."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +121,8 @@ class _Choice:
 
     def made(self) -> Segments | str:
         """The kernels, or why there are none."""
-        if len(self._values) > _MOST:
-            return f"more than {_MOST} layers"
+        if len(self._values) > LIMITS.segment_values:
+            return f"more than {LIMITS.segment_values} layers"
         kept: dict[int, tuple[Tiles, tuple[int, ...]]] = {}
         wanted = {self._graph.out}
         while wanted:

@@ -27,12 +27,9 @@ from .cache import arguments
 from .core_dims import Signature, resolve
 from .errors import TraceError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
+from .limits import LIMITS
 from .looped_arguments import Arguments, Looped
 
-MOST_KINDS = 8
-"""Kinds of slices that graphs are made for: the last that there were."""
-_SMALL = 1 << 20
-"""Bytes of a second pickle that goes beside graphs as well."""
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
@@ -106,9 +103,9 @@ def packed(owner: Any, f: Any, kinds: Sequence[Kind], signature: Signature | Non
         given = _pickled(f)
         graphs = () if signature is None else tuple(_graphs(f, kinds, signature))
         by_value = b""
-        if not graphs or len(given) <= _SMALL:
+        if not graphs or len(given) <= LIMITS.sent_small:
             by_value = _by_value(f, given)
-        if graphs and len(by_value) > _SMALL:
+        if graphs and len(by_value) > LIMITS.sent_small:
             by_value = b""
     finally:
         del _now.sending[id(owner)]

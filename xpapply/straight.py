@@ -14,15 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from . import config, frontends, loop
+from . import config, frontends
+from .limits import LIMITS
 from .own_vectorize import SCALARS
-
-FEW = loop.FEW
-"""Up to so many elements the loop runs, whatever the function is."""
-_SHARE = 100
-"""So many times what the long way took, loops take before it is gone again."""
-_MOST = 5e-4
-"""Seconds that this counts at most: a first call traces."""
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.sum))
 
@@ -62,7 +56,7 @@ def elements(operands: Iterable[Any]) -> float:
         elif kind is list or kind is tuple:
             own = (len(x),)
             # in few each is looked at: lists may have lists in them
-            if own > (FEW,) or not SCALARS.issuperset(map(type, x)):
+            if own > (LIMITS.few_elements,) or not SCALARS.issuperset(map(type, x)):
                 size = math.inf
         else:
             return 0
@@ -129,5 +123,5 @@ def loops(most: float, seconds: float, in_loop: float, record: Any = None) -> Lo
     """
     if not most or not is_plain():
         return None
-    left = _SHARE * min(_MOST, seconds - in_loop)
-    return Loops(max(most, FEW), config.current(), left, record)
+    left = LIMITS.loops_per_plan * min(LIMITS.plan_of_vectorize, seconds - in_loop)
+    return Loops(max(most, LIMITS.few_elements), config.current(), left, record)

@@ -15,13 +15,10 @@ from .ir.graph import Graph
 from .ir.tile_graph import axes_of, tiled
 from .ir.tiles import Source, TiledAxis, Tiles
 from .layout import boxes
+from .limits import LIMITS
 
 _LENGTHS = {1: (64, 256, 1024, 4096), 2: (8, 16, 32, 64), 3: (4, 8, 16, 32)}
 """How long a tile's result may be, by how many axes are cut."""
-ENOUGH = 1.4
-"""Times the work of whole slices: a longer tile would not save much of that."""
-_MOST = 4.0
-"""The most that margins may cost: times the work of whole slices."""
 
 _Call = Callable[[np.ndarray, np.ndarray], object]
 
@@ -41,7 +38,7 @@ def choose(
         A slice may be one tile.
     """
     found = _cut(graph, why_not)
-    if whole and (isinstance(found, str) or found[0] > ENOUGH):
+    if whole and (isinstance(found, str) or found[0] > LIMITS.tile_enough):
         one = tiled(graph, {})
         why = why_not(one.graph)
         if why is None:
@@ -49,7 +46,7 @@ def choose(
         found = f"{why}, and {found}" if isinstance(found, str) else found
     if isinstance(found, str):
         return found
-    if found[0] > _MOST:
+    if found[0] > LIMITS.tile_most:
         return f"the margins of tiles would take {found[0]:.2g} times the work of whole slices"
     return found[1]
 
@@ -79,7 +76,7 @@ def _cut(graph: Graph, why_not: Callable[[Graph], str | None]) -> tuple[float, T
             refusal = refusal or f"of a tile: {why}"
             break  # longer ones need more of everything
         best = work, found
-        if work <= ENOUGH:
+        if work <= LIMITS.tile_enough:
             break
     return best or refusal or "slices are too short to be cut into tiles"
 
@@ -303,4 +300,4 @@ def _pieces(
             yield [(slice(first, last), slice(0, length)), *key], [places, *others]
 
 
-__all__ = ["ENOUGH", "Cutter", "Tiles", "choose", "costs", "shown"]
+__all__ = ["Cutter", "Tiles", "choose", "costs", "shown"]

@@ -19,10 +19,11 @@ from . import arrays, config, frontends, labelled, originals, sent, straight
 from .cache import BoundedDict, cache_of, kept
 from .containers import Leaves
 from .core_dims import Dims, Signature, resolve
+from .limits import LIMITS
 from .looped_arguments import Arguments, Looped
 from .looped_call import LoopedCall, OnError, looped_call, not_parameters, of_slices
 from .own_vectorize import OwnVectorize, tell
-from .sent import MOST_KINDS, Kind, Sent
+from .sent import Kind, Sent
 from .slice_arguments import signature
 from .straight import Loops
 from .vectorized_call import GUFUNC, Call
@@ -155,7 +156,7 @@ class vectorize(OwnVectorize):  # called as a function
             size = self._elements(args, kwargs)
         else:
             size = straight.elements(args)
-        few = self._core is None and 0 < size <= straight.FEW
+        few = self._core is None and 0 < size <= LIMITS.few_elements
         if few and straight.is_plain() and self._tells_enough():
             return self._straight(args, kwargs)
         again = self._again
@@ -424,7 +425,7 @@ class vectorize(OwnVectorize):  # called as a function
             return
         self._kinds.pop(kind.key, None)
         self._kinds[kind.key] = kind
-        if len(self._kinds) > MOST_KINDS:
+        if len(self._kinds) > LIMITS.sent_kinds:
             self._kinds.pop(next(iter(self._kinds)), None)
 
     def __copy__(self) -> Any:

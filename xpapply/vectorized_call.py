@@ -17,6 +17,7 @@ from .chosen import nth, nth_of, spread
 from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
 from .errors import InputError, TraceError
 from .ir.graph import ShapeDtype
+from .limits import LIMITS
 from .looped_arguments import Looped
 from .looped_call import LoopedCall, OnError, dtype_of, filler, of_numbers, of_slices
 from .outputs import check_array, check_casts, check_count, write_into
@@ -25,10 +26,6 @@ from .sent import Kind, Sent, kind_of
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
-_MOST_BYTES = 1 << 26
-"""Bytes of slices that `where` chooses which are gathered at once."""
-_SEVERAL = 2
-"""Slices from which it is worth to look closer."""
 
 
 class Call:
@@ -310,7 +307,7 @@ class Call:
                 leaves.of(along.container)
             return self._of_network(along.results(), dims)
         given = self._applied(operands, dims, place)
-        if self._network is not None and math.prod(dims.loop) >= _SEVERAL:
+        if self._network is not None and math.prod(dims.loop) >= LIMITS.several_slices:
             _announce(self._network, math.prod(dims.loop), self._no_network, operands[0])
         found = self._compiled(*given)
         if found is not None:
@@ -412,7 +409,7 @@ class Call:
             return "nothing is looped over"
         if self._on_error.how != "raise":
             return f"on_error={self._on_error.how!r} is for calls of f"
-        if math.prod(dims.loop) < _SEVERAL:
+        if math.prod(dims.loop) < LIMITS.several_slices:
             return "a single slice takes less time in the loop"
         if self._network is not None:
             return self._no_network
@@ -555,7 +552,7 @@ class Call:
         in_blocks = mask.ndim and self._on_error.how == "raise"
         if in_blocks and all(type(x) in (np.ndarray, np.memmap) for x in views):
             nbytes = sum(math.prod(x.shape[mask.ndim :]) * x.itemsize for x in views)
-            most = max(1, _MOST_BYTES // max(1, nbytes))
+            most = max(1, LIMITS.where_block // max(1, nbytes))
             if np.count_nonzero(mask) > most:
                 return self._block_by_block(views, np.flatnonzero(mask), most)
         found = self._of_chosen([x[mask] for x in views], partial(nth, mask))
@@ -619,7 +616,7 @@ def _at_once(*given: Any) -> tuple[Any, Any, float, Any]:
     *_, dims, by_loop, _, why = given
     if why:
         count = math.prod(dims.loop)
-        return by_loop(), None, math.inf if count >= _SEVERAL else count, None
+        return by_loop(), None, math.inf if count >= LIMITS.several_slices else count, None
     from .planning.several_arrays import Several, run
 
     what = Several(*given)

@@ -31,22 +31,11 @@ from . import config, error_state, function_pickles, progress
 from .batch_of_one import BatchOfOne
 from .cache import cache_of
 from .errors import warn
+from .limits import LIMITS
 from .looped_arguments import Arguments
 
-_LOOK = 0.05
-"""Seconds that the loop runs here first, to see how long a call takes."""
-_WORTH = 0.1
-"""Seconds that the rest of the loop must take for other processes to be asked."""
-_CHUNK = 0.1
-"""Seconds that a process works on its own ..."""
-_QUICK = 0.3
-"""... or still does when the results are not wanted any more; otherwise it is ended."""
-_CHUNKS = 4
-"""... and chunks that each gets at least, so that all of them end at the same time."""
 _SHARED = "/dev/shm"
 """Where files are in memory, on Linux."""
-_MOST_WARNINGS = 100
-"""That are told of a chunk."""
 
 
 class Slices(NamedTuple):
@@ -219,9 +208,9 @@ class _Task:
     def results(self, start: int, count: int, seconds: float) -> Iterator[Any]:
         """Those of the calls from `start` on, in order; a call takes so many seconds."""
         joblib = _joblib()
-        most = math.ceil((count - start) / (_CHUNKS * self.processes))
-        size = max(1, min(most, round(_CHUNK / max(seconds, 1e-9))))
-        self.quick = size * seconds <= _QUICK
+        most = math.ceil((count - start) / (LIMITS.workers_chunks * self.processes))
+        size = max(1, min(most, round(LIMITS.workers_chunk / max(seconds, 1e-9))))
+        self.quick = size * seconds <= LIMITS.workers_quick
         nbytes = sum(x.nbytes for x in self.slices.views) + self.packed.nbytes
         folder = tempfile.TemporaryDirectory(
             prefix="xpapply-", dir=_room(nbytes), ignore_cleanup_errors=True
@@ -279,7 +268,7 @@ class Calls:
         self._extra, self._done = extra, 0
         self._results: Iterator[Any] | None = None
         self._began = time.perf_counter()
-        self._until = self._began + _LOOK
+        self._until = self._began + LIMITS.workers_look
         self.__name__ = getattr(f, "__name__", "f")  # which NumPy's warnings name
 
     def __enter__(self) -> Calls:
@@ -310,7 +299,7 @@ class Calls:
         assert self._task is not None
         seconds = (time.perf_counter() - self._began) / self._done
         self._until = math.inf
-        if (self._count - self._done) * seconds > _WORTH:
+        if (self._count - self._done) * seconds > LIMITS.workers_worth:
             self._results = self._task.results(self._done, self._count, seconds)
 
     def _next(self, given: Any, named: Any) -> Any:
@@ -481,7 +470,7 @@ def _work(
         for given in slices.between(start, end, numbers):
             results.append(_one(f, arguments, given))
     told = dict.fromkeys(
-        (str(w.message), w.category, w.filename, w.lineno) for w in seen[:_MOST_WARNINGS]
+        (str(w.message), w.category, w.filename, w.lineno) for w in seen[: LIMITS.chunk_warnings]
     )
     return _dense(results), [_Told(*t) for t in told]
 

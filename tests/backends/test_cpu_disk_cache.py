@@ -13,6 +13,7 @@ import pytest
 
 from conftest import library
 from xpapply.backends.cpu import compiler, disk_cache
+from xpapply.limits import LIMITS
 
 POSIX = pytest.mark.skipif(os.name == "nt", reason="Windows has no owner and mode of a file")
 TEXT = """define void @k(ptr %a) {{
@@ -169,8 +170,8 @@ def test_a_folder_without_write_access(folder):
 
 
 def test_what_was_used_longest_ago_goes_first(folder, monkeypatch):
-    monkeypatch.setattr(disk_cache, "LIMIT", 10_000)
-    monkeypatch.setattr(disk_cache, "_LOOKS", 1)
+    monkeypatch.setattr(LIMITS, "disk_cache", 10_000)
+    monkeypatch.setattr(LIMITS, "disk_cache_looks", 1)
     now = time.time()
     for k in range(9):
         disk_cache.write(f"key {k}", bytes(1000))
@@ -183,7 +184,7 @@ def test_what_was_used_longest_ago_goes_first(folder, monkeypatch):
 
 
 def test_unfinished_files_go_when_nobody_writes_them_any_more(folder, monkeypatch):
-    monkeypatch.setattr(disk_cache, "_LOOKS", 1)
+    monkeypatch.setattr(LIMITS, "disk_cache_looks", 1)
     disk_cache.write("key", b"code")
     old, new = folder / "old.tmp", folder / "new.tmp"
     for path in (old, new):
@@ -231,6 +232,7 @@ def test_it_can_be_switched_off(folder, monkeypatch):
 WRITER = """
 import sys
 from xpapply.backends.cpu import disk_cache
+from xpapply.limits import LIMITS
 for k in range(60):
     key = str(k % 7)
     disk_cache.write(key, key.encode() * 20_000)
@@ -242,7 +244,7 @@ print("done")
 
 def test_many_processes_write_the_same(folder):
     code = "from xpapply.backends.cpu import disk_cache\ndisk_cache._LOOKS = 1\n"
-    code += "disk_cache.LIMIT = 90_000\n" + WRITER
+    code += "LIMITS.disk_cache = 90_000\n" + WRITER
     ran = [
         subprocess.Popen([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True)
         for _ in range(4)

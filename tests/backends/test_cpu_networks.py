@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import xpapply
 from xpapply.ir.rewrite import compact, fold
 from xpapply.layout import MemoryOrder
+from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")
 
@@ -124,7 +125,7 @@ def test_a_slice_gives_the_same_beside_any_others(name, widths):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_threads_take_parts(axis, monkeypatch):
-    monkeypatch.setattr(networks, "_POOL_MACS", 0)
+    monkeypatch.setattr(LIMITS, "network_pool", 0)
     net = mlp(12, 20, 3)
     shape = [70, 50, 9]
     shape[axis] = 12
@@ -287,7 +288,7 @@ def test_what_does_not_compile_is_computed_all_the_same(monkeypatch):
 def patient(monkeypatch):
     """Twelve calls of few slices run by definition, and no kernel is on disk; after which of
     them another thread begins to compile, and which were the first ones of kernels."""
-    monkeypatch.setattr(networks, "_PATIENCE", 12 * networks._CALL)
+    monkeypatch.setattr(LIMITS, "network_patience", 12 * LIMITS.network_call)
     monkeypatch.setenv("XPAPPLY_CACHE_DIR", "")
     calls, begun_after, ready_after = [], [], []
     begun, ready = compiler.begun, networks.NetworkLowered._ready

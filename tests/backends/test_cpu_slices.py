@@ -14,6 +14,7 @@ from xpapply import special
 from xpapply.errors import UnsupportedError
 from xpapply.ir.slice_graph import written
 from xpapply.layout import Layout
+from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")
 
@@ -258,7 +259,7 @@ def test_another_engine_runs_until_compiling_pays():
 
 def waiting(number, x):
     """A function of slices that is compiled for the twelfth call, or so."""
-    with mock.patch.object(slices, "_COMPILING", 12 * slices._CALL):
+    with mock.patch.object(slices, "_COMPILING", 12 * LIMITS.slices_call):
         return xpapply.reduction(lambda x: x * number, np.maximum)._call.planned((x,), 1)
 
 

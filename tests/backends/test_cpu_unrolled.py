@@ -15,6 +15,7 @@ from xpapply.codegen.llvm import unrolled as codegen
 from xpapply.ir.builder import Builder
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
+from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")
 
@@ -131,7 +132,7 @@ def test_other_dtypes(dtype):
 
 
 def test_threads_take_parts(monkeypatch):
-    monkeypatch.setattr("xpapply.backends.cpu.kernels._POOL_WORK", 0)
+    monkeypatch.setattr(LIMITS, "kernel_pool", 0)
     rng = np.random.default_rng(4)
     with xpapply.options(threads=3):
         check(FUNCTIONS["outer"], rng.normal(size=(1000, 7)), 1)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import xpapply
 from conftest import library
 from xpapply import special
-from xpapply.backends.numpy import slices
 from xpapply.ir.ops import F
+from xpapply.limits import LIMITS
 from xpapply.slice_function import Slicewise
 
 SPECIAL = [
@@ -92,7 +92,7 @@ BLOCKS = st.sampled_from([0, 64, 300, 2048, 1 << 14])
 def test_as_the_definition(of, f, block_bytes, threads):
     x, axis = of
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slices, "_POOL_WORK", 1)  # threads however small the arrays are
+        patch.setattr(LIMITS, "slices_pool", 1)  # threads however small the arrays are
         with xpapply.options(block_bytes=block_bytes, threads=threads):
             got, expected = both(lambda: f(x, axis=axis))
     low = x.dtype == "float16"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xpapply.backends.numpy import windows
+from xpapply.limits import LIMITS
 
 CASES = {
     "images": ("nckl,cpkqlZ->npqZ", (32, 16, 3, 3), (16, 30, 30)),
@@ -40,5 +41,5 @@ def test_products_are_small_enough_for_one_thread(name, monkeypatch):
     monkeypatch.setattr(np, "matmul", seen)
     assert windows.product(subscripts, w, cut, out)
     assert np.allclose(out, want, rtol=1e-12, atol=1e-10)
-    small = max(asked) <= windows._STACK_MACS
+    small = max(asked) <= LIMITS.windows_stack
     assert small == (name != "wide filters")  # a few columns are not worth a call

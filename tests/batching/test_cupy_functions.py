@@ -16,6 +16,7 @@ from calls_of import outcome
 
 import xpapply
 from xpapply.batching import function_rules, scipy_axis, scipy_filters
+from xpapply.limits import LIMITS
 
 pytestmark = pytest.mark.gpu
 
@@ -136,7 +137,7 @@ def same(got, want, tolerance):
 @pytest.fixture(autouse=True)
 def _less_patience(monkeypatch, _patience):
     """Functions whose slices go many ways are given up after a second."""
-    monkeypatch.setattr("xpapply.frontends.python.in_blocks._AT_LEAST", 1.0)
+    monkeypatch.setattr(LIMITS, "paths_at_least", 1.0)
 
 
 @pytest.fixture(scope="module")

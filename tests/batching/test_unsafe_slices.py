@@ -20,11 +20,10 @@ PROGRAM = """
 import json, resource, sys, warnings
 import numpy as np
 import xpapply
-from xpapply.frontends.python import in_blocks
-from xpapply.planning import running
+from xpapply.limits import LIMITS
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
 warnings.simplefilter("ignore")
-in_blocks._AT_LEAST, running.SLOWER = 60.0, 1e9
+LIMITS.given_up_from, LIMITS.paths_at_least = 1e9, 60.0
 for name, (body, data, imports, _) in json.load(sys.stdin).items():
     given = {"np": np}
     lines = [imports, "def f(v):", "    " + body, "arr = " + data]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply.limits import LIMITS
 
 numba = pytest.importorskip("numba")
-module = pytest.importorskip("xpapply.frontends.numba")
+pytest.importorskip("xpapply.frontends.numba")
 
 X = np.random.default_rng(0).normal(size=(6, 5, 7))
 
@@ -16,7 +17,7 @@ X = np.random.default_rng(0).normal(size=(6, 5, 7))
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """However few slices there are."""
-    monkeypatch.setattr(module, "_WORTH", 0)
+    monkeypatch.setattr(LIMITS, "numba_worth", 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with xpapply.options(fallback="raise"):

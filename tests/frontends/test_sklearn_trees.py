@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.limits import LIMITS
 
 pytest.importorskip("sklearn")
 pytest.importorskip("llvmlite")  # without it they run in batches, see test_sklearn.py
@@ -381,9 +382,8 @@ def test_without_kernels_the_method_runs_in_batches(fitted, without_llvmlite):
 
 
 def test_large_forests_run_in_batches(fitted, monkeypatch):
-    from xpapply.ir import forest
 
-    monkeypatch.setattr(forest, "_MOST_BYTES", 1 << 10)
+    monkeypatch.setattr(LIMITS, "forest_bytes", 1 << 10)
     one = RandomForestClassifier(**_FEW).fit(X, THREE)
     p = xpapply.explain(one, -1, X)
     assert p.engine == "sklearn.batch"

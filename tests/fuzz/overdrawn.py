@@ -18,7 +18,8 @@ import pytest
 import random_functions
 
 import xpapply
-from xpapply.frontends.python import account, record
+from xpapply.frontends.python import account
+from xpapply.limits import LIMITS
 
 from .alike import differ, outcome, short
 
@@ -33,8 +34,8 @@ def overdrawn(after: int) -> Iterator[None]:
         return self.is_spent
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(account, "FIRST", 600.0)
-        patch.setattr(record, "LENT", 1200.0)
+        patch.setattr(LIMITS, "first_call", 600.0)
+        patch.setattr(LIMITS, "lent", 1200.0)
         patch.setattr(account.Account, "is_overdrawn", property(is_overdrawn))
         yield
 

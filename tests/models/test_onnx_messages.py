@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import helper
 
 from xpapply.errors import InputError
+from xpapply.limits import LIMITS
 from xpapply.models.onnx import messages
 
 
@@ -38,8 +39,8 @@ def parts(message):
 @pytest.fixture
 def limits(monkeypatch):
     def limit(most_messages, most_texts):
-        monkeypatch.setattr(messages, "MOST_MESSAGES", most_messages)
-        monkeypatch.setattr(messages, "MOST_TEXTS", most_texts)
+        monkeypatch.setattr(LIMITS, "onnx_messages", most_messages)
+        monkeypatch.setattr(LIMITS, "onnx_texts", most_texts)
 
     return limit
 

@@ -10,7 +10,7 @@ import pytest
 from thresholds import always_plan
 
 from xpapply import patching
-from xpapply.patching import along_axis, elements, records
+from xpapply.limits import LIMITS
 from xpapply.planning import python_functions
 
 
@@ -19,9 +19,7 @@ def pytest_configure():
     # what runs does not depend on how fast this machine is
     always_plan(pytest.MonkeyPatch())
     python_functions._sooner_in_loop = lambda *_: None
-    along_axis.FEW = elements.FEW = 0
-    records.WORTH = elements.WORTH = -1.0
-    records._AGAIN = 0
+    LIMITS.few_patched, LIMITS.patched_worth, LIMITS.patched_again = 0, -1.0, 0
 
 
 def pytest_sessionfinish():

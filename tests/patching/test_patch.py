@@ -17,6 +17,7 @@ import pytest
 
 import xpapply
 from xpapply import originals, workers
+from xpapply.limits import LIMITS
 from xpapply.originals import Replaced
 
 X = np.random.default_rng(0).random((3000, 8))
@@ -531,7 +532,7 @@ def rarely_writes(v):
 
 def test_looking_at_a_function_writes_into_no_slice(always, patched, monkeypatch):
     """A few calls tell how long one takes, of a slice that writes too."""
-    monkeypatch.setattr("xpapply.patching.along_axis._SAMPLE", 1e9)
+    monkeypatch.setattr(LIMITS, "patched_sample", 1e9)
     asked = itertools.count()
     spent = property(lambda self: next(asked) >= 3)
     monkeypatch.setattr("xpapply.frontends.python.account.Account.is_overdrawn", spent)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.patching import Report, Row, along_axis, records, shown
+from xpapply.limits import LIMITS
+from xpapply.patching import Report, Row, along_axis, shown
 
 X = np.random.default_rng(0).random((20_000, 8))
 
@@ -182,7 +183,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_ever_new_functions_go_to_one_row(monkeypatch, patched):
-    monkeypatch.setattr(records, "_MOST", 3)
+    monkeypatch.setattr(LIMITS, "patched_functions", 3)
     for k in range(6):
         np.apply_along_axis(eval(f"lambda v: v.sum() + {k}"), 1, X[:50])
     names = [row.name for row in patched.report.rows]
@@ -229,7 +230,7 @@ def test_functions_are_not_kept_alive(patched):
 
 def test_calls_that_fell_back_are_counted_when_somebody_asks(patched):
     """They wait, also for more than are kept at a time, and in several threads."""
-    calls = 10 * records._KEPT + 3
+    calls = 10 * LIMITS.patched_kept + 3
 
     def some():
         for _ in range(calls):

@@ -8,6 +8,7 @@ import standin_cupy
 from calls_of import outcome
 
 import xpapply
+from xpapply.limits import LIMITS
 
 READS = ("__bool__", "__int__", "__float__", "__index__", "get", "item")
 RNG = np.random.default_rng(0)
@@ -80,7 +81,7 @@ def test_one_question_for_each_decision(cp, reads, name):
 
 def test_many_answers_stay_on_the_device(cp, reads, monkeypatch):
     """Where copying them takes longer than asking whether they are all the same."""
-    monkeypatch.setattr("xpapply.frontends.python.executor._FEW_ANSWERS", 100)
+    monkeypatch.setattr(LIMITS, "few_answers", 100)
     f = lambda v: cp.bincount(v)  # noqa: E731
     for x in (ALIKE, WHOLE):
         there = cp.asarray(x)

@@ -7,10 +7,10 @@ import xpapply
 from benchmarks.idioms import IDIOMS
 from conftest import library
 from xpapply import loop
-from xpapply.frontends.python import in_blocks, runner
-from xpapply.planning import python_functions, running
+from xpapply.frontends.python import in_blocks
+from xpapply.limits import LIMITS
 
-SIZES = (1, python_functions._FEW, python_functions._FEW + 1)
+SIZES = (1, LIMITS.few_slices, LIMITS.few_slices + 1)
 FUNCTIONS = {
     "mean": lambda v: v.mean(),
     "mask": lambda v: v[v > 0.5].sum(),
@@ -45,7 +45,7 @@ def test_idioms(idiom, seconds, ran, monkeypatch):
     """Around the number of slices from which blocks pay, at the first call and at the next."""
     for name in idiom.needs:
         library(name)
-    monkeypatch.setattr(running, "PLANNING", seconds)
+    monkeypatch.setattr(LIMITS, "plan_worth", seconds)
     for size in SIZES:
         f, axis, arr, args, kwargs = idiom.make(np.random.default_rng(0), size)
         for _ in range(2):
@@ -61,7 +61,7 @@ def test_too_many_paths(slices, ran, monkeypatch):
     monkeypatch.setattr(
         in_blocks.InBlocks, "_growing", lambda self, f, *_: growing(self, f, 0.0, None)
     )
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     f = lambda v: v.sum() if v[0] > 0.9 else v.max() if v[0] > 0.8 else v.min()  # noqa: E731
     arr = np.random.default_rng(0).random((50, 5)) / 2
     arr[:2, 0] = 0.95, 0.85
@@ -78,8 +78,8 @@ def test_slices_that_are_tried_may_tell_that_the_loop_is_quicker(ran, monkeypatc
         self.seconds = 0.0
 
     monkeypatch.setattr(in_blocks.InBlocks, "gives_up", tried)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(runner, "PER_RUN", 1e-6)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "blocks_run", 1e-6)
     arr = np.random.default_rng(0).random((50, 5))
     assert said_and_ran(ran, lambda v: v.sum() if v[0] > 0.5 else v.max(), -1, arr) == (
         False,

@@ -9,10 +9,10 @@ import xpapply
 from conftest import library
 from xpapply import vectorized_call
 from xpapply.frontends.python.kernel_of_paths import KernelOfPaths
-from xpapply.planning import python_functions
+from xpapply.limits import LIMITS
 from xpapply.planning.one_launch import OneLaunch
 
-FEW = python_functions._FEW
+FEW = LIMITS.few_slices
 SIZES = (1, 2, FEW, FEW + 1, 3000)
 
 

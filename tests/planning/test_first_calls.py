@@ -11,15 +11,16 @@ import pytest
 
 import xpapply
 from xpapply.cache import cache_of
-from xpapply.planning import first_calls, running
+from xpapply.limits import LIMITS
+from xpapply.planning import running
 
 torch = pytest.importorskip("torch")
 
 
 @pytest.fixture(autouse=True)
 def waits(monkeypatch):
-    monkeypatch.setattr(first_calls, "WAITS", 60.0)
-    monkeypatch.setattr(running, "NETWORKS", 60.0)
+    monkeypatch.setattr(LIMITS, "first_plan", 60.0)
+    monkeypatch.setattr(LIMITS, "plan_worth_of_networks", 60.0)
 
 
 def network(seed=0):
@@ -63,7 +64,7 @@ def test_then_there_is_a_plan():
 
 def test_many_slices_wait_for_nothing():
     net = network()
-    xpapply.apply_along_axis(net, 1, slices(first_calls.MOST + 1))
+    xpapply.apply_along_axis(net, 1, slices(LIMITS.first_plan_slices + 1))
     assert [found.plan is None for found in entries(net)] == [False]
 
 
@@ -141,7 +142,7 @@ def test_calls_and_draws_are_those_of_the_loop(n, name):
             results.append(found)
             counts.append(net.n)
             assert set(net.selves) == {Noise}
-    if n <= first_calls.MOST:
+    if n <= LIMITS.first_plan_slices:
         assert counts[:3] == counts[3:]
         for a, b in zip(results[:3], results[3:], strict=True):
             np.testing.assert_array_equal(a, b)

@@ -15,12 +15,13 @@ import pytest
 
 import xpapply
 from xpapply import config, loop
-from xpapply.frontends.python import account, in_blocks, record, runner
+from xpapply.frontends.python import account, in_blocks, runner
+from xpapply.limits import LIMITS
 from xpapply.planning import applied, python_functions, running, several_arrays
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
-SLOWER, AT_LEAST = running.SLOWER, in_blocks._AT_LEAST
+SLOWER, AT_LEAST = LIMITS.given_up_from, LIMITS.paths_at_least
 """As they are without conftest."""
 
 
@@ -76,8 +77,8 @@ def trace_of(f):
 
 
 def slow_from_now_on(monkeypatch):
-    monkeypatch.setattr(running, "SLOWER", 0.0)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "given_up_from", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
 
 
 # --- few slices, fast functions ---------------------------------------------------------
@@ -85,7 +86,7 @@ def slow_from_now_on(monkeypatch):
 
 @pytest.mark.parametrize(("slices", "engine"), [(2, "loop"), (16, "loop"), (17, "numpy")])
 def test_few_slices_run_in_the_loop(monkeypatch, counted, slices, engine):
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     f, arr = fresh(), ARR[:slices]
     plan = xpapply.explain(f, -1, arr)
     assert plan.engine == engine
@@ -117,9 +118,9 @@ def test_explain_says_loop_while_slices_go_new_ways(monkeypatch):
     f = lambda v: "".join(map(str, v))  # noqa: E731
     arr = np.random.default_rng(0).integers(0, 10, (3000, 8))
     with monkeypatch.context() as few, xpapply.options(fallback="silent"):
-        few.setattr(in_blocks, "MOST_PATHS", 5)
+        few.setattr(LIMITS, "paths", 5)
         xpapply.apply_along_axis(f, -1, arr)
-    monkeypatch.setattr(in_blocks, "_SOME", 20)
+    monkeypatch.setattr(LIMITS, "path_sample", 20)
     for _ in range(2):
         plan = xpapply.explain(f, -1, arr)
         assert (plan.engine, plan.vectorized) == ("loop", False)
@@ -129,13 +130,13 @@ def test_explain_says_loop_while_slices_go_new_ways(monkeypatch):
 def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
     f = fresh()
     xpapply.explain(f, -1, ARR)
-    monkeypatch.setattr(runner, "PER_RUN", 1e9)
+    monkeypatch.setattr(LIMITS, "blocks_run", 1e9)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == "loop"
     assert "200 slices take less time in the loop" in plan.reasons[0]
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
-    monkeypatch.setattr(runner, "PER_RUN", 0.0)
+    monkeypatch.setattr(LIMITS, "blocks_run", 0.0)
     assert xpapply.explain(f, -1, ARR).engine == "numpy"
     xpapply.apply_along_axis(f, -1, ARR)
     assert counted.calls == 200
@@ -144,14 +145,14 @@ def test_what_takes_no_time_runs_in_the_loop(monkeypatch, counted):
 @pytest.mark.parametrize(("seconds", "looped"), [(0.9e-5, 200), (1.1e-5, 0)])
 def test_a_plan_is_made_from_2_ms_in_the_loop_on(monkeypatch, counted, seconds, looped):
     clock(monkeypatch, seconds)
-    monkeypatch.setattr(applied, "AROUND", 0.0)
+    monkeypatch.setattr(LIMITS, "loop_turn", 0.0)
     xpapply.apply_along_axis(fresh(), -1, ARR)
     assert counted.calls == looped
 
 
 def test_overhead_grows_with_the_calls(monkeypatch):
-    monkeypatch.setattr(runner, "SECONDS_PER_CALL", 1.0)
-    monkeypatch.setattr(runner, "PER_RUN", 0.5)
+    monkeypatch.setattr(LIMITS, "blocks_call", 1.0)
+    monkeypatch.setattr(LIMITS, "blocks_run", 0.5)
     f = fresh()
     xpapply.explain(f, -1, ARR)
     assert trace_of(f).overhead == 0.5 + 3
@@ -163,7 +164,7 @@ def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine
     xpapply.explain(f, -1, ARR)
     found = trace_of(f)
     found._blocks.seconds = 0.002
-    monkeypatch.setattr(runner, "PER_RUN", overhead)
+    monkeypatch.setattr(LIMITS, "blocks_run", overhead)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == engine
     assert ("200 slices take less time in the loop, about 4e+02 ms" in str(plan)) == (
@@ -178,7 +179,7 @@ def test_explain_and_apply_decide_the_same_for_arguments_that_are_not_remembered
     f = lambda v, how: (v * how["weights"]).sum()  # noqa: E731
     for limit in (1e9, 0.0):
         counted.calls = 0
-        monkeypatch.setattr(running, "PLANNING", limit)
+        monkeypatch.setattr(LIMITS, "plan_worth", limit)
         plan = xpapply.explain(f, -1, ARR, unhashable)
         xpapply.apply_along_axis(f, -1, ARR, unhashable)
         assert plan.engine == ("loop" if limit else "numpy")
@@ -211,14 +212,14 @@ def test_no_slices():
 
 def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted):
     f = fresh()
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     plan = xpapply.explain(f, -1, ARR)
     want = xpapply.apply_along_axis(f, -1, ARR)
-    monkeypatch.setattr(running, "SLOWER", 0.0)
+    monkeypatch.setattr(LIMITS, "given_up_from", 0.0)
     xpapply.apply_along_axis(f, -1, ARR)
-    monkeypatch.setattr(running, "SLOWER", 1e9)
+    monkeypatch.setattr(LIMITS, "given_up_from", 1e9)
     xpapply.apply_along_axis(f, -1, ARR)  # one that is not slow in between
-    monkeypatch.setattr(running, "SLOWER", 0.0)
+    monkeypatch.setattr(LIMITS, "given_up_from", 0.0)
     xpapply.apply_along_axis(f, -1, ARR)
     assert plan.engine == "numpy"
     xpapply.apply_along_axis(f, -1, ARR)
@@ -234,8 +235,8 @@ def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted)
 
 
 def test_what_took_longer_than_the_loop_is_the_loops_for_so_many_slices(monkeypatch, counted):
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(record, "TELLS", 1.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "run_tells", 1.0)
     f = fresh()
     xpapply.apply_along_axis(f, -1, ARR)
     found = trace_of(f)
@@ -288,11 +289,10 @@ def many_ways(v, _=None):
 
 @pytest.fixture
 def few_paths(monkeypatch):
-    from xpapply.frontends.python import tree
 
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(in_blocks, "MOST_PATHS", 5)
-    monkeypatch.setattr(tree, "MOST_PATHS", 5)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "paths", 5)
+    monkeypatch.setattr(LIMITS, "paths", 5)
 
 
 def test_too_many_paths_are_tried_three_times(few_paths, counted):
@@ -312,7 +312,7 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
 
 
 def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, counted, monkeypatch):
-    monkeypatch.setattr(record, "RESTS", 1.0)
+    monkeypatch.setattr(LIMITS, "loops_per_run", 1.0)
     runs, run = [], runner.Traced.__call__
     monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
     f = fresh(many_ways)
@@ -336,7 +336,7 @@ def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, coun
 
 def test_loops_with_no_further_look_count_as_rest(few_paths, monkeypatch):
     """Those of `vectorize`: the next run would come ever so much later."""
-    monkeypatch.setattr(record, "RESTS", 1.0)
+    monkeypatch.setattr(LIMITS, "loops_per_run", 1.0)
     runs, run = [], runner.Traced.__call__
     monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
     v = xpapply.vectorize(fresh(many_ways), signature="(n)->()")
@@ -524,7 +524,7 @@ def test_explain_says_before_the_first_call_what_runs(few_paths, f):
 def test_a_kernel_that_is_no_more_is_not_told_of(monkeypatch):
     """It was of the first slice's path alone; others decide by what no kernel can."""
     pytest.importorskip("llvmlite")
-    monkeypatch.setattr("xpapply.backends.cpu.slices._COMPILING", 0.0)  # worth it at once
+    monkeypatch.setattr(LIMITS, "slices_compiling", 0.0)  # worth it at once
 
     def f(v):
         return v.sum() if v.max() < 2 else np.sort(v)[:3].sum() + np.unique(v).sum()
@@ -539,7 +539,7 @@ def test_a_kernel_that_is_no_more_is_not_told_of(monkeypatch):
 
 
 def test_how_long_new_paths_are_looked_for(monkeypatch, little_time):
-    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(LIMITS, "python_block", 1 << 12)
     f = fresh(many_ways)
     want = [many_ways(v) for v in ARR]
     with xpapply.options(fallback="silent"):
@@ -556,11 +556,11 @@ def test_how_long_new_paths_are_looked_for(monkeypatch, little_time):
 def test_slow_is_a_fifth_more_than_the_loop_takes_and_a_plan(monkeypatch, took, slow):
     f = fresh()
     with monkeypatch.context() as patch:
-        patch.setattr(running, "PLANNING", 0.0)
+        patch.setattr(LIMITS, "plan_worth", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
     found._blocks.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
-    monkeypatch.setattr(running, "SLOWER", SLOWER)
+    monkeypatch.setattr(LIMITS, "given_up_from", SLOWER)
     clock(monkeypatch, took)
     xpapply.apply_along_axis(f, -1, ARR)
     assert found.record.slow == slow
@@ -571,11 +571,11 @@ def test_what_other_threads_do_does_not_count_where_one_does_all(monkeypatch, th
     """As in the tasks of dask, which runs as many at once as there are threads."""
     f = fresh()
     with monkeypatch.context() as patch:
-        patch.setattr(running, "PLANNING", 0.0)
+        patch.setattr(LIMITS, "plan_worth", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
     found._blocks.seconds = 1e-3
-    monkeypatch.setattr(running, "SLOWER", SLOWER)
+    monkeypatch.setattr(LIMITS, "given_up_from", SLOWER)
     clock(monkeypatch, 0.3)
     monkeypatch.setattr(account.time, "thread_time", lambda: 0.0)
     with xpapply.options(threads=threads):
@@ -602,18 +602,18 @@ def two_ways(v, _=None):
 @pytest.fixture
 def little_time(monkeypatch):
     """No call may cost more than the loop, but for what was saved."""
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(account, "FIRST", 0.0)
-    monkeypatch.setattr(account, "FIRST_SHARE", 0.0)
-    monkeypatch.setattr(account, "PLANNING", math.inf)
-    monkeypatch.setattr(record, "LENT", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "first_call", 0.0)
+    monkeypatch.setattr(LIMITS, "first_call_share", 0.0)
+    monkeypatch.setattr(LIMITS, "planning_share", math.inf)
+    monkeypatch.setattr(LIMITS, "lent", 0.0)
 
 
 @pytest.fixture
 def of_two_ways(monkeypatch):
     """A function of whose two ways one is known, and what is known; 1 ms for each slice."""
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(in_blocks, "_AT_LEAST", AT_LEAST)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "paths_at_least", AT_LEAST)
     f, arr = fresh(two_ways), ARR.copy()
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
@@ -641,7 +641,7 @@ def test_what_costs_more_than_it_saves_is_left_to_f_once(of_two_ways, monkeypatc
     xpapply.apply_along_axis(f, -1, ARR)
     asked = iter(range(10**9))
     monkeypatch.setattr(account.Account, "is_overdrawn", property(lambda self: next(asked) >= 25))
-    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 8)
+    monkeypatch.setattr(LIMITS, "python_block", 1 << 8)
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), [f(v) for v in ARR])
     assert 0 < found.looped < 200
 
@@ -663,7 +663,7 @@ def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, coun
     def broken(*args):
         raise ValueError("not for blocks")
 
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     f = fresh()
     plan = xpapply.explain(f, -1, ARR)
     monkeypatch.setattr(runner.Traced, "__call__", broken)
@@ -682,7 +682,7 @@ def test_what_f_raises_itself_leaves_its_plan(monkeypatch, counted):
             raise ValueError(f"{v[0]} is negative")
         return np.linalg.cholesky(np.outer(v, v) + v[1] * np.eye(6))[0, 0]
 
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     arr = np.abs(ARR) + 0.1
     plan = xpapply.explain(f, -1, arr)
     for k, error in enumerate((ValueError, np.linalg.LinAlgError)):
@@ -755,9 +755,9 @@ def test_raise_keeps_what_f_raises(few_paths):
 @pytest.fixture
 def in_threads(monkeypatch):
     """Every block in a worker thread, but the first."""
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(in_blocks, "_WORTH_THREADS", 0)
-    monkeypatch.setattr(in_blocks, "_LONG_CALL", 0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "python_threads", 0)
+    monkeypatch.setattr(LIMITS, "python_long_call", 0)
     with xpapply.options(threads=2, block_bytes=1000):
         yield
 
@@ -835,8 +835,8 @@ def test_numbers_that_take_longer_at_once_are_left_to_the_loop(monkeypatch):
         return 1e-9
 
     monkeypatch.setattr(in_blocks.InBlocks, "timed", quick)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
-    monkeypatch.setattr(running, "SLOWER", SLOWER)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
+    monkeypatch.setattr(LIMITS, "given_up_from", SLOWER)
 
     def f(x, y):
         c = complex(x, y)
@@ -893,10 +893,10 @@ def test_no_warning_comes_of_slices_after_one_that_raises(warns_at):
 
 def test_one_long_way_is_given_up_in_the_seconds_that_are_left(monkeypatch):
     """A single slice that goes 30,000 steps is not traced to its end to find that out."""
-    monkeypatch.setattr(account, "FIRST", 0.05)
-    monkeypatch.setattr(account, "FIRST_SHARE", 0.0)
-    monkeypatch.setattr(record, "LENT", 0.0)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "first_call", 0.05)
+    monkeypatch.setattr(LIMITS, "first_call_share", 0.0)
+    monkeypatch.setattr(LIMITS, "lent", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
 
     def f(v):
         n, total = int(v[0]), 0.0
@@ -914,7 +914,7 @@ def test_one_long_way_is_given_up_in_the_seconds_that_are_left(monkeypatch):
 
 def test_slices_with_many_answers_are_left_at_once(monkeypatch):
     """After the time for new ways is over nobody looks for one for each answer that is left."""
-    monkeypatch.setattr(in_blocks, "MOST_PATHS", 3)
+    monkeypatch.setattr(LIMITS, "paths", 3)
     asked = []
     grow = in_blocks.InBlocks._grow
 

@@ -7,6 +7,7 @@ import pytest
 
 import xpapply
 from xpapply import cache
+from xpapply.limits import LIMITS
 from xpapply.planning import measured
 
 torch = pytest.importorskip("torch")
@@ -19,11 +20,10 @@ SLICES = 600
 @pytest.fixture(autouse=True)
 def small_samples(monkeypatch):
     """And nothing is known of networks of this structure."""
-    from xpapply.backends import numpy
 
     cache.clear()
-    monkeypatch.setattr(numpy, "_SAMPLE", 64)
-    monkeypatch.setattr(numpy, "_SAMPLE_BLOCKS", 0)
+    monkeypatch.setattr(LIMITS, "numpy_sample", 64)
+    monkeypatch.setattr(LIMITS, "numpy_sample_blocks", 0)
     yield
     cache.clear()
 
@@ -139,10 +139,9 @@ def test_what_follows_the_first_call_is_measured():
 def compiled(monkeypatch):
     """However few the multiply-adds are, a kernel is worth it."""
     pytest.importorskip("llvmlite")
-    from xpapply.backends.cpu import networks
 
-    monkeypatch.setattr(networks, "_COMPILED_MACS", 0)
-    monkeypatch.setattr(networks, "_SAMPLE_MACS", 0)
+    monkeypatch.setattr(LIMITS, "network_compiled", 0)
+    monkeypatch.setattr(LIMITS, "network_sample_macs", 0)
 
 
 def test_a_kernel_is_measured_as_well(net, times, compiled):
@@ -219,11 +218,11 @@ def test_a_saved_plan_has_the_kernel(net, compiled):
 def soon(monkeypatch):
     """Ten calls of few slices are worth a kernel; those that began to compile one."""
     pytest.importorskip("llvmlite")
-    from xpapply.backends.cpu import compiler, networks
+    from xpapply.backends.cpu import compiler
 
-    monkeypatch.setattr(networks, "_COMPILING", 5 * networks._WINDOWS_CALL)
-    monkeypatch.setattr(networks, "_LOADING", 10 * networks._WINDOWS_CALL)
-    monkeypatch.setattr(networks, "_WINDOWS_MAC", 0)
+    monkeypatch.setattr(LIMITS, "network_compiling", 5 * LIMITS.windows_call)
+    monkeypatch.setattr(LIMITS, "network_loading", 10 * LIMITS.windows_call)
+    monkeypatch.setattr(LIMITS, "windows_mac", 0)
     found, begun = [], compiler.begun
     monkeypatch.setattr(compiler, "begun", lambda make: found.append(make) or begun(make))
     return found
@@ -291,11 +290,11 @@ def test_a_kernel_that_does_not_compile_is_not_tried_again(net, times, soon, mon
 
 
 def test_a_kernel_on_disk_is_tried_soon(net, times, soon, monkeypatch, tmp_path):
-    from xpapply.backends.cpu import compiler, networks
+    from xpapply.backends.cpu import compiler
 
     monkeypatch.setattr(compiler, "_alive", {})  # another test's would not be written
     monkeypatch.setenv("XPAPPLY_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(networks, "_LOADING", 3 * networks._WINDOWS_CALL)
+    monkeypatch.setattr(LIMITS, "network_loading", 3 * LIMITS.windows_call)
     assert engines_of(net, images(5), 11)[-1] == "cpu"
     compiler._alive.clear()
     cache.clear()
@@ -303,13 +302,12 @@ def test_a_kernel_on_disk_is_tried_soon(net, times, soon, monkeypatch, tmp_path)
 
 
 def test_large_images_count_by_their_tiles(soon, monkeypatch):
-    from xpapply.backends.cpu import networks
 
     torch.manual_seed(0)
     layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1)]
     net = nn.Sequential(*layers).eval().requires_grad_(False)
     x = np.random.default_rng(0).standard_normal((1, 1, 300, 280)).astype("f4")
-    monkeypatch.setattr(networks, "_COMPILED_MACS", 1e12)
+    monkeypatch.setattr(LIMITS, "network_compiled", 1e12)
     assert engines_of(net, x, 11)[:10] == ["torch.batch"] * 10
     assert len(soon) == 1
 
@@ -326,9 +324,8 @@ def test_one_slice_says_nothing_of_many(net, times, soon, compiled):
 @pytest.mark.parametrize("shape", [(5, 1, 8, 8), (1, 1, 300, 280)], ids=["whole", "in tiles"])
 def test_no_kernel_is_compiled_that_never_runs(soon, shape, monkeypatch):
     """It does not take numbers whose bytes are in another order, however many calls there are."""
-    from xpapply.backends.cpu import networks
 
-    monkeypatch.setattr(networks, "_COMPILED_MACS", 1e12)
+    monkeypatch.setattr(LIMITS, "network_compiled", 1e12)
     torch.manual_seed(0)
     layers = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 1, 3, padding=1)]
     net = nn.Sequential(*layers).eval().requires_grad_(False)

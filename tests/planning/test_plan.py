@@ -10,6 +10,7 @@ import pytest
 
 import xpapply
 from conftest import FUSED
+from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(0)
 NET = xpapply.MLP([RNG.standard_normal((5, 8)), RNG.standard_normal((2, 5))])
@@ -206,7 +207,7 @@ def test_few_slices_of_plain_functions_do_not_warn():
 
 
 def test_what_takes_no_time_does_not_warn(monkeypatch):
-    monkeypatch.setattr(xpapply.planning.running, "PLANNING", 60.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 60.0)
     xpapply.apply_along_axis(lambda v: hash(v[0]) == 1, 1, MANY)
 
 

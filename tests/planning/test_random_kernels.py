@@ -19,12 +19,12 @@ from xpapply import cache
 from xpapply.backends import numpy as numpy_backend
 from xpapply.frontends.python import kernel_of_paths, runner
 from xpapply.frontends.python.rows import Rows
+from xpapply.limits import LIMITS
 from xpapply.planning import python_functions
 
 pytest.importorskip("llvmlite")
 
 from xpapply.backends.cpu import compiler, kernels
-from xpapply.backends.cpu import slices as cpu_slices
 
 STATES = ({},) * 12 + (
     {"all": "ignore"},
@@ -41,10 +41,10 @@ TARGETS = ("", *(t for t in ("AVX2", "SSE2") if compiler.host().name != "NEON"))
 def _always_compile():
     with pytest.MonkeyPatch.context() as patch:
         always_plan(patch)
-        patch.setattr(cpu_slices, "_COMPILING", 0.0)
+        patch.setattr(LIMITS, "slices_compiling", 0.0)
         # nothing hides what is wrong with a kernel
         patch.setattr(kernel_of_paths.KernelOfPaths, "_check", lambda *_: None)
-        patch.setattr(kernel_of_paths, "_MANY_MARKED", 2.0)
+        patch.setattr(LIMITS, "kernel_marked", 2.0)
         yield
     cache.clear()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.planning import engines
+from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")
 
@@ -17,7 +17,7 @@ X = np.random.default_rng(0).standard_normal((50, 8)).astype("f4")
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """As it is without conftest."""
-    monkeypatch.setattr(engines, "SMALL", 10e-3)
+    monkeypatch.setattr(LIMITS, "small_patience", 10e-3)
 
 
 def network():

@@ -8,6 +8,7 @@ import pytest
 import xpapply
 from xpapply.cache import cache_of
 from xpapply.frontends.python.runner import Traced
+from xpapply.limits import LIMITS
 from xpapply.planning import running
 from xpapply.planning.quick import Quick
 
@@ -21,7 +22,7 @@ def slices(n):
 
 
 def test_short_loops_are_no_reason_for_a_plan(monkeypatch):
-    monkeypatch.setattr(running, "PLANNING", 60.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 60.0)
     f, x = lambda v: v[0] if v[1] > 0 else v[2] + 1, slices(100)
     for _ in range(3):
         xpapply.apply_along_axis(f, 1, x)
@@ -29,7 +30,7 @@ def test_short_loops_are_no_reason_for_a_plan(monkeypatch):
 
 
 def test_loops_over_networks_are_once_they_have_taken_some_time(monkeypatch):
-    monkeypatch.setattr(running, "NETWORKS", 1e-9)
+    monkeypatch.setattr(LIMITS, "plan_worth_of_networks", 1e-9)
     monkeypatch.setattr(running, "holds_network", lambda f: True)
     f, x = lambda v: v[0] if v[1] > 0 else v[2] + 1, slices(100)
     np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, x), np.apply_along_axis(f, 1, x))
@@ -38,7 +39,7 @@ def test_loops_over_networks_are_once_they_have_taken_some_time(monkeypatch):
 
 def test_more_slices_than_the_loop_is_best_for(monkeypatch):
     f = lambda v: v[0] if v[1] > 0 else v[2] + 1  # noqa: E731
-    monkeypatch.setattr(running, "PLANNING", 1e-2)
+    monkeypatch.setattr(LIMITS, "plan_worth", 1e-2)
     xpapply.apply_along_axis(f, 1, slices(100))
     assert kinds(f) == {Quick}
     xpapply.apply_along_axis(f, 1, slices(200_000))
@@ -47,8 +48,8 @@ def test_more_slices_than_the_loop_is_best_for(monkeypatch):
 
 @pytest.mark.parametrize("otypes", [None, ["f8"]])
 def test_a_few_numbers_are_looped_over_as_numpy_does(monkeypatch, otypes):
-    monkeypatch.setattr(running, "UNKNOWN", 128)
-    monkeypatch.setattr(running, "PLANNING", 60.0)
+    monkeypatch.setattr(LIMITS, "vectorize_unknown", 128)
+    monkeypatch.setattr(LIMITS, "plan_worth", 60.0)
 
     def f(a, b):
         return a if a > b else np.sqrt(b)
@@ -66,14 +67,14 @@ def test_a_few_numbers_are_looped_over_as_numpy_does(monkeypatch, otypes):
     assert told[0]
     assert kinds(f) == {Quick}
     xpapply.cache.clear()
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     with np.errstate(all="ignore"):
         xpapply.vectorize(f, otypes)(*slices(1000).T[:2])
     assert kinds(f) == {Traced}
 
 
 def test_what_raises_tells_where_and_is_looked_at_later(monkeypatch):
-    monkeypatch.setattr(running, "UNKNOWN", 128)
+    monkeypatch.setattr(LIMITS, "vectorize_unknown", 128)
 
     def f(a):
         return 1.0 / int(a)
@@ -87,7 +88,7 @@ def test_what_raises_tells_where_and_is_looked_at_later(monkeypatch):
 
 
 def test_engines_that_are_asked_for_and_no_fallback_wait_for_nothing(monkeypatch):
-    monkeypatch.setattr(running, "UNKNOWN", 128)
+    monkeypatch.setattr(LIMITS, "vectorize_unknown", 128)
     f, x = lambda a: a * 2 + 1, slices(20)[:, 0]
     with xpapply.options(fallback="raise"):
         xpapply.vectorize(f)(x)

@@ -11,11 +11,11 @@ from thresholds import always_plan
 import xpapply
 from xpapply import cache, special
 from xpapply.ir.ops import OPS
+from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")
 
 from xpapply.backends.cpu import compiler
-from xpapply.backends.cpu import slices as cpu_slices
 
 X = np.random.default_rng(0).normal(size=(300, 12))
 NET = xpapply.MLP([np.ones((12, 12)) / 9, np.ones((3, 12))], activation="tanh")
@@ -58,7 +58,7 @@ EXPECTED = kinds()
 @pytest.fixture(autouse=True)
 def nothing_is_remembered(monkeypatch):
     always_plan(monkeypatch)
-    monkeypatch.setattr(cpu_slices, "_COMPILING", 0.0)
+    monkeypatch.setattr(LIMITS, "slices_compiling", 0.0)
     forget()
     with xpapply.options(fallback="raise"):
         yield

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.limits import LIMITS
 from xpapply.storage import blocks, stores
 
 h5py = pytest.importorskip("h5py")
@@ -221,9 +222,8 @@ def test_small_arrays_in_files_without_out(tmp_path):
 
 
 def test_large_arrays_in_files_without_out(tmp_path, monkeypatch):
-    from xpapply.planning import streamed
 
-    monkeypatch.setattr(streamed, "_LARGE", 100)
+    monkeypatch.setattr(LIMITS, "streamed_from", 100)
     x = np.random.default_rng(0).normal(size=(50, 5))
     z = zarr.create_array(store=tmp_path / "z.zarr", shape=x.shape, chunks=(8, 5), dtype="f8")
     z[:] = x

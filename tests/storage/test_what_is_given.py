@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import xpapply
+from xpapply.limits import LIMITS
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -60,14 +61,13 @@ def test_lists_into_files(kind, axis, tmp_path):
 
 
 def test_nothing_but_a_shape_a_dtype_and_blocks(monkeypatch):
-    from xpapply.planning import streamed
 
     out = Blocks(np.zeros(12))
     assert apply(total, -1, Blocks(X), out=out) is out
     np.testing.assert_allclose(out.x, X.sum(-1))
     np.testing.assert_allclose(apply(total, 0, Blocks(X)), X.sum(0))
     np.testing.assert_allclose(apply(total, (0, 1), Blocks(X)), X.sum())
-    monkeypatch.setattr(streamed, "_LARGE", 100)
+    monkeypatch.setattr(LIMITS, "streamed_from", 100)
     assert xpapply.explain(total, 0, Blocks(X)).engine == "stream"
     np.testing.assert_allclose(apply(total, 0, Blocks(X)), X.sum(0))
 

@@ -26,10 +26,9 @@ from ..ir.shapes import Product, as_product
 from ..ir.slice_graph import Accumulator
 from ..jitted import KERNEL, constants, program
 from ..layout import boxes
+from ..limits import LIMITS
 from . import Backend, Lowered
 
-_BLOCK_BYTES = 1 << 25
-"""Bytes of all values of a block."""
 _WHOLE = ("jax", "dask")
 """Libraries whose arrays cannot be written to, or are cut into blocks already."""
 
@@ -129,7 +128,7 @@ class ArrayAPILowered(Lowered):
         # all values of a block are kept until its end
         nbytes = sum(math.prod(n.aval.shape[:-1]) * 8 for n in self._batched.nodes)
         nbytes += sum(_bytes_of_places(self._batched, n) for n in self._batched.nodes)
-        self._rows = max(1, _BLOCK_BYTES // nbytes)
+        self._rows = max(1, LIMITS.array_api_block // nbytes)
         self.kernels: tuple[str, ...] = ("one array operation per node, in blocks of slices",)
         self._programs: dict[int, Callable[..., Any]] = {}
 

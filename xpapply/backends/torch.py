@@ -24,12 +24,11 @@ from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
 from ..layout import boxes, columns, run_blocks
+from ..limits import LIMITS
 from ..program import Program, padded, padded_shape, windows_of
 from ..repeated import Repeated
 from . import Backend, Borrower, Lowered, compiled
 
-_CPU_BLOCK_BYTES = 1 << 20
-_GPU_BLOCK_BYTES = 1 << 28
 # not gelu: torch adds 1 and erf, which leaves no digits of small results
 _OF_NN = "elu hardsigmoid hardswish hardtanh leaky_relu mish silu softplus".split()
 _NATIVE: dict[str, Callable[..., Any]] = {
@@ -39,8 +38,6 @@ _NATIVE: dict[str, Callable[..., Any]] = {
     **{n: getattr(torch._C._nn, n) for n in _OF_NN if hasattr(torch._C._nn, n)},
 }
 """Composites that torch has as one operation, and what it has without ``out=``."""
-_IDLE_BYTES = 1 << 20
-"""Buffers up to this size are kept for the next call of the kind."""
 _spare = kept(Dict())
 """Buffers of the last call that took several blocks: memory is slow the first time."""
 
@@ -329,7 +326,7 @@ class TorchLowered(Lowered):
         result = out.shape[: out.ndim - x.ndim + 1] if first else out.shape[x.ndim - 1 :]
         plain = x.ndim == 2 and not first and out.ndim == 2
         idle: list[Repeated] = []
-        keep = slices * program.row_bytes <= _IDLE_BYTES
+        keep = slices * program.row_bytes <= LIMITS.torch_idle
 
         def call(x: torch.Tensor, out: torch.Tensor) -> None:
             if config.current().block_bytes or threads.torch_is_lost:
@@ -359,7 +356,9 @@ class TorchLowered(Lowered):
     def _rows(program: Program, x: torch.Tensor, slices: int) -> int:
         """Slices per block."""
         chosen, on_cpu = config.current().block_bytes, x.device.type == "cpu"
-        rows = (chosen or (_CPU_BLOCK_BYTES if on_cpu else _GPU_BLOCK_BYTES)) // program.row_bytes
+        rows = (
+            chosen or (LIMITS.torch_block if on_cpu else LIMITS.torch_gpu_block)
+        ) // program.row_bytes
         if on_cpu and not chosen:
             rows = max(1024, min(16384, rows))
             rows = -(-slices // max(1, -(-slices // rows)))  # blocks of one size

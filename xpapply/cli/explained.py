@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 
 from .. import apply_along_axis, config, explain, options
+from ..limits import LIMITS
 from ..planning.plan import Plan
 from ..storage.stores import Store
 from .telling import in_options
-
-_LONG = 0.1
-"""Seconds of a measurement that are enough."""
-_MORE = 8
-"""How many times more slices are measured until it takes so long."""
 
 
 class Unwritten(Store):
@@ -100,14 +96,14 @@ def _time(f: Any, axis: Any, x: np.ndarray, total: int) -> str:
                 begin = time.perf_counter()
                 apply_along_axis(f, along, rows[:count])
                 took = time.perf_counter() - begin
-                if took > _LONG:
+                if took > LIMITS.cli_measured:
                     break
                 if count == len(rows):  # what was made for the first call is there now
                     begin = time.perf_counter()
                     apply_along_axis(f, along, rows)
                     took = min(took, time.perf_counter() - begin)
                     break
-                count = min(len(rows), count * _MORE)
+                count = min(len(rows), count * LIMITS.cli_more)
         except Exception as error:
             return f"not measured: {type(error).__name__}: {error}"
     seconds = _duration(took / count * total)

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import apply_along_axis, explain, frontends, loop
 from ..errors import InputError, add_note
+from ..limits import LIMITS
 from ..planning.plan import Plan
 from ..storage import blocks, stores, stream
 from ..storage.journal import ENDING, OtherRun
@@ -23,8 +24,6 @@ from .stages import Converted, Finished, Missing, NoLabelError, options_of
 
 _DONE = re.compile(r"out has (.* blocks)")
 """What an interrupted run notes."""
-_THREADS = 4
-"""That read and write, at the most: chunks of an output are made for so many."""
 
 
 @dataclass
@@ -231,7 +230,7 @@ class Result:
         array, axes = self.job.image.array, self.job.axes
         slice_ = math.prod(array.shape[a] for a in axes) * self.job.wanted_dtype().itemsize
         result = math.prod(self.shape[a] for a in self.core) * self.dtype.itemsize
-        fit = blocks.memory() // stream.at_a_time(_THREADS) // (slice_ + result)
+        fit = blocks.memory() // stream.at_a_time(LIMITS.cli_threads) // (slice_ + result)
         stored = result if core else self.stored_dtype.itemsize
         room = max(1, fit) * stored
         return files.Wanted(self.job.image, self.fill, resume, core, axes, chunks, room)

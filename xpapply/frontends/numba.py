@@ -24,14 +24,13 @@ from ..cache import remembered
 from ..core_dims import Signature
 from ..errors import TraceError
 from ..ir.graph import Graph, ShapeDtype
+from ..limits import LIMITS
 from ..looped_arguments import Arguments, Looped
 from . import AllAtOnce
 
 VECTORIZED = ("numba",)
 COMPILED = True
 """Whether `f` is a function of any kind, which needs no frontend but for speed."""
-_WORTH = 10_000
-"""Slices from which a loop is compiled."""
 
 types: Any = numba_types
 Note = Callable[[Exception, tuple[int, ...]], None]
@@ -137,7 +136,7 @@ def _runner(
         raise TraceError("a compiled loop takes numbers in arrays of NumPy")
     args = _positional(f, arguments)
     if isinstance(f, CPUDispatcher):
-        if slices < _WORTH:
+        if slices < LIMITS.numba_worth:
             raise TraceError(f"{slices:,} slices take less time than compiling a loop for them")
         return _Compiled(f, args, views, ndim, count, arguments.numbers)
     if not isinstance(f, (DUFunc, GUFunc)):

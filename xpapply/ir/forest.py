@@ -8,11 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import TraceError
+from ..limits import LIMITS
 from .builder import Builder, Value
-
-_MOST_BYTES = 256 << 20
-"""Of nodes and leaves. Larger forests are read from memory for each block of slices, and take
-long to pack."""
 
 
 class Tree(NamedTuple):
@@ -76,10 +73,10 @@ def descent(b: Builder, x: Value, trees: Sequence[Tree], start: Any) -> Value:
     start = np.atleast_1d(np.asarray(start, np.float64))
     nodes = sum(len(t.left) for t in trees)
     nbytes = nodes * (13 + np.dtype(x.dtype).itemsize + 8 * len(start))
-    if nbytes > _MOST_BYTES:
+    if nbytes > LIMITS.forest_bytes:
         raise TraceError(
-            f"its trees have {nodes:,} nodes, {nbytes >> 20:,} MiB: above {_MOST_BYTES >> 20} MiB "
-            "they are left to the method itself"
+            f"its trees have {nodes:,} nodes, {nbytes >> 20:,} MiB: above "
+            f"{LIMITS.forest_bytes >> 20} MiB they are left to the method itself"
         )
     features, thresholds, children, after, values, roots = [], [], [], [], [], []
     at = depth = 0

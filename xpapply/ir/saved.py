@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedError
+from ..limits import LIMITS
 from . import ranges, trees
 from .builder import Builder, Value, infer
 from .graph import Graph, Node, ShapeDtype, number
@@ -33,12 +34,6 @@ from .shapes import as_product, broadcast, check_room, einsum_lengths
 MAGIC = b"\x93XPAPPLY"
 VERSION = 1
 
-MOST_HEADER = 1 << 22
-"""Bytes of a header: what JSON of this length takes in memory is bounded."""
-_MOST_NODES = 20_000
-_MOST_LISTS = 300_000
-"""Lists and objects in a header, each of which takes more memory than its text."""
-_MOST_LENGTH = 1 << 40
 _ALIGNED = 64
 _START = len(MAGIC) + 16
 
@@ -85,10 +80,14 @@ def write(path: str | os.PathLike[str], graph: Graph, about: dict[str, str]) -> 
     said = {"about": about, "nodes": nodes, "outs": list(graph.outs), "consts": consts}
     header = json.dumps(said, separators=(",", ":"), allow_nan=False).encode()
     lists = header.count(b"[") + header.count(b"{")
-    if len(header) > MOST_HEADER or len(nodes) > _MOST_NODES or lists > _MOST_LISTS:
+    if (
+        len(header) > LIMITS.saved_header
+        or len(nodes) > LIMITS.saved_nodes
+        or lists > LIMITS.saved_lists
+    ):
         raise UnsupportedError(
-            f"a graph of {len(nodes):,} nodes is too long for a file: at most {_MOST_NODES:,} "
-            f"nodes, {MOST_HEADER >> 20} MB of them"
+            f"a graph of {len(nodes):,} nodes is too long for a file: at most "
+            f"{LIMITS.saved_nodes:,} nodes, {LIMITS.saved_header >> 20} MB of them"
         )
     _check_again(json.loads(header), graph)
     numbers = b"".join(
@@ -185,13 +184,13 @@ def _read(data: bytes) -> tuple[Graph, dict[str, str]]:
             f"it has version {version}, this xpapply reads version {VERSION}. Update xpapply, or "
             "save the plan again"
         )
-    if length > min(MOST_HEADER, len(data) - _START):
+    if length > min(LIMITS.saved_header, len(data) - _START):
         raise InputError(f"a header of {length:,} bytes, more than there are")
     header = data[_START : _START + length]
     if zlib.crc32(header) != crc:
         raise InputError("the header is damaged: its checksum does not fit")
-    if header.count(b"[") + header.count(b"{") > _MOST_LISTS:
-        raise InputError(f"the header has more than {_MOST_LISTS:,} lists")
+    if header.count(b"[") + header.count(b"{") > LIMITS.saved_lists:
+        raise InputError(f"the header has more than {LIMITS.saved_lists:,} lists")
     said = json.loads(header)
     if not isinstance(said, dict) or set(said) != {"about", "nodes", "outs", "consts"}:
         raise InputError("the header has other entries than those of a saved plan")
@@ -231,8 +230,8 @@ def _graph(nodes: Any, outs: Any, consts: list[np.ndarray], own: bool = False) -
     builder = Builder()
     done: list[Value] = []
     bounds = _Bounds()
-    if len(_list(nodes)) > _MOST_NODES:
-        raise InputError(f"a graph of {len(nodes):,} nodes: at most {_MOST_NODES:,}")
+    if len(_list(nodes)) > LIMITS.saved_nodes:
+        raise InputError(f"a graph of {len(nodes):,} nodes: at most {LIMITS.saved_nodes:,}")
     for i, entry in enumerate(nodes):
         op, args, attrs, dtype, shape = _list(entry)
         if dtype not in _DTYPES or not isinstance(attrs, dict):
@@ -504,7 +503,7 @@ def _list(x: Any) -> list[Any]:
     return x
 
 
-def _integer(x: Any, below: int = _MOST_LENGTH) -> int:
+def _integer(x: Any, below: int = LIMITS.saved_length) -> int:
     if type(x) is not int or not 0 <= x < below:
         raise InputError(
             f"a number from 0 to {below - 1} was expected in the header: {str(x)[:40]}"

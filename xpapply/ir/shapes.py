@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 from ..cache import remembered
 from ..errors import InputError, TraceError
-
-MOST_NUMBERS = 1 << 27
-"""In one value, of one slice that is not long itself."""
-_PER_NUMBER = 1 << 10
-"""Numbers of a value for each of a long slice: as many as large layers have channels."""
-_AS_VIEWS = 32
-"""How many times as many there may be where they need not be brought together, as windows."""
+from ..limits import LIMITS
 
 
 def check_room(shape: Sequence[int], given: int = 0, *, views: bool = False) -> None:
@@ -29,7 +23,9 @@ def check_room(shape: Sequence[int], given: int = 0, *, views: bool = False) -> 
     views : bool
         Whether they may lie in the memory of fewer.
     """
-    most = max(MOST_NUMBERS, given * _PER_NUMBER) * (_AS_VIEWS if views else 1)
+    most = max(LIMITS.value_numbers, given * LIMITS.value_per_number) * (
+        LIMITS.value_views if views else 1
+    )
     if math.prod(shape) > most:
         raise InputError(
             f"one slice would make a value of shape {tuple(shape)}: more than {most:,} numbers"

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import InputError, UnsupportedError
 from ..ir import saved
+from ..limits import LIMITS
 from ..planning.plan import of_graph, of_several_graph
 from . import inferred, pickles, programs, safetensors, torch_files
 from .inferred import Description, Tensor
@@ -35,7 +36,6 @@ _OTHERS = {
     b"GGUF": "a GGUF file of a language model, no function of a slice",
 }
 _SUFFIXES = frozenset(".safetensors .pt .pth .ckpt .bin .pt2 .onnx .xpapply .pkl .joblib".split())
-_MOST_JSON = 1 << 20
 
 
 def load_model(
@@ -272,7 +272,7 @@ def _model(
 
 
 def _beside(file: Path) -> Description:
-    if file.stat().st_size > _MOST_JSON:
+    if file.stat().st_size > LIMITS.model_json:
         raise InputError(f"{file.name} beside it is too long for a description of layers")
     try:
         said = json.loads(file.read_bytes())

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError
+from ..limits import LIMITS
 from ..mlp import check_names
 from .layers import KINDS, Layer, activations, made
 
@@ -25,8 +26,6 @@ _BRANCHES = frozenset(
     "gn instance".split()
 )
 """Words in keys of layers that do not stand in one line, or are not what their shapes say."""
-_MOST_STATES = 20_000
-_MOST_ENTRIES = 10_000
 
 
 class Tensor(NamedTuple):
@@ -235,8 +234,10 @@ def _units(arrays: Mapping[str, np.ndarray], json_name: str) -> list[_Unit]:
     for key, x in arrays.items():
         name, _, leaf = key.rpartition(".")
         groups.setdefault(name, {})[leaf] = x
-    if len(groups) > _MOST_ENTRIES:
-        raise InputError(f"{len(groups):,} layers: at most {_MOST_ENTRIES:,} are put together")
+    if len(groups) > LIMITS.inferred_entries:
+        raise InputError(
+            f"{len(groups):,} layers: at most {LIMITS.inferred_entries:,} are put together"
+        )
     found, unclear = [], []
     for name in sorted(groups, key=_natural):
         own = groups[name]  # the weight first
@@ -279,8 +280,8 @@ def _ways(json_name: str, lists: bool = True) -> str:
 
 def _listed(units: Sequence[_Unit], entries: Sequence[Any]) -> list[Layer]:
     """The layers that a list names: keys of the file, layers without weights, parameters."""
-    if len(entries) > _MOST_ENTRIES:
-        raise InputError(f"a list of {len(entries):,} layers: at most {_MOST_ENTRIES:,}")
+    if len(entries) > LIMITS.inferred_entries:
+        raise InputError(f"a list of {len(entries):,} layers: at most {LIMITS.inferred_entries:,}")
     by_name = {u.name: u for u in units}
     wrapped = unwrapped(by_name)
     found, used = [], set()
@@ -479,7 +480,7 @@ def _counted(units: Sequence[_Unit], grouped: bool) -> tuple[int, list[_Unit]]:
     # an explicit stack: files may have thousands of layers
     stack: list[tuple[tuple[int, ...], _Flow | None]] = [(none, None)]
     while stack:
-        if len(known) > _MOST_STATES:
+        if len(known) > LIMITS.inferred_states:
             return 2, []
         state = at, flow = stack[-1]
         if state in known:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedError
+from ..limits import LIMITS
 from .inferred import Description, Tensor, described
 
 _DTYPES = {
@@ -26,8 +27,6 @@ _DTYPES = {
     "U8": "uint8",
     "BOOL": "bool",
 }
-MOST_HEADER = 1 << 22
-"""Bytes of a header: 20,000 weights and more."""
 
 
 def looks_like(start: bytes, size: int) -> bool:
@@ -55,10 +54,11 @@ def load(path: Path) -> tuple[dict[str, Tensor], Description]:
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         size = path.stat().st_size
-        if length > min(MOST_HEADER, size - 8):
+        if length > min(LIMITS.safetensors_header, size - 8):
             raise InputError(
                 f"the header should have {length:,} bytes; the file has {size:,}, and headers have "
-                f"{MOST_HEADER:,} at most. It is cut off, damaged, or no safetensors file"
+                f"{LIMITS.safetensors_header:,} at most. It is cut off, damaged, or no "
+                "safetensors file"
             )
         data = length.to_bytes(8, "little") + file.read()
     try:

@@ -20,17 +20,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, UnsupportedError
+from ..limits import LIMITS
 from . import pickles
 from .inferred import Tensor, unwrapped
-
-_MOST_RECORDS = 20_000
-_MOST_READ = 1 << 22
-"""Bytes that are read in one go: of the directory of a zip file, and of a pickle."""
-_MOST_OPCODES = 400_000
-_MOST_TUPLES = 40_000
-"""Of which one may be in another: hashing those recurses in C, where nothing stops it."""
-_ALIKE = 64
-"""Tensors may share memory, but not be so many times as large as the file."""
 
 _ALLOWED = frozenset(
     (
@@ -56,8 +48,8 @@ class Bounded(io.FileIO):
 
     def read(self, size: int | None = -1) -> bytes:
         left = os.fstat(self.fileno()).st_size - self.tell()
-        if min(left, left if size is None or size < 0 else size) > _MOST_READ:
-            raise InputError(f"a directory or a pickle of more than {_MOST_READ:,} bytes")
+        if min(left, left if size is None or size < 0 else size) > LIMITS.torch_read:
+            raise InputError(f"a directory or a pickle of more than {LIMITS.torch_read:,} bytes")
         return super().read(size)
 
 
@@ -76,8 +68,8 @@ def kind_of_zip(path: Path) -> str:
         raise
     except Exception as error:
         raise InputError(f"a zip file that cannot be read: {str(error)[:200]}") from None
-    if len(infos) > _MOST_RECORDS:
-        raise InputError(f"a zip file of {len(infos):,} records: at most {_MOST_RECORDS:,}")
+    if len(infos) > LIMITS.torch_records:
+        raise InputError(f"a zip file of {len(infos):,} records: at most {LIMITS.torch_records:,}")
     ends = {"/".join(i.filename.split("/")[1:]) or i.filename for i in infos}
     if "constants.pkl" in ends:
         return "script"
@@ -128,7 +120,7 @@ def state_dict(path: Path, key: str | None) -> dict[str, Any]:
     for name, x in weights.items():
         if x.numel() and x.untyped_storage().nbytes() not in records:
             raise InputError(f"{name} has no record of its size: the file is damaged")
-    most = _ALIKE * path.stat().st_size + (1 << 20)
+    most = LIMITS.torch_alike * path.stat().st_size + (1 << 20)
     if sum(x.numel() * x.element_size() for x in weights.values()) > most:
         raise InputError("tensors that are much larger than the file: it was made to fill memory")
     return weights
@@ -221,8 +213,10 @@ def _look_at_pickle(data: bytes) -> None:
     unknown: list[str] = []
     try:
         for n, (op, given, _) in enumerate(pickletools.genops(io.BytesIO(data))):
-            if n > _MOST_OPCODES:
-                raise InputError(f"more than {_MOST_OPCODES:,} opcodes: too many for weights")
+            if n > LIMITS.torch_opcodes:
+                raise InputError(
+                    f"more than {LIMITS.torch_opcodes:,} opcodes: too many for weights"
+                )
             tuples += op.name.startswith("TUPLE")
             if op.name in ("GLOBAL", "STACK_GLOBAL", "INST", "OBJ"):
                 name = str(given).replace(" ", ".")
@@ -232,8 +226,8 @@ def _look_at_pickle(data: bytes) -> None:
         raise
     except Exception as error:
         raise InputError(f"a damaged pickle: {short(error)}") from None
-    if tuples > _MOST_TUPLES:
-        raise InputError(f"more than {_MOST_TUPLES:,} tuples: too many for weights")
+    if tuples > LIMITS.torch_tuples:
+        raise InputError(f"more than {LIMITS.torch_tuples:,} tuples: too many for weights")
     if unknown:
         what = f"it holds more than weights: {', '.join(unknown[:5])}"
         raise pickles.refused("this file of torch was not opened", what)

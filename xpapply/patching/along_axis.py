@@ -14,20 +14,16 @@ import numpy as np
 from .. import arrays, config, loop, originals
 from ..errors import UnsupportedError
 from ..frontends.python.account import Begun
+from ..limits import LIMITS
 from ..planning import python_functions, running
 from ..planning.applied import Along
 from ..thin_loop import Continued
 from .records import Seen, seen, tell
 
-FEW = 16
-"""Up to so many slices the original takes less time than looking closer."""
-
 busy: ContextVar[bool] = ContextVar("xpapply_patched_call", default=False)
 """Whether a patched call is being planned, or runs at once. NumPy's own code may make others then,
 also in other threads: they are left to the originals."""
 
-_SAMPLE = 0.02
-"""Part of a run that calls may take which tell how long the loop would have taken."""
 
 _perf = time.perf_counter
 
@@ -88,7 +84,7 @@ def _along(name: str, original: Any, given: tuple, named: dict) -> Any:
         return result
     length = arr.shape[axis]
     slices = arr.size // length if length else 0
-    if slices > FEW and known.python and known.is_worth(slices, length):
+    if slices > LIMITS.few_patched and known.python and known.is_worth(slices, length):
         attempt = Attempt(known, slices, length)
         axis %= arr.ndim
         return attempt.run(OfOriginal(f, axis, arr, args, kwargs, attempt, original))
@@ -228,7 +224,7 @@ def _seconds_of_call(traced: Any, rows: Any, what: Any, took: float) -> float:
     """Seconds of a call of the function, by a few calls where all `took` so many seconds."""
     if not what.on_host or not rows.batch:
         return float(traced.seconds)
-    return float(traced.timed(rows, what.f, _SAMPLE * took))
+    return float(traced.timed(rows, what.f, LIMITS.patched_sample * took))
 
 
 @functools.cache

@@ -19,24 +19,19 @@ from .. import config, originals
 from ..cache import remembered
 from ..core_dims import Signature, resolve
 from ..frontends.python.account import Begun
+from ..limits import LIMITS
 from ..looped_call import looped_call
 from ..planning import running
 from ..planning.several_arrays import Several
 from ..thin_loop import Continued
-from .along_axis import FEW, Attempt, busy
-from .records import WORTH, Seen, seen
+from .along_axis import Attempt, busy
+from .records import Seen, seen
 
 NAME = "numpy.vectorize"
 _NO_ARRAYS = "arguments other than plain arrays of numbers are left to the original"
 _WRONG = "the original says what is wrong"
 _PLAIN = (int, float, complex, bool)
-_PROBES = 32
-"""Elements, spread over all, for which the original runs as well ..."""
-_MOST_PROBES = 256
-"""... and among those without a finite result."""
 
-_SHARE = 8
-"""Of so many elements one is run again at most."""
 
 # what each call looks for, found at once: a call of a few microseconds feels it
 _perf = time.perf_counter
@@ -65,7 +60,7 @@ def call(self: Any, /, *args: Any, **kwargs: Any) -> Any:
             length = (shape[-1] if ndim == 1 else math.prod(shape[-ndim:])) or 1
             slices //= length
     why = known.why
-    if slices > FEW and known.python and known.is_worth(slices, length):
+    if slices > LIMITS.few_patched and known.python and known.is_worth(slices, length):
         what = _look(self, f, args, kwargs, known)
         if type(what) is tuple:
             return what[0]
@@ -126,7 +121,7 @@ def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: Seen) -> Any:
         parts = first if several else (first,)
         otypes = "".join(np.asarray(x).dtype.char for x in parts)
         results = len(parts)
-        if slices * took <= WORTH or (several and results == 1):
+        if slices * took <= LIMITS.patched_worth or (several and results == 1):
             return (attempt.told(attempt.loop(lambda: _own(self, f, otypes, args, kwargs))),)
     elif otypes is not None:
         several, results = len(otypes) > 1, len(otypes)
@@ -225,8 +220,8 @@ def _probes(
 ) -> np.ndarray:
     """Places among all elements, laid flat."""
     count = math.prod(loop)
-    some = max(1, count // _SHARE)
-    found = [np.linspace(0, count - 1, min(some, _PROBES)).astype(np.intp)]
+    some = max(1, count // LIMITS.patched_share)
+    found = [np.linspace(0, count - 1, min(some, LIMITS.patched_probes)).astype(np.intp)]
     for x in operands:
         if x.size > 1 and x.dtype.kind in "iuf":
             view = np.broadcast_to(x, loop)
@@ -234,5 +229,5 @@ def _probes(
     for y in results:
         if y.dtype.kind in "fc":
             strange = np.flatnonzero(~np.isfinite(y))
-            found.append(strange[:: 1 + len(strange) // min(some, _MOST_PROBES)])
+            found.append(strange[:: 1 + len(strange) // min(some, LIMITS.patched_most_probes)])
     return np.unique(np.concatenate(found))

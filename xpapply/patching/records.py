@@ -14,18 +14,7 @@ import numpy as np
 
 from .. import frontends
 from ..errors import line_of
-
-_MOST = 10_000
-"""Functions that are told apart. Those of a program that makes ever new ones go to one row."""
-_REASONS = 20
-"""Reasons that are told apart for a function."""
-_AGAIN = 50
-"""A function that had to loop is looked at again when its loop has taken so many times what the
-look took: looking costs a fiftieth of the time at most."""
-WORTH = 2e-3
-"""Seconds that a loop must take for a look at the function."""
-_KEPT = 64
-"""Calls that looped are counted when there are so many, or when somebody asks."""
+from ..limits import LIMITS
 
 
 @dataclass
@@ -117,10 +106,10 @@ class Seen:
         if length > long:
             per_slice *= length / long
         expected = slices * per_slice
-        if expected <= WORTH:
+        if expected <= LIMITS.patched_worth:
             return False
         self.count()
-        return self._spent + expected > _AGAIN * self._cost
+        return self._spent + expected > LIMITS.patched_again * self._cost
 
     def fell_back(self, slices: int, length: int, seconds: float, why: str) -> None:
         """A call went to the original at once, which took so many seconds.
@@ -128,7 +117,7 @@ class Seen:
         It is counted later: such calls may take a few microseconds, and counting takes one.
         """
         self._waiting.append((slices, length, seconds, why))
-        if len(self._waiting) >= _KEPT:
+        if len(self._waiting) >= LIMITS.patched_kept:
             self.count()
 
     def count(self) -> None:
@@ -196,7 +185,7 @@ def _key(f: Any) -> Any:
 
 
 def _made(f: Any, key: Any, loop: str) -> Seen:
-    if len(_seen) >= _MOST:
+    if len(_seen) >= LIMITS.patched_functions:
         f, key = None, ("others", loop)
     with _lock:
         if key not in _seen:
@@ -230,7 +219,11 @@ def _add(row: Row, slices: int, seconds: float, engine: str, why: str, saved: fl
     row.seconds += seconds
     row.engines[engine] = row.engines.get(engine, 0) + 1
     if why:
-        why = why if why in row.reasons or len(row.reasons) < _REASONS else "other reasons"
+        why = (
+            why
+            if why in row.reasons or len(row.reasons) < LIMITS.patched_reasons
+            else "other reasons"
+        )
         row.reasons[why] = row.reasons.get(why, 0) + 1
     if saved > 0:
         row.saved += saved

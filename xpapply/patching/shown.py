@@ -8,13 +8,11 @@ from contextlib import suppress
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from ..limits import LIMITS
+
 if TYPE_CHECKING:
     from .records import Report, Row
 
-_LINES = 12
-"""Functions that the text names."""
-_WIDEST, _NAME = 100, 40
-"""Letters of a reason, and of a function's name, in the text."""
 _NOTHING = "no call of numpy.apply_along_axis, numpy.vectorize or their like was seen"
 ESTIMATE = "Time saved is an estimate, from a few timed calls of each function."
 
@@ -61,8 +59,8 @@ def table(report: Report) -> str:
         return f"xpapply: {_NOTHING}"
     head = ("function", "called by", "calls", "slices", "time", "saved", "ran by")
     lines: list[tuple[str, ...]] = [head]
-    for row in found[:_LINES]:
-        name = _short(row.name.rpartition("<locals>.")[2], _NAME)
+    for row in found[: LIMITS.shown_functions]:
+        name = _short(row.name.rpartition("<locals>.")[2], LIMITS.shown_name)
         name = f"{name} ({row.place})" if row.place else name
         saved = seconds(row.saved) if row.saved else "-"
         count = f"{row.calls:,}", f"{row.slices:,}"
@@ -76,9 +74,9 @@ def table(report: Report) -> str:
         ]
         texts.append("  ".join(cells).rstrip())
         reasons = why(found[k - 1]) if k else []
-        texts += [f"    loop: {_short(reason, _WIDEST)}" for reason in reasons[:2]]
-    if len(found) > _LINES:
-        texts.append(f"and {len(found) - _LINES:,} functions more")
+        texts += [f"    loop: {_short(reason, LIMITS.shown_reason)}" for reason in reasons[:2]]
+    if len(found) > LIMITS.shown_functions:
+        texts.append(f"and {len(found) - LIMITS.shown_functions:,} functions more")
     texts += [f"left: {_printable(text)}" for text in _left(report)]
     if report.saved:
         texts.append(ESTIMATE)

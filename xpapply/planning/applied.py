@@ -18,15 +18,11 @@ from ..frontends.python.account import Account, Begun
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tree import Users
+from ..limits import LIMITS
 from ..looped_arguments import Arguments, Looped
 from . import engines
 from .fallback import announce, why_awkward
 from .one_kernel import OneKernel
-
-AROUND = 1e-6
-"""Seconds that NumPy's loop takes for a slice, beside the call of the function."""
-_MOST_BEGUN, _SHARE_BEGUN, _BEGUN = 8, 16, 2e-4
-"""Calls of `f` before a plan is made: so many, that share of all, or for so many seconds."""
 
 
 class Applied(Protocol):
@@ -118,7 +114,7 @@ class Along:
         x, axis = self.arr, self.axis
         view = x.transpose(*range(axis), *range(axis + 1, x.ndim), axis)
         rows, results, times, took = thin_loop.rows_of(view, x.ndim - 1), [], [], 0.0
-        most = max(1, min(_MOST_BEGUN, self.slices // _SHARE_BEGUN))
+        most = max(1, min(LIMITS.begun_slices, self.slices // LIMITS.begun_share))
         for k, v in enumerate(itertools.islice(rows, most)):
             started = time.perf_counter()
             try:
@@ -130,14 +126,14 @@ class Along:
             times.append(time.perf_counter() - started)
             result = results[-1] = _kept(results[-1])
             took += times[-1]
-            if took - times[0] > _BEGUN or type(result) not in _KEPT:
+            if took - times[0] > LIMITS.begun_seconds or type(result) not in _KEPT:
                 break
         return Begun(results, min(times) + self.around, took)
 
     @property
     def around(self) -> float:
         """Seconds of a turn of NumPy's loop beside the call."""
-        return AROUND
+        return LIMITS.loop_turn
 
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
         """`f` traced on a slice."""

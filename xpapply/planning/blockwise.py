@@ -17,6 +17,7 @@ import numpy as np
 from .. import arrays, config, frontends, loop
 from ..errors import InputError
 from ..ir.graph import ShapeDtype
+from ..limits import LIMITS
 from . import block_results, engines
 from .fallback import announce
 from .on_block import First, OnBlock, as_tuple, mapped
@@ -98,8 +99,6 @@ def snapshot(f: Any) -> Any:
 
 FIRST = "the first slice, of the first block, tells the shape and dtype of results"
 """Where no graph does."""
-_ENOUGH = 64
-"""Slices of which is decided how a function runs on those of a block."""
 
 
 def _why_looped(f: Any, axis: Any, arr: Any, first: First, args: tuple, kwargs: dict) -> str | None:
@@ -112,7 +111,7 @@ def _why_looped(f: Any, axis: Any, arr: Any, first: First, args: tuple, kwargs: 
     from . import python_functions  # and with it the tracer
     from .applied import Along
 
-    some = np.repeat(first.x, _ENOUGH, axis=rest[0])
+    some = np.repeat(first.x, LIMITS.block_decided_by, axis=rest[0])
     found = python_functions.decide(Along(f, axis, some, args, kwargs))
     return None if found.quick else found.why
 

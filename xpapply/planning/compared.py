@@ -10,15 +10,8 @@ from typing import Any, NamedTuple
 
 from .. import arrays, config, frontends
 from ..errors import InputError, UnsupportedError
+from ..limits import LIMITS
 from . import engines
-
-_SLICES = 4096
-"""In a sample: kernels of a GPU are slower per slice on few."""
-_LOOPED = 64
-"""The loop runs on fewer."""
-_TURNS = 5
-_ENOUGH = 0.2
-"""Calls of one way, and seconds after which none is begun."""
 
 
 class Timed(NamedTuple):
@@ -43,7 +36,10 @@ def compare(run: Callable[..., Any], f: Any, axis: Any, arr: Any, more: tuple) -
     """
     own = getattr(frontends.find(f), "VECTORIZED", ())
     ways = [name for name in (*engines.names(), *own) if name != "loop"]
-    sample, few = _sample(arr, axis, _SLICES), _sample(arr, axis, _LOOPED)
+    sample, few = (
+        _sample(arr, axis, LIMITS.compared_slices),
+        _sample(arr, axis, LIMITS.compared_looped),
+    )
     found = [_timed(run, f, axis, sample, more, name) for name in dict.fromkeys(ways)]
     found.append(_timed(run, f, axis, few, more, "loop"))
     return tuple(sorted((t for t in found if t is not None), key=lambda t: t.seconds))
@@ -75,7 +71,10 @@ def _timed(
         _wait(x)
         took: list[float] = []
         began = time.perf_counter()
-        while not took or (len(took) < _TURNS and time.perf_counter() - began < _ENOUGH):
+        while not took or (
+            len(took) < LIMITS.compared_turns
+            and time.perf_counter() - began < LIMITS.compared_enough
+        ):
             start = time.perf_counter()
             run(f, axis, x, *args, **kwargs)
             _wait(x)

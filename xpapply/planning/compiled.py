@@ -18,10 +18,8 @@ from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import expand
 from ..jitted import program
 from ..layout import boxes
+from ..limits import LIMITS
 from . import engines
-
-_BLOCK_BYTES = 1 << 22
-"""Bytes of all values of a block."""
 
 
 class OfSeveral:
@@ -38,7 +36,7 @@ class OfSeveral:
         self._avals = [graph.nodes[i].aval for i in graph.inputs]
         self._results = [graph.nodes[o].aval for o in graph.outs]
         nbytes = sum(math.prod(n.aval.shape[:-1]) * 8 for n in self._batched.nodes)
-        self._rows = max(1, _BLOCK_BYTES // max(1, nbytes))
+        self._rows = max(1, LIMITS.compiled_block // max(1, nbytes))
         self._programs: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *given: Any) -> Any:

@@ -21,6 +21,7 @@ from ..cache import BoundedDict, remembered
 from ..errors import CompilerError, InputError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..layout import MemoryOrder
+from ..limits import LIMITS
 from .on_block import OnBlock, mapped
 
 
@@ -85,7 +86,7 @@ class _Small:
     """What NumPy's engine may take for small arrays, before kernels are loaded and compiled."""
 
     def __init__(self) -> None:
-        self._left = SMALL
+        self._left = LIMITS.small_patience
 
     def holds(self, cost: float) -> bool:
         """Whether a call that is said to take so many seconds is one of them."""
@@ -350,8 +351,10 @@ class Patient(AnyLibrary):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self._left, self._is_numpys = _COMPILING, not graph.descends
-        self._each = _PER_FLOP * graph.flops() + _PER_VALUE * len(graph.nodes)
+        self._left, self._is_numpys = LIMITS.engine_patience, not graph.descends
+        self._each = LIMITS.engine_per_flop * graph.flops() + LIMITS.engine_per_value * len(
+            graph.nodes
+        )
 
     def __reduce__(self) -> Any:
         return Patient, (self.bound.graph,)
@@ -372,21 +375,12 @@ class Patient(AnyLibrary):
         return super().__call__(arr, axis)
 
 
-_COMPILING = 0.2
-"""Seconds of NumPy's engine after which a kernel is compiled, which takes about as long."""
-SMALL = 10e-3
-"""The same of functions that are graphs themselves: then kernels load, and are compiled."""
-_PER_FLOP, _PER_VALUE, _PER_NODE, _PER_CALL = 2.5e-10, 2e-9, 2e-6, 5e-5
-"""Seconds of an operation, of each value of a slice besides, and of each node and call in any
-case."""
-
-
 def _seconds(graph: Graph, arr: Any, axis: int) -> float:
     """What NumPy's engine is said to take for the slices of an array."""
     slices = math.prod(arr.shape) // max(1, arr.shape[axis])
     values = sum(math.prod(n.aval.shape) for n in graph.nodes)
-    each = _PER_FLOP * graph.flops() + _PER_VALUE * values
-    return slices * each + _PER_NODE * len(graph.nodes) + _PER_CALL
+    each = LIMITS.engine_per_flop * graph.flops() + LIMITS.engine_per_value * values
+    return slices * each + LIMITS.engine_per_node * len(graph.nodes) + LIMITS.engine_per_call
 
 
 def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | None:
@@ -418,7 +412,8 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     engine = Engine(name, bound, library, runner)
     engine.look_at(seen, axis, reasons)
     if is_small:
-        reasons.append(f"cpu: kernels are compiled after {SMALL * 1e3:.3g} ms of calls like this")
+        waits = f"{LIMITS.small_patience * 1e3:.3g} ms"
+        reasons.append(f"cpu: kernels are compiled after {waits} of calls like this")
         engine.later = Later(bound.small, cost)
     elif not forced:
         passed = itertools.takewhile(lambda given: given[0] is not runner, asked)

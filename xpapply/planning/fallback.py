@@ -10,11 +10,9 @@ from .. import arrays, config, frontends, loop, workers
 from ..batch_of_one import BatchOfOne
 from ..cache import cache_of
 from ..errors import UnsupportedError, warn
+from ..limits import LIMITS
 from ..looped_arguments import Arguments, Looped
 from .plan import Plan
-
-_WORTH_A_WARNING = 1000
-"""Slices from which a plain Python loop is worth a warning."""
 
 
 def announce(f: Any, slices: int, why: str, like: Any) -> None:
@@ -23,7 +21,7 @@ def announce(f: Any, slices: int, why: str, like: Any) -> None:
     if how == "silent" or slices < 2 or config.current().engine == "loop":
         return
     expected = (frontends.is_python(f) or frontends.is_compiled(f)) and how != "raise"
-    if slices < (_WORTH_A_WARNING if expected else 2):
+    if slices < (LIMITS.warned_slices if expected else 2):
         return
     message = (
         f"{frontends.name_of(f)} runs slice by slice in Python ({slices:,} calls): {why}. "

@@ -11,25 +11,20 @@ from typing import Any
 
 from .. import config, frontends, loop, thin_loop
 from ..cache import cache_of
+from ..limits import LIMITS
 from .fallback import why_awkward
 from .own_loop import OwnLoop
 from .planner import Remembered, key_of
 from .quick import Quick
 
-WAITS = 40e-3
-"""Seconds of loops that a plan waits for: about what a first plan takes."""
-MOST = 128
-"""Up to so many slices: what a slice takes is not known before the loop has run, and to find out
-would call `f` once more than the loop does."""
-
 
 def result(f: Any, axis: int, arr: Any) -> Any:
     """What the loop gives; None where a plan is to be made, which also says what is wrong."""
     now, frontend = config.current(), frontends.find(f)
-    waits = getattr(frontend, "WAITS", False) and WAITS and not now.engine
+    waits = getattr(frontend, "WAITS", False) and LIMITS.first_plan and not now.engine
     if not waits or now.fallback == "raise" or not thin_loop.takes(arr, axis):
         return None
-    if arr.size > MOST * arr.shape[axis] or why_awkward(arr):
+    if arr.size > LIMITS.first_plan_slices * arr.shape[axis] or why_awkward(arr):
         return None
     known, method = cache_of(f)
     key = key_of(method, axis, arr)
@@ -50,7 +45,7 @@ class _Looped:
 
     def __init__(self, frontend: ModuleType, f: Any, axis: int, count: int) -> None:
         self._loop, self._axis, self._count = OwnLoop(frontend, f, axis), axis, count
-        self._quick = Quick(WAITS, WAITS)
+        self._quick = Quick(LIMITS.first_plan, LIMITS.first_plan)
 
     def __call__(self) -> bool:
         serves = self._quick.serves(self._count) and config.current().fallback != "raise"
@@ -68,4 +63,4 @@ class _Looped:
             raise
 
 
-__all__ = ["WAITS", "result"]
+__all__ = ["result"]

@@ -13,6 +13,7 @@ from ..cache import cache_of
 from ..core_dims import Dims
 from ..errors import InputError, TraceError
 from ..ir.graph import ShapeDtype
+from ..limits import LIMITS
 from . import own_apply, planner
 from .flat import Lay, reshape
 from .plan import Plan
@@ -188,12 +189,8 @@ def _side_by_side(
     if len(names) > 1:
         raise TraceError(f"networks run at once on arrays of one dtype, not of {', '.join(names)}")
     nbytes = math.prod(loop) * sum(map(math.prod, shapes)) * operands[0].itemsize
-    if nbytes > max(_MANY_BYTES, _TIMES * sum(x.nbytes for x in operands)):
+    if nbytes > max(LIMITS.beside, LIMITS.beside_times * sum(x.nbytes for x in operands)):
         raise TraceError(f"broadcast arguments side by side would take {nbytes / 1e9:.1f} GB")
     both = zip(operands, shapes, strict=True)
     rows = [reshape(arrays.broadcast_to(x, loop + s), (*loop, math.prod(s))) for x, s in both]
     return arrays.compat(rows[0]).concat(rows, axis=-1)
-
-
-_MANY_BYTES, _TIMES = 1 << 28, 4
-"""Memory for arguments side by side: so many bytes, or so many times their own."""

@@ -18,19 +18,8 @@ from ..backends import Later
 from ..cache import BoundedDict, remembered
 from ..ir.graph import Graph
 from ..layout import boxes
+from ..limits import LIMITS
 from .engines import Engine, in_memory_order, prepared
-
-_SHARE = 8
-"""So many times the slices of a sample there must be: a first call takes less than twice as long
-then as it would, and the seconds of turns and pauses."""
-_TURNS = 3
-"""Of which the first prepares things and does not count."""
-_TURN = 3e-3
-"""Seconds of a turn that counts: calls that take less follow each other, as those of a user do."""
-_PAUSE = 1e-2
-"""Seconds after which another library's idle threads no longer keep the processors busy."""
-_BETTER = 0.9
-"""Part of the other's time that is worth a change: times of a few slices are not exact."""
 
 
 class Measured(NamedTuple):
@@ -43,7 +32,7 @@ class Measured(NamedTuple):
     @property
     def own_is_faster(self) -> bool:
         """Whether the engine is, by more than such times are off."""
-        return self.own < _BETTER * self.other
+        return self.own < LIMITS.sample_better * self.other
 
     def said(self, name: str, kernels: Sequence[str], other: str) -> str:
         """Why the way `name` does not run, but another one."""
@@ -64,7 +53,7 @@ def compare(
     """
     size = engine.lowered.fair_sample()
     slices = math.prod(arr.shape) // max(1, arr.shape[axis])
-    many = slices >= _SHARE * size
+    many = slices >= LIMITS.sample_share * size
     if not size or not (many or engine.backend == "cpu"):
         return None
     now = config.current()
@@ -99,12 +88,12 @@ def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> l
     """The least that each takes, by turns: what else the machine does at a time slows all."""
     least = [math.inf] * len(calls)
     runs = [prepared(call, x, axis) for call in calls]
-    for turn in range(_TURNS):
+    for turn in range(LIMITS.sample_turns):
         for k, run in enumerate(runs):
             if turn:
-                time.sleep(_PAUSE)
+                time.sleep(LIMITS.sample_pause)
             begin = now = time.perf_counter()
-            while now - begin < _TURN:
+            while now - begin < LIMITS.sample_turn:
                 before = now
                 run(x)
                 now = time.perf_counter()

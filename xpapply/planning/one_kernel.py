@@ -21,14 +21,8 @@ from ..ir.graph import Graph, Node, ShapeDtype
 from ..ir.ops import OPS
 from ..ir.to_slice_graph import Sliced, of_numbers, sliced
 from ..layout import Dim, MemoryOrder, merged, slowest_first
+from ..limits import LIMITS
 from . import engines
-
-_NUMPY_CALL = 2e-5
-"""Seconds that a call of NumPy takes, however few slices there are ..."""
-_NUMPY_NUMBER = 1e-9
-"""... and more of them for each number."""
-_EAGER = 4
-"""How much longer compiling may take than NumPy's calls before it: another thread does it."""
 
 
 def _passes(n: Node) -> float:
@@ -230,7 +224,7 @@ class OneKernel:
 
 def _seconds(calls: int, numbers: int) -> float:
     """What NumPy's calls take for all slices, about."""
-    return calls * _NUMPY_CALL + numbers * _NUMPY_NUMBER
+    return calls * LIMITS.numpy_call + numbers * LIMITS.numpy_number
 
 
 def _lie(rows: Rows) -> tuple[Any, ...]:
@@ -276,7 +270,7 @@ class _Loops(_OnRows):
         if self._patient is not None:
             nodes = kernel.nodes
             numbers = sum(math.prod(n.aval.shape) for n in nodes) * math.prod(rows.batch)
-            self._patient.instead_of(_EAGER * _seconds(len(nodes), numbers))
+            self._patient.instead_of(LIMITS.eager_compiling * _seconds(len(nodes), numbers))
 
     @property
     def is_worth(self) -> bool:
@@ -330,7 +324,7 @@ class _Short(_OnRows):
         ]
         lowered = kernel.short
         numbers = lowered.instructions * math.prod(rows.batch)
-        self._cost = _EAGER * _seconds(len(lowered.graph.nodes), numbers)
+        self._cost = LIMITS.eager_compiling * _seconds(len(lowered.graph.nodes), numbers)
         seconds = 0.0 if config.current().engine else lowered.seconds
         self._compiling = 0.0 if config.current().engine else lowered.compiling
         self._patience = lowered.patience(seconds, shadows, order.at, lambda: _arrays(outs))

@@ -9,9 +9,7 @@ from typing import Any
 from weakref import proxy, ref
 
 from .. import loop
-
-LOOKS = 50.0
-"""Times the seconds of a look at what `f` depends on that its loops take before the next one."""
+from ..limits import LIMITS
 
 
 class OwnLoop:
@@ -54,7 +52,7 @@ class OwnLoop:
             self._one = self._frontend.slice_function(self._weak)
         by_mode: Callable[[Any], list[Any]] | None = getattr(self._frontend, "by_mode", None)
         self._modes = [] if by_mode is None else [ref(m) for m in by_mode(f)]
-        self.unseen = LOOKS * (seconds + perf_counter() - began)
+        self.unseen = LIMITS.loops_per_look * (seconds + perf_counter() - began)
 
     @property
     def holds(self) -> bool:
@@ -71,4 +69,4 @@ class OwnLoop:
         return result
 
 
-__all__ = ["LOOKS", "OwnLoop"]
+__all__ = ["OwnLoop"]

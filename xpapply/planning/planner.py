@@ -19,14 +19,11 @@ from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
+from ..limits import LIMITS
 from . import engines, measured
 from .fallback import announce, in_loop, why_awkward
 from .own_loop import OwnLoop
 from .plan import Plan
-
-_FEW_BYTES, _FEW_FLOP = 1 << 24, 1 << 28
-"""What a GPU is done with in about the time that a call takes on the host: 10 to 30 us."""
-
 
 # --- memory ---------------------------------------------------------------------------
 
@@ -64,7 +61,7 @@ class _Rests:
     """
 
     def __init__(self, own: OwnLoop, unchanged: Callable[[], bool], seconds: float) -> None:
-        self._loop, self._unchanged, self._left = own, unchanged, _RESTS * seconds
+        self._loop, self._unchanged, self._left = own, unchanged, LIMITS.loops_per_refusal * seconds
         self._look, self._seconds, self._times = False, 0.0, 1.0
 
     def follows(self, before: _Rests) -> None:
@@ -93,12 +90,6 @@ class _Rests:
             return self._loop(f, arr)
         finally:
             self._left -= perf_counter() - began
-
-
-_RESTS = 20.0
-"""Times the seconds of looking for a way in vain that the loop runs for before the next try, and
-twice as many before each further one: what was found may have been due to the slices that were
-looked at."""
 
 
 def key_of(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:
@@ -173,7 +164,11 @@ def _ahead(p: Plan, arr: Any) -> bool:
     cost = p.cost()
     if cost is None or p.engine in ("torch.batch", "torch.vmap", "slicewise", "array_api"):
         return False
-    return arrays.is_asynchronous(arr) and cost[0] <= _FEW_BYTES and cost[1] <= _FEW_FLOP
+    return (
+        arrays.is_asynchronous(arr)
+        and cost[0] <= LIMITS.launched_bytes
+        and cost[1] <= LIMITS.launched_flop
+    )
 
 
 def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:

@@ -23,6 +23,7 @@ from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooLong, Users
+from ..limits import LIMITS
 from . import engines, own_apply, running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
@@ -31,8 +32,7 @@ from .quick import Quick
 from .running import Refused
 from .way_out import completed
 
-_FEW = loop.FEW
-_FEW_SLICES = f"up to {_FEW} slices take less time in the loop"
+_FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
 _SAMPLES = 16
 _BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
@@ -148,10 +148,10 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
     """
     if config.current().engine or found.library != "numpy":
         return None
-    if slices <= _FEW:
+    if slices <= LIMITS.few_slices:
         return _FEW_SLICES
     seconds = slices * found.seconds
-    overhead = found.overhead if kept else max(found.overhead, running.PLANNING)
+    overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
     if seconds < overhead or found.record.is_slower(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
@@ -173,7 +173,7 @@ def _trace(
     if begun is not None:
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
-    limit = account.PLANNING * (account.FIRST + account.FIRST_SHARE * loop) + saved
+    limit = LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop) + saved
     limit += account.loading()
     try:
         made: Traced | Refused = _traced(what, begun, limit)
@@ -216,7 +216,9 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
         except Raises as raised:
             error = raised
         else:
-            most = account.PLANNING * account.FIRST  # of more than that, loading was a part
+            most = (
+                LIMITS.planning_share * LIMITS.first_call
+            )  # of more than that, loading was a part
             made.record.planning = min(time.thread_time() - started, most)
             return made
     if isinstance(error, OnlyTraced):
@@ -229,7 +231,7 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
 
 def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The result on a NumPy array, under no engine that was asked for."""
-    if slices(axis, arr) <= _FEW and config.current().fallback != "raise":
+    if slices(axis, arr) <= LIMITS.few_slices and config.current().fallback != "raise":
         return loop.apply(f, axis, arr, args, kwargs)  # as `decide` would say
     found = decide(Along(f, axis, arr, args, kwargs), calls=True)
     if found.why is None:
@@ -374,7 +376,7 @@ def _on_host(
     TraceError
         If it does not, or gives other results there.
     """
-    if what.slices <= _FEW:
+    if what.slices <= LIMITS.few_slices:
         raise TraceError(_FEW_SLICES)
     args, kwargs = what.args, what.kwargs
     view = own_apply.on_host(what.arr)

@@ -15,36 +15,22 @@ import numpy as np
 from .. import config, error_state
 from ..cache import cache_of
 from ..errors import TraceError, UnsupportedError
-from ..frontends.python.account import AGAIN_SHARE, Begun
+from ..frontends.python.account import Begun
 from ..frontends.python.record import Record
 from ..frontends.python.rows import Rows
 from ..frontends.python.runner import Traced
 from ..frontends.python.tree import TooManyPaths, Users
+from ..limits import LIMITS
 from .applied import Along, Applied, plain
 from .quick import Quick
 from .way_out import completed
-
-PLANNING = 2e-3
-"""Seconds that the loop must take for a plan to be worth making."""
-NETWORKS = 40e-3
-"""The same where `f` holds a network or an estimator, whose first plan loads a hundred modules; and
-seconds of shorter loops after which it is, too."""
-UNKNOWN = 128
-"""Up to so many numbers a function that `vectorize` has not seen runs in the loop, which is timed;
-a function of slices may take longer, and does so for a few of them only."""
-_AGAIN_FROM = 16
-"""Times the slices of a try that took too long, after which another one may take longer."""
-SLOWER = 1.2
-"""Times the loop's time from which a way is given up."""
-_MOST_TRIES = 3
-"""Calls after which a function whose slices go too many ways runs in the loop for good."""
 
 
 def quick(f: Any) -> Quick:
     """What loops over a function are noted in that has not been called before."""
     if holds_network(f):
-        return Quick(NETWORKS, NETWORKS)
-    return Quick(math.inf, PLANNING)
+        return Quick(LIMITS.plan_worth_of_networks, LIMITS.plan_worth_of_networks)
+    return Quick(math.inf, LIMITS.plan_worth)
 
 
 def holds_network(f: Any, depth: int = 3) -> bool:
@@ -98,9 +84,9 @@ class Refused:
     def may_spend(self, slices: int) -> float:
         """CPU seconds that another try may take, now that so many more slices come; 0: none."""
         self._looped += slices
-        if not self.slices or self._looped < _AGAIN_FROM * self.slices:
+        if not self.slices or self._looped < LIMITS.retry_slices * self.slices:
             return 0.0
-        return AGAIN_SHARE * self._looped * self.seconds
+        return LIMITS.later_call_share * self._looped * self.seconds
 
 
 def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
@@ -147,7 +133,7 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     record.given_up, record.why = record.given_up + lost, why
     # more slices leave more time to look for paths
     may_come = lost or isinstance(error, error_state.Handled)
-    if not may_come or record.given_up > _MOST_TRIES:
+    if not may_come or record.given_up > LIMITS.path_tries:
         _refused(traced, what, why)
     what.announce(why)
     return result
@@ -201,7 +187,7 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
             record.in_vain += max(0.0, took - account.loop)
             return TooManyPaths(traced.why_left), result
     if traced.tree.count == paths and not forced and not traced.compiles:
-        slow = took > PLANNING + SLOWER * what.slices * traced.seconds
+        slow = took > LIMITS.plan_worth + LIMITS.given_up_from * what.slices * traced.seconds
         record.slow = record.slow + 1 if slow else 0
         if record.slow > 1:
             why = "all at once it takes longer than the loop"

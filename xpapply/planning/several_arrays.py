@@ -20,6 +20,7 @@ from ..frontends.python.account import Account, Begun
 from ..frontends.python.rows import RowsOfSeveral, results_at
 from ..frontends.python.runner import Traced
 from ..ir.graph import ShapeDtype
+from ..limits import LIMITS
 from ..looped_arguments import Arguments, Looped
 from ..looped_call import LoopedCall
 from ..own_vectorize import note
@@ -32,13 +33,6 @@ from .python_functions import Decision
 from .quick import Quick
 from .ready import Ready
 from .way_out import completed
-
-_CALLS = 1e-4
-"""Seconds of calls that tell what one takes, where the first does not: it takes ..."""
-_FIRST = 10
-"""... up to so many times as long."""
-_AROUND = 8e-7
-"""Seconds that NumPy's loop with a signature takes for a slice, beside the call of the function."""
 
 
 @dataclass
@@ -148,14 +142,14 @@ class Several:
     ) -> Traced:
         """`f` traced on a slice."""
         ways = engines, begun, OneKernel, OneLaunch
-        around = 0.0 if self.call.arguments.numbers else _AROUND
+        around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
         more: dict[str, Any] = {"around": around, "limit": limit}
         found = Traced(self.f, self.call.arguments, slice0, sample, *ways, **more)
         why = _why_other_results(found, self)
         if why:
             raise TraceError(why)
-        if found.library == "numpy" and found.seconds < _FIRST * _CALLS:
-            found.timed(self.rows(), self.f, _CALLS)
+        if found.library == "numpy" and found.seconds < LIMITS.begun_first * LIMITS.begun_calls:
+            found.timed(self.rows(), self.f, LIMITS.begun_calls)
         return found
 
     def for_batches(self, said: BaseException | str) -> Several | None:
@@ -219,7 +213,7 @@ def run(what: Several) -> Any:
     quick = _quick(what)
     if quick is not None:
         result = quick.timed(what.slices, what.loop)
-        what.looped, what.record = min(quick.slices, running.UNKNOWN), quick
+        what.looped, what.record = min(quick.slices, LIMITS.vectorize_unknown), quick
         return result
     found = decide(what)
     traced = found.traced
@@ -247,7 +241,11 @@ def _quick(what: Several) -> Quick | None:
     To call `f` once more than NumPy does could be seen, as where it warns: so the loop is timed.
     """
     now = config.current()
-    most = running.UNKNOWN if what.call.arguments.numbers else min(loop.FEW, running.UNKNOWN)
+    most = (
+        LIMITS.vectorize_unknown
+        if what.call.arguments.numbers
+        else min(LIMITS.few_slices, LIMITS.vectorize_unknown)
+    )
     if not 0 < what.slices <= most or now.engine or now.fallback == "raise":
         return None
     key = None if what.why_not() is not None else what.key

@@ -18,6 +18,7 @@ import numpy as np
 from .. import arrays, config, frontends, loop, progress
 from ..errors import InputError, UnsupportedError, add_note, warn
 from ..ir.graph import ShapeDtype
+from ..limits import LIMITS
 from ..looped_call import not_parameters
 from ..storage import blocks, check, identity, in_file, is_stored, stores, stream
 from ..storage.journal import Journal
@@ -27,13 +28,6 @@ from .plan import Plan
 
 Run = Callable[..., Any]
 """``run(f, axis, arr, *args, **kwargs)``: `xpapply.apply_along_axis` on a block."""
-
-_OFTEN = 2.0
-"""Times that chunks are read, from which it is worth a warning."""
-
-
-_LARGE = 1 << 26
-"""Bytes from which arrays in files are read in blocks, and not as a whole."""
 
 
 def own_out(f: Any, kwargs: dict) -> tuple[dict, Any]:
@@ -61,7 +55,7 @@ def applies(arr: Any, out: Any) -> bool:
     if stored or device:
         if not (out is None or into_file or isinstance(out, np.ndarray)):
             check_in_memory(arr, out)  # raises
-        return out is not None or device or stores.store(arr).nbytes() > _LARGE
+        return out is not None or device or stores.store(arr).nbytes() > LIMITS.streamed_from
     return into_file or (isinstance(out, np.ndarray) and in_file(arr))
 
 
@@ -258,7 +252,7 @@ class _Streamed:
         }
 
     def _warn(self) -> None:
-        if self.cut.reads >= _OFTEN:
+        if self.cut.reads >= LIMITS.streamed_reads:
             warn(
                 f"chunks of {self.source.describe()} are {self.source.read_unit}, and blocks of "
                 f"{self.cut.lengths} do not fit them: each is read {self.cut.reads:.2g} times. "

@@ -8,10 +8,9 @@ from types import CodeType
 from typing import Any
 
 from ..errors import code_of, line_of
+from ..limits import LIMITS
 
 _PLACE = re.compile(r"\(([^():]+\.\w+|<[^()]*>):(\d+)\)")
-_WIDEST = 60
-"""Characters of a line that a reason quotes."""
 
 
 def completed(why: str, f: Any) -> str:
@@ -34,8 +33,8 @@ def _quoted(why: str, f: Any) -> str:
     text = " ".join(_written(code, int(line)).split())
     if not text:
         return why
-    if len(text) > _WIDEST:
-        text = text[: _WIDEST - 3] + "..."
+    if len(text) > LIMITS.quoted_line:
+        text = text[: LIMITS.quoted_line - 3] + "..."
     return f"{why[: found.end() - 1]}: {text}{why[found.end() - 1 :]}"
 
 

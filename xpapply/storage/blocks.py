@@ -15,12 +15,8 @@ from typing import Any
 from .. import config
 from ..errors import InputError
 from ..layout import grid
+from ..limits import LIMITS
 from .stores import Block, Store
-
-_BEST = 1 << 26
-"""Bytes of a block that are enough for its overhead not to count."""
-_AUTOMATIC = 1 << 30
-"""The most that is taken where nobody says how much."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +115,7 @@ def cut(slices: Slices, source: Store, target: Store, one: int, together: int) -
         wider = lengths | {a: min(shape[a], whole)}
         if size(wider) <= most:
             lengths = wider
-    best = max(size(lengths), min(most, _BEST))
+    best = max(size(lengths), min(most, LIMITS.stored_block))
     for a in reversed(order):  # as many as are worth it, the fastest first
         many = max(1, best // max(1, size(lengths)))
         lengths[a] = min(shape[a], lengths[a] * many)
@@ -133,7 +129,7 @@ def cut(slices: Slices, source: Store, target: Store, one: int, together: int) -
 def memory() -> int:
     """Bytes that blocks may take at a time."""
     asked = config.current().memory
-    return asked or max(1 << 26, min(_AUTOMATIC, _free() // 4))
+    return asked or max(1 << 26, min(LIMITS.stored_memory, _free() // 4))
 
 
 def _free() -> int:
@@ -145,7 +141,7 @@ def _free() -> int:
                     return int(line.split()[1]) << 10
     except OSError:
         pass
-    return 4 * _AUTOMATIC
+    return 4 * LIMITS.stored_memory
 
 
 def _order(source: Store, target: Store, slices: Slices) -> Sequence[int]:

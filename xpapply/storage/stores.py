@@ -21,12 +21,11 @@ from numpy.lib import array_utils
 from .. import arrays
 from ..errors import InputError, add_note
 from ..layout import slowest_first
+from ..limits import LIMITS
 
 Block = tuple[slice, ...]
 
 _POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14, which Python has no name for
-_MOST_RUNS = 4096
-"""Pieces of a file that are asked for one by one; a block of more is read as it comes."""
 
 
 class Store:
@@ -227,7 +226,7 @@ class MemoryMap(Store):
             length, whole = length * x.shape[a], whole + 1
         first_of_all: Any = (..., *(slice(0, 1),) * whole)
         outer = x.transpose(order[::-1])[first_of_all]
-        if length < mmap.PAGESIZE or outer.size > _MOST_RUNS:
+        if length < mmap.PAGESIZE or outer.size > LIMITS.stored_pieces:
             return
         first = outer.__array_interface__["data"][0]
         for index in np.ndindex(outer.shape):

@@ -10,6 +10,7 @@ import xpapply
 from xpapply.batching import BatchingRule, ragged, rules, syntax
 from xpapply.frontends.python import in_blocks
 from xpapply.frontends.python.tree import Branch, Call, Path, Ref, Tree
+from xpapply.limits import LIMITS
 from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(0)
@@ -263,8 +264,8 @@ def test_blocks_are_cut_by_the_worst_moment(monkeypatch, block_bytes):
         return np.exp(grid * v[0]).max()
 
     room = block_bytes or 1 << 19
-    monkeypatch.setattr(in_blocks, "_MOST_BYTES", 1 << 19)
-    monkeypatch.setattr(in_blocks, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(LIMITS, "python_blocks", 1 << 19)
+    monkeypatch.setattr(LIMITS, "python_least_block", 0)
     monkeypatch.setattr(in_blocks.Executor, "__call__", _noted(in_blocks.Executor.__call__, seen))
     with xpapply.options(engine="numpy", threads=1, block_bytes=block_bytes):
         xpapply.apply_along_axis(f, 1, RNG.random((300, 2)))
@@ -293,7 +294,7 @@ def straight(v):
 def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
     """Fewer bytes in each call than that is too many calls, more is slow memory."""
     seen = []
-    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(LIMITS, "python_block", 1 << 14)
     monkeypatch.setattr(in_blocks.Executor, "__call__", _noted(in_blocks.Executor.__call__, seen))
     arr = RNG.random((3000, 8)) if axis else RNG.random((8, 3000))
     with xpapply.options(engine="numpy", threads=1):
@@ -309,7 +310,7 @@ def test_blocks_stay_in_cache(monkeypatch, f, times, axis):
 def test_blocks_of_tensors_are_larger(monkeypatch, torch):
     """A call of torch's takes longer to begin; on a GPU calls must not be many."""
     seen = []
-    monkeypatch.setattr(in_blocks, "_BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr(LIMITS, "python_block", 1 << 14)
     monkeypatch.setattr(in_blocks.Executor, "__call__", _noted(in_blocks.Executor.__call__, seen))
     arr = torch.rand((3000, 8))
     with xpapply.options(fallback="raise"):
@@ -319,8 +320,8 @@ def test_blocks_of_tensors_are_larger(monkeypatch, torch):
 
 
 def test_a_branch_that_needs_much_is_cut_further(monkeypatch):
-    monkeypatch.setattr(in_blocks, "_MOST_BYTES", 1 << 19)
-    monkeypatch.setattr(in_blocks, "_LEAST_BYTES", 0)
+    monkeypatch.setattr(LIMITS, "python_blocks", 1 << 19)
+    monkeypatch.setattr(LIMITS, "python_least_block", 0)
     seen = []
     rule = rules.elementwise
 

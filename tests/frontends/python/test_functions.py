@@ -15,8 +15,8 @@ from calls_of import assert_at_once, calls_of
 
 import xpapply
 from conftest import Library, library
-from xpapply.frontends.python import in_blocks, tree
-from xpapply.planning import python_functions, running
+from xpapply.limits import LIMITS
+from xpapply.planning import python_functions
 
 RNG = np.random.default_rng(5)
 ARR = RNG.standard_normal((40, 7, 3))
@@ -25,8 +25,8 @@ WEIGHTS = RNG.standard_normal((4, 7))
 
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
-    monkeypatch.setattr(python_functions, "_FEW", 0)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "few_slices", 0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
 
 
 def softmax(v):
@@ -282,8 +282,8 @@ def test_too_many_paths_end_in_the_loop():
         return total
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tree, "MOST_PATHS", 20)
-        patch.setattr(in_blocks, "MOST_PATHS", 20)
+        patch.setattr(LIMITS, "paths", 20)
+        patch.setattr(LIMITS, "paths", 20)
         with pytest.warns(xpapply.FallbackWarning, match="too many ways"):
             got = xpapply.apply_along_axis(f, 1, arr)
     np.testing.assert_array_equal(got, np.apply_along_axis(f, 1, arr))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import get_array_module
-from xpapply.planning import python_functions, running
+from xpapply.limits import LIMITS
 
 EXAMPLES = settings().max_examples // 8
 SHAPES = [(24, 5), (6, 5, 4), (2, 13, 5)]
@@ -19,8 +19,8 @@ SHAPES = [(24, 5), (6, 5, 4), (2, 13, 5)]
 
 @pytest.fixture(autouse=True)
 def _always_plan(monkeypatch):
-    monkeypatch.setattr(python_functions, "_FEW", 0)
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "few_slices", 0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
 
 
 ELEMENTWISE = [

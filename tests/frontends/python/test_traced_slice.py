@@ -7,14 +7,14 @@ import pytest
 from calls_of import assert_at_once
 
 import xpapply
-from xpapply.planning import running
+from xpapply.limits import LIMITS
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
 def _worth_a_plan(monkeypatch):
-    monkeypatch.setattr(running, "PLANNING", 0.0)
+    monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
 
 
 def root(v):

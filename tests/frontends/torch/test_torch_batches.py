@@ -13,6 +13,7 @@ import pytest
 
 import xpapply
 from conftest import library
+from xpapply.limits import LIMITS
 from xpapply.planning import planner
 
 torch = library("torch")
@@ -767,7 +768,7 @@ def test_modules_that_nothing_runs_at_once_are_tried_once(monkeypatch):
         net.limit = 100.0  # what it reads may have made it another one
         same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
         assert len(tried) == 2
-        monkeypatch.setattr(planner, "_RESTS", 0.0)
+        monkeypatch.setattr(LIMITS, "loops_per_refusal", 0.0)
         net.limit = 0.0
         for turn in range(3):  # until the loop has taken long enough
             same(xpapply.apply_along_axis(net, 1, arr), loop(net, 1, arr))
@@ -789,10 +790,10 @@ def test_each_further_try_in_vain_comes_after_twice_as_many_loops():
         later.follows(first)
         waits.append(later._left)
         first = later
-    assert waits == [planner._RESTS * 2**k for k in range(4)]
+    assert waits == [LIMITS.loops_per_refusal * 2**k for k in range(4)]
     again = planner._Rests(own, lambda: True, 1.0)
     again.follows(first)  # whose rest was not over: the module has changed
-    assert again._left == planner._RESTS
+    assert again._left == LIMITS.loops_per_refusal
 
 
 def test_the_dtype_of_a_module_that_makes_its_layers_as_it_runs():

@@ -13,6 +13,7 @@ from conftest import library
 from xpapply import reach
 from xpapply.frontends import find
 from xpapply.guards import Guards
+from xpapply.limits import LIMITS
 
 torch = library("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -537,7 +538,7 @@ def test_networks_of_exec_are_freed(use):
 
 def test_more_objects_than_are_followed(monkeypatch):
     """What is not looked at may have changed: nothing is remembered then."""
-    monkeypatch.setattr(reach, "_MOST", 3)
+    monkeypatch.setattr(LIMITS, "reached", 3)
     parts = [types.SimpleNamespace(inner=types.SimpleNamespace(k=float(k))) for k in range(1, 9)]
 
     class Net(nn.Module):

@@ -15,19 +15,11 @@ import sys
 import time
 from contextlib import suppress
 
-LIMIT = 256 << 20
-"""Bytes of all files together. What was not used for longest goes first."""
-_KEPT = 0.75
-"""Of `LIMIT`, once it was reached."""
-_LOOKS = 32
-"""So many writes of a process, and it looks at the size of the folder again."""
-_STALE = 3600.0
-"""Seconds after which nobody is still writing a temporary file."""
+from ...limits import LIMITS
 
 _HEADER = struct.Struct("<8s32s32sQ")
 """What the file is, whose code, the code's checksum, its length."""
 _MAGIC = b"xpapply1"
-_LARGEST = 64 << 20
 _OPEN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 _writes = 0
@@ -59,9 +51,13 @@ def read(key: str) -> bytes | None:
     try:
         with open(os.open(path, os.O_RDONLY | _OPEN), "rb") as file:
             seen = os.fstat(file.fileno())
-            if not stat.S_ISREG(seen.st_mode) or seen.st_size > _LARGEST or _is_foreign(seen):
+            if (
+                not stat.S_ISREG(seen.st_mode)
+                or seen.st_size > LIMITS.disk_cache_largest
+                or _is_foreign(seen)
+            ):
                 return None
-            found = file.read(_LARGEST)
+            found = file.read(LIMITS.disk_cache_largest)
     except OSError:
         return None
     if len(found) < _HEADER.size:
@@ -81,7 +77,7 @@ def write(key: str, code: bytes) -> None:
     """Keep code for a key. Where that is not possible, nothing happens."""
     global _writes
     where = folder()
-    if where is None or len(code) > _LARGEST - _HEADER.size:
+    if where is None or len(code) > LIMITS.disk_cache_largest - _HEADER.size:
         return
     with suppress(OSError):
         if not os.path.isdir(where):
@@ -102,7 +98,7 @@ def write(key: str, code: bytes) -> None:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        if _writes % _LOOKS == 0:
+        if _writes % LIMITS.disk_cache_looks == 0:
             _shrink(where)
         _writes += 1
 
@@ -137,14 +133,14 @@ def _shrink(where: str) -> None:
                 seen = entry.stat(follow_symlinks=False)
                 if entry.name.endswith(".code"):
                     found.append((seen.st_mtime, seen.st_size, entry.path))
-                elif entry.name.endswith(".tmp") and now - seen.st_mtime > _STALE:
+                elif entry.name.endswith(".tmp") and now - seen.st_mtime > LIMITS.disk_cache_stale:
                     os.unlink(entry.path)
     total = sum(size for _, size, _ in found)
-    if total <= LIMIT:
+    if total <= LIMITS.disk_cache:
         return
     for _, size, path in sorted(found):
         with suppress(OSError):
             os.unlink(path)
         total -= size
-        if total <= _KEPT * LIMIT:
+        if total <= LIMITS.disk_cache_kept * LIMITS.disk_cache:
             return

@@ -21,6 +21,7 @@ from types import ModuleType
 
 from ...codegen.llvm.target import TARGETS, Target
 from ...errors import CompilerError, InputError
+from ...limits import LIMITS
 
 OLDEST = (0, 45)
 """Of llvmlite: what is older does not read the opaque pointers of LLVM IR."""
@@ -100,13 +101,9 @@ def architecture() -> str | None:
     return _ARCHITECTURES.get(platform.machine().lower())
 
 
-_LOADING = 0.08
-"""Seconds that it takes to import llvmlite and to make LLVM's tables for this CPU."""
-
-
 def loading() -> float:
     """Seconds that the first compilation of a process takes beside its own."""
-    return 0.0 if "llvmlite.binding" in sys.modules else _LOADING
+    return 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
 
 
 @functools.cache

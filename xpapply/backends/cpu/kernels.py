@@ -13,14 +13,10 @@ from ...cache import Dict, kept
 from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
 from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
+from ...limits import LIMITS
 from . import compiler
 from .addresses import of_array
 from .slice_forms import Slices, Way, itemsize, parts, way
-
-_POOL_WORK = 1 << 21
-"""Elements times instructions below which waking threads costs more than they save."""
-_SHORT_WORK = 1 << 31
-"""The same of what is done in well below a second: the caller then works as well."""
 
 _compiled: Dict = kept(Dict())
 """What was compiled, by graph, form and target."""
@@ -93,7 +89,7 @@ class Launch:
         else:
             given = [of_array(x) for x in several]
         tiles = self.way.tiles
-        if self._cost * tiles < _POOL_WORK:
+        if self._cost * tiles < LIMITS.kernel_pool:
             self._run(given, 0, tiles)
             return
         count = min(config.current().thread_count(), tiles)
@@ -107,7 +103,7 @@ class Launch:
                 self._run(given, start, stop)
 
         ranges = (r for r in itertools.pairwise(ends) if r[0] < r[1])
-        threads.in_threads(work, ranges, count, self._cost * tiles < _SHORT_WORK)
+        threads.in_threads(work, ranges, count, self._cost * tiles < LIMITS.kernel_short)
 
     def _run(self, given: Sequence[int], start: int, stop: int) -> None:
         try:

@@ -18,41 +18,10 @@ from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
 from ...ir.graph import Graph, number
 from ...layout import merged
+from ...limits import LIMITS
 from .. import Later, Lowered, array_api
 from . import compiler
 from .addresses import address_of, of_array
-
-_POOL_MACS = 4e6
-"""Below this many multiply-adds, waking threads costs more than they save."""
-_PIECES = 4
-"""Pieces of work per thread: one that is held up leaves its share to the others."""
-_PIECE_MACS = 5e8
-"""The most of one piece: between two, Python looks whether the call was interrupted."""
-_IDLE_BYTES = 1 << 18
-"""Memory for a tile up to this size is kept for the next call."""
-_COMPILED_MACS = 4e7
-"""Multiply-adds of a network with convolutions, for each of its products, that are worth a kernel:
-it is long, and without it they take no longer than it takes to compile."""
-_COMPILING = 0.1
-"""Seconds that calls of fewer slices may take without it, for each of its products: about what it
-takes to compile."""
-_LOADING = 0.02
-"""The same where the kernel is on disk: it still has to be measured which of both is faster."""
-_SAMPLE_MACS = 1.6e7
-"""The least by which its time is measured: threads share them."""
-_SAMPLE_TILES = 2
-"""The least for each thread."""
-_GIL_MACS = 3e5
-"""Below this many, letting go of the GIL takes longer than the work."""
-_PATIENCE = 0.01
-"""Seconds that calls of few slices may take by definition, before they wait for a kernel."""
-_CALL = 3e-5
-"""Seconds that such a call takes, however few slices there are."""
-_MAC = 4e-11
-"""Seconds that it takes for a multiply-add."""
-_WINDOWS_CALL, _WINDOWS_MAC = 1e-4, 1e-10
-"""The same of networks with convolutions, which torch or NumPy run until then."""
-
 
 NOT_NATIVE = "the bytes of the array's numbers are in another order than the CPU's"
 
@@ -85,11 +54,11 @@ def too_few(graph: Graph, slices: int) -> str | None:
     """Why a kernel is not worth the time that it takes to compile, or None."""
     if not graph.gathers or config.current().engine == "cpu" or _few(graph).is_over():
         return None
-    if slices * graph.flops() / 2 >= _COMPILED_MACS * _products(graph):
+    if slices * graph.flops() / 2 >= LIMITS.network_compiled * _products(graph):
         return None
     return (
         "so few slices with convolutions take less time than a kernel to compile: one is tried "
-        f"once such calls have taken about {_COMPILING * _products(graph):.1g} s"
+        f"once such calls have taken about {LIMITS.network_compiling * _products(graph):.1g} s"
     )
 
 
@@ -134,9 +103,11 @@ def counting(graph: Graph, x: Any, at: int, slices: int) -> Later | None:
     if few.patience is None:
         about = graph, NetworkLowered(graph).access(x, at), compiler.host()
         there = _loaded(*about) is not None
-        seconds = _LOADING if there else _COMPILING * _products(graph)
+        seconds = LIMITS.network_loading if there else LIMITS.network_compiling * _products(graph)
         few.patience = compiler.Patience(seconds, lambda: _kernel(*about).made())
-    return Later(few.patience, _WINDOWS_CALL + _WINDOWS_MAC * slices * graph.flops() / 2)
+    return Later(
+        few.patience, LIMITS.windows_call + LIMITS.windows_mac * slices * graph.flops() / 2
+    )
 
 
 @remembered(512)
@@ -173,7 +144,7 @@ def _kernel(graph: Graph, access: network.Access, target: Target) -> compiler.Pa
         found = there or compiler.compile(kernel.text, network.NAME, key, target)
         return kernel, found
 
-    return compiler.Patience(0.0 if there else _PATIENCE, make)
+    return compiler.Patience(0.0 if there else LIMITS.network_patience, make)
 
 
 class _Weights:
@@ -315,7 +286,7 @@ class NetworkLowered(Lowered):
         lies = _layout(x, at, out, self._whole, self._lanes)
         macs = self._macs_of(x, at)
         ready = functools.partial(self._ready, lies, macs, address_of(x), at, bound)
-        cost = _CALL + _MAC * macs
+        cost = LIMITS.network_call + LIMITS.network_mac * macs
         if not self._would_wait(lies, macs):
             return ready()
         patience = _kernel(self.graph, lies.access, self._target)
@@ -335,10 +306,10 @@ class NetworkLowered(Lowered):
 
     def _would_wait(self, lies: _Layout, macs: float) -> bool:
         """Whether a call runs by definition, as long as its kernel is not compiled."""
-        if self.graph.gathers or macs >= _POOL_MACS or config.current().engine == "cpu":
+        if self.graph.gathers or macs >= LIMITS.network_pool or config.current().engine == "cpu":
             return False
         patience = _kernel(self.graph, lies.access, self._target)
-        return patience.would_wait(_CALL + _MAC * macs)
+        return patience.would_wait(LIMITS.network_call + LIMITS.network_mac * macs)
 
     def _macs_of(self, x: Any, at: int) -> float:
         return self._macs * math.prod(x.shape) / max(1, x.shape[at])
@@ -364,7 +335,7 @@ class NetworkLowered(Lowered):
         first = struct.Struct("6q").pack
         idle: list[tuple[int, np.ndarray]] = []  # memory for tiles, of calls that have ended
         tiles = lies.tiles
-        run = function.call_with_gil if macs < _GIL_MACS else function.call
+        run = function.call_with_gil if macs < LIMITS.network_gil else function.call
 
         def call(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
             try:
@@ -372,13 +343,16 @@ class NetworkLowered(Lowered):
             except IndexError:  # the first call, or another thread is at work with it
                 tile = _memory(kernel.scratch)
             run(first(address(x), weights, address(out), tile[0], 0, tiles) + rest)
-            if kernel.scratch <= _IDLE_BYTES:
+            if kernel.scratch <= LIMITS.network_idle:
                 idle.append(tile)
 
         def threaded(x: Any, out: Any, keep: Any = (sizes, bound)) -> None:
             count = min(config.current().thread_count(), tiles)
             here, there = address(x), address(out)
-            size = min(-(-tiles // (count * _PIECES)), -(-int(_PIECE_MACS * tiles) // int(macs)))
+            size = min(
+                -(-tiles // (count * LIMITS.network_pieces)),
+                -(-int(LIMITS.network_piece * tiles) // int(macs)),
+            )
 
             def work(starts: Iterator[int]) -> None:
                 tile, _ = _memory(kernel.scratch)
@@ -388,14 +362,16 @@ class NetworkLowered(Lowered):
 
             threads.in_threads(work, iter(range(0, tiles, size)), count, short=True)
 
-        return call if macs < _POOL_MACS else threaded
+        return call if macs < LIMITS.network_pool else threaded
 
     def fair_sample(self) -> int:
         """Slices that keep every thread at work; only of networks with convolutions."""
         if not self.graph.gathers:
             return 0
-        enough = math.ceil(_SAMPLE_MACS / max(1.0, self._macs))
-        least = max(enough, _SAMPLE_TILES * config.current().thread_count() * self._whole)
+        enough = math.ceil(LIMITS.network_sample_macs / max(1.0, self._macs))
+        least = max(
+            enough, LIMITS.network_sample_tiles * config.current().thread_count() * self._whole
+        )
         return -(-least // self._whole) * self._whole
 
     def _by_definition(self, at: int, bound: _Weights) -> Callable[[Any, Any], None]:
@@ -414,9 +390,9 @@ class NetworkLowered(Lowered):
     def estimate(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> Estimate:
         """The kernel, and how many threads run it."""
         macs = self._macs * math.prod(x.shape) / max(1, self.graph.input.shape[0])
-        count = config.current().thread_count() if macs >= _POOL_MACS else 1
+        count = config.current().thread_count() if macs >= LIMITS.network_pool else 1
         shown = f"one kernel, {self._target.name}, {count} thread{'s' * (count > 1)}"
-        if at is not None and macs < _POOL_MACS:
+        if at is not None and macs < LIMITS.network_pool:
             if self._would_wait(self._lies(x, at), macs):
                 shown += "; the first calls run layer by layer, while it compiles"
         return Estimate((shown,), (), None, None)

@@ -15,18 +15,12 @@ from ...ir.graph import Graph, Node, number
 from ...ir.ops import OPS
 from ...ir.subgraph import part
 from ...layout import Dim, Layout, merged, slowest_first
+from ...limits import LIMITS
 from . import compiler
 from .host import loading
 from .kernels import Kernel, instructions, is_compiled
 from .slice_forms import PIECE, Slices, pieces, power_of_two, way
 from .slice_pieces import Pieces
-
-_COMPILING = 0.04
-"""Seconds that compiling a kernel takes, about."""
-_CALL = 2e-5
-"""Seconds that a call of NumPy's engine takes, however few slices there are."""
-_SLOW = 0.2e-9
-"""Seconds that NumPy takes for an instruction, about."""
 
 
 def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
@@ -69,11 +63,13 @@ class LoweredSlices:
         self._pieces = pieces(*facts)
         self._made: Kernel | Pieces | None = None
         cost = sum(map(instructions, self._whole.nodes))
-        self._estimate = _CALL + _SLOW * cost * layout.slices * layout.length
+        self._estimate = (
+            LIMITS.slices_call + LIMITS.slices_instruction * cost * layout.slices * layout.length
+        )
         form = way(*facts).form
         levels = max(graph.levels()) if self._pieces > 1 else 0
         there = not levels and is_compiled(self._whole, form)
-        self.seconds = 0.0 if there else _COMPILING * (1 + 2 * levels)
+        self.seconds = 0.0 if there else LIMITS.slices_compiling * (1 + 2 * levels)
         self._patience = compiler.Patience(self.seconds, self._compiled)
 
     @property

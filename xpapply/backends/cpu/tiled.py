@@ -13,13 +13,11 @@ from ...codegen.cost import Estimate
 from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
 from ...ir.graph import Graph
+from ...limits import LIMITS
 from ...tiles import Cutter, Tiles, choose, shown
 from .. import Later, Lowered
 from . import compiler, networks
 from .function_of_slice import as_numpy
-
-_BLOCK_BYTES = 1 << 24
-"""Windows of so many bytes are cut, and run, at a time."""
 
 
 def why_not(graph: Graph, like: Any) -> str | None:
@@ -80,7 +78,7 @@ class TiledNetwork(Lowered):
         def call(windows: np.ndarray, results: np.ndarray) -> None:
             self._inner(windows, 1, bound, results)
 
-        block = config.current().block_bytes or _BLOCK_BYTES
+        block = config.current().block_bytes or LIMITS.tiles_block
         self._cutter.run(as_numpy(x), at, as_numpy(out), call, block)
         return out
 

@@ -24,18 +24,11 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import expand
 from ...layout import boxes
+from ...limits import LIMITS
 from .. import Lowered, array_api
 from . import compiler
 from .addresses import of_array
 from .function_of_slice import as_numpy
-
-_BLOCK_BYTES = 1 << 18
-"""Of slices and their sums in a block: beside them the nodes of a tree have room in the cache."""
-_FEWEST = 64
-_POOL_STEPS = 1 << 17
-"""Steps down trees below which waking threads costs more than they save."""
-_SHORT_STEPS = 1 << 28
-"""Steps that take well below a second: the caller then works as well."""
 
 
 def why_not(graph: Graph, like: Any) -> str | None:
@@ -119,15 +112,15 @@ class TreesLowered(Lowered):
         source, target = as_numpy(x), as_numpy(out)
         slices = math.prod(source.shape) // max(1, source.shape[at])
         steps = slices * self._steps
-        count = config.current().thread_count() if steps >= _POOL_STEPS else 1
-        rows = max(_FEWEST, min(_BLOCK_BYTES // self._bytes, -(-slices // count)))
+        count = config.current().thread_count() if steps >= LIMITS.trees_pool else 1
+        rows = max(LIMITS.trees_fewest, min(LIMITS.trees_block // self._bytes, -(-slices // count)))
         run = functools.partial(self._block, source, at, bound, target)
 
         def work(blocks: Iterator[tuple[Any, ...]]) -> None:
             for box in blocks:
                 run(box)
 
-        threads.in_threads(work, boxes(source.shape, at, rows), count, steps < _SHORT_STEPS)
+        threads.in_threads(work, boxes(source.shape, at, rows), count, steps < LIMITS.trees_short)
         return out
 
     def _block(
@@ -141,6 +134,6 @@ class TreesLowered(Lowered):
         """The kernel, and how many threads run it."""
         slices = math.prod(x.shape) // max(1, self.graph.input.shape[0])
         steps = slices * self._steps
-        count = config.current().thread_count() if steps >= _POOL_STEPS else 1
+        count = config.current().thread_count() if steps >= LIMITS.trees_pool else 1
         shown = f"{self.kernels[0]}, {count} thread{'s' * (count > 1)}"
         return Estimate((shown,), (), None, None)

@@ -16,6 +16,7 @@ from ...codegen.llvm.target import Target
 from ...errors import UnsupportedError
 from ...ir.graph import Graph
 from ...layout import Dim, merged, slowest_first
+from ...limits import LIMITS
 from .. import Lowered
 from . import compiler
 from .function_of_slice import as_numpy
@@ -23,9 +24,6 @@ from .host import loading
 from .kernels import Launch
 from .networks import NOT_NATIVE, values_of_constants
 from .slice_forms import STAGED, Choice, Slices, Way, itemsize
-
-_COMPILING, _PER_INSTRUCTION = 0.01, 2e-5
-"""Seconds that compiling takes, about."""
 
 
 def why_not(graph: Graph, like: Any) -> str | None:
@@ -166,7 +164,9 @@ class Unrolled(Lowered):
         self._known = BoundedDict()
         self.kernels = (f"one kernel, {compiler.host().name}",)
         self.instructions = unrolled.instructions(self.graph, compiler.host())
-        self.seconds = _COMPILING + _PER_INSTRUCTION * self.instructions
+        self.seconds = (
+            LIMITS.unrolled_compiling + LIMITS.unrolled_per_instruction * self.instructions
+        )
 
     @property
     def compiling(self) -> float:

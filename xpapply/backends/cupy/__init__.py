@@ -26,6 +26,7 @@ from ...ir.graph import Graph
 from ...ir.rewrite import expand, without_bfloat16
 from ...ir.to_slice_graph import sliced
 from ...layout import Layout, boxes, columns, run_blocks
+from ...limits import LIMITS
 from ...program import Program
 from .. import Backend, Lowered, array_api
 from . import bincount, compiler, slices
@@ -35,9 +36,6 @@ from .plain import ElementwiseWay, ReductionWay
 from .trees import TreesLowered
 from .ways import Task, Way, spacing, target
 from .weights import Weights
-
-_BLOCK_BYTES = 1 << 28
-"""One buffer of a block: many launches cost more time than small blocks save memory traffic."""
 
 
 class CuPy(Backend):
@@ -194,7 +192,7 @@ class BlocksWay(Way):
 
     def run(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
         runner: Chain | Program = self._chain or self._program
-        most = current().block_bytes or _BLOCK_BYTES
+        most = current().block_bytes or LIMITS.cupy_block
         rows = max(1, min(slices, most // max(runner.row_bytes, self._graph.gathered_bytes)))
         scratch: Any = runner.scratch(rows)
 

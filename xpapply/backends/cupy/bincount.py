@@ -8,9 +8,7 @@ from typing import Any
 import cupy
 
 from ...cache import remembered
-
-_COPIES = 1 << 20
-"""Counters in all: where there are few of them, copies keep threads from waiting for each other."""
+from ...limits import LIMITS
 
 
 @remembered(2)
@@ -37,7 +35,7 @@ def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
         dtype = "int64" if weights is None else "float64"
         if not x.size or not bins:
             return cupy.zeros((*shape, bins), dtype)
-        copies = max(1, min(1024, _COPIES // (rows * bins)))
+        copies = max(1, min(1024, LIMITS.cupy_counters // (rows * bins)))
         found = cupy.zeros((copies, rows, bins), dtype)
         row = cupy.arange(rows, dtype="int64").reshape(along)
         given = () if weights is None else (weights,)

@@ -14,8 +14,9 @@ from ...cache import remembered
 from ...codegen import cost, feature_maps, tensor_network
 from ...codegen.graph_queries import prepare
 from ...ir.graph import Graph
+from ...limits import LIMITS
 from ...segments import Segments, segments
-from ...tiles import ENOUGH, Tiles, choose, costs, shown
+from ...tiles import Tiles, choose, costs, shown
 from .launch import Tensor
 from .segments import Passes, SegmentsRun
 from .ways import Task, Way, target
@@ -104,7 +105,7 @@ class SegmentsWay(MapsWay):
         if _why_not(self._graph, target(task)) is None:
             return False
         tiles = _tiles(self._graph, target(task))
-        return isinstance(tiles, str) or costs(tiles, self._graph) > ENOUGH
+        return isinstance(tiles, str) or costs(tiles, self._graph) > LIMITS.tile_enough
 
     def seconds(self, task: Task) -> float:
         found = self._segments(task)

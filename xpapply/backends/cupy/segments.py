@@ -14,17 +14,13 @@ from ...config import current
 from ...ir.batch import batch
 from ...ir.tiles import Tiles
 from ...layout import boxes, columns
+from ...limits import LIMITS
 from ...program import Program
 from ...segments import Segments
 from ...threads import pool
 from . import compiler
 from .launch import Calls, Tensor
 from .weights import Weights
-
-_BLOCK_BYTES = 1 << 28
-"""Records of so many bytes are there at a time."""
-_THREADS = 8
-"""Kernels that are compiled at a time."""
 
 _Call = tuple["Tensor | Passes", Any, Any]
 """What runs, what it reads, and what it writes."""
@@ -59,7 +55,7 @@ class SegmentsRun:
     def __call__(self, x: Any, at: int, slices: int, bound: Weights, out: Any) -> None:
         if not slices:
             return
-        most = current().block_bytes or _BLOCK_BYTES
+        most = current().block_bytes or LIMITS.cupy_segments_block
         rows = max(1, most // (4 * self._found.numbers))
         inner = (slice(None),) * (out.ndim - x.ndim + 1)
         for box in boxes(x.shape, at, rows):
@@ -106,7 +102,7 @@ class SegmentsRun:
             with cupy.cuda.Device(number):
                 compiler.function(source, name, number, shared)
 
-        for done in pool(_THREADS).map(compile_, different):
+        for done in pool(LIMITS.cupy_compilers).map(compile_, different):
             assert done is None
 
 

@@ -15,11 +15,7 @@ import numpy as np
 
 from ...config import cpus
 from ...errors import InputError
-
-_THREADS = 8
-"""Threads that fill buffers, and as many that empty them: one reaches a fraction of the bus.
-
-Measured with 2, 4 and 8 on an H200 beside 16 CPUs: 17, 22 and 29 GB/s."""
+from ...limits import LIMITS
 
 
 class Sent(NamedTuple):
@@ -48,7 +44,7 @@ class Transfers:
     """
 
     def __init__(self, number: int) -> None:
-        self.number, self.threads = number, max(1, min(_THREADS, cpus() // 2))
+        self.number, self.threads = number, max(1, min(LIMITS.transfer_threads, cpus() // 2))
         self._local = threading.local()
 
     def _stream(self) -> Any:

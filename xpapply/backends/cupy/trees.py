@@ -18,11 +18,9 @@ from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import expand
 from ...layout import boxes
+from ...limits import LIMITS
 from .. import Lowered, array_api
 from . import compiler
-
-_BLOCK_BYTES = 1 << 28
-"""Of all values of a block: few launches, and memory that does not grow."""
 
 
 class _Trees:
@@ -84,7 +82,7 @@ class TreesLowered(Lowered):
 
     def __call__(self, x: Any, at: int, bound: _Bound, out: Any) -> Any:
         """All slices of `x` into `out`; both in memory order."""
-        most = current().block_bytes or _BLOCK_BYTES
+        most = current().block_bytes or LIMITS.cupy_trees_block
         n = out.ndim - x.ndim + 1
         with cupy.cuda.Device(x.device.id):
             for box in boxes(x.shape, at, max(1, most // self._bytes)):

@@ -15,19 +15,10 @@ from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
 from ...layout import Layout, boxes, columns, run_blocks
+from ...limits import LIMITS
 from ...program import Program, padded, padded_shape, windows_of
 from .. import Backend, Borrower, Lowered, compiled
 from . import bincount, kernels, windows
-
-BLOCK_BYTES = 1 << 21
-"""One buffer of a block: smaller ones have threads wait for each other more (measured)."""
-_BIAS_NUMBERS = 4096
-_SAMPLE, _SAMPLE_BLOCKS = 512, 3
-"""Slices to measure times by, and blocks for each thread: a call begins by making buffers."""
-_FEW = 32
-"""Numbers of a slice that are reduced one after the other, each for all slices."""
-_POOL_MACS = 6e7
-"""Below this many multiply-adds, waking threads costs more than they save."""
 
 
 class NumPyCalls:
@@ -63,7 +54,12 @@ class NumPyCalls:
         reduction = getattr(np, op)
         if OPS[op].finds_position:
             return reduction(x, axis[0], out, keepdims=keepdims)  # type: ignore[no-any-return]
-        if len(axis) == 1 and x.ndim > 2 and 1 < x.shape[axis[0]] <= _FEW and out is not None:
+        if (
+            len(axis) == 1
+            and x.ndim > 2
+            and 1 < x.shape[axis[0]] <= LIMITS.numpy_few
+            and out is not None
+        ):
             windows.reduced(op, x, axis[0], out if keepdims else np.expand_dims(out, axis))
             return out  # type: ignore[no-any-return]
         if op in ("sum", "prod"):
@@ -75,7 +71,7 @@ class NumPyCalls:
 
     def bias(self, b: np.ndarray) -> np.ndarray:
         """Repeated: with short rows NumPy spends its time between them, not on additions."""
-        return np.tile(b, max(1, _BIAS_NUMBERS // max(1, len(b))))
+        return np.tile(b, max(1, LIMITS.numpy_bias // max(1, len(b))))
 
     def affine(
         self, rows: np.ndarray, weights: np.ndarray, bias: Any, out: np.ndarray | None
@@ -232,7 +228,7 @@ class NumPyLowered(Lowered):
         """Slices that keep every thread at work."""
         now = config.current()
         rows = block_rows(self._program.row_bytes, 1 << 20, now.block_bytes, self._fewest)
-        return max(_SAMPLE, _SAMPLE_BLOCKS * now.thread_count() * rows)
+        return max(LIMITS.numpy_sample, LIMITS.numpy_sample_blocks * now.thread_count() * rows)
 
     def __call__(self, x: np.ndarray, at: int, bound: list[Any], out: np.ndarray) -> np.ndarray:
         """All slices of `x` into `out`; both in memory order."""
@@ -250,12 +246,12 @@ class NumPyLowered(Lowered):
                 run_blocks(run, x, at, out, blocks)
 
         count = min(options.thread_count(), -(-slices // rows))
-        count = 1 if slices * self._macs < _POOL_MACS else count
+        count = 1 if slices * self._macs < LIMITS.numpy_pool else count
         threads.in_threads(work, boxes(x.shape, at, rows), count)
         return out
 
 
 def block_rows(row_bytes: int, slices: int, block_bytes: int, fewest: int = 1024) -> int:
     """Slices per block: buffers that stay in cache, not so few that calls dominate."""
-    rows = (block_bytes or BLOCK_BYTES) // row_bytes
+    rows = (block_bytes or LIMITS.numpy_block) // row_bytes
     return max(1, min(slices, rows if block_bytes else max(fewest, min(32768, rows))))

@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...layout import boxes
-
-_BLOCK = 1 << 20
-"""Elements that are counted at once: what is made of them stays small."""
-
-_LONG = 128
-"""Elements from which a call per slice costs less than numbers that are different by slice."""
+from ...limits import LIMITS
 
 
 def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.ndarray:
@@ -27,13 +22,13 @@ def counts(x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.
     order = (*batch, *axes)
     x = x.transpose(order)
     weights = None if weights is None else weights.transpose(order)
-    for piece in boxes((*x.shape, 1), x.ndim, _BLOCK):
+    for piece in boxes((*x.shape, 1), x.ndim, LIMITS.bincount_block):
         index = piece[: x.ndim]
         block = x[index]
         rows = math.prod(block.shape[: len(batch)])
         flat = block.reshape(rows, -1)
         given = None if weights is None else weights[index].reshape(rows, -1)
-        if flat.shape[1] >= _LONG:
+        if flat.shape[1] >= LIMITS.bincount_long:
             each = (None,) * rows if given is None else given
             counted = np.stack([np.bincount(v, w, bins) for v, w in zip(flat, each, strict=True)])
         else:

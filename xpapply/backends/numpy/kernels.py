@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...ir.ops import OPS
+from ...limits import LIMITS
 
 ROW = (32, 1024)
 """Lengths of rows whose max NumPy finds faster by its position."""
-_TILE = 8192
-"""Elements of a transposed copy that stay in the first cache."""
 
 
 def missing(ops: Iterable[str]) -> str | None:
@@ -48,7 +47,7 @@ def copied(out: np.ndarray, x: np.ndarray) -> None:
     """A copy, in tiles where it is a transposed one: they stay in cache while lines are shared."""
     if out.ndim == 2 and out.shape[0] >= 32 and out.shape[1] > 64 and x.ndim == 2:
         if x.strides[1] > x.strides[0] or out.strides[1] > out.strides[0]:
-            width = max(32, _TILE // out.shape[0])
+            width = max(32, LIMITS.transposed_tile // out.shape[0])
             for k in range(0, out.shape[1], width):
                 np.copyto(out[:, k : k + width], x[:, k : k + width])
             return

@@ -21,24 +21,10 @@ from ...ir.graph import Graph
 from ...ir.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
 from ...layout import Box, Layout, grid
+from ...limits import LIMITS
 from . import kernels
 from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, SliceProgram, SliceScratch
-from .views import SHORT_ROW, Seen, View
-
-BLOCK_BYTES = 1 << 18
-"""One buffer of a block: a few of them stay in the second cache."""
-_SHARED_BLOCK_BYTES = 1 << 20
-"""The same, where several threads would wait for each other more in smaller ones."""
-_SHORT_COPY = 2048
-"""Elements of a row from which on results are computed where they are to be."""
-_RUN = 64
-"""Elements along a slice that a piece has at least, so that few are to be combined."""
-_PIECES = 16
-"""Pieces that one worker combines before it hands them on."""
-_POOL_WORK = 1 << 20
-"""Elements times steps below which waking threads costs more than they save."""
-_KEPT_BYTES = 1 << 16
-"""Buffers up to this size stay between calls."""
+from .views import Seen, View
 
 
 def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
@@ -61,7 +47,11 @@ class LoweredSlices:
         self.vectors = [graph.is_vector(o) for o in graph.outs]
         self.arrays = [see is not None for see in self.seen.inputs]
         # short rows are computed in cache and copied at once
-        good = self.seen.slices == 1 or self.seen.across or self.seen.shape[-1] >= _SHORT_COPY
+        good = (
+            self.seen.slices == 1
+            or self.seen.across
+            or self.seen.shape[-1] >= LIMITS.slices_short_copy
+        )
         self.good_outs = [
             self.seen.is_good(o) and (good or not v)
             for o, v in zip(layout.outs, self.vectors, strict=True)
@@ -91,7 +81,9 @@ class LoweredSlices:
         found = self._plans.get(key)
         if found is None:
             threads, block_bytes = options.thread_count(), options.block_bytes
-            block_bytes = block_bytes or (BLOCK_BYTES if threads == 1 else _SHARED_BLOCK_BYTES)
+            block_bytes = block_bytes or (
+                LIMITS.slices_block if threads == 1 else LIMITS.slices_shared_block
+            )
             whole = _Whole(self, block_bytes, threads)
             found = whole if whole.fits else _Pieces(self, block_bytes, threads)
             self._plans[key] = found
@@ -165,9 +157,9 @@ class _Whole:
         self._program = lowered.program(graph, graph.outs, (), lowered.good_outs)
         size = block_bytes // self._program.itemsize
         total = seen.slices * seen.length
-        least = min(seen.slices, 2 * SHORT_ROW if seen.across else 1)
+        least = min(seen.slices, 2 * LIMITS.short_row if seen.across else 1)
         self.fits = seen.length * least <= max(size, 1)
-        if total * len(graph.nodes) < _POOL_WORK:
+        if total * len(graph.nodes) < LIMITS.slices_pool:
             threads = 1
         else:
             size = min(size, math.ceil(total / (2 * threads)))
@@ -190,7 +182,7 @@ class _Whole:
         except IndexError:
             scratch = self._program.scratch(self._shape)
         self._program.run(scratch, self._shape, arrays, outs)
-        if scratch.nbytes <= _KEPT_BYTES:
+        if scratch.nbytes <= LIMITS.slices_kept:
             self._kept.append(scratch)
 
     def _blocks(self, arrays: Sequence[Any], outs: Sequence[Any], boxes: Iterator[Box]) -> None:
@@ -242,17 +234,17 @@ class _Pieces:
         size = max(1, block_bytes // widest)
         self._sizes = [1] * len(seen.shape)
         if seen.across or seen.transposed:
-            _extend(self._sizes, seen, False, max(1, size // _RUN))
+            _extend(self._sizes, seen, False, max(1, size // LIMITS.slices_run))
         _extend(self._sizes, seen, True, max(1, size // math.prod(self._sizes)))
         self._batch = [k for k in seen.memory if not seen.dims[k].applied]
         self._along = [k for k in seen.memory if seen.dims[k].applied]
         boxes = _count(seen.shape, self._sizes, self._batch)
         pieces = _count(seen.shape, self._sizes, self._along)
         # enough runs to keep threads busy; not by their number, so that results do not depend on it
-        self._per_run = max(1, min(_PIECES, boxes * pieces // 16))
+        self._per_run = max(1, min(LIMITS.slices_pieces, boxes * pieces // 16))
         self._runs = math.ceil(pieces / self._per_run)
         work = seen.slices * seen.length * len(graph.nodes)
-        self._threads = threads if work >= _POOL_WORK else 1
+        self._threads = threads if work >= LIMITS.slices_pool else 1
         self.kernel = _kernel(self._threads, boxes * pieces, ", slices in pieces")
 
     def _used(self, nodes: Sequence[int], known: Iterable[int]) -> list[int]:

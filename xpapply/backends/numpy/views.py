@@ -11,11 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ...layout import Layout, Operand, merged, slowest_first
-
-SHORT_ROW = 32
-"""Elements that NumPy's inner loops shall at least have."""
-_SHORT_SLICE = 192
-"""Elements from which on a reduction along memory is faster than one of a transposed copy."""
+from ...limits import LIMITS
 
 
 class Dim(NamedTuple):
@@ -137,10 +133,10 @@ def _block_order(dims: Sequence[Dim]) -> tuple[int, ...]:
     slices = math.prod(d.size for d in dims if not d.applied)
     length = math.prod(d.size for d in dims if d.applied)
     inner = dims[-1]
-    if inner.size >= (_SHORT_SLICE if inner.applied else SHORT_ROW):
+    if inner.size >= (LIMITS.short_slice if inner.applied else LIMITS.short_row):
         return order
-    if slices >= 2 * SHORT_ROW:
+    if slices >= 2 * LIMITS.short_row:
         return tuple(sorted(order, key=lambda k: not dims[k].applied))
-    if length >= _SHORT_SLICE:
+    if length >= LIMITS.short_slice:
         return tuple(sorted(order, key=lambda k: dims[k].applied))
     return order

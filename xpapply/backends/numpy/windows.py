@@ -11,16 +11,7 @@ import numpy as np
 from ...ir.batch import LETTER
 from ...ir.ops import OPS
 from ...ir.shapes import as_product
-
-_COPY_BYTES = 1 << 19
-"""Bytes of windows that are brought together for one product: they stay in cache."""
-_FEW_COLUMNS = 8
-"""Places of a result up to which slices are multiplied together, not one by one (measured)."""
-_STACK_MACS = 1 << 18
-"""Multiply-adds of one product in a stack. OpenBLAS runs products up to this size in the
-calling thread, so that our own threads do not wait for its thread pool."""
-_LEAST_COLUMNS = 32
-"""Columns of a product that are worth a call."""
+from ...limits import LIMITS
 
 
 def taken(x: np.ndarray, places: Sequence[int], axis: int, out: np.ndarray | None) -> np.ndarray:
@@ -48,7 +39,7 @@ def reduced(op: str, x: np.ndarray, axis: int, out: np.ndarray) -> None:
 
 def rows_product(rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
     """``rows @ weights``: a stack of products, each small enough for one thread."""
-    size = max(1, min(256, _STACK_MACS // weights.size))
+    size = max(1, min(256, LIMITS.windows_stack // weights.size))
     whole = len(rows) - len(rows) % size
     if whole:
         np.matmul(
@@ -63,8 +54,8 @@ def rows_product(rows: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None
 def _columns_product(filters: np.ndarray, columns: np.ndarray, out: np.ndarray) -> None:
     """``filters @ columns`` of stacks: of some columns at a time, as few as one thread takes."""
     n = columns.shape[-1]
-    most = _STACK_MACS // max(1, math.prod(filters.shape[-2:]))
-    size = n if most < _LEAST_COLUMNS else -(-n // -(-n // most))  # of one size
+    most = LIMITS.windows_stack // max(1, math.prod(filters.shape[-2:]))
+    size = n if most < LIMITS.windows_least else -(-n // -(-n // most))  # of one size
     for k in range(0, n, size):
         part = slice(k, k + size)
         np.matmul(filters, columns[..., part], out=out[..., part])
@@ -89,12 +80,12 @@ def product(subscripts: str, w: np.ndarray, x: np.ndarray, out: np.ndarray) -> b
 
     filters = w.transpose([of_w.index(k) for k in stack + rows + inner])
     filters = filters.reshape(length(stack), length(rows), length(inner))
-    together = length(columns) <= _FEW_COLUMNS and not stack
+    together = length(columns) <= LIMITS.windows_few and not stack
     # slices first; the places of windows last, or what is in them
     order = columns + inner if together else stack + inner + columns
     x = x.transpose([of_x.index(k) for k in LETTER + order])
     out = out.transpose([letters.index(k) for k in LETTER + stack + rows + columns])
-    size = max(1, _COPY_BYTES // max(1, length(order) * x.itemsize))
+    size = max(1, LIMITS.windows_copy // max(1, length(order) * x.itemsize))
     memory = np.empty((min(size, len(x)), *x.shape[1:]), x.dtype)
     if together:
         products = np.empty((len(memory) * length(columns), length(rows)), x.dtype)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ...limits import LIMITS
 from . import (
     Image,
     Output,
@@ -26,8 +27,6 @@ from . import (
     memory_map,
     part_of,
 )
-
-_PIECE = 1 << 24
 
 
 def read(path: Path) -> Image:
@@ -60,7 +59,7 @@ def _unpacked(path: Path) -> Path:
     number, name = tempfile.mkstemp(".nii", ".xpapply-")
     try:
         with os.fdopen(number, "wb") as file, gzip.open(path) as packed:
-            shutil.copyfileobj(packed, file, _PIECE)
+            shutil.copyfileobj(packed, file, LIMITS.nifti_piece)
     except (OSError, EOFError, zlib.error) as error:
         os.unlink(name)
         raise InputError(f"{path} cannot be unpacked: {error}") from error
@@ -95,7 +94,7 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
 
     def close() -> None:
         with open(plain, "rb") as file, gzip.open(part, "wb", compresslevel=1) as target:
-            shutil.copyfileobj(file, target, _PIECE)
+            shutil.copyfileobj(file, target, LIMITS.nifti_piece)
         plain.unlink()
 
     return Output(made, path, part, close) if packed else Output(made, path, part)

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ...limits import LIMITS
 from . import Image, Output, Wanted, check_interrupted, group_of, interrupted, library, part_of
-
-_CHUNK = 1 << 24
-"""Bytes of a chunk where the input has none."""
 
 _PAUSES = (0.0, 0.02, 0.1, 0.3)
 """Seconds before each try to make a group, which another run may be making."""
@@ -59,7 +57,9 @@ def create(path: Path, shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> 
 
 def unit(shape: tuple[int, ...], dtype: np.dtype, how: Wanted) -> tuple[int, ...]:
     """Lengths of its chunks."""
-    chunks = how.chunks or _chunks(shape, dtype, min(_CHUNK, how.room or _CHUNK))
+    chunks = how.chunks or _chunks(
+        shape, dtype, min(LIMITS.zarr_chunk, how.room or LIMITS.zarr_chunk)
+    )
     return tuple(max(1, min(c, n)) for c, n in zip(chunks, shape, strict=True))
 
 

@@ -14,15 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ... import config, registry
-
-FIRST, FIRST_SHARE = 14e-3, 0.15
-"""Seconds that a first call may take beyond the loop, and that share of the loop's ..."""
-PLANNING = 0.8
-"""... of which planning may take this part."""
-LOADING = 40e-3
-"""Seconds that the very first function of a process may take besides, which loads modules."""
-AGAIN, AGAIN_SHARE = 0.0, 0.04
-"""The same of later calls."""
+from ...limits import LIMITS
 
 
 def loading() -> float:
@@ -30,7 +22,7 @@ def loading() -> float:
     if _loaded:
         return 0.0
     _loaded.append(True)
-    return LOADING
+    return LIMITS.process_loading
 
 
 _loaded: list[bool] = []

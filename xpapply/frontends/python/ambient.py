@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ... import error_state
-from ...guards import COPIED, LIBRARIES, Guards
+from ...guards import LIBRARIES, Guards
+from ...limits import LIMITS
 from ...warning_filters import Place
 from .recorder import Recorder
 
@@ -45,7 +46,7 @@ def _content(x: Any) -> Any:
     """
     try:
         with memoryview(x) as memory:
-            if memory.nbytes <= COPIED:
+            if memory.nbytes <= LIMITS.copied:
                 return memory.tobytes()
     except (TypeError, ValueError, BufferError, NotImplementedError):
         return None

@@ -16,11 +16,9 @@ import numpy as np
 
 from ...batching import find
 from ...batching.scalars import LARGEST
+from ...limits import LIMITS
 from .recorder import Recorder
 from .tracer import Tracer, replaced, tracers
-
-_MOST = 8
-"""Constants that a number may be."""
 
 _JOINED = frozenset(
     (
@@ -162,7 +160,7 @@ def _joined(ufunc: Any, python: Callable[..., Any], *operands: Any) -> Any:
     one = python(*ones)
     if not isinstance(one, Tracer) or one.ref is None:
         return NotImplemented
-    combined = [*itertools.islice(itertools.product(*constants), _MOST + 1)]
+    combined = [*itertools.islice(itertools.product(*constants), LIMITS.choices + 1)]
     if not combined:
         return one
     made = _of_constants(python, kind, combined, _kind(one))
@@ -193,7 +191,7 @@ def _of_constants(
     python: Callable[..., Any], kind: Any, combined: list[tuple], becomes: Any
 ) -> tuple | None:
     """What an operation gives for constants of Python, if it is what it gives for the kind's."""
-    if len(combined) > _MOST or becomes is None:
+    if len(combined) > LIMITS.choices or becomes is None:
         return None
     made = []
     for given in combined:
@@ -214,7 +212,7 @@ def _of_constants(
 def extreme(recorder: Recorder, name: str, numbers: tuple) -> Any:
     """``max`` or ``min`` of some numbers; NotImplemented where a decision has to be taken."""
     better = operator.gt if name == "max" else operator.lt
-    if not 2 <= len(numbers) <= _MOST or any(_kind(x) is None for x in numbers):
+    if not 2 <= len(numbers) <= LIMITS.choices or any(_kind(x) is None for x in numbers):
         return NotImplemented
     if not any(isinstance(x, Choice) or (isinstance(x, Tracer) and x.ref) for x in numbers):
         return NotImplemented

@@ -9,13 +9,13 @@ import numpy as np
 
 from ...batching import syntax
 from ...errors import TraceError
+from ...limits import LIMITS
 from . import ragged
 from .arrays import as_array, copied
 from .functions import function_call
 from .indexing import as_mask, compressed, counted, nonzero, setitem
 from .recorder import Recorder
 from .tracer import Tracer, tracers, values
-from .tree import LARGEST_ANSWER
 
 
 def _where(recorder: Recorder, condition: Any, *others: Any, **kwargs: Any) -> Any:
@@ -116,7 +116,7 @@ def _bincount(recorder: Recorder, x: Any, weights: Any = None, minlength: Any = 
     moving = isinstance(x, Tracer) and x.ref is not None and x.size
     within = moving and minlength and bool(((x >= 0) & (x < minlength)).all())
     if moving and not within and x.dtype.kind in "iu":
-        if not bool(((x >= 0) & (x <= LARGEST_ANSWER)).all()):
+        if not bool(((x >= 0) & (x <= LIMITS.largest_answer)).all()):
             why = "numpy.bincount of a negative or large number"  # for which memory may not do
             recorder.raised(ValueError(why), decided=True)
             raise TraceError(why)

@@ -23,11 +23,12 @@ from ...batching.instances import Instances
 from ...batching.ragged import Ragged
 from ...batching.rules import leaves, mapped
 from ...errors import TraceError
+from ...limits import LIMITS
 from ...warning_filters import Place
 from .account import Account
 from .block import Block
 from .decisions import exactly
-from .tree import LARGEST_ANSWER, Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
+from .tree import Call, Differs, Ref, Segment, SideExit, TooManyPaths, Tree, invoke
 
 Values = dict[int, Any]
 """The results of calls for some of the slices of a block, by their numbers.
@@ -80,14 +81,6 @@ def filled(tree: Any, values: Any) -> Any:
     return mapped(found, tree, Ref)
 
 
-_FEW_TRIES = 64
-"""Calls to find out which slices raise, in a block of few."""
-
-
-_MOST_LEFT = 0.5
-"""Share of a block's slices that may be left to ``f`` since their paths are not known."""
-
-
 @dataclass(slots=True)
 class _Block:
     """The slices of a block, where their results go, and which of them are left to ``f``."""
@@ -108,13 +101,6 @@ class _Block:
 
     def leave(self, index: Any) -> None:
         self.off += range(len(self.rows)) if index is None else index.tolist()
-
-
-_FEW_ANSWERS = 1 << 14
-"""Numbers that are copied from a device in the time of one question."""
-
-SECONDS_PER_CALL = 8e-6
-"""What a call takes, however few slices there are."""
 
 
 class Executor:
@@ -162,7 +148,7 @@ class Executor:
         self.warning: set[int] = set()
         self._warned: set[tuple[Segment, int, Place]] = set()
         self._conversions: set[Place] = set()
-        self.most_left = _MOST_LEFT
+        self.most_left = LIMITS.block_left
         self._errstate = error_state.for_slices() if xp is np else None
         self.bar: progress.Bar | None = None
         self.exactly = False
@@ -334,7 +320,7 @@ class Executor:
             if yes in (0, len(asked)):
                 return [(yes > 0, None)]
         else:
-            if len(asked) <= _FEW_ANSWERS:
+            if len(asked) <= LIMITS.few_answers:
                 asked = arrays.on_host(asked)
             if (asked == asked[0]).all():
                 return [(asked[0].item(), None)]
@@ -398,7 +384,7 @@ class Executor:
             part = todo.pop()
             tries += 1
             spent = self.account is not None and self.account.is_overdrawn
-            if tries > _FEW_TRIES + batch // 8 or spent:
+            if tries > LIMITS.raising_tries + batch // 8 or spent:
                 raise TooManyPaths(f"many of its slices raise ({call.where})")
             try:
                 if tries == 1:
@@ -442,7 +428,7 @@ class Executor:
         """Where slices with this answer go on, and how many of the first of them do not."""
         with self.tree.lock:
             many = len(part) if part is not None else len(block.rows if index is None else index)
-            if answer not in at.children and abs(answer) > LARGEST_ANSWER:
+            if answer not in at.children and abs(answer) > LIMITS.largest_answer:
                 # it may be a size, of more than there is memory for, and the loop may never get
                 # there: f itself runs, after what comes before
                 part = self.xp.arange(many) if part is None else part
@@ -471,7 +457,7 @@ class Executor:
         """Whether calls of ``f`` take less time; only where all that it does is known."""
         if child.asks is not None or isinstance(child.result, SideExit):
             return False
-        return child.longest * SECONDS_PER_CALL > many * self._seconds
+        return child.longest * LIMITS.call_in_block > many * self._seconds
 
     def _write(self, at: Segment, values: Values, index: Any, block: _Block) -> None:
         block.end, out = at, block.out

@@ -14,44 +14,16 @@ from ... import arrays, config, progress, streams, threads
 from ...batching import NoRule, in_namespace
 from ...errors import TraceError
 from ...ir.graph import ShapeDtype
+from ...limits import LIMITS
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
 from .account import Account, Begun, per_call
 from .block import Block
 from .comparison import cast, check_same, host
-from .executor import SECONDS_PER_CALL, Executor
+from .executor import Executor
 from .rows import Chosen, Rows
 from .tracing import Tracing
-from .tree import MOST_PATHS, Call, Differs, Path, SideExit, TooLong, TooManyPaths, Tree, Users
-
-_BLOCK_BYTES = 1 << 19
-"""Bytes that a call reads or makes in a block, on the average: they stay in cache, and calls
-are not so many that their overhead shows."""
-_GPU_BLOCK_BYTES = 1 << 26
-_MOST_BYTES = 1 << 26
-"""Bytes that the values of all blocks at work may take together at their worst moment ..."""
-_MOST_GPU_BYTES = 1 << 30
-_MOST_TORCH_BYTES = 1 << 24
-"""... on CPUs, where the pieces that its allocator leaves free add up to several blocks ..."""
-_LEAST_BYTES = 1 << 22
-"""... but for the blocks of many threads, which get at least so much each."""
-_WORTH_THREADS = 1 << 21
-"""Numbers to compute from which waking a second thread pays."""
-_LONG_CALL = 1 << 17
-"""Bytes from which calls in two threads do not spend their time waiting for each other."""
-_PATIENCE = 0.1
-"""Share of the time of the plain loop that finding further paths may take ..."""
-_AT_LEAST = 0.03
-"""... and seconds that it may take in any case."""
-_TIMED = 64
-"""Calls that tell how long one takes in a loop."""
-_WARM = 4
-"""The least of them, and the most where nothing else is to be measured: for so many seconds."""
-_PER_CALL = 1e-3
-_TRIED, _OVERHEAD = 8, 0.02
-"""Blocks by which it is seen what a run takes, and what part of the loop's time they may add."""
-_SOME = 1024
-"""Slices that tell whether there are too many paths."""
+from .tree import Call, Differs, Path, SideExit, TooLong, TooManyPaths, Tree, Users
 
 
 class InBlocks:
@@ -168,13 +140,13 @@ class InBlocks:
         Calls are made for `limit` seconds, and no more than `_TIMED` of them.
         """
         count = math.prod(rows.batch)
-        some = np.linspace(0, count - 1, min(count, _TIMED)).astype(np.intp)
+        some = np.linspace(0, count - 1, min(count, LIMITS.timed_calls)).astype(np.intp)
         places = zip(*np.unravel_index(some, rows.batch), strict=True)
         # what is only timed writes into no slice
         slices = [[*map(arrays.read_only, self._given(rows[at]))] for at in places]
         with np.errstate(all="ignore"), silent():
             try:
-                each = per_call(self._arguments.caller(f), slices, _WARM, limit)
+                each = per_call(self._arguments.caller(f), slices, LIMITS.warm_calls, limit)
             except Exception:  # which its own run will tell
                 return self.seconds
         return min(self.seconds, each + self._around)
@@ -189,9 +161,9 @@ class InBlocks:
         times: list[float] = []
         result: Any = None
         most = (
-            _WARM if self.library == "numpy" else 1
+            LIMITS.warm_calls if self.library == "numpy" else 1
         )  # elsewhere a call may be counted, or take long
-        while len(times) < most and sum(times) < _PER_CALL:
+        while len(times) < most and sum(times) < LIMITS.timed_seconds:
             started = time.perf_counter()
             found = self._tried(f, v)
             times.append(time.perf_counter() - started)
@@ -253,7 +225,7 @@ class InBlocks:
         """The results of all slices ``(*batch, *result shape)``; several are a `Block`."""
         xp = np if isinstance(rows, Chosen) else arrays.compat(rows.like)
         slices = math.prod(rows.batch)
-        limit = _AT_LEAST + _PATIENCE * slices * self.seconds
+        limit = LIMITS.paths_at_least + LIMITS.paths_share * slices * self.seconds
         grow = self._growing(f, limit, account)
         count = config.current().thread_count() if xp is np else 1
         room = self._room(rows, count)
@@ -282,8 +254,8 @@ class InBlocks:
 
     def _at_first(self, slices: int, account: Account) -> int:
         """Slices in a block of a run that may be given up: so many that one tells of the others."""
-        each = len(self.tree.calls) * SECONDS_PER_CALL
-        blocks = min(_TRIED, int(_OVERHEAD * account.loop / max(each, 1e-9)))
+        each = len(self.tree.calls) * LIMITS.call_in_block
+        blocks = min(LIMITS.tried_blocks, int(LIMITS.tried_share * account.loop / max(each, 1e-9)))
         return max(1, slices // max(1, blocks))
 
     def gives_up(self, rows: Rows, f: Any, most: float | None) -> TraceError | None:
@@ -293,14 +265,18 @@ class InBlocks:
         what a run on a device may.
         """
         slices = math.prod(rows.batch)
-        limit = _AT_LEAST + _PATIENCE * slices * self.seconds if most is None else most
-        some = np.linspace(0, slices - 1, min(slices, _SOME)).astype(np.intp)
+        limit = (
+            LIMITS.paths_at_least + LIMITS.paths_share * slices * self.seconds
+            if most is None
+            else most
+        )
+        some = np.linspace(0, slices - 1, min(slices, LIMITS.path_sample)).astype(np.intp)
         chosen = Chosen(rows, np.unravel_index(some, rows.batch), ((), np.dtype(float)))
         grow = self._growing(f, limit, None)
         patience = limit + slices * self.seconds
         walk = Executor(self.tree, np, grow, self.seconds, patience, self._room(rows, 1))
         try:
-            walk(next(chosen.blocks(_SOME))[0], None, 0)
+            walk(next(chosen.blocks(LIMITS.path_sample))[0], None, 0)
         except TraceError as error:
             return error.with_traceback(None)
         except Exception:  # as f does then
@@ -309,7 +285,7 @@ class InBlocks:
 
     def tries_all(self, rows: Rows) -> bool:
         """Whether those are all of them."""
-        return math.prod(rows.batch) <= _SOME
+        return math.prod(rows.batch) <= LIMITS.path_sample
 
     def _run(
         self,
@@ -365,7 +341,7 @@ class InBlocks:
                 )
             else:
                 flat[k] = self._written(result, flat, xp)
-        if len(off) >= _TIMED:
+        if len(off) >= LIMITS.timed_calls:
             took = time.perf_counter() - started
             self.seconds = min(self.seconds, took / len(off | walk.warning) + self._around)
         return buffer
@@ -430,8 +406,8 @@ class InBlocks:
         pieces = rows.blocks(at_once)
         run: Callable[..., None] = partial(self._block, walk, flat)
         run(*next(pieces))
-        worth = count > 1 and self._numbers() * slices > _WORTH_THREADS
-        long = worth and at_once * self.tree.per_call > _LONG_CALL
+        worth = count > 1 and self._numbers() * slices > LIMITS.python_threads
+        long = worth and at_once * self.tree.per_call > LIMITS.python_long_call
 
         def work(pieces: Iterator[tuple[Any, slice]]) -> None:
             for block, where in pieces:
@@ -482,7 +458,7 @@ class InBlocks:
         as long as the last one."""
         if most < self._tracing.seconds:
             raise TooManyPaths(self.tree.too_many_in_time)
-        if self.tree.count >= MOST_PATHS:
+        if self.tree.count >= LIMITS.paths:
             raise TooManyPaths(f"its slices go too many ways ({self.tree.count} and more)")
         started = time.thread_time()  # whatever else keeps the machine busy
         self._tracing.limit = most
@@ -548,13 +524,13 @@ class InBlocks:
     def _room(self, rows: Rows, threads: int) -> int:
         """Bytes that the values of a block may take at their worst moment."""
         if not isinstance(rows, Chosen) and arrays.is_asynchronous(rows.like):
-            return _MOST_GPU_BYTES
-        most = _MOST_TORCH_BYTES if self.library == "torch" else _MOST_BYTES
-        return config.current().block_bytes or max(_LEAST_BYTES, most // threads)
+            return LIMITS.python_gpu_blocks
+        most = LIMITS.python_torch_blocks if self.library == "torch" else LIMITS.python_blocks
+        return config.current().block_bytes or max(LIMITS.python_least_block, most // threads)
 
     def _rows(self, room: int) -> int:
         """Slices in a block."""
-        least = _BLOCK_BYTES if self.library == "numpy" else _GPU_BLOCK_BYTES
+        least = LIMITS.python_block if self.library == "numpy" else LIMITS.python_gpu_block
         if self.tree.branches or self.tree.masks:
             least *= 4  # the slices of a block part
         rows = room // self.tree.root.nbytes

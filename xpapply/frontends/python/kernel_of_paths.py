@@ -16,27 +16,12 @@ from ... import config, registry
 from ...errors import UnsupportedError
 from ...ir.graph import Graph
 from ...ir.rewrite import compact
+from ...limits import LIMITS
 from .block import Block
 from .rows import Chosen, Rows
 from .to_graph import Avals, to_graph
 from .tree import Call, Differs, SideExit, Tree, Users
 
-_MOST_PATHS = 64
-"""Paths that one kernel has at most."""
-_MANY_LEFT = 0.02
-"""Share of the slices that must leave the paths of a kernel for it to be made anew."""
-_MANY_MARKED = 0.25
-"""Share of the slices from which on those that are marked run with all the others ..."""
-_MOST_WASTED = 3
-"""... and so many runs of a kernel may be for nothing."""
-
-
-_PER_STEP = 3e-4
-"""Seconds that it takes to make a graph of a call and to prepare that for a compiler."""
-_OF_A_CALL = 1.5
-"""Passes of a call that makes an array, for each of one that writes into a buffer ..."""
-_PARTING = 12.0
-"""... and those that slices take to part at a decision."""
 _PASSES: dict[Any, float] = {
     "math": 20.0,
     ("divide", "float64"): 2.0,
@@ -128,7 +113,7 @@ class KernelOfPaths:
         `most`: CPU seconds that making it may take.
         """
         if self.is_due:
-            if _PER_STEP * self._steps() + registry.loading("backends", "cpu") > most:
+            if LIMITS.graph_per_call * self._steps() + registry.loading("backends", "cpu") > most:
                 return None
             self._paths, self._many_left = self._tree.count, False
             self._drop()
@@ -155,7 +140,7 @@ class KernelOfPaths:
 
     def _as_graphs(self) -> list[tuple[tuple[bool | int, ...], Graph | None]]:
         """The answers that each path gives, and its graph; None: it is left to ``f``."""
-        if self._tree.count > _MOST_PATHS:
+        if self._tree.count > LIMITS.kernel_paths:
             raise UnsupportedError(f"its slices go {self._tree.count} ways")
         ends = {x and (x[0], self._dtype or x[1]) for x in self._tree.results}
         if len(ends - {None}) > 1:
@@ -174,7 +159,7 @@ class KernelOfPaths:
         ends = [p for p in self._tree.paths() if not isinstance(p.result, SideExit)]
         steps = [s for p in ends for s in p.steps if isinstance(s, Call)]
         each = sum(_PASSES.get(_what(s), 1.0) for s in steps) / max(1, len(ends))
-        return _OF_A_CALL * each + _PARTING * (len(ends) - 1)
+        return LIMITS.call_passes * each + LIMITS.parting_passes * (len(ends) - 1)
 
     def __call__(
         self,
@@ -206,12 +191,12 @@ class KernelOfPaths:
         self.ran = None if count else call
         if count == 0:
             return out
-        self._many_left = count > _MANY_LEFT * marked.size
+        self._many_left = count > LIMITS.kernel_left * marked.size
         # what the first slice gives says what the results are: another path's, or what f catches
         parts = self._tree.branches or self._tree.catches
-        if count > _MANY_MARKED * marked.size or (parts and marked.flat[0]):
+        if count > LIMITS.kernel_marked * marked.size or (parts and marked.flat[0]):
             self._wasted += self._paths == self._tree.count
-            if self._wasted > _MOST_WASTED and not config.current().engine:
+            if self._wasted > LIMITS.kernel_wasted and not config.current().engine:
                 self._drop("NumPy may warn of many of its slices")
             return by_calls(rows)
         places = np.nonzero(marked)

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...limits import LIMITS
 from . import account
-
-RESTS = 20.0
-"""After runs in vain the loop runs for this many times their seconds, before the next try."""
-LENT = 0.0
-"""Seconds that compiling and looking for ways may take before any were saved."""
-_MORE, _FAIR = 1.3, 1.0
-"""Times the least that runs have taken that a run may take; times the loop's, if there was none."""
-TELLS = 1.25
-"""Times what a run has taken that tells whether the loop is done sooner: looking takes time too."""
-_SPENT = 0.5
-"""Part of what was saved that may be spent on what makes later calls faster."""
 
 
 class Record:
@@ -63,13 +53,13 @@ class Record:
         self.given_up = self.slow = self.runs = 0
         self.in_vain = self.in_loop = 0.0
         self.lost = False
-        self.saved, self.planning = LENT, 0.0
+        self.saved, self.planning = LIMITS.lent, 0.0
         self._least: dict[int, float] = {}
 
     @property
     def rests(self) -> bool:
         """Whether the loop runs for now: it has not taken as long yet as what was tried."""
-        return self.given_up > 0 and self.in_loop < RESTS * self.in_vain
+        return self.given_up > 0 and self.in_loop < LIMITS.loops_per_run * self.in_vain
 
     def expected(self, slices: int) -> float | None:
         """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
@@ -77,17 +67,21 @@ class Record:
 
     def is_slower(self, slices: int, seconds: float) -> bool:
         """Whether runs of about so many slices have taken longer than the loop."""
-        return TELLS * (self.expected(slices) or 0.0) > slices * seconds
+        return LIMITS.run_tells * (self.expected(slices) or 0.0) > slices * seconds
 
     def most(self, slices: int, seconds: float) -> float:
         """CPU seconds that the next run may lose: `seconds` is what a slice takes in the loop."""
         loop, least = slices * seconds, self.expected(slices)
         if self.runs == 0:
-            most = account.FIRST + account.FIRST_SHARE * loop - self.planning
+            most = LIMITS.first_call + LIMITS.first_call_share * loop - self.planning
         else:
-            run = _FAIR * loop if least is None else _MORE * least
-            most = account.AGAIN + account.AGAIN_SHARE * loop + run
-        return most + max(0.0, _SPENT * self.saved)
+            run = (
+                LIMITS.slower_than_loop * loop
+                if least is None
+                else LIMITS.slower_than_least * least
+            )
+            most = LIMITS.later_call + LIMITS.later_call_share * loop + run
+        return most + max(0.0, LIMITS.saved_share * self.saved)
 
     def for_run(self, slices: int, seconds: float, known: Sequence[Any]) -> account.Account:
         """The account of the next run."""

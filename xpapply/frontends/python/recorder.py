@@ -16,14 +16,13 @@ from ...batching import Batched, BatchingRule, NoRule, one_by_one
 from ...batching.ragged import Ragged
 from ...batching.rules import leaves
 from ...errors import TraceError, located, user_line
+from ...limits import LIMITS
 from . import places
 from .tracer import Results, Tracer, refs, replaced, tracers, values
 from .tree import Branch, Call, Path, Ref, SideExit, TooLong, invoke, references, same
 
-MOST_STEPS = 20_000
 _COEFFICIENTS = 8
 """Numbers that an interpolator keeps, or works with, for each that it is made of."""
-MOST_SECONDS = 5.0
 
 
 _EPS = {"bfloat16": 2**-7, "float16": 2**-10, "float32": 2**-23, "complex64": 2**-23}
@@ -75,7 +74,7 @@ class Recorder:
         """Whether a slice has more than one axis."""
         self.lent: dict[int, np.ndarray] = {}
         """Views of arrays outside ``f`` that it could write to; here they are read-only."""
-        self.until = time.perf_counter() + MOST_SECONDS
+        self.until = time.perf_counter() + LIMITS.trace_seconds
         self._limit = limit
         """CPU seconds that it may take; at `_look` it is time to ask for them."""
         self._started = time.thread_time() - registry.seconds()
@@ -247,7 +246,7 @@ class Recorder:
         return Ref(self.calls)
 
     def _step(self, row: BatchingRule, real: Any, args: Any, kwargs: Any) -> Call:
-        if len(self.steps) >= MOST_STEPS or time.perf_counter() > self.until:
+        if len(self.steps) >= LIMITS.trace_steps or time.perf_counter() > self.until:
             raise self.refuse(f"more than {len(self.steps):,} operations")
         if time.perf_counter() > self._look:
             self._ask()
@@ -339,7 +338,7 @@ class Recorder:
             if self.left is not None:
                 raise self.refuse(f"{self.left[1].why}, and decides by the data then")
             self.steps.append(Branch(tracer.ref, value, user_line() or self.home))
-            if len(self.steps) >= MOST_STEPS:
+            if len(self.steps) >= LIMITS.trace_steps:
                 raise self.refuse(f"more than {len(self.steps):,} operations")
         return value
 

@@ -16,11 +16,11 @@ from ...cache import BoundedDict
 from ...errors import InputError, TraceError, UnsupportedError
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
+from ...limits import LIMITS
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
 from .account import Account, Begun
 from .block import Block
-from .executor import SECONDS_PER_CALL
 from .in_blocks import InBlocks
 from .kernel_of_paths import KernelOfPaths
 from .record import Record
@@ -28,9 +28,6 @@ from .rows import Rows
 from .to_graph import to_graph
 from .tracing import Tracing
 from .tree import Differs, TooManyPaths
-
-PER_RUN = 6e-5
-"""Seconds that a run takes, however few slices there are."""
 
 
 class Traced:
@@ -404,7 +401,7 @@ class Traced:
     @property
     def overhead(self) -> float:
         """Seconds that a call takes, however few slices there are."""
-        return PER_RUN + SECONDS_PER_CALL * len(self.tree.calls)
+        return LIMITS.blocks_run + LIMITS.blocks_call * len(self.tree.calls)
 
     @property
     def kernels(self) -> tuple[str, ...]:

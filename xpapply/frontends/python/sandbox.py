@@ -24,7 +24,8 @@ from ...batch_of_one import BatchOfOne
 from ...batching import find, resolve
 from ...batching.names import CUPY, mirrored, public_names, root_of
 from ...estimators import PACKAGES
-from ...guards import COPIED, LIBRARIES, MISSING, Guards, lives_on
+from ...guards import LIBRARIES, MISSING, Guards, lives_on
+from ...limits import LIMITS
 from ...originals import Replaced
 from . import (
     ambient,
@@ -247,7 +248,7 @@ class Stage:
             return Forbidden(self, x, name)
         self.watch.array(x)
         view = x.view(np.ndarray)
-        if x.nbytes <= COPIED:  # else what is known of f would keep it alive
+        if x.nbytes <= LIMITS.copied:  # else what is known of f would keep it alive
             view = view.copy(order="K")
         else:
             self.keeps = True

@@ -21,12 +21,11 @@ from ...batching.rules import ufunc_row
 from ...batching.scalars import LARGEST
 from ...errors import TraceError
 from ...ir.numpy_ufuncs import COMPARISONS
+from ...limits import LIMITS
 from .tree import Ref
 
 if TYPE_CHECKING:
     from .recorder import Recorder
-MOST_LOOKED_UP = 8
-"""Values that a run of ``f`` looks up in a dict, or makes a text of."""
 
 
 class Results(tuple):
@@ -303,7 +302,7 @@ class Tracer(Traced):
         if isinstance(value, (float, np.floating)) and what == "the hash":
             whole = value == np.rint(value)
         self.recorder.looked_up += 1
-        if not whole or self.recorder.looked_up > MOST_LOOKED_UP:
+        if not whole or self.recorder.looked_up > LIMITS.looked_up:
             return self._plain(what)
         self.recorder.ask(self, value.item() if isinstance(value, np.generic) else value)
         return value

@@ -18,6 +18,7 @@ from ...batching import find
 from ...batching.names import CUPY, root_of
 from ...errors import TraceError, line_of, outermost, written_at
 from ...guards import Guards
+from ...limits import LIMITS
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
 from . import operations
@@ -63,7 +64,7 @@ class Tracing:
             With the reason and the user's line. Any other exception is that of ``f``.
         """
         try:
-            for _ in range(_TRIES - 1):
+            for _ in range(LIMITS.random_tries - 1):
                 with suppress(_Drew):  # or another thread did, such as those of distributed
                     return self._once(f, v)
             return self._once(f, v)
@@ -146,8 +147,6 @@ def _by_a_stand_in(error: Exception) -> bool:
 
 
 _DRAWS = "it draws random numbers"
-_TRIES = 3
-"""Runs in each of which random numbers are drawn, for a function to be one that does."""
 
 
 class _Drew(TraceError):

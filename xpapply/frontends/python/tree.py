@@ -151,11 +151,6 @@ class Users(Exception):
         self.raised, self.index = raised, index
 
 
-MOST_PATHS = 512
-LARGEST_ANSWER = 1 << 20
-"""Larger integers that `f` asks for, and that it has not asked for before, are left to it."""
-
-
 class Tree:
     """All paths of a function that have been seen; `nbytes`: the bytes of a slice."""
 

@@ -16,13 +16,11 @@ from ...errors import InputError, TraceError
 from ...estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
 from ...layout import boxes
+from ...limits import LIMITS
 from .. import AllAtOnce
 from .rows import back, of_one_sample, result_of
 
 VECTORIZED = ("sklearn.batch",)
-
-_BLOCK = 1 << 14
-"""Slices in one call: the estimator's own memory grows with them."""
 
 
 def vectorized(
@@ -40,7 +38,7 @@ def vectorized(
     if why := why_singly(of, name):
         raise TraceError(why)
     found = _tried(f, axis, arr, args, kwargs)
-    what = f"{type(of).__name__}.{name} of blocks of up to {_BLOCK:,} slices"
+    what = f"{type(of).__name__}.{name} of blocks of up to {LIMITS.estimator_slices:,} slices"
     if arrays.library(arr) != "numpy":
         what += ", on a copy on the host"
     core = ShapeDtype(found.shape[1:], found.dtype.name)
@@ -100,7 +98,7 @@ def along(find: Callable[[], Any], args: tuple, kwargs: dict, arr: Any, axis: in
     batch = x.shape[:axis] + x.shape[axis + 1 :]
     rows = np.moveaxis(x, axis, -1)
     out = None
-    for box in boxes(rows.shape, len(batch), _BLOCK):
+    for box in boxes(rows.shape, len(batch), LIMITS.estimator_slices):
         some = rows[box]
         own = some.shape[:-1]
         count = math.prod(own)

@@ -14,14 +14,12 @@ from ...errors import TraceError
 from ...estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact
+from ...limits import LIMITS
 from .. import Checked
 from . import composed, linear, models, trees  # noqa: F401  # which fill the table
 from .batch import alive, along, estimator_and_name
 from .rows import back, result_of
 from .writer import Choice, Takes, Writer
-
-_PROBES = 6
-"""Samples for which a formula is compared with the method."""
 
 
 def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Writer, Any]:
@@ -103,11 +101,14 @@ def _are_places(labels: np.ndarray) -> bool:
 def _compare(f: Any, graph: Graph, aval: ShapeDtype, labels: np.ndarray | None = None) -> None:
     """Refuse a formula that is not what this version of scikit-learn computes."""
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(_PROBES, *aval.shape)) * np.logspace(-1, 1, _PROBES)[:, None]
+    rows = (
+        rng.normal(size=(LIMITS.formula_probes, *aval.shape))
+        * np.logspace(-1, 1, LIMITS.formula_probes)[:, None]
+    )
     with np.errstate(all="ignore"):
         rows = np.abs(rows).astype(aval.dtype) if aval.dtype[0] in "ub" else rows.astype(aval.dtype)
         try:
-            want = result_of(f(rows), _PROBES)
+            want = result_of(f(rows), LIMITS.formula_probes)
         except TraceError:
             raise
         except Exception as error:

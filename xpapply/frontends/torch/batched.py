@@ -19,6 +19,7 @@ import torch
 
 from ... import config, model_advice, threads
 from ...errors import InputError, TraceError, UnsupportedError, add_note, warn
+from ...limits import LIMITS
 from .flattened import with_channels_last
 from .model import modules, with_batch_of_one
 from .outputs import not_one_array
@@ -29,32 +30,18 @@ from .snapshot import untouched
 BATCH, VMAP = "torch.batch", "torch.vmap"
 """What plans call the two ways."""
 
-_THREAD_BYTES, _CPU_BYTES = 1 << 22, 1 << 26
-"""Bytes that a chunk of slices may have alive at its worst moment: for each thread of torch, what
-stays in the caches beside it, and altogether. (Of 11 networks those of the tutorials, U-Net,
-ResNet, ViT and GRU among them, each was within a tenth of its best chunk.)"""
-_GPU_BYTES = 1 << 32
-_SHARE = 8
-"""The same on a GPU, and the part of its memory that it may take."""
-_MUCH = 1 << 28
-"""Bytes on a GPU from which it is asked how many are free."""
-_PARTS, _MANY_STEPS = 4, 4096
-"""Before its first kernel cuDNN prepares a recurrent layer for some milliseconds: in so many parts
-of at least so many slices the device works on one while the host prepares the next."""
-_SOME = 4
-"""Images that are worth another order of memory."""
 WAY_OUT = "write forward so that it takes a batch of slices, (B, M), and gives B results"
 
 
 def _most_bytes(device: torch.device, wanted: int) -> int:
     """Bytes that a chunk may have alive on a device, if all slices want so many."""
     if device.type != "cuda":
-        return min(_CPU_BYTES, torch.get_num_threads() * _THREAD_BYTES)
-    most = min(_GPU_BYTES, _total_bytes(device) // _SHARE)
-    if min(wanted, most) < _MUCH:
+        return min(LIMITS.torch_chunk, torch.get_num_threads() * LIMITS.torch_chunk_thread)
+    most = min(LIMITS.torch_gpu_chunk, _total_bytes(device) // LIMITS.torch_gpu_share)
+    if min(wanted, most) < LIMITS.torch_gpu_asked:
         return most
     own = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return min(most, max(_MUCH, (torch.cuda.mem_get_info(device)[0] + own) // 2))
+    return min(most, max(LIMITS.torch_gpu_asked, (torch.cuda.mem_get_info(device)[0] + own) // 2))
 
 
 @functools.cache
@@ -110,7 +97,7 @@ class Batches:
 
     def _of_batch(self, n: int) -> Any:
         """`f` for a batch of `n`."""
-        last = self.channels_last and n >= _SOME
+        last = self.channels_last and n >= LIMITS.images_worth
         return with_channels_last(self.function) if last else self.function
 
     # --- deciding -------------------------------------------------------------------------
@@ -197,8 +184,8 @@ class Batches:
             return
         self.channels_last = True
         try:
-            many = torch.cat([samples] * _SOME)
-            compare(self._together(many), alone * _SOME)
+            many = torch.cat([samples] * LIMITS.images_worth)
+            compare(self._together(many), alone * LIMITS.images_worth)
         except Exception:
             self.channels_last = False
 
@@ -243,13 +230,13 @@ class Batches:
         each = max(1, self.bytes_per_slice)
         asked = config.current().block_bytes
         most = max(1, (asked or _most_bytes(device, n * each)) // each)
-        if self._recurs and not asked and n >= _PARTS * _MANY_STEPS:
-            return min(most, -(-n // _PARTS))
+        if self._recurs and not asked and n >= LIMITS.recurrent_parts * LIMITS.recurrent_slices:
+            return min(most, -(-n // LIMITS.recurrent_parts))
         return most
 
     def most_rows(self) -> int:
         """Slices of the largest chunk on the host."""
-        return max(1, _CPU_BYTES // max(1, self.bytes_per_slice))
+        return max(1, LIMITS.torch_chunk // max(1, self.bytes_per_slice))
 
     @threads.forkable
     def __call__(self, rows: torch.Tensor) -> Any:

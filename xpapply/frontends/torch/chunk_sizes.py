@@ -6,12 +6,7 @@ slices, a recurrent layer, which goes through its steps one by one, wants thousa
 
 from __future__ import annotations
 
-_RUNS = 3
-"""Chunks of a size before it is judged; the first of them, which prepares much, does not count."""
-_MANY = 4
-"""So few chunks tell nothing."""
-_BETTER = 0.97
-"""Part of the time of another size that is worth a change."""
+from ...limits import LIMITS
 
 
 class ChunkSize:
@@ -45,7 +40,7 @@ class ChunkSize:
     def next(self, left: int) -> int:
         """The size of the next chunk, where so many slices are left."""
         best, other = self._best, self._other
-        if not other or left < _MANY * max(best, other):
+        if not other or left < LIMITS.chunk_many * max(best, other):
             return -(-left // -(-left // best))  # of one size, if they can be
         return other if len(self._runs[other]) < len(self._runs[best]) else best
 
@@ -54,12 +49,12 @@ class ChunkSize:
         if size not in self._runs or not self._other:
             return
         self._runs[size].append(seconds / size)
-        if len(self._runs[self._other]) == _RUNS:
+        if len(self._runs[self._other]) == LIMITS.chunk_runs:
             self._judge()
 
     def _judge(self) -> None:
         other, best = (min(self._runs[k][1:]) for k in (self._other, self._best))
-        if other < _BETTER * best:
+        if other < LIMITS.chunk_better * best:
             self._best = self._other
             self._compare(self._best * 2 if self._up else self._best // 2)
         elif self._up and self._best == self._first:

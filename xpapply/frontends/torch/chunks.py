@@ -21,6 +21,7 @@ from ... import arrays, config, streams, threads
 from ...errors import TraceError
 from ...ir.graph import Graph, ShapeDtype
 from ...layout import MemoryOrder, boxes
+from ...limits import LIMITS
 from .. import AllAtOnce
 from .batched import BATCH, VMAP, Batches, Structured, out_of_memory
 from .chunk_sizes import ChunkSize
@@ -33,9 +34,6 @@ from .results import Parts
 
 VECTORIZED = (BATCH, VMAP)
 """What plans call the ways of `vectorized`."""
-
-_SAMPLES = 4
-"""Slices to find the way by."""
 
 
 def vectorized(
@@ -160,7 +158,9 @@ class _Chunks:
         view = arrays.permute(arr, (*(a for a in range(arr.ndim) if a != axis), axis))
         batch = view.shape[:-1]
         n = math.prod(batch)
-        places = sorted({k * (n - 1) // (_SAMPLES - 1) for k in range(_SAMPLES)})
+        places = sorted(
+            {k * (n - 1) // (LIMITS.chunk_samples - 1) for k in range(LIMITS.chunk_samples)}
+        )
         found = [view[tuple(int(i) for i in np.unravel_index(k, batch))] for k in places]
         with torch.no_grad():
             return torch.stack([self._rows(v, 0)[0] for v in found])

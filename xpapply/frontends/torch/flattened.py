@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...cache import remembered
 from ...errors import TraceError
+from ...limits import LIMITS
 from .. import FlatFunction
 from .model import SHAPE_ERRORS, check, device_of, modules, parameter_dtype
 from .outputs import described
@@ -24,10 +25,6 @@ from .snapshot import untouched
 
 _PARTICULAR = (_ConvNd, nn.Embedding, nn.EmbeddingBag, torch.fx.GraphModule)
 """Layers that are written for batches of images, or for integers, and code that may have them."""
-
-
-_MOST_PLACES = 40
-"""Combinations of places for the axes of batches that are tried out."""
 
 
 def flattened(f: Any, shape: tuple[int, ...], dtype: str = "") -> FlatFunction:
@@ -134,7 +131,7 @@ def _with_batches(flat: Any, own: tuple[nn.Module, str], shapes: tuple, dtype: s
         flat,
         *(
             _placed(own, shapes, p)
-            for p in itertools.islice(itertools.product(*options), 1, _MOST_PLACES)
+            for p in itertools.islice(itertools.product(*options), 1, LIMITS.flat_places)
         ),
     ]
     if len(every) == 1:

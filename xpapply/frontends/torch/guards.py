@@ -14,20 +14,13 @@ import torch
 from torch import nn
 
 from ...guards import Guards, lives_on, same, snapshot
+from ...limits import LIMITS
 from ...reach import reach
 from . import script
 from .autocast import autocast_dtypes
 from .model import modules as modules_in
 from .model import parts, tensors_of
 from .snapshot import recomputed
-
-_COMPARED_BYTES = 1 << 20
-_WHOLE_BYTES = 1 << 26
-"""Bytes of a module's large tensors that are compared whole in each call, at some 10 GB/s."""
-_BLOCK_BYTES = 1 << 13
-"""Of further ones so many bytes are compared in each call, one block after the other ..."""
-_SAMPLED = 64
-"""... and so many numbers all over it."""
 
 
 def watch(
@@ -87,14 +80,14 @@ class Watch:
         self._forwards = list(map(_forward, self._classes))
         host = [t.detach() for t in tensors if t.device.type == "cpu" and t.layout == torch.strided]
         host = host if numbers else []
-        small = [t for t in host if t.nbytes <= _COMPARED_BYTES]
+        small = [t for t in host if t.nbytes <= LIMITS.weights_copied]
         self._bytes = _together([t for t in small if t.is_contiguous()])
         self._readers = [_reader(t) for t in small if not t.is_contiguous()]
         self._read = [read() for read in self._readers]
         self._large: list[_Whole | _Large] = []
-        room = _WHOLE_BYTES
+        room = LIMITS.weights_whole
         for t in host:
-            if t.nbytes > _COMPARED_BYTES:
+            if t.nbytes > LIMITS.weights_copied:
                 whole = t.nbytes <= room and t.is_contiguous()
                 room -= t.nbytes * whole
                 self._large.append(_Whole(t) if whole else _Large(t))
@@ -301,11 +294,14 @@ class _Large:
     def __init__(self, t: torch.Tensor) -> None:
         span = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
         memory = t.as_strided((span,), (1,)).view(torch.uint8).numpy()
-        step = memory.nbytes // _SAMPLED // t.element_size() * t.element_size()
-        self._samples = memory[: step * _SAMPLED].reshape(_SAMPLED, step)[:, : t.element_size()]
+        step = memory.nbytes // LIMITS.weights_sampled // t.element_size() * t.element_size()
+        self._samples = memory[: step * LIMITS.weights_sampled].reshape(
+            LIMITS.weights_sampled, step
+        )[:, : t.element_size()]
         self._sampled = self._samples.tobytes()
         self._blocks = [
-            memory[k : k + _BLOCK_BYTES].data for k in range(0, memory.nbytes, _BLOCK_BYTES)
+            memory[k : k + LIMITS.weights_block].data
+            for k in range(0, memory.nbytes, LIMITS.weights_block)
         ]
         self._sums = list(map(zlib.adler32, self._blocks))
         self._turn = 0
@@ -326,7 +322,7 @@ def _together(tensors: list[torch.Tensor]) -> list[tuple[list[memoryview], bytes
     for t in tensors:
         if not groups or t.nbytes > room:
             groups.append([])
-            room = _COMPARED_BYTES
+            room = LIMITS.weights_copied
         groups[-1].append(t.view(-1).view(torch.uint8).numpy().data)
         room -= t.nbytes
     return [(group, b"".join(group)) for group in groups]

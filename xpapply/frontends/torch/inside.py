@@ -12,12 +12,11 @@ from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...errors import InputError, TraceError
+from ...limits import LIMITS
 from .batched import BATCH, VMAP, WAY_OUT, Structured, first_line
 from .model import modules
 from .results import Parts, Structure
 from .snapshot import untouched
-
-_MOST_TRIES = 40
 
 
 class Inside:
@@ -124,7 +123,7 @@ class _Form:
         for k in (*self._moving, *self._constant):
             groups.setdefault((k in self._moving, self._leaves[k].shape), []).append(k)
         options = [_options(*group) for group in groups]
-        for found in itertools.islice(itertools.product(*options), _MOST_TRIES):
+        for found in itertools.islice(itertools.product(*options), LIMITS.inside_tries):
             yield {k: at for at, ks in zip(found, groups.values(), strict=True) for k in ks}
 
     def moving(self, args: tuple, kwargs: dict) -> list[torch.Tensor]:

@@ -14,15 +14,10 @@ import torch
 
 from ... import arrays, config, streams, threads
 from ...errors import TraceError
+from ...limits import LIMITS
 from .captured import Captured, can_capture
 from .model import numpy_dtype
 from .recorded import recorded
-
-_BEFORE = 4
-"""Calls before a CUDA graph is made, or a line recorded: that takes as long as many of them."""
-_CAPTURED_BYTES = 1 << 26
-"""Bytes that a CUDA graph may keep; larger batches keep the device at work by themselves, and
-the host too."""
 
 
 class Repeated:
@@ -66,10 +61,12 @@ class Repeated:
         self._call: Callable[[Any], Any] = getattr(self, f"_{self.library}")
         self._captured: Captured | None = None
         self._line: Callable[[torch.Tensor], torch.Tensor] | None = None
-        self._left = _BEFORE if pure and self._may_be_captured(arr, alive) else -1
+        self._left = (
+            LIMITS.calls_before_capture if pure and self._may_be_captured(arr, alive) else -1
+        )
 
     def _may_be_captured(self, arr: Any, alive: int) -> bool:
-        if alive > _CAPTURED_BYTES:
+        if alive > LIMITS.captured:
             return False
         return self.library in ("numpy", "cupy") or (
             arr.device.type == "cuda" and not arr.requires_grad
@@ -164,14 +161,10 @@ class Repeated:
             return None
 
 
-_WORTH_GIVING = 1 << 20
-"""Bytes of a result from which torch's own memory is given away, not copied."""
-
-
 def may_be_given(y: torch.Tensor, rows: torch.Tensor) -> bool:
     """Whether a result has memory of its own, and enough of it to save a copy."""
     nbytes = y.nbytes
-    if nbytes < _WORTH_GIVING:
+    if nbytes < LIMITS.given_away:
         return False
     return y.untyped_storage().nbytes() == nbytes and not shares(y, rows)
 

@@ -20,6 +20,7 @@ import onnx.inliner
 from onnx import TensorProto, helper
 
 from ...errors import InputError
+from ...limits import LIMITS
 from ..programs import batch_of_more
 from . import messages
 from .program import (
@@ -35,11 +36,6 @@ from .program import (
     tensors,
 )
 
-MOST_BYTES = (1 << 31) - (1 << 20)
-"""Of a model with its weights: protobuf has no larger messages."""
-MOST_NODES, MOST_ATTRIBUTES = 100_000, 1000
-CHECKED_BYTES = 1 << 26
-"""Up to this size the file is shown to onnx's own checker."""
 DOMAINS = ("", ML, "com.microsoft")
 """Sets of operators: of ONNX, of classical models, and those that onnxruntime adds."""
 
@@ -59,7 +55,7 @@ def read(path: Path, output: str | None = None) -> bytes:
         for t in _tensors(model):
             check_tensor(t)
         _check_operators(model)
-        if model.ByteSize() <= CHECKED_BYTES:
+        if model.ByteSize() <= LIMITS.onnx_checked:
             _check(_completed(model))
         _inline(model)
         _choose_input(model)
@@ -83,9 +79,9 @@ def _content(path: Path) -> bytes:
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode):
         raise InputError("it is not a file")
-    if found.st_size > MOST_BYTES:
+    if found.st_size > LIMITS.onnx_bytes:
         raise InputError(
-            f"{found.st_size:,} bytes, and an ONNX file has {MOST_BYTES:,} at most: larger "
+            f"{found.st_size:,} bytes, and an ONNX file has {LIMITS.onnx_bytes:,} at most: larger "
             "models have their weights in files beside them"
         )
     return path.read_bytes()
@@ -107,8 +103,8 @@ def _parsed(data: bytes) -> Any:
 def _check_size(model: Any) -> None:
     """Refuse models of more nodes than there are anywhere, with those of functions counted."""
     graph = model.graph
-    if max(len(graph.initializer), len(graph.input), len(graph.output)) > MOST_NODES:
-        raise InputError(f"it has more than {MOST_NODES:,} constants, inputs or outputs")
+    if max(len(graph.initializer), len(graph.input), len(graph.output)) > LIMITS.onnx_nodes:
+        raise InputError(f"it has more than {LIMITS.onnx_nodes:,} constants, inputs or outputs")
     _count(graph, {(domain_of(f), f.name): f for f in model.functions}, {}, ())
 
 
@@ -119,7 +115,7 @@ def _count(
     total = 0
     for node in body.node:
         total += 1
-        if len(node.attribute) > MOST_ATTRIBUTES:
+        if len(node.attribute) > LIMITS.onnx_attributes:
             raise InputError(f"node {node.name!r} has {len(node.attribute):,} attributes")
         key = (domain_of(node), node.op_type)
         if key in above:
@@ -130,8 +126,8 @@ def _count(
             total += known[key]
         for a in node.attribute:
             total += sum(_count(g, functions, known, above) for g in graphs_of(a))
-        if total > MOST_NODES:
-            raise InputError(f"it has more than {MOST_NODES:,} nodes")
+        if total > LIMITS.onnx_nodes:
+            raise InputError(f"it has more than {LIMITS.onnx_nodes:,} nodes")
     return total
 
 
@@ -258,8 +254,10 @@ def _load_weights(model: Any, folder: Path) -> None:
         total += length
         if left[path] < 0:
             raise InputError(f"its tensors take more bytes of {path.name!r} than there are")
-        if total > MOST_BYTES:
-            raise InputError(f"more than {MOST_BYTES:,} bytes of weights: that is not supported")
+        if total > LIMITS.onnx_bytes:
+            raise InputError(
+                f"more than {LIMITS.onnx_bytes:,} bytes of weights: that is not supported"
+            )
         with open(path, "rb") as f:
             f.seek(offset)
             t.raw_data = f.read(length)

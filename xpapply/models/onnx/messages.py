@@ -12,14 +12,11 @@ from typing import Any
 
 from ...cache import remembered
 from ...errors import InputError
+from ...limits import LIMITS
 
-MOST_MESSAGES, MOST_TEXTS = 400_000, 1_000_000
-"""The second is also that of numbers, a series of one field counted once."""
 MOST_OF = {"FunctionProto": 10_000, "GraphProto": 10_000, "NodeProto": 100_000}
 MOST_OF |= {"AttributeProto": 100_000, "TensorProto": 100_000, "SparseTensorProto": 10_000}
 """Of kinds whose parts are looked at one by one afterwards."""
-_DEEPEST = 100
-"""Messages in messages, as protobuf has it."""
 _SHORT = 16
 """Bytes of texts that are passed over in runs as well."""
 _WINDOW = 1 << 20
@@ -129,10 +126,10 @@ def check(data: bytes, kind: Any) -> None:
 
 
 def _check_counts(messages: int, texts: int, depth: int) -> None:
-    if messages > MOST_MESSAGES or texts > MOST_TEXTS or depth > _DEEPEST:
+    if messages > LIMITS.onnx_messages or texts > LIMITS.onnx_texts or depth > LIMITS.onnx_depth:
         raise InputError(
-            f"it has more than {MOST_MESSAGES:,} parts or {MOST_TEXTS:,} texts, or they lie too "
-            "deep: no such model is read"
+            f"it has more than {LIMITS.onnx_messages:,} parts or {LIMITS.onnx_texts:,} texts, "
+            "or they lie too deep: no such model is read"
         )
 
 

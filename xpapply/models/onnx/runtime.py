@@ -15,14 +15,10 @@ from ...errors import InputError, TraceError
 from ...frontends import AllAtOnce
 from ...ir.graph import Graph, ShapeDtype
 from ...layout import boxes
+from ...limits import LIMITS
 
 ENGINE = "onnx.batch"
 INSTALL = "pip install onnxruntime runs it"
-_FEWEST, _MOST, _BLOCK_BYTES = 128, 1 << 14, 1 << 21
-"""Slices in one call, and bytes of its largest value: beyond them memory is slower than caches, and
-far slower where it is new."""
-_MEMORY = 1 << 28
-"""Bytes of that value in any case."""
 
 
 def is_there() -> bool:
@@ -116,8 +112,8 @@ def _block(session: Session, shape: tuple[int, ...], graph: Graph | None) -> int
     else:  # windows are brought together a few at a time
         which = zip(graph.nodes, graph.dependent(), strict=True)
         largest = max(n.aval.nbytes for n, of_slice in which if of_slice and n.op != "windows")
-    count = max(_FEWEST, min(_MOST, _BLOCK_BYTES // max(1, largest)))
-    return max(1, min(count, _MEMORY // max(1, largest)))
+    count = max(LIMITS.onnx_fewest, min(LIMITS.onnx_most, LIMITS.onnx_block // max(1, largest)))
+    return max(1, min(count, LIMITS.onnx_memory // max(1, largest)))
 
 
 def _tried(session: Session, shape: tuple[int, ...], axis: int, arr: Any) -> np.ndarray:

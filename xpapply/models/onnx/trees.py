@@ -10,12 +10,11 @@ from ...errors import TraceError
 from ...ir.builder import Value
 from ...ir.forest import Tree, descent
 from ...ir.ops import F
+from ...limits import LIMITS
 from .ml import after, looked_up
 from .program import ML, Node
 from .writer import Given, Writer, row
 
-_MOST_TREES, _MOST_RESULTS, _DEEPEST = 10_000, 10_000, 500
-_MOST_VALUES = 1 << 24
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "LEAF")
 
 
@@ -58,9 +57,9 @@ class _Forest:
         self.roots = np.flatnonzero(parents == 0)
         if parents.max() > 1 or not np.array_equal(np.unique(tree), np.sort(tree[self.roots])):
             raise TraceError("nodes that are not trees")
-        if len(self.roots) > _MOST_TREES:
+        if len(self.roots) > LIMITS.onnx_trees:
             raise TraceError(f"{len(self.roots):,} trees")
-        if count * width > _MOST_VALUES:
+        if count * width > LIMITS.onnx_tree_values:
             raise TraceError(f"{width:,} results of {count:,} nodes")
         self.values = np.zeros((count, width))
         where = self._places(_ints(n, f"{kind}_treeids"), _ints(n, f"{kind}_nodeids"))
@@ -91,8 +90,8 @@ class _Forest:
             levels.append(level)
             inner = level[~self.leaf[level]]
             level = np.concatenate([self.left[inner], self.right[inner]])
-            if len(levels) > _DEEPEST:
-                raise TraceError(f"trees of more than {_DEEPEST} levels")
+            if len(levels) > LIMITS.onnx_tree_depth:
+                raise TraceError(f"trees of more than {LIMITS.onnx_tree_depth} levels")
         own = np.concatenate(levels)
         place = np.full(len(self.leaf) + 1, -1) if len(self.roots) == 1 else None
         if place is not None:
@@ -133,7 +132,11 @@ def _sums(w: Writer, n: Node, x: Given, kind: str, width: int, base: np.ndarray)
 
 def _base(n: Node, width: int) -> np.ndarray:
     given = n.attr("base_values")
-    found = np.array(given) if given else np.zeros(width if 0 < width <= _MOST_RESULTS else 0)
+    found = (
+        np.array(given)
+        if given
+        else np.zeros(width if 0 < width <= LIMITS.onnx_tree_results else 0)
+    )
     if len(found) != width or n.attr("base_values_as_tensor") is not None:
         raise TraceError(f"{len(found)} base values of {width} results, or of float64")
     return found

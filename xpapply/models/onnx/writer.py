@@ -19,13 +19,12 @@ from ...ir.builder import Builder, Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, expand, without_batch_of_one
 from ...ir.shapes import check_room
+from ...limits import LIMITS
 from .program import HALVES, ML, Body, Node, Program
 
 KNOWN = {"": (7, 26), ML: (1, 5)}
 """The versions of the sets of operators whose meaning is in the rows."""
 
-_CONSTANT_BYTES, _CONSTANT_FLOPS = 1 << 26, 1 << 30
-"""What constants that are computed may take, beside a few times the bytes of those in the file."""
 
 Given = Any
 """A value of the graph, an array, or None where an input is left out."""
@@ -112,7 +111,7 @@ class Writer(Builder):
         super().__init__()
         self.program = program
         self.half = program.dtype in HALVES
-        self._spent = spent or _Spent(_CONSTANT_BYTES + 8 * program.nbytes)
+        self._spent = spent or _Spent(LIMITS.onnx_constant_bytes + 8 * program.nbytes)
         self._made: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
 
     # --- nodes ----------------------------------------------------------------------------
@@ -172,7 +171,7 @@ class Writer(Builder):
         if not values:
             return found
         graph = expand(w.graph(*values))
-        if graph.flops() > _CONSTANT_FLOPS:
+        if graph.flops() > LIMITS.onnx_constant_flops:
             raise TraceError("a long computation with constants only")
         self._spent.take(sum(n.aval.nbytes for n in graph.nodes if n.op != "const"))
         with np.errstate(all="ignore"):
