@@ -8,6 +8,7 @@ import pytest
 
 import xpapply
 from conftest import library
+from xpapply.limits import LIMITS
 
 ARR = np.arange(24.0).reshape(2, 3, 4)
 MANY = np.arange(120_000.0).reshape(100, 300, 4)
@@ -336,6 +337,17 @@ def test_ragged_results(host_place):
             np.apply_along_axis(ragged, 2, arr)
         assert str(ours.value) == str(numpys.value)
         assert notes(ours.value) == [said, "raised at the slice arr[0, 2, :]"]
+
+
+@pytest.mark.parametrize("paths", [2, 512])
+def test_ragged_results_among_slices_that_are_left_to_f(plan_always, paths):
+    def ragged(v):
+        return v[: 2 + int(v[0] == 77_332) + 0 * int(v[1])]
+
+    said = "f returned shape (3,), and (2,) for the first slice: it must be one shape"
+    with LIMITS.set(paths=paths), pytest.raises(ValueError, match="shape") as ours:
+        xpapply.apply_along_axis(ragged, 2, MANY)
+    assert notes(ours.value) == [said, "raised at the slice arr[64, 133, :]"]
 
 
 def test_nested_lists_that_are_no_array():

@@ -354,25 +354,15 @@ class InBlocks:
         call, asanyarray = self._arguments.caller(f), np.asanyarray
         if isinstance(rows[_at(todo[0], rows)], tuple):  # as those of slices along several axes
             call = partial(_with_each, call)
-        begun, k = 0, 0
-        try:
-            while begun < len(todo) and (k := todo[begun]) < walk.begun:
-                known = walk.known(k) if k in off else None
-                result = call(rows[_at(k, rows)]) if known is None else known[0]
-                if k in off:
-                    flat[k, ...] = asanyarray(result)
-                begun += 1
-            rest = todo[begun:] if begun else todo
-            if walk.warning:
-                for k, v in zip(rest, rows.at(rest), strict=True):
-                    result = call(v)
-                    if k in off:
-                        flat[k, ...] = asanyarray(result)
-                return
-            for k, v in zip(rest, rows.at(rest), strict=True):
-                flat[k, ...] = asanyarray(call(v))
-        except Exception as error:
-            raise Users(error, _at(k, rows)) from None
+        begun, warning = walk.begun, walk.warning
+        for k, v in zip(todo, rows.at(todo), strict=True):
+            try:
+                known = walk.known(k) if k < begun and k in off else None
+                result = call(v) if known is None else known[0]
+            except Exception as error:
+                raise Users(error, _at(k, rows)) from None
+            if not warning or k in off:
+                flat[k, ...] = asanyarray(result)
 
     def _written(self, result: Any, like: Any, xp: Any) -> Any:
         """A result of `f` as it can be assigned to a place in an array."""
