@@ -232,7 +232,6 @@ def test_it_can_be_switched_off(folder, monkeypatch):
 WRITER = """
 import sys
 from xpapply.backends.cpu import disk_cache
-from xpapply.limits import LIMITS
 for k in range(60):
     key = str(k % 7)
     disk_cache.write(key, key.encode() * 20_000)
@@ -243,7 +242,7 @@ print("done")
 
 
 def test_many_processes_write_the_same(folder):
-    code = "from xpapply.backends.cpu import disk_cache\ndisk_cache._LOOKS = 1\n"
+    code = "from xpapply.limits import LIMITS\nLIMITS.disk_cache_looks = 1\n"
     code += "LIMITS.disk_cache = 90_000\n" + WRITER
     ran = [
         subprocess.Popen([sys.executable, "-c", code], stdout=-1, stderr=-1, text=True)

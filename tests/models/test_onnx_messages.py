@@ -1,7 +1,6 @@
 """What ONNX files are made of is counted before they are read."""
 
 import contextlib
-from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -77,8 +76,7 @@ def test_runs_are_counted_as_what_they_have(names, raw):
         ((count, texts - 1), True),
     ):
         with (
-            patch.object(messages, "MOST_MESSAGES", most[0]),
-            patch.object(messages, "MOST_TEXTS", most[1]),
+            LIMITS.set(onnx_messages=most[0], onnx_texts=most[1]),
             pytest.raises(InputError, match="has more than")
             if refused
             else contextlib.nullcontext(),
