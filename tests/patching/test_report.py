@@ -5,13 +5,16 @@ import os
 import re
 import stat
 import threading
+from html import escape
 
 import numpy as np
 import pytest
 
 import xpapply
 from xpapply.limits import LIMITS
-from xpapply.patching import Report, Row, along_axis, shown
+from xpapply.patching import Report, Row, along_axis
+from xpapply.patching import report as report_module
+from xpapply.patching.report import ESTIMATE
 
 X = np.random.default_rng(0).random((20_000, 8))
 
@@ -87,7 +90,7 @@ def test_text(report):
     assert "by_hash (test_report.py:" in text
     assert "    loop: the hash of a value" in text
     assert "left: " not in text
-    assert text.endswith(shown.ESTIMATE)
+    assert text.endswith(ESTIMATE)
 
 
 def test_what_is_left_is_named_where_it_was_called(report):
@@ -159,8 +162,8 @@ def test_page_has_all_rows_and_the_estimate(report, tmp_path):
     report.save(str(tmp_path / "out.html"))
     text = (tmp_path / "out.html").read_text()
     for row in report.rows:
-        assert shown.escape(row.name) in text
-    assert shown.ESTIMATE in text
+        assert escape(row.name) in text
+    assert ESTIMATE in text
     assert text.startswith("<!doctype html>")
 
 
@@ -169,7 +172,7 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path.write_text("before")
     path.chmod(0o640)
     report = made_of([])
-    monkeypatch.setattr(shown, "page", lambda _: 1 / 0)
+    monkeypatch.setattr(report_module, "page", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         report.save(path)
     assert path.read_text() == "before"

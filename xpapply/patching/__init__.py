@@ -13,7 +13,8 @@ import numpy as np
 from .. import config, originals
 from ..originals import Replaced
 from . import along_axis, elements, places, records
-from .records import Report, Row
+from .records import Row
+from .report import Report
 
 __all__ = ["Report", "Row", "patch"]
 

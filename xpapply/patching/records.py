@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType
@@ -248,72 +247,3 @@ def after_fork() -> None:
     global _lock
     _lock = threading.Lock()
     clear()
-
-
-# --- the report ---------------------------------------------------------------------------------
-
-
-class Report:
-    """What patched calls did, function by function: print it.
-
-    Attributes
-    ----------
-    left : tuple of str
-        What is not replaced, and why.
-    """
-
-    def __init__(self, before: dict[Any, Row], left: Iterable[str] = ()) -> None:
-        self._before = before
-        self._after: dict[Any, Row] | None = None
-        self.left = tuple(left)
-
-    def close(self) -> None:
-        """Count no more calls."""
-        if self._after is None:
-            self._after = rows()
-
-    @property
-    def rows(self) -> list[Row]:
-        """The functions, those that took or saved most time first."""
-        now = rows() if self._after is None else self._after
-        found = [row.minus(self._before.get(key)) for key, row in now.items()]
-        found = [row for row in found if row.calls]
-        return sorted(found, key=lambda row: -max(row.saved, row.seconds))
-
-    @property
-    def saved(self) -> float:
-        """Seconds that the loops would have taken more: an estimate."""
-        return sum(row.saved for row in self.rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain data."""
-        return {"saved": self.saved, "left": list(self.left), "rows": [vars(r) for r in self.rows]}
-
-    def __str__(self) -> str:
-        from .shown import table
-
-        return table(self)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        from .shown import fragment
-
-        return fragment(self)
-
-    def save(self, path: Any) -> None:
-        """Write the report to a file: one page of HTML that needs no other file.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file. It is there whole or, if writing fails, as it was before.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
-        from .shown import write
-
-        write(self, path)

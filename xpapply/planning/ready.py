@@ -6,7 +6,7 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,8 @@ from .. import arrays, config
 from ..cache import FunctionCache, cache_of
 from ..frontends.python.rows import RowsOfSeveral
 from ..frontends.python.runner import Traced
+from ..looped_arguments import Arguments
 from ..own_vectorize import note
-
-if TYPE_CHECKING:
-    from .several_arrays import Several
 
 
 class Ready:
@@ -28,8 +26,14 @@ class Ready:
 
     Parameters
     ----------
-    what : Several
-        What `f` was applied to.
+    f : callable
+        The function.
+    rows : RowsOfSeveral
+        The slices that it was applied to ...
+    operands : sequence of arrays
+        ... and the arrays that they are of.
+    arguments : Arguments
+        What it got.
     traced : Traced
         What ran.
     run : callable
@@ -40,22 +44,23 @@ class Ready:
 
     def __init__(
         self,
-        what: Several,
+        f: Any,
+        rows: RowsOfSeveral,
+        operands: Sequence[Any],
+        arguments: Arguments,
         traced: Traced,
         run: Callable[[RowsOfSeveral], Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:
         self._traced, self._run = traced, run
-        self._known: FunctionCache = cache_of(what.f)[0]
+        self._known: FunctionCache = cache_of(f)[0]
         self._options, self._state = config.current(), np.geterr()
-        rows = what.rows()
         self._batch = rows.batch
         self._shapes = [
             None if any_shapes or x.shape == y.shape else tuple(y.shape)
-            for x, y in zip(what.operands, rows.views, strict=True)
+            for x, y in zip(operands, rows.views, strict=True)
         ]
-        known = what.call.arguments
-        self._several, self._dtypes = bool(known.results), known.dtypes
+        self._several, self._dtypes = bool(arguments.results), arguments.dtypes
 
     def __call__(self, f: Any, given: Sequence[Any], asks: bool) -> Any:
         """The results for all slices; `asks`: whether a call of `f` tells of their dtypes."""

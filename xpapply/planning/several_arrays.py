@@ -226,8 +226,10 @@ def run(what: Several) -> Any:
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)
         told = told and not record.is_slower(what.slices, traced.seconds)
-        if told and (again := traced.ran(what.rows())) is not None:
-            what.ready = Ready(what, traced, *again)
+        if told:
+            rows, arguments = what.rows(), what.call.arguments
+            if (again := traced.ran(rows)) is not None:
+                what.ready = Ready(what.f, rows, what.operands, arguments, traced, *again)
         return result
     if not found.quick:
         what.announce(found.why or "")

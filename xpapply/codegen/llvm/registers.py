@@ -9,10 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from .writer import Writer
+from typing import Any, NamedTuple, Protocol
 
 BITS = {
     "i1": 1,
@@ -130,6 +127,19 @@ def literal(value: Any, kind: Type) -> str:
     return f"<{', '.join([f'{kind.element} {text}'] * kind.lanes)}>"
 
 
+class Writes(Protocol):
+    """What writes the instructions of a function: its `Writer`."""
+
+    def emit(self, kind: Type, instruction: str) -> Register:
+        """The result of an instruction."""
+
+    def binary(self, of_floats: str, of_integers: str, x: Any, y: Any) -> Register:
+        """An instruction of two operands, which is another one for integers."""
+
+    def compare(self, of_floats: str, of_integers: str, x: Any, y: Any) -> Register:
+        """A mask."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Register:
     """A value of the function that is being written; operators write instructions.
@@ -138,7 +148,7 @@ class Register:
     NaN, but `ne`, which is true. Shifts and divisions to integers are those of signed ones.
     """
 
-    writer: Writer
+    writer: Writes
     text: str
     type: Type
 

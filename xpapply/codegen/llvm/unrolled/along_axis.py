@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from ....ir.graph import Node, ShapeDtype
 from ....ir.ops import OPS
 from ....ir.sorting import pairs
 from .elements import Array, Element, Stored
-
-if TYPE_CHECKING:
-    from .values import Values
+from .values import Values
 
 Row = Sequence[Element]
 """The numbers along the axis."""

@@ -22,9 +22,9 @@ from ..slice_kernel.form import Form
 from ..slice_kernel.tiles import Tiles
 from ..target import Target
 from ..writer import Writer
-from . import along_axis
+from . import along_axis, whole_values
 from .elements import Array, Element, Scope, Stored, array_of
-from .values import Values, form_of
+from .values import NodeForm, Values
 
 NAME = "unrolled"
 """What the kernel is called."""
@@ -34,6 +34,13 @@ _CHEAP = 60
 """Instructions up to which it is not worth to ask whether some slice is on a path."""
 _LOAD, _CONSTANT, _STORE = 3, 4, 3
 """Instructions of one number, with those that find where it is."""
+
+
+def form_of(op: str) -> NodeForm | None:
+    """What writes an op that is not elementwise, None if nothing does."""
+    place = along_axis if OPS[op].kind is Kind.ALONG else whole_values
+    found: NodeForm | None = getattr(place, op, None)
+    return found
 
 
 def prepare(graph: Graph) -> Graph:
@@ -164,7 +171,7 @@ class _Kernel(Tiles):
         return self._w.constant(math.prod(self._avals[k].shape), INDEX)
 
     def _write(self, views: dict[int, View]) -> None:
-        values, scope = Values(self._w, self._form.lanes), Scope(self._w, self._never)
+        values, scope = Values(self._w, self._form.lanes, form_of), Scope(self._w, self._never)
         known = {self._operands[k]: self._read(k, views[k]) for k in self._inputs}
         found = values.of(self._graph, known)
         results = range(len(self._inputs), len(self._operands))

@@ -12,16 +12,10 @@ from ....ir.ops import OPS, Kind
 from .. import operations
 from ..registers import Register
 from ..writer import Writer
-from . import along_axis, whole_values
 from .elements import Array, Element, array_of
 
-
-def form_of(op: str) -> Callable[..., Array] | None:
-    """What writes an op that is not elementwise, None if nothing does."""
-    found: Callable[..., Array] | None = getattr(
-        along_axis if OPS[op].kind is Kind.ALONG else whole_values, op, None
-    )
-    return found
+NodeForm = Callable[..., Array]
+"""``form(values, node, args, dtypes)`` writes an op that is not elementwise."""
 
 
 class Values:
@@ -33,10 +27,14 @@ class Values:
         What writes the kernel.
     lanes : int
         How many slices are computed at once.
+    form_of : callable
+        ``form_of(op)`` is its `NodeForm`.
     """
 
-    def __init__(self, writer: Writer, lanes: int) -> None:
-        self.writer, self.lanes = writer, lanes
+    def __init__(
+        self, writer: Writer, lanes: int, form_of: Callable[[str], NodeForm | None]
+    ) -> None:
+        self.writer, self.lanes, self._form_of = writer, lanes, form_of
         self._seen: dict[Any, Element] = {}
 
     def of(self, graph: Graph, known: dict[int, Array]) -> dict[int, Array]:
@@ -58,7 +56,7 @@ class Values:
             several = zip(*(x.ravel() for x in whole), strict=True)
             made = [self.apply(n.op, xs, dtypes[-1], n.attrs) for xs in several]
             return array_of(n.aval.shape, made)
-        form = form_of(n.op)
+        form = self._form_of(n.op)
         assert form is not None, n.op
         return form(self, n, args, dtypes)
 

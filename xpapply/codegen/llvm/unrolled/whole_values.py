@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,9 +19,7 @@ from .. import operations
 from ..registers import INDEX, Register
 from ..slice_kernel.states import Reduction, State
 from .elements import Array, Element, array_of
-
-if TYPE_CHECKING:
-    from .values import Values
+from .values import Values
 
 _PARTIAL_SUMS = 8
 _IN_A_ROW = 128

@@ -1,20 +1,83 @@
-"""The report of patched calls as a short table of text, and as a page of HTML."""
+"""The report of patched calls: a short table of text, and a page of HTML."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..limits import LIMITS
-
-if TYPE_CHECKING:
-    from .records import Report, Row
+from . import records
+from .records import Row
 
 _NOTHING = "no call of numpy.apply_along_axis, numpy.vectorize or their like was seen"
 ESTIMATE = "Time saved is an estimate, from a few timed calls of each function."
+
+
+class Report:
+    """What patched calls did, function by function: print it.
+
+    Attributes
+    ----------
+    left : tuple of str
+        What is not replaced, and why.
+    """
+
+    def __init__(self, before: dict[Any, Row], left: Iterable[str] = ()) -> None:
+        self._before = before
+        self._after: dict[Any, Row] | None = None
+        self.left = tuple(left)
+
+    def close(self) -> None:
+        """Count no more calls."""
+        if self._after is None:
+            self._after = records.rows()
+
+    @property
+    def rows(self) -> list[Row]:
+        """The functions, those that took or saved most time first."""
+        now = records.rows() if self._after is None else self._after
+        found = [row.minus(self._before.get(key)) for key, row in now.items()]
+        found = [row for row in found if row.calls]
+        return sorted(found, key=lambda row: -max(row.saved, row.seconds))
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the loops would have taken more: an estimate."""
+        return sum(row.saved for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"saved": self.saved, "left": list(self.left), "rows": [vars(r) for r in self.rows]}
+
+    def __str__(self) -> str:
+        return table(self)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return fragment(self)
+
+    def save(self, path: Any) -> None:
+        """Write the report to a file: one page of HTML that needs no other file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file. It is there whole or, if writing fails, as it was before.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        write(self, path)
+
+
+# --- text ---------------------------------------------------------------------------------------
 
 
 def seconds(s: float) -> str:
@@ -47,9 +110,6 @@ def summary(report: Report) -> str:
     saved = report.saved
     text = f"{calls:,} calls of {len(found):,} functions, {calls - looped:,} of them at once"
     return f"{text}; about {seconds(saved)} saved" if saved else text
-
-
-# --- text ---------------------------------------------------------------------------------------
 
 
 def table(report: Report) -> str:
