@@ -101,7 +101,7 @@ class Limits:
     later_call_share = 0.04  # ... and that share of the loop's
     # times the seconds of runs in vain that the loop runs for before the next try
     loops_per_run = 20.0
-    lent = 0.0  # seconds that compiling and looking for ways may take before any were saved
+    lent = 0.0  # seconds that count as saved before any run has saved some
     slower_than_least = 1.3  # times the least that runs have taken that a run may take
     slower_than_loop = 1.0  # times the loop's time, if there was none
     # times what a run has taken that tells whether the loop is done sooner: looking takes time
@@ -262,11 +262,11 @@ class Limits:
     # multiply-adds of a network with convolutions, for each of its products, that are worth a
     # kernel: without it they take no longer than it takes to compile
     network_compiled = 4e7
-    trees_fewest = 64  # slices from which trees are worth a kernel
+    trees_fewest = 64  # slices of a block of trees at least
     trees_pool = 1 << 17  # steps down trees below which waking threads costs more than they save
     trees_short = 1 << 28  # steps that take well below a second: the caller then works as well
     numpy_pool = 6e7  # multiply-adds below which waking threads costs more than they save
-    numpy_bias = 4096  # numbers of a bias that is added row by row
+    numpy_bias = 4096  # numbers up to which a bias is repeated, and not added row by row
     numpy_few = 32  # numbers of a slice that are reduced one after the other, each for all slices
     # elements times steps below which waking threads costs more than they save
     slices_pool = 1 << 20
@@ -378,8 +378,8 @@ class Limits:
     value_per_number = 1 << 10
     value_views = 32  # times as many where they need not be brought together, as windows
     model_json = 1 << 20  # bytes of JSON beside a model
-    inferred_states = 20_000  # entries of a `state_dict`
-    inferred_entries = 10_000  # entries of a module in it
+    inferred_states = 20_000  # orders of layers that are looked at; of more none is clear
+    inferred_entries = 10_000  # layers of a file
     onnx_bytes = (1 << 31) - (1 << 20)  # a model with its weights: protobuf has no larger messages
     onnx_nodes = 100_000  # nodes of a model ...
     onnx_attributes = 1000  # ... and attributes of one

@@ -1,7 +1,5 @@
 """Functions of slices on CPUs: every way through slices, on arrays that lie in all ways."""
 
-from unittest import mock
-
 import guarded
 import numpy as np
 import pytest
@@ -248,7 +246,7 @@ def test_another_engine_runs_until_compiling_pays():
     assert bound.engine == "numpy"
     assert "compiling" in bound.kernels[-1]
     bound((x,))
-    with mock.patch.object(slices, "_COMPILING", 0.0):
+    with LIMITS.set(slices_compiling=0.0):
         assert call._call.planned((x,), 1).engine == "cpu"
     large = np.ones((1_000_000, 12))
     bound = call._call.planned((large,), 1)
@@ -259,7 +257,7 @@ def test_another_engine_runs_until_compiling_pays():
 
 def waiting(number, x):
     """A function of slices that is compiled for the twelfth call, or so."""
-    with mock.patch.object(slices, "_COMPILING", 12 * LIMITS.slices_call):
+    with LIMITS.set(slices_compiling=12 * LIMITS.slices_call):
         return xpapply.reduction(lambda x: x * number, np.maximum)._call.planned((x,), 1)
 
 

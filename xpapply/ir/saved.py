@@ -503,7 +503,8 @@ def _list(x: Any) -> list[Any]:
     return x
 
 
-def _integer(x: Any, below: int = LIMITS.saved_length) -> int:
+def _integer(x: Any, below: int = 0) -> int:
+    below = below or LIMITS.saved_length
     if type(x) is not int or not 0 <= x < below:
         raise InputError(
             f"a number from 0 to {below - 1} was expected in the header: {str(x)[:40]}"

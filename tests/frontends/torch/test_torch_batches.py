@@ -815,6 +815,54 @@ def test_the_dtype_of_a_module_that_makes_its_layers_as_it_runs():
     same(found, np.stack([np.asarray(w.detach(), found.dtype) for w in want]))
 
 
+def test_the_dtype_of_a_module_that_puts_a_layer_in_the_place_of_another():
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Identity()
+
+        def forward(self, x):
+            if isinstance(self.net, nn.Identity):
+                self.net = nn.Linear(x.shape[-1], 2)
+                return self.net(x.float()) if float(x.sum()) < 1e9 else x[..., :2]
+            return self.net(x)
+
+    arr = np.random.default_rng(0).standard_normal((40, 8))
+    with torch.no_grad(), xpapply.options(fallback="silent"):
+        found = xpapply.apply_along_axis(Late().eval(), 1, arr)
+    assert (found.shape, found.dtype) == ((40, 2), np.float32)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_modules_whose_layers_know_them_are_let_go(numbers):
+    class Layer(nn.Module):
+        def __init__(self, owner):
+            super().__init__()
+            object.__setattr__(self, "owner", owner)
+
+        def forward(self, x):
+            return torch.relu(x)
+
+    class Owner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = Layer(self)
+            if numbers:
+                self.register_buffer("n", torch.tensor(3))
+
+        def forward(self, x):
+            return self.layer(x) if float(x.sum()) > 0 else x * 2
+
+    net, arr = Owner().eval(), np.random.default_rng(0).standard_normal((2000, 8)).astype("f")
+    with torch.no_grad(), xpapply.options(fallback="silent"):
+        for _ in range(4):
+            xpapply.apply_along_axis(net, 1, arr)
+    alive = weakref.ref(net)
+    del net
+    gc.collect()
+    assert alive() is None
+
+
 def test_modules_that_are_the_loops_are_let_go():
     net = Branch().eval()
     with xpapply.options(fallback="silent"):

@@ -85,17 +85,16 @@ def dtype_asked(f: Any, slice_dtype: str) -> Callable[[], torch.dtype]:
                 for name, t in own.items():
                     if t is not None and t.is_floating_point():
                         return lambda own=own, name=name: own[name].dtype  # type: ignore[misc]
-    default = parameter_dtype(f, slice_dtype)
-    held = [d for m in modules(f) for d in (m._parameters, m._buffers, m._modules)]
-    sizes = [*map(len, held)]
-    has_none = getattr(torch, slice_dtype, None) is default and not any(sizes[::3] + sizes[1::3])
 
     def ask() -> torch.dtype:
-        if has_none and [*map(len, held)] == sizes:  # nothing was added while it ran
-            return default
         return parameter_dtype(f, slice_dtype)
 
-    return ask
+    default, found = ask(), modules(f)
+    if len(found) != 1 or getattr(torch, slice_dtype, None) is not default:
+        return ask
+    # a module with nothing in it: until it is given something while it runs
+    weights, buffers, inner = found[0]._parameters, found[0]._buffers, found[0]._modules
+    return lambda: ask() if weights or buffers or inner else default
 
 
 def length_of_slices(f: Any) -> int | None:
