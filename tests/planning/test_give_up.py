@@ -15,7 +15,8 @@ import pytest
 
 import xpapply
 from xpapply import config, loop
-from xpapply.frontends.python import account, in_blocks, runner
+from xpapply.cache import cache_of
+from xpapply.frontends.python import account, in_blocks, record, runner
 from xpapply.limits import LIMITS
 from xpapply.planning import applied, python_functions, running, several_arrays
 
@@ -237,6 +238,7 @@ def test_two_slow_runs_one_after_the_other_end_in_the_loop(monkeypatch, counted)
 def test_what_took_longer_than_the_loop_is_the_loops_for_so_many_slices(monkeypatch, counted):
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     monkeypatch.setattr(LIMITS, "run_tells", 1.0)
+    monkeypatch.setattr(LIMITS, "loops_per_run", 20.0)
     f = fresh()
     xpapply.apply_along_axis(f, -1, ARR)
     found = trace_of(f)
@@ -971,3 +973,55 @@ def test_slices_that_are_left_to_f_are_written_to_once(monkeypatch, axes, after,
         got = xpapply.apply_along_axis(fresh(rarely_writes), axes, arr)
     np.testing.assert_array_equal(got, result)
     np.testing.assert_array_equal(arr.reshape(60, 6), want)
+
+
+@pytest.fixture
+def measured():
+    """A record under the numbers that hold for users."""
+    with LIMITS.set(lent=0.0, run_tells=1.25, loops_per_run=20.0, first_call=14e-3):
+        yield record.Record()
+
+
+def run_of(found, took, slices=1000, seconds=2.5e-6):
+    found.ran(found.for_run(slices, seconds, ()), took, compiles=False)
+
+
+def test_a_first_run_that_takes_as_long_as_the_loop_tells_nothing(measured):
+    run_of(measured, 2.2e-3)  # it has loaded things
+    assert not measured.is_slower(1000, 2.5e-6)
+    run_of(measured, 0.3e-3)
+    assert measured.expected(1000) == 0.3e-3
+    run_of(measured, 2.2e-3)  # the machine was busy
+    assert measured.expected(1000) == 0.3e-3
+
+
+def test_a_first_run_that_is_quick_tells(measured):
+    run_of(measured, 0.3e-3)
+    assert measured.expected(1000) == 0.3e-3
+
+
+def test_runs_that_were_slower_are_tried_again_and_ever_more_seldom(measured):
+    run_of(measured, 9e-3)
+    loops = []
+    for _ in range(3):
+        run_of(measured, 5e-3)
+        count = 0
+        while measured.loops_instead(1000, 2.5e-6):
+            count += 1
+        loops.append(count)
+    assert loops == pytest.approx([40, 80, 160], abs=1)
+
+
+def test_it_is_so_for_a_function():
+    f, x = fresh(lambda v, _=None: v.sum() if v[0] > 0.5 else v.min()), RNG.random((1000, 12))
+    limits = {"lent": 0.0, "run_tells": 1.25, "loops_per_run": 20.0, "plan_worth": 0.0}
+    with LIMITS.set(**limits), xpapply.options(fallback="silent"):
+        xpapply.apply_along_axis(f, 1, x)
+        (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, runner.Traced))
+        slow = 2 * 1000 * traced.seconds
+        traced.record.runs, traced.record._least[(1000).bit_length()] = 2, slow
+        before, loops = traced.record.runs, 0
+        while traced.record.runs == before and loops < 100:
+            xpapply.apply_along_axis(f, 1, x)
+            loops += 1
+    assert loops == pytest.approx(40, abs=2)

@@ -152,7 +152,7 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
         return _FEW_SLICES
     seconds = slices * found.seconds
     overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
-    if seconds < overhead or found.record.is_slower(slices, found.seconds):
+    if seconds < overhead or found.record.loops_instead(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
 

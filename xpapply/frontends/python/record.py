@@ -36,6 +36,8 @@ class Record:
 
     __slots__ = (
         "_least",
+        "_left",
+        "_waits",
         "given_up",
         "in_loop",
         "in_vain",
@@ -55,6 +57,8 @@ class Record:
         self.lost = False
         self.saved, self.planning = LIMITS.lent, 0.0
         self._least: dict[int, float] = {}
+        self._left: dict[int, float] = {}
+        self._waits = LIMITS.loops_per_run
 
     @property
     def rests(self) -> bool:
@@ -68,6 +72,23 @@ class Record:
     def is_slower(self, slices: int, seconds: float) -> bool:
         """Whether runs of about so many slices have taken longer than the loop."""
         return LIMITS.run_tells * (self.expected(slices) or 0.0) > slices * seconds
+
+    def loops_instead(self, slices: int, seconds: float) -> bool:
+        """Whether the loop runs now, since runs of about so many slices have taken longer.
+
+        What they took may have been due to what else the machine did: after loops of many times
+        their seconds there is another one, after twice as many the next.
+        """
+        if not self.is_slower(slices, seconds):
+            return False
+        key = slices.bit_length()
+        left = self._left.get(key, self._waits * self._least[key]) - slices * seconds
+        self._left[key] = left
+        if left > 0:
+            return True
+        del self._least[key], self._left[key]
+        self._waits *= 2
+        return False
 
     def most(self, slices: int, seconds: float) -> float:
         """CPU seconds that the next run may lose: `seconds` is what a slice takes in the loop."""
@@ -99,5 +120,6 @@ class Record:
             if self.runs > 1:  # the first one loads and makes things
                 self._least[key] = max(took, 2 * run.loop)
             return
-        if self.runs > 1 or took < run.loop:
+        # the first one tells no more than that runs are quicker
+        if self.runs > 1 or LIMITS.run_tells * took < run.loop:
             self._least[key] = min(took, self._least.get(key, took))
