@@ -137,7 +137,7 @@ class InBlocks:
     def timed(self, rows: Rows, f: Any, limit: float) -> float:
         """Seconds of a call of `f` in a loop, which takes less than the very first one.
 
-        Calls are made for `limit` seconds, and no more than `_TIMED` of them.
+        Calls are made for `limit` seconds, and no more than `LIMITS.timed_calls` of them.
         """
         count = math.prod(rows.batch)
         some = np.linspace(0, count - 1, min(count, LIMITS.timed_calls)).astype(np.intp)
