@@ -92,6 +92,20 @@ def test_a_first_function_loads_no_compiler_that_it_cannot_pay_for():
     assert first == (False, 160_000.0, "numpy")
 
 
+def test_a_first_function_loads_what_it_runs():
+    """A process that calls one function should not wait for what others need."""
+    loaded = loaded_by(
+        "import xpapply\n"
+        "from xpapply.limits import LIMITS\n"
+        "LIMITS.first_call = 0.1  # whatever this machine does beside\n"
+        "xpapply.apply_along_axis(lambda v: v.mean(), 1, np.ones((20_000, 8)))"
+    )
+    assert len([m for m in loaded if m.partition(".")[0] == "xpapply"]) <= 100
+    late = {"llvmlite", "numpy.ma", "numpy.random", "multiprocessing", "concurrent", "tempfile"}
+    assert late.isdisjoint(loaded)
+    assert "xpapply.frontends.python.executor" in loaded  # it did not run in the loop
+
+
 def test_what_is_not_loaded_takes_time():
     seconds = in_new_process(
         "from xpapply import registry\n"

@@ -8,22 +8,21 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, loop, model_advice, outputs, storage
-from .core_dims import Signature, resolve
+from . import arrays, config, frontends, labelled, loop, model_advice, storage
 from .errors import InputError, TraceError, add_note
-from .ir.graph import Graph, ShapeDtype
-from .ir.rewrite import compact, fold
+from .ir.avals import ShapeDtype
 from .limits import LIMITS
 from .looped_arguments import Arguments, Looped
-from .looped_call import not_parameters
-from .planning import first_calls, lifting, planner
+from .planning import first_calls, planner
 from .planning.fallback import announce
 from .planning.plan import Plan, PlanOfSeveral, of_graph, of_several_graph
-from .vectorized import vectorize
+
+if TYPE_CHECKING:
+    from .ir.graph import Graph
 
 _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
 
@@ -141,6 +140,8 @@ def apply_along_axis(
             return p(arr, p.axis)
         arr = streamed.whole(arr)
         if out is not None:
+            from . import outputs
+
             streamed.check_in_memory(arr, out)
             outputs.write_into(out, apply_along_axis(f, axis, arr, *args, **kwargs), "out")
             return out
@@ -306,8 +307,11 @@ def explain(
             return explain(f, axis, arr, *args, **kwargs)
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
-    if "compare" in kwargs and not_parameters(f, ("compare",)) and kwargs.pop("compare"):
-        return _compared(f, axis, arr, args, kwargs)
+    if "compare" in kwargs:
+        from .looped_call import not_parameters
+
+        if not_parameters(f, ("compare",)) and kwargs.pop("compare"):
+            return _compared(f, axis, arr, args, kwargs)
     if "out" in kwargs or config.current().device or storage.is_stored(arr):
         from .planning import streamed
 
@@ -390,20 +394,31 @@ def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "floa
         raise TypeError(_no_function(f))
     if not isinstance(slice_shape, (tuple, list)):
         raise TypeError(f"slice_shape={_shown(slice_shape)}: give a tuple, as in (8,) or (28, 28)")
-    if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
+    if _is_vectorize(f) or any(isinstance(n, (tuple, list)) for n in slice_shape):
         return _lift_several(f, slice_shape, dtype)
+    from .planning import lifting
+
     return lifting.of_slice(f, ShapeDtype(tuple(slice_shape), _dtype_name(dtype)))
+
+
+def _is_vectorize(f: Any) -> bool:
+    """Whether it is an `xpapply.vectorize`, which this module does not load."""
+    made = sys.modules.get(f"{__package__}.vectorized")
+    return made is not None and isinstance(f, made.vectorize)
 
 
 def _lift_several(f: Any, shapes: tuple[Any, ...], dtypes: Any) -> Graph:
     """The graph of a function of slices of several arrays."""
+    from .core_dims import Signature, resolve
+    from .planning import lifting
+
     shapes = tuple(map(tuple, shapes))
     each = dtypes if isinstance(dtypes, (tuple, list)) else (dtypes,) * len(shapes)
     if len(each) != len(shapes):
         raise InputError(f"{len(shapes)} shapes of slices, {len(each)} dtypes: give one for each")
     avals = tuple(ShapeDtype(s, _dtype_name(d)) for s, d in zip(shapes, each, strict=True))
     numbers, dims = False, None
-    if isinstance(f, vectorize):
+    if _is_vectorize(f):
         f, numbers, core = f.pyfunc, f.signature is None, f._core
         dims = resolve(core or Signature(((),) * len(shapes), ((),)), shapes)
         if dims.loop:
@@ -452,16 +467,19 @@ def compile(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "f
     >>> p(np.ones((4, 2)), np.array([1.0, 5.0]))
     array([6., 6., 6., 6.])
     """
+    from .ir.rewrite import compact, fold
+
     graph = compact(fold(lift(f, slice_shape, dtype)))
-    if isinstance(f, vectorize) or any(isinstance(n, (tuple, list)) for n in slice_shape):
+    if _is_vectorize(f) or any(isinstance(n, (tuple, list)) for n in slice_shape):
         return _compiled_several(f, graph)
     return of_graph(frontends.name_of(f), graph)
 
 
 def _compiled_several(f: Callable[..., Any], graph: Graph) -> PlanOfSeveral:
     """A plan that calls nothing but the graph."""
-    if isinstance(f, vectorize):
-        return of_several_graph(frontends.name_of(f.pyfunc), graph, f.signature or "")
+    if _is_vectorize(f):
+        made: Any = f
+        return of_several_graph(frontends.name_of(made.pyfunc), graph, made.signature or "")
     return of_several_graph(frontends.name_of(f), graph, "")
 
 

@@ -164,6 +164,11 @@ def describe(x: Any) -> str:
     return f"{type(x).__name__} {tuple(shape)} {dtype}{where}"
 
 
+def as_tuple(x: Any) -> tuple[Any, ...]:
+    """Several axes, arrays or results as they are; one alone as a tuple."""
+    return x if isinstance(x, tuple) else (x,)
+
+
 def normalize_axis_index(axis: Any, ndim: int) -> int:
     """`axis` as a number from 0 to ``ndim - 1``; `AxisError` where it is out of range."""
     try:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config
+from .arrays import as_tuple
 from .backends import Backend, array_api
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
@@ -363,11 +364,6 @@ def _conversion(name: str, x: Any, dtype: str) -> Callable[[Any], Any]:
 
 def _nothing(operands: Any, outs: Any) -> None:
     """What runs where there are no slices."""
-
-
-def as_tuple(out: Any) -> tuple[Any, ...]:
-    """`out`, of one result or several."""
-    return out if isinstance(out, tuple) else (out,)
 
 
 def copied(target: Any, y: Any) -> None:

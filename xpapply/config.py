@@ -77,7 +77,7 @@ class Options:
                 raise InputError(f"{name}={value!r}: use True or False")
             object.__setattr__(self, name, bool(value))
         object.__setattr__(self, "memory", _bytes(self.memory))
-        if not isinstance(self.device, str) or not _DEVICE.fullmatch(self.device):
+        if not isinstance(self.device, str) or not re.fullmatch(_DEVICE, self.device):
             raise InputError(
                 f"device={self.device!r}: use 'cuda', 'cuda:1' ..., or '' for where arrays are"
             )
@@ -115,7 +115,7 @@ def dim_names(value: Any) -> tuple[Hashable, ...]:
     return tuple(value)
 
 
-_DEVICE = re.compile(r"(cuda(:\d+)?)?")
+_DEVICE = r"(cuda(:\d+)?)?"
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{u}b": n for u, n in _UNITS.items() if len(u) == 1 and u != "b"}
 _UNITS |= {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}

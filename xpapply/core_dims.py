@@ -22,7 +22,7 @@ from .errors import add_note
 
 _DIM = r"(?:[^\W\d]\w*|\d+)\??"
 _CORE = rf"\((?:{_DIM}(?:,{_DIM})*)?\)"
-_SIGNATURE = re.compile(rf"({_CORE}(?:,{_CORE})*)?->({_CORE}(?:,{_CORE})*)")
+_SIGNATURE = rf"({_CORE}(?:,{_CORE})*)?->({_CORE}(?:,{_CORE})*)"
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Signature:
         """
         if not isinstance(text, str):
             raise TypeError(f"signature must be a string such as '(n),(n)->()': found {text!r}")
-        found = _SIGNATURE.fullmatch(re.sub(r"\s+", "", text))
+        found = re.fullmatch(_SIGNATURE, re.sub(r"\s+", "", text))
         if found is None:
             raise ValueError(
                 f"not a valid gufunc signature: {text!r}. Give one list of core dims in "

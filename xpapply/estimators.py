@@ -37,6 +37,11 @@ def package(x: Any) -> str:
     return type(x).__module__.partition(".")[0]
 
 
+def is_method(f: Any) -> bool:
+    """Whether `f` is a method of an estimator, which is called and not traced."""
+    return package(getattr(f, "__self__", None)) in PACKAGES
+
+
 def parts(x: Any) -> list[Any]:
     """An estimator and those that it was made of."""
     if not hasattr(x, "get_params"):

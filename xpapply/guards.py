@@ -12,7 +12,6 @@ reach the function itself, could never be freed.
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import operator
 import struct
@@ -174,9 +173,11 @@ def _form(x: np.ndarray) -> Any:
 def _content(x: np.ndarray) -> Any:
     if x.nbytes <= 1 << 12:
         return x.tobytes()
-    return (
-        _bytes(x).copy() if x.nbytes <= LIMITS.copied else hashlib.blake2b(_bytes(x).data).digest()
-    )
+    if x.nbytes <= LIMITS.copied:
+        return _bytes(x).copy()
+    import hashlib
+
+    return hashlib.blake2b(_bytes(x).data).digest()
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:

@@ -13,10 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import arrays
-from .ir.graph import Graph
+
+if TYPE_CHECKING:
+    from .ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)

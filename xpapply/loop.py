@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config, model_advice, originals, samples, thin_loop, workers
+from . import arrays, config, model_advice, originals, samples, thin_loop
 from .errors import add_note
 from .looped_arguments import Arguments, Looped
 
@@ -104,6 +104,8 @@ def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) 
     """What the loop calls for slices along some axes: `f`, or what shares it with processes."""
     if config.current().plain_loop:
         return nullcontext(f)
+    from . import workers
+
     arguments = Arguments((Looped(0), *args), kwargs)
     if arrays.library(arr) is None:
         arr = np.asanyarray(arr)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, config, samples, workers
+from . import arrays, config, masked, samples, workers
 from .core_dims import Dims, Signature
 from .errors import InputError, add_note, warn
 from .loop import as_array
@@ -96,7 +96,8 @@ class OnError:
 
 
 _RAISE = OnError()
-_MASKED = np.ma.masked
+_MASKED = "MaskedConstant"
+"""The class of `numpy.ma.masked`, without loading it."""
 
 
 def _same(index: tuple[int, ...]) -> tuple[int, ...]:
@@ -344,7 +345,7 @@ class _Results:
             if isinstance(target, dict):
                 self._keep(target, index, k, x)
                 continue
-            if x is _MASKED and not isinstance(target, np.ma.MaskedArray):
+            if type(x).__name__ == _MASKED and not masked.is_masked(target):
                 # the slices before had results that are not masked; NumPy would make it NaN
                 target = self._made[k] = target.view(np.ma.MaskedArray)
                 self.single = target if self._count == 1 else None

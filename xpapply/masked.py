@@ -7,6 +7,7 @@ is one function of its whole slice, so that is by slices there.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,11 +16,16 @@ import numpy as np
 from .errors import InputError
 
 
+def is_masked(x: Any) -> bool:
+    """Whether this is a masked array. `numpy.ma`, which takes a while to load, is left alone."""
+    return "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray)
+
+
 def on_data(run: Callable[[Any, int], Any]) -> Callable[[Any, int], Any]:
     """``run(x, axis)`` for masked arrays too, where it only knows plain ones."""
 
     def call(x: Any, axis: int) -> Any:
-        if not isinstance(x, np.ma.MaskedArray):
+        if not is_masked(x):
             return run(x, axis)
         return with_mask(run(np.asarray(x.data), axis), x, axis)
 
@@ -59,12 +65,12 @@ def _of_class(y: np.ndarray, x: np.ma.MaskedArray) -> Any:
 
 def given(arrays: Sequence[Any]) -> bool:
     """Whether one of the arguments is a masked array."""
-    return any(isinstance(x, np.ma.MaskedArray) for x in arrays)
+    return any(map(is_masked, arrays))
 
 
 def data(arrays: Sequence[Any]) -> list[Any]:
     """The arguments without their masks."""
-    return [np.asarray(x.data) if isinstance(x, np.ma.MaskedArray) else x for x in arrays]
+    return [np.asarray(x.data) if is_masked(x) else x for x in arrays]
 
 
 def union(arrays: Sequence[Any]) -> Any:

@@ -14,7 +14,12 @@ apply_along_axis: Callable[..., Any] = np.apply_along_axis
 vectorize = np.vectorize
 call_vectorize: Callable[..., Any] = np.vectorize.__call__
 """``call_vectorize(np.vectorize(f), *args)``: what calling the object does."""
-masked_apply_along_axis: Callable[..., Any] = np.ma.apply_along_axis
+
+
+def masked_apply_along_axis() -> Callable[..., Any]:
+    """`numpy.ma.apply_along_axis`; `numpy.ma` is loaded by the first who asks."""
+    found = np.ma.apply_along_axis
+    return found.original if isinstance(found, Replaced) else found
 
 
 class Replaced:

@@ -25,10 +25,9 @@ _NAMES = frozenset("transform inverse_transform decision_function score_samples 
 """Methods that give a result for each sample and change nothing, beside ``predict...``; others,
 such as ``fit_transform``, are not tried with what they did not ask for."""
 
-_WANTS_ROWS = re.compile(
-    r"\b(2|two)[ -]?d(im\w*)?\b"  # scikit-learn, LightGBM, XGBoost
-    r"|ndim ?={1,2} ?2\b|\(None, |\brank:? 2\b|Expected: 2\b",  # Keras, ONNX Runtime
-    re.IGNORECASE,
+_WANTS_ROWS = (
+    r"(?i)\b(2|two)[ -]?d(im\w*)?\b"  # scikit-learn, LightGBM, XGBoost
+    r"|ndim ?={1,2} ?2\b|\(None, |\brank:? 2\b|Expected: 2\b"  # Keras, ONNX Runtime
 )
 """What errors say of data that should have two dimensions."""
 
@@ -82,7 +81,7 @@ def wanted_for(
 
 def asks_for_rows(f: Any, text: str) -> bool:
     """Whether `text`, of an exception, says that `f` takes data of two dimensions."""
-    return takes_samples(f) and _WANTS_ROWS.search(text) is not None
+    return takes_samples(f) and re.search(_WANTS_ROWS, text) is not None
 
 
 def takes_samples(f: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, labelled
+from . import arrays, labelled, masked
 from .errors import InputError
 from .planning import engines
 
@@ -50,7 +50,7 @@ def looked_at(name: str, x: Any, alone: bool) -> Any:
     if arrays.library(x) is None or isinstance(x, np.generic):
         labelled.refuse(x)
         x = np.asarray(x)
-    if isinstance(x, np.ma.MaskedArray):
+    if masked.is_masked(x):
         raise TypeError(
             f"{name} of a MaskedArray: fill it, or give weights that are 0 where masked"
         )

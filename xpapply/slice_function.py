@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config, labelled
-from .bound_call import Call, as_tuple
+from .arrays import as_tuple
+from .bound_call import Call
 from .cache import BoundedDict, Dict, kept
 from .errors import InputError
 from .ir.slice_graph import written

@@ -13,13 +13,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from . import config, progress
 from .errors import TraceError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -35,6 +37,8 @@ def pool(threads: int) -> ThreadPoolExecutor:
     with _lock:
         found = _pools.get(threads)
         if found is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             found = ThreadPoolExecutor(threads, thread_name_prefix="xpapply")
             _pools[threads] = found
         return found
@@ -63,6 +67,8 @@ def _in_threads(
 ) -> None:
     if count == 1 or _stop.get() is not None:
         return work(pieces)
+    from concurrent.futures import FIRST_EXCEPTION, wait
+
     shared, stop = _Shared(pieces), threading.Event()
     token = _stop.set(stop)
     contexts = [contextvars.copy_context() for _ in range(count)]
@@ -102,6 +108,8 @@ def _in_threads(
 
 def _called(f: Callable[..., None], *args: Any) -> Future[None]:
     """What a thread would make of a call, made here and now. An interrupt is raised at once."""
+    from concurrent.futures import Future
+
     found: Future[None] = Future()
     try:
         f(*args)

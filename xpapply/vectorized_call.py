@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config, frontends
-from .bound_call import as_tuple
+from .arrays import as_tuple
 from .chosen import nth, nth_of, spread
 from .core_dims import Dims, Places, Signature, core_at, core_last, places, resolve
 from .errors import InputError, TraceError

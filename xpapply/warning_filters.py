@@ -54,8 +54,6 @@ class _Here(threading.local):
 here = _Here()
 """Who notes what is warned of in this thread, where `NOTED` is a filter; None: it is shown."""
 
-_NUMBERS = re.compile(r"\d+")
-
 
 class _Noted:
     """Stands for the pattern of texts in a filter: it matches what is noted.
@@ -75,7 +73,7 @@ class _Noted:
         filters = warnings.filters
         if len(filters) < 2 or filters[1] != _EVERYTHING:
             # of some slices a text may have other numbers, and come from other code, than of all
-            add((_NUMBERS.sub("0", text), None, 0))
+            add((re.sub(r"\d+", "0", text), None, 0))
         return True
 
 

@@ -14,11 +14,9 @@ import contextlib
 import importlib.util
 import itertools
 import math
-import multiprocessing
 import os
 import pickle
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -72,7 +70,8 @@ def _why_not(f: Any, arguments: Arguments, arrays: Sequence[Any]) -> str:
         return "slices of NumPy arrays only are sent to other processes"
     if any(x.dtype.hasobject for x in arrays):
         return "slices of objects are not sent to other processes"
-    if multiprocessing.current_process().daemon:
+    process = sys.modules.get("multiprocessing.process")  # one of a pool has it
+    if process is not None and process.current_process().daemon:
         return "this process is one of a pool, which starts none itself"
     return _look(f, arguments)[0] or error_state.why_per_slice() or ""
 
@@ -212,6 +211,8 @@ class _Task:
         size = max(1, min(most, round(LIMITS.workers_chunk / max(seconds, 1e-9))))
         self.quick = size * seconds <= LIMITS.workers_quick
         nbytes = sum(x.nbytes for x in self.slices.views) + self.packed.nbytes
+        import tempfile
+
         folder = tempfile.TemporaryDirectory(
             prefix="xpapply-", dir=_room(nbytes), ignore_cleanup_errors=True
         )

@@ -7,6 +7,7 @@ rule by `rule`. It raises `Unsupported` for arguments that are not worth a batch
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,21 @@ def rule(function: Callable[..., Any]) -> Rule:
             return function(xp, call, *args, **kwargs)
         except Unsupported:
             return by_rows(xp, call, args, kwargs)
+
+    return call_rule
+
+
+def of_topic(topic: str, name: str) -> Rule:
+    """The rule of the function `name` in the file `topic`, which is loaded at its first call."""
+
+    found: Rule | None = None
+
+    def call_rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        nonlocal found
+        if found is None:
+            module = importlib.import_module(f"{__package__}.{topic}")
+            found = rule(getattr(module, name))
+        return found(xp, call, args, kwargs)
 
     return call_rule
 

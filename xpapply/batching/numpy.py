@@ -11,7 +11,6 @@ worth a batched way; then the rule calls the function once per slice.
 from __future__ import annotations
 
 import functools
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,18 +20,8 @@ from . import (
     BatchingRule,
     NoRule,
     RaisesForSome,
-    least_squares,
-    numpy_axis,
-    numpy_convolve,
-    numpy_elementwise,
-    numpy_histograms,
-    numpy_linalg,
-    numpy_moves,
-    numpy_polynomials,
-    numpy_search,
-    numpy_statistics,
 )
-from .function_rules import by_rows, constant, contiguous, is_data, no_output, rule
+from .function_rules import by_rows, constant, contiguous, is_data, no_output, of_topic, rule
 from .numpy_moves import moves
 from .rules import Rule, along, bound, elementwise, leaves, mapped, shifted, stacked, table
 
@@ -151,31 +140,31 @@ def _rows() -> list[BatchingRule]:
     def add(kind: str, rule: Rule, names: str, *, exact: bool = False) -> None:
         rows.extend(table("numpy", kind, rule, names, exact=exact))
 
-    def each(kind: str, file: ModuleType, names: str, prefix: str = "") -> None:
-        """The rules in `file` for the functions of these names, or ``function=name_of_rule``."""
+    def each(kind: str, topic: str, names: str, prefix: str = "") -> None:
+        """The rules in a file for functions of these names, or ``function=name_of_rule``."""
         for name in names.split():
             function, _, other = name.partition("=")
-            add(kind, rule(getattr(file, other or function)), prefix + function)
+            add(kind, of_topic(topic, other or function), prefix + function)
 
     add("elementwise", checked(elementwise), ELEMENTWISE, exact=True)
-    each("elementwise", numpy_elementwise, "where select choose piecewise isin digitize")
-    each("elementwise", numpy_elementwise, "zeros_like=like ones_like=like empty_like=like")
-    each("elementwise", numpy_elementwise, "full_like")
-    each("elementwise", numpy_moves, "copy asfortranarray=copy")
-    each("elementwise", numpy_moves, "array asarray=array asanyarray=array astype")
-    each("elementwise", numpy_elementwise, "ravel_multi_index unravel_index")
-    each("elementwise", numpy_elementwise, "array_equal allclose array_equiv")
+    each("elementwise", "numpy_elementwise", "where select choose piecewise isin digitize")
+    each("elementwise", "numpy_elementwise", "zeros_like=like ones_like=like empty_like=like")
+    each("elementwise", "numpy_elementwise", "full_like")
+    each("elementwise", "numpy_moves", "copy asfortranarray=copy")
+    each("elementwise", "numpy_moves", "array asarray=array asanyarray=array astype")
+    each("elementwise", "numpy_elementwise", "ravel_multi_index unravel_index")
+    each("elementwise", "numpy_elementwise", "array_equal allclose array_equiv")
 
     add("axis", axis(), REDUCTIONS, exact=True)
     add("axis", first_place, "argmax argmin", exact=True)
     add("axis", place_without_nan, "nanargmax nanargmin", exact=True)
     add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
     add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")
-    each("axis", numpy_axis, "diff ediff1d gradient trace trapezoid lexsort")
-    each("axis", numpy_axis, "packbits unpackbits=packbits")
+    each("axis", "numpy_axis", "diff ediff1d gradient trace trapezoid lexsort")
+    each("axis", "numpy_axis", "packbits unpackbits=packbits")
     add("axis", rule(windows), "lib.stride_tricks.sliding_window_view")
-    each("axis", numpy_statistics, "average percentile=quantile quantile")
-    each("own", numpy_statistics, "nanpercentile=nanquantile nanquantile nanmedian")
+    each("axis", "numpy_statistics", "average percentile=quantile quantile")
+    each("own", "numpy_statistics", "nanpercentile=nanquantile nanquantile nanmedian")
 
     for data, names in MOVES.items():
         add("moves", moves(data), names)
@@ -193,31 +182,33 @@ def _rows() -> list[BatchingRule]:
         ("ascontiguousarray", "a", "a"),
     ):
         add("moves", moves(data, signature), names)
-    each("moves", numpy_moves, "pad roll take take_along_axis")
+    each("moves", "numpy_moves", "pad roll take take_along_axis")
 
-    each("own", numpy_convolve, "convolve correlate")
-    each("own", numpy_search, "interp searchsorted")
-    each("own", numpy_histograms, "bincount histogram histogram_bin_edges")
-    each("own", numpy_statistics, "cov corrcoef")
-    each("own", numpy_polynomials, "vander")
-    each("own", least_squares, "polyfit")
-    each("own", numpy_polynomials, "polyval polyder")
-    each("rows", numpy_polynomials, "roots")
-    each("own", numpy_polynomials, "polyint polyadd polysub")
-    each("products", numpy_linalg, "dot vdot vecdot inner outer tensordot einsum kron cross")
+    each("own", "numpy_convolve", "convolve correlate")
+    each("own", "numpy_search", "interp searchsorted")
+    each("own", "numpy_histograms", "bincount histogram histogram_bin_edges")
+    each("own", "numpy_statistics", "cov corrcoef")
+    each("own", "numpy_polynomials", "vander")
+    each("own", "least_squares", "polyfit")
+    each("own", "numpy_polynomials", "polyval polyder")
+    each("rows", "numpy_polynomials", "roots")
+    each("own", "numpy_polynomials", "polyint polyadd polysub")
+    each("products", "numpy_linalg", "dot vdot vecdot inner outer tensordot einsum kron cross")
 
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")
     add("stacked", matrices, "linalg.svd linalg.svdvals linalg.cholesky linalg.pinv")
     add("stacked", matrices, "linalg.matrix_norm")
     add("axis", axis(), "linalg.vector_norm")
     add("stacked", matrices, "linalg.matrix_rank linalg.slogdet linalg.cond linalg.matrix_power")
-    each("own", numpy_linalg, "norm solve eig eigvals=eig", "linalg.")
-    each("own", least_squares, "lstsq", "linalg.")
+    each("own", "numpy_linalg", "norm solve eig eigvals=eig", "linalg.")
+    each("own", "least_squares", "lstsq", "linalg.")
     add("rows", by_rows, "linalg.multi_dot")
 
     add("axis", axis(-1), "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", exact=True)
     add("axis", axis((-2, -1), axis_name="axes"), "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2")
-    each("axis", numpy_axis, "fftn=all_axes ifftn=all_axes rfftn=all_axes irfftn=all_axes", "fft.")
+    each(
+        "axis", "numpy_axis", "fftn=all_axes ifftn=all_axes rfftn=all_axes irfftn=all_axes", "fft."
+    )
     add("moves", moves("x"), "fft.fftshift fft.ifftshift")
 
     add("shape", shape_only, "shape size ndim iscomplexobj isrealobj result_type")

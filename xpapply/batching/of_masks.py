@@ -8,8 +8,6 @@ import numpy as np
 
 from . import Batched, BatchingRule, NoRule, RaisesForSome, in_namespace
 from .function_rules import Unsupported
-from .least_squares import fits
-from .numpy_search import interp_of_masks
 from .ragged import Ragged
 from .rules import leaves, mapped
 
@@ -23,6 +21,8 @@ def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     if row.name == "numpy.polyfit" and len(given) == 3 and not keywords:
         x, y, deg = given
         if isinstance(x, Ragged) and isinstance(y, Ragged):
+            from .least_squares import fits
+
             try:
                 return Batched(fits(*_side_by_side(x, y), int(deg)))
             except Unsupported:
@@ -61,6 +61,8 @@ def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 def _interp(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """`numpy.interp` between the values of a mask."""
+    from .numpy_search import interp_of_masks
+
     x, places, values, left, right = args
     try:
         return interp_of_masks(x, places, values, left, right)

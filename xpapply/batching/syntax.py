@@ -14,7 +14,6 @@ import numpy as np
 from .. import error_state
 from . import Batched, BatchingRule, NoRule, in_namespace
 from .function_rules import by_rows, infinite_products
-from .numpy_histograms import bincount_rows
 from .rules import aligned, batch_size, mapped
 
 
@@ -340,6 +339,8 @@ def _stable_order(xp: Any, flat: Any) -> Any:
 
 def _counts(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """`numpy.bincount` for slices whose result has the same length."""
+    from .numpy_histograms import bincount_rows
+
     x, weights, length = args  # f has decided that no number is outside
     return bincount_rows(xp, x, weights, length, within=xp is not np)
 

@@ -61,11 +61,14 @@ import types
 import weakref
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import registry
 from ..batch_of_one import BatchOfOne
-from ..ir.graph import Graph, ShapeDtype
+from ..ir.avals import ShapeDtype
+
+if TYPE_CHECKING:
+    from ..ir.graph import Graph
 
 
 class AllAtOnce(NamedTuple):

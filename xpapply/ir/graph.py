@@ -11,43 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .avals import BATCH as BATCH
+from .avals import LENGTH as LENGTH
+from .avals import VECTOR as VECTOR
+from .avals import ShapeDtype as ShapeDtype
 from .ops import OPS, Kind
 from .shapes import einsum_lengths
 
-BATCH = -1
-"""Length of the batch axis in the shapes of a batched graph: known only when it runs."""
-LENGTH = -2
-"""Length of a slice in the shape of a vector: known only when it runs."""
-VECTOR = (LENGTH,)
-_SYMBOLS = {BATCH: "B", LENGTH: "N"}
 EMPTY = "some of its values have no numbers"
 """Why no kernel runs a graph that `Graph.is_empty_somewhere`."""
-
-
-class ShapeDtype(NamedTuple):
-    """Shape and dtype of a value. dtypes are names: "float32", "bfloat16" ..."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of a number; NumPy does not know bfloat16, nor its own names of texts, "str96"."""
-        if self.dtype.startswith(("str", "bytes")):
-            return int("".join(filter(str.isdigit, self.dtype)) or 0) // 8
-        return 2 if self.dtype == "bfloat16" else np.dtype(self.dtype).itemsize
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        return math.prod(self.shape) * self.itemsize
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(_SYMBOLS.get(n, str(n)) for n in self.shape)}]"
 
 
 @dataclass(frozen=True, slots=True)

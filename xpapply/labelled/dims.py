@@ -76,11 +76,6 @@ def of_results(
     return names
 
 
-def as_tuple(found: Any) -> tuple[Any, ...]:
-    """Several results, or one alone."""
-    return found if isinstance(found, tuple) else (found,)
-
-
 def asked(how: dict[str, Any]) -> dict[str, Any]:
     """What a call asks for: keywords that are not None.
 

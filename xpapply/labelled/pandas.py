@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..arrays import as_tuple
 from ..core_dims import Places, Signature, places
 from ..errors import InputError
-from .dims import Names, as_tuple, asked, of_results, position
+from .dims import Names, asked, of_results, position
 
 DIMS = ("index", "columns")
 

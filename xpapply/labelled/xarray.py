@@ -13,9 +13,10 @@ import numpy as np
 import xarray as xr
 
 from .. import arrays
+from ..arrays import as_tuple
 from ..core_dims import Signature, core_last, shown
 from ..errors import InputError, add_note
-from .dims import Names, as_tuple, asked, of_results, position
+from .dims import Names, asked, of_results, position
 
 
 def library(x: Any) -> str | None:

@@ -124,7 +124,7 @@ _waits: list[places.WhenLoaded] = []
 def _install() -> None:
     own: tuple[tuple[Any, Any], ...] = (
         (originals.apply_along_axis, along_axis.along_numpy),
-        (originals.masked_apply_along_axis, along_axis.along_masked),
+        (originals.masked_apply_along_axis(), along_axis.along_masked),
     )
     _put([Replaced(function, call) for function, call in own])
     originals.vectorize.__call__ = elements.call  # type: ignore[method-assign]

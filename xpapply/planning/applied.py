@@ -22,7 +22,6 @@ from ..limits import LIMITS
 from ..looped_arguments import Arguments, Looped
 from . import engines
 from .fallback import announce, why_awkward
-from .one_kernel import OneKernel
 
 
 class Applied(Protocol):
@@ -75,6 +74,13 @@ class Applied(Protocol):
 
     def announce(self, why: str) -> None:
         """Tell whoever has to know that the loop runs."""
+
+
+def _one_kernel(*given: Any) -> Any:
+    """What makes one kernel of all paths, which few first calls get to."""
+    from .one_kernel import OneKernel
+
+    return OneKernel(*given)
 
 
 @dataclass(slots=True)
@@ -145,7 +151,7 @@ class Along:
             sample,
             engines,
             begun,
-            OneKernel,
+            _one_kernel,
             around=self.around,
             limit=limit,
         )

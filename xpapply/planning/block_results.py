@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import config, frontends, loop
+from ..arrays import as_tuple
 from ..errors import TraceError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from ..looped_call import not_parameters
 from . import engines
-from .on_block import First, as_tuple, inner
+from .on_block import First, inner
 
 
 class Decided(NamedTuple):

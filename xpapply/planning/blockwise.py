@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, loop
+from ..arrays import as_tuple
 from ..errors import InputError
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
 from . import block_results, engines
 from .fallback import announce
-from .on_block import First, OnBlock, as_tuple, mapped
+from .on_block import First, OnBlock, mapped
 from .plan import Plan
 
 Run = Callable[..., Any]

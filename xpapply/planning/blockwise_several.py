@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends
-from ..bound_call import as_tuple
+from ..arrays import as_tuple
 from ..containers import Leaves
 from ..core_dims import CoreDims, Signature, core_at, core_last, places, resolve
 from ..errors import InputError, TraceError, UnsupportedError, add_note

@@ -11,7 +11,7 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,10 +19,11 @@ from .. import arrays, config, frontends, masked, registry
 from ..backends import WAYS, Backend, Borrower, Later, Lowered
 from ..cache import BoundedDict, remembered
 from ..errors import CompilerError, InputError, UnsupportedError
-from ..ir.graph import Graph, ShapeDtype
-from ..layout import MemoryOrder
+from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
-from .on_block import OnBlock, mapped
+
+if TYPE_CHECKING:
+    from ..ir.graph import Graph
 
 
 @functools.cache
@@ -216,6 +217,8 @@ def prepared(call: Callable[[Any, int], Any], arr: Any, axis: int) -> Callable[[
 
 def in_memory_order(x: Any, axis: int) -> tuple[Any, int]:
     """An array with its slowest axes first, and where `axis` is then."""
+    from ..layout import MemoryOrder
+
     order = MemoryOrder.of(arrays.strides(x), x.ndim, axis)
     as_it_is = order.axes == tuple(range(x.ndim))
     return (x if as_it_is else arrays.permute(x, order.axes)), order.at
@@ -234,6 +237,8 @@ class _Prepared:
         axis: int,
         borrower: Borrower | None,
     ) -> None:
+        from ..layout import MemoryOrder
+
         self._name, self._lowered, self._bound, self._own = name, lowered, bound, own
         result = bound.graph.result
         self._dtype = result.dtype
@@ -324,12 +329,14 @@ class AnyLibrary:
         if slice_ != self.bound.graph.input:
             raise InputError(f"this plan is for slices {self.bound.graph.input}: found {slice_}")
         like = result.shape, np.dtype(own.result_dtype(result.dtype))
+        from .on_block import OnBlock, mapped
+
         task = OnBlock(None, self, axis, ((), {}), like, None, blocks.own_options())
         return mapped(task, arr, "compiled-along-axis")
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
-        if isinstance(arr, np.ma.MaskedArray):
+        if masked.is_masked(arr):
             return masked.on_data(self)(arr, axis)
         if arrays.library(arr) == "dask":
             return self._blockwise(arr, axis)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, frontends, loop, workers
+from .. import arrays, config, frontends, loop
 from ..batch_of_one import BatchOfOne
 from ..cache import cache_of
 from ..errors import UnsupportedError, warn
@@ -47,7 +47,11 @@ def in_loop(
 ) -> Plan:
     """The plan that says why `f` runs slice by slice."""
     kernels: tuple[str, ...] = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
-    shared, why = workers.in_words(f, Arguments((Looped(0), *args), kwargs), [arr])
+    shared = why = ""
+    if config.current().worker_count() > 1:
+        from .. import workers
+
+        shared, why = workers.in_words(f, Arguments((Looped(0), *args), kwargs), [arr])
     kernels, reasons = kernels + (shared,) * bool(shared), reasons + (why,) * bool(why)
     run = lambda x, a: loop.apply(f, a, x, args, kwargs)  # noqa: E731
     return Plan(engine="loop", kernels=kernels, reasons=reasons, _call=run, **seen, **common)

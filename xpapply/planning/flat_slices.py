@@ -8,7 +8,7 @@ from types import MethodType
 from typing import Any
 
 from .. import arrays, frontends
-from ..bound_call import as_tuple
+from ..arrays import as_tuple
 from ..cache import cache_of
 from ..core_dims import Dims
 from ..errors import InputError, TraceError

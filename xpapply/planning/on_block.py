@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, loop
+from ..arrays import as_tuple
 from ..errors import add_note
-
-
-def as_tuple(axis: Any) -> tuple[int, ...]:
-    """One axis or several, as several."""
-    return axis if isinstance(axis, tuple) else (axis,)
 
 
 @dataclass(frozen=True)
@@ -76,6 +71,8 @@ class OnBlock:
 
         what: Any = self._what
         if self._run is not None and frontends.is_network(what):
+            import uuid
+
             what = uuid.uuid4().hex  # not even its pickle stays the same: it is never found again
         given = (self.axis, self.more, self.shape, self.dtype, self._options)
         return normalize_token(("xpapply", what, *given))

@@ -13,8 +13,7 @@ import numpy as np
 from .. import arrays, frontends, loop
 from ..errors import TraceError
 from ..frontends.python.comparison import close
-from ..frontends.python.repeatable import why_not_repeatable
-from ..ir.graph import ShapeDtype
+from ..ir.avals import ShapeDtype
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,8 @@ def find(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
         raise TraceError(f"{arrays.library(arr)} has no way of its own")
     if 0 in arr.shape or arr.ndim < 2:
         raise TraceError("there is one slice, or none")
+    from ..frontends.python.repeatable import why_not_repeatable
+
     for given in (f, *args, *kwargs.values()):
         why = why_not_repeatable(given) if callable(given) else None
         if why:

@@ -6,20 +6,22 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 
 from .. import arrays
-from ..backends import Later
-from ..bound_call import as_tuple
+from ..arrays import as_tuple
 from ..errors import InputError, TraceError, UnsupportedError
-from ..ir import saved
-from ..ir.graph import Graph, ShapeDtype
 from ..loop import first_place
-from . import compiled, engines, flat
-from .compared import Timed
+from . import engines
+
+if TYPE_CHECKING:
+    from ..backends import Later
+    from ..ir.avals import ShapeDtype
+    from ..ir.graph import Graph
+    from .compared import Timed
 
 
 @dataclass(eq=False, repr=False)
@@ -147,6 +149,8 @@ class Plan:
         if len(set(axes)) < dims:
             raise ValueError(f"axis={axis} names an axis twice")
         if self._call is None:
+            from . import flat
+
             assert self.graph is not None
             self._call = flat.AlongAxes(self.graph, self.slice)  # type: ignore[arg-type, assignment]
         return self._call(arr, axes)  # type: ignore[arg-type, misc]
@@ -199,6 +203,8 @@ class Plan:
         """
         if self.graph is None:
             raise UnsupportedError(self._without_graph("to save"))
+        from ..ir import saved
+
         saved.write(path, self.graph, self._about())
 
     def _about(self) -> dict[str, str]:
@@ -348,6 +354,8 @@ class PlanOfSeveral(Plan):
             with device:
                 return self(*given, **named)
         if self._call is None:  # compiled, or come from another process
+            from . import compiled
+
             assert self.graph is not None
             self._call = compiled.OfSeveral(self.graph)
         return self._call(*given, **named)

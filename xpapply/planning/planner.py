@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from types import MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod, ref
 
 import numpy as np
@@ -17,13 +17,16 @@ import numpy as np
 from .. import arrays, config, frontends, loop, masked
 from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
-from ..ir.graph import Graph, ShapeDtype
-from ..ir.rewrite import compact, fold
+from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
-from . import engines, measured
+from . import engines
 from .fallback import announce, in_loop, why_awkward
 from .own_loop import OwnLoop
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from ..ir.graph import Graph
+    from .measured import Measured
 
 # --- memory ---------------------------------------------------------------------------
 
@@ -85,7 +88,7 @@ class _Rests:
             self._look = False
             self._loop.look(f, self._seconds)
         try:
-            if isinstance(arr, np.ma.MaskedArray):
+            if masked.is_masked(arr):
                 return masked.on_data(lambda x, _: self._loop(f, x))(arr, self._loop.axis)
             return self._loop(f, arr)
         finally:
@@ -189,6 +192,8 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
             return p
         run = p.prepared(arr, axis)
         if p._later is not None:
+            from . import measured
+
             run, unchanged = measured.counted(run, unchanged, p._later)
         known.plans[key] = Remembered(unchanged, p, run, _ahead(p, arr))
     return p
@@ -201,7 +206,7 @@ def _plan(
     f: Any, axis: int, arr: Any, args: tuple, kwargs: dict
 ) -> tuple[Plan, Callable[[], bool] | None]:
     """A plan, and how to tell that it still holds (None: not worth remembering)."""
-    if isinstance(arr, np.ma.MaskedArray) and frontends.is_network(f):
+    if masked.is_masked(arr) and frontends.is_network(f):
         p, unchanged = _plan(f, axis, np.asarray(arr.data), args, kwargs)
         assert p._call is not None
         return replace(p, _call=masked.on_data(p._call)), unchanged
@@ -262,7 +267,7 @@ def _plan_network(
         return replace(p, _call=run), rests
 
     awkward = why_awkward(arr)
-    if awkward and not (isinstance(arr, np.ma.MaskedArray) and "slicewise" in own_ways):
+    if awkward and not (masked.is_masked(arr) and "slicewise" in own_ways):
         return loop_for(awkward)
     if 0 in shape[:axis] + shape[axis + 1 :]:
         raise ValueError(loop.EMPTY)
@@ -285,7 +290,7 @@ def _plan_network(
     if engine is not None and engine.slower_than_half and not forced:
         half = _half_dtype(frontend, f, arr, args, kwargs)
     slower = "" if engine is None or forced else _why_slower(engine, half, common["device"])
-    times: measured.Measured | None = None
+    times: Measured | None = None
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
     if may and (engine is None or slower):
         trusted = graph is not None and not slower and not graph.gathers
@@ -357,12 +362,16 @@ def _why_slower(engine: engines.Engine, half: str, device: str) -> str:
 
 def _weighed(
     engine: engines.Engine, own: Any, slower: str, arr: Any, axis: int, *, measure: bool
-) -> tuple[measured.Measured | None, str]:
+) -> tuple[Measured | None, str]:
     """What an engine and the library's own way take, and why the slower of them does not run.
 
     None where that is not measured: then it is `slower` that tells.
     """
-    times = measured.compare(engine, own.call, arr, axis) if measure else None
+    times = None
+    if measure:
+        from . import measured
+
+        times = measured.compare(engine, own.call, arr, axis)
     if times is not None:
         ways = (engine.name, engine.kernels), (own.engine, own.kernels)
         less, more = ways if times.own_is_faster else ways[::-1]
@@ -392,6 +401,8 @@ def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: d
             else:
                 graph = frontend.lift(f, aval, args, kwargs)
             sources = graph.sources
+            from ..ir.rewrite import compact, fold
+
             bound = engines.Bound(compact(fold(graph)))
         except TraceError as error:
             reason = str(error)

@@ -24,13 +24,12 @@ from ..frontends.python.runner import Traced
 from ..frontends.python.tracing import why_impure
 from ..frontends.python.tree import TooLong, Users
 from ..limits import LIMITS
-from . import engines, own_apply, running
+from . import engines, running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .fallback import in_loop
 from .plan import Plan
 from .quick import Quick
 from .running import Refused
-from .way_out import completed
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
@@ -169,7 +168,7 @@ def _trace(
     """
     why = why_impure(what.f)
     if why:
-        return Refused(completed(why, what.f))
+        return Refused(_completed(why, what.f))
     if begun is not None:
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
@@ -178,7 +177,7 @@ def _trace(
     try:
         made: Traced | Refused = _traced(what, begun, limit)
     except TraceError as error:
-        why = str(error) if isinstance(error, TooLong) else completed(str(error), what.f)
+        why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
         made = Refused(why, error.unchanged or running.always)
         if isinstance(error, TooLong):
             made.is_slow, made.slices = True, what.slices
@@ -315,7 +314,14 @@ def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
     if traced.record.rests:
         return traced.record.why
     why = traced.why_given_up(rows, f)
-    return completed(why, f) if why else ""
+    return _completed(why, f) if why else ""
+
+
+def _completed(why: str, f: Any) -> str:
+    """A reason with what to do."""
+    from .way_out import completed
+
+    return completed(why, f)
 
 
 def _otherwise(
@@ -331,6 +337,8 @@ def _otherwise(
         known = _agreed(what)
         if known is not None:
             return _on_host(what, known, common)
+        from . import own_apply
+
         own = own_apply.find(f, axis, arr, args, kwargs)
     except TraceError as error:
         if common["library"] != "jax":
@@ -355,6 +363,8 @@ def _agreed(what: Along) -> tuple[str, ...] | None:
     """Why other ways were refused, where a trace has run on such an array as NumPy sees it."""
     if arrays.library(what.arr) != "jax":
         return None
+    from . import own_apply
+
     try:
         view = own_apply.on_host(what.arr)
     except TraceError:
@@ -378,6 +388,8 @@ def _on_host(
     """
     if what.slices <= LIMITS.few_slices:
         raise TraceError(_FEW_SLICES)
+    from . import own_apply
+
     args, kwargs = what.args, what.kwargs
     view = own_apply.on_host(what.arr)
     found = decide(OnHost(what.f, what.axis, view, args, kwargs, what.arr))

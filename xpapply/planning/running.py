@@ -23,7 +23,6 @@ from ..frontends.python.tree import TooManyPaths, Users
 from ..limits import LIMITS
 from .applied import Along, Applied, plain
 from .quick import Quick
-from .way_out import completed
 
 
 def quick(f: Any) -> Quick:
@@ -122,6 +121,8 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     own = isinstance(error, TraceError)
     own = own or isinstance(error, UnsupportedError)
     why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
+    from .way_out import completed
+
     why = completed(why, what.f)
     if own and config.current().fallback == "raise":
         if lost:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, loop, progress
+from ..arrays import as_tuple
 from ..errors import InputError, UnsupportedError, add_note, warn
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
@@ -23,7 +24,7 @@ from ..looped_call import not_parameters
 from ..storage import blocks, check, identity, in_file, is_stored, stores, stream
 from ..storage.journal import Journal
 from . import block_results, engines
-from .on_block import OnBlock, as_tuple
+from .on_block import OnBlock
 from .plan import Plan
 
 Run = Callable[..., Any]

@@ -28,19 +28,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...batching import NoRule
 from ...errors import UnsupportedError
-from ...ir.graph import Graph, ShapeDtype
+from ...ir.avals import ShapeDtype
 from ...looped_arguments import Arguments, Looped
 from .. import name_of
 from .library_calls import Runs
-from .to_graph import to_graph
 from .tracing import Tracing, why_impure
 from .tree import Path, SideExit
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
 
 
 def lift(
@@ -71,6 +73,8 @@ def _graph(
         raise UnsupportedError(f"{name_of(f)}: it sets attributes, which a graph does not")
     if isinstance(path.result, SideExit):
         raise UnsupportedError(f"{name_of(f)}: {path.result.why}")
+    from .to_graph import to_graph
+
     return to_graph(path, aval)
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ... import config, registry
 from ...limits import LIMITS
@@ -42,7 +43,7 @@ def per_call(
         if len(times) > least and sum(times) > limit:
             break
     # the first call brings back to the cache what a run has driven out
-    return statistics.median(times[1:] or times)
+    return float(np.median(times[1:] or times))
 
 
 class Begun(NamedTuple):

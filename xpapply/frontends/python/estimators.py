@@ -24,11 +24,6 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
     return Estimator(stage, x, name) if known else Forbidden(stage, x, name)
 
 
-def is_method(f: Any) -> bool:
-    """Whether `f` is a method of an estimator, which is called and not traced."""
-    return package(getattr(f, "__self__", None)) in PACKAGES
-
-
 class Estimator(Forbidden):
     """An estimator: its methods take one sample per row, so batches of slices as well."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from ... import arrays, config, progress, streams, threads
 from ...batching import NoRule, in_namespace
 from ...errors import TraceError
-from ...ir.graph import ShapeDtype
+from ...ir.avals import ShapeDtype
 from ...limits import LIMITS
 from ...looped_arguments import Arguments
 from ...warning_filters import silent

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import config, registry
 from ...errors import UnsupportedError
-from ...ir.graph import Graph
-from ...ir.rewrite import compact
 from ...limits import LIMITS
 from .block import Block
 from .rows import Chosen, Rows
-from .to_graph import Avals, to_graph
 from .tree import Call, Differs, SideExit, Tree, Users
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
+    from .to_graph import Avals
 
 _PASSES: dict[Any, float] = {
     "math": 20.0,
@@ -145,6 +146,9 @@ class KernelOfPaths:
         ends = {x and (x[0], self._dtype or x[1]) for x in self._tree.results}
         if len(ends - {None}) > 1:
             raise UnsupportedError("its slices have results of several shapes or dtypes")
+        from ...ir.rewrite import compact
+        from .to_graph import to_graph
+
         found: list[tuple[tuple[bool | int, ...], Graph | None]] = []
         for path in self._tree.paths():
             answers = tuple(s.value for s in path.steps if not isinstance(s, Call))

@@ -14,8 +14,7 @@ from ...batching import Batched, BatchingRule, NoRule, find, syntax
 from ...batching.instances import writeable
 from ...batching.names import CUPY, root_of
 from ...errors import TraceError
-from ...ir.graph import Graph, ShapeDtype
-from ...ir.rewrite import compact, fold
+from ...ir.avals import ShapeDtype
 from .. import find as frontend_of
 from .. import name_of
 from . import ambient, arrays, functions, instances, native, polynomials, ufuncs
@@ -23,9 +22,10 @@ from .proxies import PLAIN, Forbidden, LateMethod, real_arguments
 from .tracer import Tracer, tracers, values
 
 if TYPE_CHECKING:
+    from ...ir.graph import Graph
     from .sandbox import Stage
 
-Runs = Callable[[Graph], Callable[[Any, int], Any]]
+Runs = Callable[["Graph"], Callable[[Any, int], Any]]
 """``runs(graph)(arr, axis)``: how the graph of a network that ``f`` calls runs on all slices."""
 
 _MAKES_ARRAYS = frozenset("array asarray asanyarray ascontiguousarray asfortranarray".split())
@@ -223,6 +223,8 @@ class LibraryCalls:
 
     def network(self, x: Any, shape: tuple[int, ...], dtype: Any) -> BatchingRule:
         """The rule that runs the graph of a network on all slices at once."""
+        from ...ir.rewrite import compact, fold
+
         frontend, aval = frontend_of(x), ShapeDtype(shape, np.dtype(dtype).name)
         checked = frontend.checked(x, aval, (), {}) if hasattr(frontend, "checked") else None
         graph = frontend.lift(x, aval, (), {}) if checked is None else checked.graph

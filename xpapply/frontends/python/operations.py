@@ -6,7 +6,10 @@ way, `tracer.py` imports none of them: it asks the recorder, which is given this
 
 from __future__ import annotations
 
-from . import complex_numbers, estimators, native, scalars, tensors, torch_objects
+import importlib
+from types import ModuleType
+
+from . import native, scalars
 from .arrays import as_array
 from .attributes import attribute
 from .elements import Elements as elements
@@ -17,13 +20,22 @@ from .python_builtins import plain, rounded, whole
 from .sandbox import namespace_of
 from .ufuncs import in_place, power, ufunc_call
 
+_LATE = frozenset(["complex_numbers", "estimators", "tensors", "torch_objects"])
+"""What few functions need: loaded when the first does."""
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = importlib.import_module(f".{name}", __package__)
+    return found
+
+
 __all__ = [
     "Different",
     "as_array",
     "attribute",
-    "complex_numbers",
     "elements",
-    "estimators",
     "function_call",
     "getitem",
     "in_place",
@@ -34,8 +46,6 @@ __all__ = [
     "rounded",
     "scalars",
     "setitem",
-    "tensors",
-    "torch_objects",
     "ufunc_call",
     "whole",
 ]

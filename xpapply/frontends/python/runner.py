@@ -7,15 +7,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import arrays, config, registry, threads
 from ...cache import BoundedDict
 from ...errors import InputError, TraceError, UnsupportedError
-from ...ir.graph import Graph, ShapeDtype
-from ...ir.rewrite import compact, fold
+from ...ir.avals import ShapeDtype
 from ...limits import LIMITS
 from ...looped_arguments import Arguments
 from ...warning_filters import silent
@@ -25,9 +24,11 @@ from .in_blocks import InBlocks
 from .kernel_of_paths import KernelOfPaths
 from .record import Record
 from .rows import Rows
-from .to_graph import to_graph
 from .tracing import Tracing
-from .tree import Differs, TooManyPaths
+from .tree import Differs, Path, TooManyPaths
+
+if TYPE_CHECKING:
+    from ...ir.graph import Graph
 
 
 class Traced:
@@ -113,11 +114,11 @@ class Traced:
                     args = arguments.args[1:]
                     self._graph = _torch_graph(f, aval, args, arguments.kwargs)
             elif self.library != "numpy":
-                self._graph = compact(fold(to_graph(path, aval)))
+                self._graph = _to_graph(path, aval)
             elif path.raises_errors:
                 raise UnsupportedError("numpy.errstate makes errors raise")
             else:
-                self._as_graph = lambda: compact(fold(to_graph(path, aval)))
+                self._as_graph = lambda: _to_graph(path, aval)
         except UnsupportedError as error:
             self._no_graph = str(error)
         self._any_library = engines.AnyLibrary
@@ -172,12 +173,12 @@ class Traced:
 
     def _graph_of_several(self, f: Any, arguments: Arguments, avals: Any) -> Graph:
         if self.library == "cupy":
-            return compact(fold(to_graph(self._blocks.path, avals)))
+            return _to_graph(self._blocks.path, avals)
         if any(x.dtype in ("float16", "bfloat16") for x in avals):
             raise UnsupportedError("torch computes in 16 bits")
         frontend: Any = registry.find("frontends", "torch")
         with self._tracing.scratch.kept():
-            return compact(fold(frontend.lift_several(f, avals, arguments)))
+            return _compact(frontend.lift_several(f, avals, arguments))
 
     def _leave(self, rows: Rows, f: Any) -> None:
         """What the loop leaves in attributes: what `f` sets for the last slice."""
@@ -413,7 +414,20 @@ def _aval(v: Any) -> ShapeDtype:
     return ShapeDtype(tuple(map(int, v.shape)), arrays.dtype_name(v))
 
 
+def _to_graph(path: Path, aval: Any) -> Graph:
+    """The graph of a path, which short calls never need."""
+    from .to_graph import to_graph
+
+    return _compact(to_graph(path, aval))
+
+
 def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of a function of a tensor, which is known to be harmless."""
     frontend: Any = registry.find("frontends", "torch")
-    return compact(fold(frontend.lift_function(f, aval, args, kwargs)))  # type: ignore[no-any-return]
+    return _compact(frontend.lift_function(f, aval, args, kwargs))
+
+
+def _compact(graph: Graph) -> Graph:
+    from ...ir.rewrite import compact, fold
+
+    return compact(fold(graph))

@@ -29,7 +29,6 @@ from ...limits import LIMITS
 from ...originals import Replaced
 from . import (
     ambient,
-    array_api_compat,
     data_dependent_shapes,
     functions,
     python_builtins,
@@ -37,7 +36,6 @@ from . import (
     sets,
 )
 from .distinct import CLASSES
-from .indexers import Indexer, is_indexer
 from .library_calls import LibraryCalls, Runs
 from .proxies import (
     PLAIN,
@@ -341,6 +339,8 @@ class Stage:
         if root in CUPY:
             return self._of_cupy(x, name)
         if root == "array_api_compat":
+            from . import array_api_compat
+
             return array_api_compat.function(self, x, name)
         if root in ("numpy", "scipy"):
             # what they make inside a function and hand to others is like a function of the user's
@@ -473,8 +473,11 @@ class Stage:
         if isinstance(x, np.poly1d):
             self.watch.object(x)
             return self.calls.poly1d(self.substitute(x.coeffs))
-        if is_indexer(x):
-            return Indexer(self, x, name)
+        if type(x).__module__ == type(np.s_).__module__:
+            from .indexers import Indexer, is_indexer
+
+            if is_indexer(x):
+                return Indexer(self, x, name)
         if "torch" in roots:
             return self.recorder.operations.torch_objects.substitute(self, x, name)
         if not roots.isdisjoint(PACKAGES):

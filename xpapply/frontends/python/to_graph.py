@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,21 +16,7 @@ from ...ir.builder import Value
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.numpy_builder import NumPyBuilder, dtype_or_type, weak
 from ...ir.ops import OPS, Kind
-from . import (
-    of_filters,
-    of_interpolation,
-    of_lines,
-    of_masks,
-    of_matrices,
-    of_networks,
-    of_numbers,
-    of_order,
-    of_places,
-    of_ranks,
-    of_reductions,
-    of_statistics,
-    of_transforms,
-)
+from . import of_networks, of_reductions
 from .of_reductions import FLOATS, of_integers
 from .tree import Branch, Call, Path, Ref, references
 
@@ -272,16 +260,24 @@ def _lowered(lowering: _Lowering, call: Call) -> Any:
     operands = map(lowering.value, references((call.args, call.kwargs)))
     if name != "index" and all(isinstance(x, np.ndarray) for x in operands):  # such as zeros_like
         raise UnsupportedError(f"{name} of a constant")
-    special = _CALLS.get(name) or (_CALLS_OF_SLICES.get(name) if lowering.of_slices else None)
+    special = _CALLS.get(name) or (_calls_of_slices().get(name) if lowering.of_slices else None)
     if special is not None:
         return special(lowering, *args, **kwargs)
     if call.row.method == "accumulate" and lowering.of_slices:
+        from . import of_order
+
         return of_order.accumulated(lowering, name, *args, **kwargs)
     function = resolve(name) if "." in name else None
     if isinstance(function, np.ufunc) and call.row.kind == "elementwise":
         found = _ufunc(lowering, function, *args, **kwargs)
-        return of_numbers.power_of_numbers(lowering, found) if call.of_numbers else found
-    named = (_OF_SLICES.get(name) if lowering.of_slices else None) or _FUNCTIONS.get(name)
+        if not call.of_numbers:
+            return found
+        from . import of_numbers
+
+        return of_numbers.power_of_numbers(lowering, found)
+    named = (_functions_of_slices().get(name) if lowering.of_slices else None) or _FUNCTIONS.get(
+        name
+    )
     if named is None or function is None:
         raise UnsupportedError(f"{name} is not an op of the table")
     given = bound(function, args, kwargs)
@@ -399,6 +395,8 @@ def _index(lowering: _Lowering, x: Any, key: tuple) -> Any:
     if isinstance(x, np.ndarray):  # of zeros_like
         return x[key]
     if lowering.of_slices and any(isinstance(k, np.ndarray) for k in key):
+        from . import of_places
+
         return of_places.picked(lowering, [x], of_places.places_of(x)[key])
     if any(isinstance(k, (np.ndarray, bool)) for k in key):
         raise UnsupportedError("an index by an array")
@@ -444,6 +442,8 @@ def _cast(lowering: _Lowering, x: Any, dtype: Any) -> Value:
     if np.dtype(dtype).name not in FLOATS and not of_integers(lowering, dtype):
         raise UnsupportedError(f"a cast to {dtype}")
     if isinstance(x, Value) and x.dtype.kind == "f" and dtype == np.int64:
+        from . import of_numbers
+
         return of_numbers.as_integer(lowering, x)
     found: Value = lowering.operand(x, dtype)
     return found
@@ -479,20 +479,29 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "numpy.stack": _joined(True),
 }
 
-_PARTS: tuple[Any, ...] = (
-    of_masks,
-    of_matrices,
-    of_numbers,
-    of_order,
-    of_interpolation,
-    of_places,
-    of_filters,
-    of_ranks,
-    of_statistics,
-    of_transforms,
-)
-_CALLS_OF_SLICES = {k: f for p in _PARTS for k, f in getattr(p, "CALLS", {}).items()}
-_OF_SLICES = {
-    k: of_lines.by_lines(k, f) for p in _PARTS for k, f in getattr(p, "FUNCTIONS", {}).items()
-}
-"""What kernels of functions of slices have besides."""
+_OF_SLICES = (
+    "masks matrices numbers order interpolation places filters ranks statistics transforms"
+).split()
+"""The topics of what kernels of functions of slices have besides."""
+
+
+@functools.cache
+def _calls_of_slices() -> dict[str, Callable[..., Any]]:
+    """What they have of their calls that are no functions, by name."""
+    return {k: f for topic in _OF_SLICES for k, f in getattr(_part(topic), "CALLS", {}).items()}
+
+
+@functools.cache
+def _functions_of_slices() -> dict[str, Callable[..., Any]]:
+    """What they have of functions, by name."""
+    from .of_lines import by_lines
+
+    return {
+        k: by_lines(k, f)
+        for topic in _OF_SLICES
+        for k, f in getattr(_part(topic), "FUNCTIONS", {}).items()
+    }
+
+
+def _part(topic: str) -> Any:
+    return importlib.import_module(f".of_{topic}", __package__)

@@ -20,7 +20,6 @@ from ...batching import syntax
 from ...batching.rules import ufunc_row
 from ...batching.scalars import LARGEST
 from ...errors import TraceError
-from ...ir.numpy_ufuncs import COMPARISONS
 from ...limits import LIMITS
 from .tree import Ref
 
@@ -672,9 +671,13 @@ def python_arithmetic(recorder: Recorder, ufunc: Any, python: Any, a: Any, b: An
             syntax.PYTHON, lambda *_: float(result), (times, a, factor, "float64"), check=False
         )
         must(abs(big) <= LARGEST)
-    if ufunc in COMPARISONS and isinstance(real_a, float) != isinstance(real_b, float):
+    if isinstance(real_a, float) != isinstance(real_b, float):
+        from ...ir.numpy_ufuncs import COMPARISONS
+
         whole = b if isinstance(real_a, float) else a
-        if isinstance(whole, Tracer):  # Python compares all digits, NumPy those of a float
+        if ufunc in COMPARISONS and isinstance(
+            whole, Tracer
+        ):  # Python compares all digits, NumPy those of a float
             must(abs(recorder.operations.plain(whole, float)) <= LARGEST)
     dtype = (
         "bool" if isinstance(result, bool) else "int64" if isinstance(result, int) else "float64"

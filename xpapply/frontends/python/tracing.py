@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import random
 import sys
 import time
 import types
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ...batching import find
 from ...batching.names import CUPY, root_of
 from ...errors import TraceError, line_of, outermost, written_at
+from ...estimators import is_method
 from ...guards import Guards
 from ...limits import LIMITS
 from ...looped_arguments import Arguments
@@ -155,9 +155,16 @@ class _Drew(TraceError):
 
 def _random_states() -> list[tuple[Any, Any, Any]]:
     """The global random generators: what they are, and how to put that back."""
-    found: list[tuple[Any, Any, Any]] = [(random.getstate, random.setstate, random.getstate())]
-    get = np.random.get_state
-    found.append((lambda: _flat(get()), np.random.set_state, get()))
+    found: list[tuple[Any, Any, Any]] = []
+    for name in ("random", "numpy.random"):
+        module: Any = sys.modules.get(name)
+        if module is None:  # who draws loads it, and is tried once more
+            found.append((partial(sys.modules.__contains__, name), _leave, False))
+        elif name == "random":
+            found.append((module.getstate, module.setstate, module.getstate()))
+        else:
+            get = module.get_state
+            found.append((lambda get=get: _flat(get()), module.set_state, get()))
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_rng_state"):
         found.append(
@@ -168,6 +175,10 @@ def _random_states() -> list[tuple[Any, Any, Any]]:
             )
         )
     return found
+
+
+def _leave(was: Any) -> None:
+    """A generator that is new needs not be put back."""
 
 
 def _flat(state: Any) -> Any:
@@ -195,9 +206,9 @@ def _plain(result: Any) -> Any:
 
 def why_impure(f: Any) -> str | None:
     """Why a function cannot be tried out, by its own code: it writes to something outside."""
-    while isinstance(f, functools.partial):
+    while isinstance(f, partial):
         f = f.func
-    if operations.estimators.is_method(f):
+    if is_method(f):
         return None
     f = getattr(f, "__func__", f)
     if not isinstance(f, types.FunctionType) or root_of(f) in CUPY or find(f) is not None:
