@@ -128,7 +128,7 @@ FACTS = {
     "registry": "where modules are",
     "labelled": "which libraries types are of",
     "storage": "which types are arrays in files, and versions of packages",
-    "planning.engines": "backends and their names",
+    "backends.choice": "backends and their names",
     "backends.__init__": "whether llvmlite is installed",
     "backends.torch": "whether CuPy is installed",
     "backends.cpu.host": "this machine",

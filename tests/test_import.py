@@ -155,8 +155,8 @@ def test_frontends_and_backends_of_other_distributions(tmp_path):
     )
     engine, names = in_new_process(
         f"import sys; sys.path.append({str(tmp_path)!r})\n"
-        "from xpapply.planning import engines\n"
-        "print((engines.backend('strange').name, engines.names()))"
+        "from xpapply.backends import choice\n"
+        "print((choice.backend('strange').name, choice.names()))"
     )
     assert engine == "strange"
     assert len(set(names)) == len(names)

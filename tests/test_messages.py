@@ -407,8 +407,8 @@ def test_engines_that_do_not_exist(host_place, engine):
 
 
 def test_every_own_way_of_a_frontend_is_an_engine():
-    from xpapply import frontends
-    from xpapply.planning import engines
+    from xpapply import frontends, registry
+    from xpapply.backends import choice
 
     library("sklearn")
     from sklearn.linear_model import Ridge
@@ -416,4 +416,4 @@ def test_every_own_way_of_a_frontend_is_an_engine():
     functions = net(), library("torch").nn.ReLU(), Ridge().predict
     found = (frontends.find(f).VECTORIZED for f in functions)
     names = {name for ways in found for name in ways}
-    assert names == set(frontends.OWN_WAYS) <= set(engines.names())
+    assert names == set(registry.OWN_WAYS) <= set(choice.names())

@@ -236,6 +236,12 @@ def read_only(x: Any) -> Any:
     return view
 
 
+def plain(arr: Any) -> Any:
+    """A NumPy subclass as what it is in memory."""
+    subclass = isinstance(arr, np.ndarray) and type(arr) is not np.ndarray
+    return arr.view(np.ndarray) if subclass else arr
+
+
 def is_mixed(x: Any) -> bool:
     """Whether an array of a list has other elements than the list.
 
@@ -279,6 +285,16 @@ def on_host(x: Any) -> Any:
         return np.asarray(x)
     except (TypeError, ValueError, RuntimeError):
         return np.from_dlpack(x)
+
+
+def dtype_of(xp: ModuleType, name: str) -> Any:
+    """A dtype of a library, None where it has none; JAX without x64 has fewer bits for it."""
+    dtype = getattr(xp, name, None)
+    if dtype is not None and xp.__name__.partition(".")[0] == "jax":
+        import jax
+
+        return jax.dtypes.canonicalize_dtype(dtype)
+    return dtype
 
 
 def dtype_name(x: Any) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from . import arrays, config, labelled
-from .backends import array_api
+from .backends import array_api, choice
 from .errors import InputError
 from .ir import accumulators
-from .planning import engines
 from .slice_arguments import looked_at, normalize_axes, same_place
 from .slice_function import Slicewise
 
@@ -92,7 +91,7 @@ def _check(x: Any, weights: Any) -> None:
 def _weights(x: Any, weights: Any) -> Any:
     """The weights as float64, as NumPy has them, and of the shape of `x`."""
     xp = arrays.compat(x)
-    dtype = array_api.dtype_of(xp, "float64")
+    dtype = arrays.dtype_of(xp, "float64")
     weights = weights if weights.dtype == dtype else xp.astype(weights, dtype)
     return xp.broadcast_to(weights, tuple(x.shape))
 
@@ -109,7 +108,7 @@ def _bins(x: Any) -> int:
 
 def _counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     """Counts by the backend of `x`, or by the one that borrows its memory."""
-    own = engines.backend(arrays.library(x) or "numpy")
+    own = choice.backend(arrays.library(x) or "numpy")
     given = [x] if weights is None else [x, weights]
     borrower = None if own is None else own.slices_borrower(given)
     if own is None or isinstance(borrower, str) or config.current().engine == "array_api":
@@ -117,7 +116,7 @@ def _counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     if borrower is None:
         found = own.counts(x, weights, axes, bins)
         return array_api.counts(x, weights, axes, bins) if found is None else found
-    backend = engines.backend(borrower.engine)
+    backend = choice.backend(borrower.engine)
     assert backend is not None
     view = importlib.import_module(borrower.engine).from_dlpack
     with nullcontext() if borrower.context is None else borrower.context(x):

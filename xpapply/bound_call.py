@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, config
+from . import arrays, config, outputs
 from .arrays import as_tuple
-from .backends import Backend, array_api
+from .backends import Backend, array_api, choice
 from .errors import InputError, UnsupportedError
 from .ir.graph import Graph, ShapeDtype
 from .jitted import KERNEL, program
 from .layout import Layout, Operand, slowest_first
-from .planning import engines
 from .slice_arguments import Number, looked_at, typed
 
 
@@ -107,9 +106,9 @@ class Call:
         self._run: Any = None
         self._program: Callable[..., Any] | None = None
         self._fresh: Call | None = None
-        self._own = engines.backend(self._library)
+        self._own = choice.backend(self._library)
         reasons: list[str] = []
-        found = engines.able_for_slices(graph, own, reasons)
+        found = choice.able_for_slices(graph, own, reasons)
         self.reasons = tuple(reasons)
         borrower = found[0][1]
         self._view = None if borrower is None else borrower.view
@@ -228,14 +227,14 @@ class Call:
             return out
         assert self._fresh is not None
         for target, y in zip(targets, as_tuple(self._fresh(operands)), strict=True):
-            copied(target, y)
+            outputs.copied(target, y)
         return out
 
     def _on_any_array(self, given: Sequence[Any], like: Any) -> list[Any]:
         """By one array operation per node: a call for arrays that cannot be written to."""
         xp = arrays.compat(like)
         inputs = [
-            arrays.asarray(x.item(), like, array_api.dtype_of(xp, dtype)) if number else x
+            arrays.asarray(x.item(), like, arrays.dtype_of(xp, dtype)) if number else x
             for x, dtype, number in zip(given, self._given_dtypes, self._numbers, strict=True)
         ]
         if self._program is None:
@@ -252,7 +251,7 @@ class Call:
                 inputs.append(x)
                 continue
             if arrays.dtype_name(x) != dtype:  # bfloat16
-                x = xp.astype(x, array_api.dtype_of(xp, dtype))
+                x = xp.astype(x, arrays.dtype_of(xp, dtype))
             y = xp.reshape(x, (*(1,) * (ndim - x.ndim), *x.shape))
             wide = tuple(self.shape[a] if a in self.axes else n for a, n in enumerate(y.shape))
             inputs.append(y if wide == tuple(y.shape) else xp.broadcast_to(y, wide))
@@ -271,7 +270,7 @@ class Call:
             y, shared = xp.broadcast_to(y, result.wide), True
         y = array_api.fresh(xp, y) if shared else y
         y = xp.reshape(y, result.shape)
-        wanted = array_api.dtype_of(xp, result.dtype)
+        wanted = arrays.dtype_of(xp, result.dtype)
         return y if wanted is None or y.dtype == wanted else xp.astype(y, wanted)
 
     def _check(self, out: Any, like: Any) -> None:
@@ -364,19 +363,6 @@ def _conversion(name: str, x: Any, dtype: str) -> Callable[[Any], Any]:
 
 def _nothing(operands: Any, outs: Any) -> None:
     """What runs where there are no slices."""
-
-
-def copied(target: Any, y: Any) -> None:
-    """Write a result to where it was asked for."""
-    y = np.asarray(y) if isinstance(y, np.generic) else y
-    name = arrays.dtype_name(target)
-    if name != arrays.dtype_name(y):  # the standard writes no other dtypes
-        xp = arrays.compat(target)
-        y = xp.astype(y, array_api.dtype_of(xp, name))
-    try:
-        target[...] = y
-    except TypeError as error:  # arrays that cannot be written to
-        raise TypeError(f"out={arrays.describe(target)} cannot be written to") from error
 
 
 def _overlap(given: Sequence[Any], outs: Sequence[Any]) -> bool:

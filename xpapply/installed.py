@@ -11,11 +11,11 @@ from dataclasses import fields
 from importlib import metadata
 from importlib.util import find_spec
 
-from . import __version__, config, frontends, registry
+from . import __version__, config, registry
 from .backends import WAYS
+from .backends.choice import names as engine_names
 from .backends.cpu import disk_cache
 from .errors import InputError
-from .planning.engines import names as engine_names
 
 _LIBRARIES = (
     *("numpy", "array_api_compat", "cupy", "torch", "llvmlite"),
@@ -55,7 +55,7 @@ def engines() -> dict[str, str]:
     """
     found = {"loop": "always", "array_api": "any array of the array API standard"}
     for name in engine_names():
-        if name not in found and name not in (*WAYS, *frontends.OWN_WAYS):
+        if name not in found and name not in (*WAYS, *registry.OWN_WAYS):
             here = find_spec(_NEEDS.get(name, name)) is not None
             found[name] = "library installed" if here else "library not installed"
     return found

@@ -13,12 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from . import arrays
-
-if TYPE_CHECKING:
-    from .ir.graph import Graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,25 +279,3 @@ class Layout:
     def slices(self) -> int:
         """The number of slices."""
         return math.prod(n for a, n in enumerate(self.shape) if a not in self.axes)
-
-
-def one_function(graph: Graph, x: Any, at: int, out: Any) -> Layout:
-    """The layout of a slice graph that stands for a function of one slice.
-
-    Its inputs are the slices along axis `at` of `x`, then constants: vectors that lie one element
-    after the other, and numbers by value. Its result is written to `out`, whose axes that it has
-    in the place of `at` begin there.
-    """
-
-    def strides(a: Any) -> tuple[int, ...]:
-        return tuple(s // a.itemsize for s in a.strides)
-
-    inputs = [Operand(x.dtype.name, strides(x))]
-    along = tuple(int(a == at) for a in range(x.ndim))
-    for i in graph.inputs[1:]:
-        inputs.append(Operand(graph.nodes[i].aval.dtype, along if graph.is_vector(i) else None))
-    steps = list(strides(out))
-    if not graph.is_vector(graph.outs[0]):  # one number in place of the slice
-        steps[at : at + out.ndim - x.ndim + 1] = [0]
-    outs = (Operand(out.dtype.name, tuple(steps)),)
-    return Layout(tuple(x.shape), (at,), tuple(inputs), outs)

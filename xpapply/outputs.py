@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from . import arrays
-from .bound_call import copied
 from .errors import InputError
 
 
@@ -60,3 +59,16 @@ def write_into(target: Any, y: Any, name: str) -> None:
         raise InputError(f"{name} has shape {tuple(target.shape)}, the result {tuple(y.shape)}")
     check_casts(y, target, name)
     copied(target, y)
+
+
+def copied(target: Any, y: Any) -> None:
+    """Write a result to where it was asked for."""
+    y = np.asarray(y) if isinstance(y, np.generic) else y
+    name = arrays.dtype_name(target)
+    if name != arrays.dtype_name(y):  # the standard writes no other dtypes
+        xp = arrays.compat(target)
+        y = xp.astype(y, arrays.dtype_of(xp, name))
+    try:
+        target[...] = y
+    except TypeError as error:  # arrays that cannot be written to
+        raise TypeError(f"out={arrays.describe(target)} cannot be written to") from error

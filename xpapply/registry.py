@@ -14,6 +14,9 @@ from typing import Any
 
 from .limits import LIMITS
 
+OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch")
+"""The names in `VECTORIZED` of our frontends."""
+
 
 @functools.cache
 def find(kind: str, name: str) -> ModuleType | None:
@@ -57,11 +60,15 @@ def loading(kind: str, name: str) -> float:
     return 0.0 if f"{__package__}.{kind}.{name}" in sys.modules else LIMITS.module_loading
 
 
+_NO_WING = frozenset(["choice"])
+"""Files among them that serve no library."""
+
+
 @functools.cache
 def names(kind: str) -> tuple[str, ...]:
     """The root packages that are served, here and by entry points, installed or not."""
     here = pkgutil.iter_modules(importlib.import_module(f"{__package__}.{kind}").__path__)
-    found = [module.name for module in here if module.name[0] != "_"]
+    found = [module.name for module in here if module.name not in _NO_WING]
     return tuple(dict.fromkeys([*found, *(entry.name for entry in _entry_points(kind))]))
 
 

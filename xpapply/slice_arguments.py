@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import arrays, labelled, masked
+from .backends import choice
 from .errors import InputError
-from .planning import engines
 
 
 class Number(NamedTuple):
@@ -30,7 +30,7 @@ def signature(x: Any) -> Any:
         x = np.asarray(x)
         return "list", x.shape, x.dtype
     if arrays.library(x) == "torch":  # views that mean other numbers than lie in memory
-        wrapped = engines.backend("torch").is_wrapped(x)  # type: ignore[union-attr]
+        wrapped = choice.backend("torch").is_wrapped(x)  # type: ignore[union-attr]
         return *arrays.signature(x), x.is_neg(), x.is_conj(), wrapped
     return arrays.signature(x)
 
@@ -54,7 +54,7 @@ def looked_at(name: str, x: Any, alone: bool) -> Any:
         raise TypeError(
             f"{name} of a MaskedArray: fill it, or give weights that are 0 where masked"
         )
-    x = engines.plain(x)
+    x = arrays.plain(x)
     kind = getattr(x.dtype, "kind", "")
     if kind in "OSUVMm" and kind and arrays.dtype_name(x) != "bfloat16":
         raise TypeError(

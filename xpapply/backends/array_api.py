@@ -54,16 +54,6 @@ def special_function(xp: ModuleType, name: str) -> Callable[[Any], Any] | None:
     return getattr(special, name)  # type: ignore[no-any-return]
 
 
-def dtype_of(xp: ModuleType, name: str) -> Any:
-    """A dtype of a library, None where it has none; JAX without x64 has fewer bits for it."""
-    dtype = getattr(xp, name, None)
-    if dtype is not None and xp.__name__.partition(".")[0] == "jax":
-        import jax
-
-        return jax.dtypes.canonicalize_dtype(dtype)
-    return dtype
-
-
 def missing(xp: ModuleType, graph: Graph) -> str | None:
     """What a library lacks of what a graph without composites needs, or None."""
     for node in graph.nodes:
@@ -104,7 +94,7 @@ class ArrayAPI(Backend):
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         xp = arrays.compat(like)
-        return xp.empty(shape, dtype=dtype_of(xp, dtype), device=arrays.device(like))
+        return xp.empty(shape, dtype=arrays.dtype_of(xp, dtype), device=arrays.device(like))
 
 
 BACKEND = ArrayAPI()
@@ -258,14 +248,14 @@ def evaluate(
 
 
 def _number(xp: ModuleType, node: Node, value: Any, like: Any) -> Any:
-    return arrays.asarray(value, like, dtype_of(xp, node.aval.dtype))
+    return arrays.asarray(value, like, arrays.dtype_of(xp, node.aval.dtype))
 
 
 def apply(xp: ModuleType, node: Node, args: list[Any], batch_size: int) -> Any:
     """One node on arrays of the namespace `xp`."""
     attrs, row = dict(node.attrs), OPS[node.op]
     if node.op == "cast":
-        dtype = dtype_of(xp, attrs["dtype"])
+        dtype = arrays.dtype_of(xp, attrs["dtype"])
         if dtype is None:
             raise UnsupportedError(f"{xp.__name__} has no dtype {attrs['dtype']}")
         return xp.astype(args[0], dtype)
@@ -466,7 +456,7 @@ def accumulated(
             for a, n in enumerate(np.broadcast_shapes(*(v.shape for v in vectors)))
         ]
         given = zip(by.identity, by.dtypes, strict=True)
-        numbers = (arrays.asarray(i, vectors[0], dtype_of(xp, d)) for i, d in given)
+        numbers = (arrays.asarray(i, vectors[0], arrays.dtype_of(xp, d)) for i, d in given)
         return [xp.broadcast_to(n, tuple(shape)) for n in numbers]
     if by.chunk is not None:
         return evaluate(xp, by.chunk, vectors, axes=axes)
@@ -514,7 +504,7 @@ def _last(xp: ModuleType, x: Any, axes: tuple[int, ...]) -> Any:
 def counts(x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
     """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``."""
     xp = arrays.compat(x)
-    x = xp.astype(x, dtype_of(xp, "int64"))  # small dtypes would wrap the bins around
+    x = xp.astype(x, arrays.dtype_of(xp, "int64"))  # small dtypes would wrap the bins around
     dtype = x.dtype if weights is None else weights.dtype
     zero, one = (arrays.asarray(n, x, dtype) for n in range(2))
     given = one if weights is None else weights

@@ -109,10 +109,6 @@ class FlatFunction(NamedTuple):
     """Of several results: ``filled()`` is what the function itself returns, without its tensors."""
 
 
-OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch")
-"""The names in `VECTORIZED` of the frontends here."""
-
-
 def owner(f: Any) -> Any:
     """The object behind partials and bound methods: the one whose class chooses the frontend."""
     while True:

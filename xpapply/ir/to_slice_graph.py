@@ -15,6 +15,7 @@ import numpy as np
 
 from ..cache import remembered
 from ..errors import TraceError
+from ..layout import Layout, Operand
 from . import accumulators
 from .graph import VECTOR, Graph, Node, ShapeDtype, number
 from .ops import OPS, Kind
@@ -287,3 +288,25 @@ _COMPOSITES: dict[str, Callable[[_Conversion, Expression, dict[str, Any]], Any]]
     name: getattr(_Conversion, name)
     for name in ("mean", "var", "standardize", "softmax", "log_softmax")
 }
+
+
+def one_function(graph: Graph, x: Any, at: int, out: Any) -> Layout:
+    """The layout of a slice graph that stands for a function of one slice.
+
+    Its inputs are the slices along axis `at` of `x`, then constants: vectors that lie one element
+    after the other, and numbers by value. Its result is written to `out`, whose axes that it has
+    in the place of `at` begin there.
+    """
+
+    def strides(a: Any) -> tuple[int, ...]:
+        return tuple(s // a.itemsize for s in a.strides)
+
+    inputs = [Operand(x.dtype.name, strides(x))]
+    along = tuple(int(a == at) for a in range(x.ndim))
+    for i in graph.inputs[1:]:
+        inputs.append(Operand(graph.nodes[i].aval.dtype, along if graph.is_vector(i) else None))
+    steps = list(strides(out))
+    if not graph.is_vector(graph.outs[0]):  # one number in place of the slice
+        steps[at : at + out.ndim - x.ndim + 1] = [0]
+    outs = (Operand(out.dtype.name, tuple(steps)),)
+    return Layout(tuple(x.shape), (at,), tuple(inputs), outs)

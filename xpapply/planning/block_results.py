@@ -15,11 +15,11 @@ import numpy as np
 
 from .. import config, frontends, loop
 from ..arrays import as_tuple
+from ..backends import choice
 from ..errors import TraceError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import compact, fold
 from ..looped_call import not_parameters
-from . import engines
 from .on_block import First, inner
 
 
@@ -72,7 +72,7 @@ def decide(
         if slice_.dtype.rstrip("0123456789") in _NUMBERS:
             graph, result, why = _lifted(f, slice_, args, kwargs)
     if result is not None:
-        own = engines.backend(library)
+        own = choice.backend(library)
         assert own is not None
         result = ShapeDtype(result.shape, own.result_dtype(result.dtype))
     shape, dtype, first = given.shape, given.dtype, None

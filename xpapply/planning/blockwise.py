@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import arrays, config, frontends, loop
 from ..arrays import as_tuple
+from ..backends import choice
 from ..errors import InputError
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
@@ -40,7 +41,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, te
     blocks.check(arr)
     frontend = frontends.find(f)
     forced = config.current().engine
-    engines.check_name(forced, getattr(frontend, "VECTORIZED", ()))
+    choice.check_name(forced, getattr(frontend, "VECTORIZED", ()))
     axes = as_tuple(axis)
     if 0 in [n for a, n in enumerate(arr.shape) if a not in axes]:
         raise ValueError(loop.EMPTY)

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .. import arrays, config, frontends
+from ..backends import choice
 from ..errors import InputError, UnsupportedError
 from ..limits import LIMITS
-from . import engines
 
 
 class Timed(NamedTuple):
@@ -35,7 +35,7 @@ def compare(run: Callable[..., Any], f: Any, axis: Any, arr: Any, more: tuple) -
         ``args, kwargs`` of `f`.
     """
     own = getattr(frontends.find(f), "VECTORIZED", ())
-    ways = [name for name in (*engines.names(), *own) if name != "loop"]
+    ways = [name for name in (*choice.names(), *own) if name != "loop"]
     sample, few = (
         _sample(arr, axis, LIMITS.compared_slices),
         _sample(arr, axis, LIMITS.compared_looped),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config
-from ..backends import array_api
+from ..backends import array_api, choice
 from ..core_dims import loop_of
 from ..errors import InputError
 from ..ir.batch import batch
@@ -19,7 +19,6 @@ from ..ir.rewrite import expand
 from ..jitted import program
 from ..layout import boxes
 from ..limits import LIMITS
-from . import engines
 
 
 class OfSeveral:
@@ -54,7 +53,7 @@ class OfSeveral:
                 x = np.asarray(x) if like is None else arrays.asarray(x, like)
             core = _core(x, aval, k)
             if arrays.dtype_name(x) != aval.dtype:
-                x = xp.astype(x, array_api.dtype_of(xp, aval.dtype))
+                x = xp.astype(x, arrays.dtype_of(xp, aval.dtype))
             operands.append(x)
             loops.append(tuple(x.shape)[: x.ndim - core])
         loop = loop_of(loops)
@@ -68,7 +67,7 @@ class OfSeveral:
         if arrays.library(views[0]) == "jax":  # which cannot be written to
             outs = self._program(len(loop), views[0])(views, consts)
         else:
-            own = engines.backend(str(arrays.library(views[0]))) or array_api.BACKEND
+            own = choice.backend(str(arrays.library(views[0]))) or array_api.BACKEND
             outs = [own.empty((*loop, *x.shape), x.dtype, views[0]) for x in self._results]
             for box in boxes((*loop, 1), len(loop), self._rows):
                 at = (*box[: len(loop)], ...)

@@ -6,17 +6,16 @@ tensors, torch's products that of NumPy arrays.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import arrays, config, frontends, masked, registry
-from ..backends import WAYS, Backend, Borrower, Later, Lowered
+from .. import arrays, config, masked
+from ..backends import Backend, Borrower, Later, Lowered, choice
 from ..cache import BoundedDict, remembered
 from ..errors import CompilerError, InputError, UnsupportedError
 from ..ir.avals import ShapeDtype
@@ -24,34 +23,6 @@ from ..limits import LIMITS
 
 if TYPE_CHECKING:
     from ..ir.graph import Graph
-
-
-@functools.cache
-def backend(library: str) -> Backend | None:
-    """The backend that serves a library's arrays, or None."""
-    module = registry.find("backends", library)
-    return None if module is None else module.BACKEND
-
-
-def _runner(name: str, library: str) -> Backend:
-    """The backend `name` for arrays of a library, whose memory it may borrow."""
-    found = backend(name)
-    assert found is not None
-    return found if name in (library, "array_api") else found.on_borrowed()
-
-
-@functools.cache
-def names() -> tuple[str, ...]:
-    """The engines that there are, here and by entry points, whether or not they are installed."""
-    found = dict.fromkeys(("loop", "array_api", *registry.names("backends")))
-    return (*found, *WAYS, *frontends.OWN_WAYS)
-
-
-def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
-    """Raise `UnsupportedError` for an engine that does not exist; `own_ways` are a frontend's."""
-    if forced and forced not in own_ways and forced not in names():
-        there = f"no engine {forced!r}{config.origin('engine')}: there are"
-        raise UnsupportedError(f"{there} {', '.join(names())}")
 
 
 @remembered(256)
@@ -116,7 +87,7 @@ class Engine:
         self.lowered = _lowered(runner, bound.graph, config.current().precision)
         self._bound = bound
         self._result = bound.graph.result
-        self._own = backend(library)
+        self._own = choice.backend(library)
         dtype = self._result.dtype
         dtype = dtype if self._own is None else self._own.result_dtype(dtype)
         self.result = ShapeDtype(self._result.shape, dtype)
@@ -182,7 +153,7 @@ class Engine:
             return found
         if arrays.library(arr) != self._library:  # not the array that this was chosen for
             return chosen(self._bound, arr, axis).prepared(arr, axis)
-        x = plain(arr)
+        x = arrays.plain(arr)
         slice_ = ShapeDtype((x.shape[axis],), arrays.dtype_name(x))
         if slice_ != self._bound.graph.input:
             raise InputError(
@@ -243,7 +214,7 @@ class _Prepared:
         result = bound.graph.result
         self._dtype = result.dtype
         self._wraps = type(arr) is not np.ndarray and isinstance(arr, np.ndarray)
-        x = plain(arr)
+        x = arrays.plain(arr)
         order = MemoryOrder.of(arrays.strides(x), x.ndim, axis)
         before, behind = order.batch(x.shape)
         outward = order.result_axes(len(result.shape))
@@ -252,7 +223,7 @@ class _Prepared:
         self._at = order.at
         self._outward = None if outward == tuple(range(len(outward))) else outward
         self._shape = (*before, *result.shape, *behind)
-        self._view = None if borrower is None else borrower.view or plain
+        self._view = None if borrower is None else borrower.view or arrays.plain
         self._view_of_result: Callable[[Any], Any] | None = None
         self._context = None if borrower is None else borrower.context
         self._call: Callable[[Any, Any], object] | None = None
@@ -270,7 +241,7 @@ class _Prepared:
         return self._instead(arr)
 
     def _result_of(self, arr: Any) -> Any:
-        x = plain(arr) if self._wraps else arr
+        x = arrays.plain(arr) if self._wraps else arr
         out = self._own.empty(self._shape, self._dtype, x)
         if self._view is None:
             self._run(x, out)
@@ -279,7 +250,7 @@ class _Prepared:
             if as_result is None:
                 borrower = self._own.lends_to(self._name, out, self._dtype)
                 assert borrower is not None
-                as_result = self._view_of_result = borrower.view or plain
+                as_result = self._view_of_result = borrower.view or arrays.plain
             if self._context is None:
                 self._run(self._view(x), as_result(out))
             else:
@@ -323,7 +294,7 @@ class AnyLibrary:
         from ..backends.dask import blocks
 
         blocks.check(arr)
-        result, own = self.bound.graph.result, backend(str(arrays.library(arr._meta)))
+        result, own = self.bound.graph.result, choice.backend(str(arrays.library(arr._meta)))
         assert own is not None
         slice_ = ShapeDtype((arr.shape[axis],), arrays.dtype_name(arr))
         if slice_ != self.bound.graph.input:
@@ -396,18 +367,18 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
     assert library is not None
     forced, graph = config.current().engine, bound.graph
     asked: list[tuple[Backend, tuple[str, Any]]] = []
-    candidates, cost = _candidates(library, arr, graph), math.inf
+    candidates, cost = choice.candidates(library, arr, graph), math.inf
     if library == "numpy" and not (forced or graph.gathers or graph.descends):
         cost = _seconds(graph, arr, axis)
     is_small = bound.small.holds(cost) and candidates[0][0] == "cpu"
     named = [given for given in candidates if given[0] == forced]  # no other one is loaded
     for name, seen in named or candidates[-2 if is_small else 0 :]:
-        runner: Backend | None = _runner(name, library)
+        runner: Backend | None = choice.runner(name, library)
         if runner is not None and forced and name != forced:
             runner = runner.way(forced)
         if runner is not None:
             asked.append((runner, (name, seen)))
-    able = _able(
+    able = choice.able(
         asked,
         lambda b, given: bound.failed.get(given[0]) or b.why_not(bound.graph, given[1]),
         reasons,
@@ -440,68 +411,6 @@ def chosen(bound: Bound, arr: Any, axis: int) -> Engine:
     return found
 
 
-def _able(
-    asked: Iterable[tuple[Backend, Any]],
-    why_not: Callable[[Backend, Any], str | None],
-    reasons: list[str],
-) -> Iterator[tuple[Backend, Any]]:
-    """Those that do not refuse what they are given; why others do goes to `reasons`."""
-    for one, given in asked:
-        refusal = why_not(one, given)
-        if refusal is None:
-            yield one, given
-        else:
-            reasons.append(f"{one.name}: {refusal}")
-
-
-def able_for_slices(
-    graph: Graph, given: Sequence[Any], reasons: list[str]
-) -> list[tuple[Backend, Borrower | None]]:
-    """What can run a function of slices on arrays, and as which borrower of their memory.
-
-    The fastest is the first; the reference is asked where no other can. Why others cannot goes to
-    `reasons`. `given` are the arguments that are not numbers.
-    """
-    library, forced = arrays.library(given[0]), config.current().engine
-    assert library is not None
-    check_name(forced)
-    own = backend(library)
-    borrower = None if own is None else own.slices_borrower(given)
-    asked: list[tuple[Backend, Borrower | None]] = []
-    if isinstance(borrower, str):
-        reasons.append(borrower)
-    elif own is not None:
-        runner = own if borrower is None else _runner(borrower.engine, borrower.engine)
-        others = [_runner(name, name) for name in runner.slices_engines]
-        asked += [(b, borrower) for b in (*others, runner)]
-    if forced in ("numpy", "cupy", "cpu"):
-        asked = list(itertools.dropwhile(lambda found: found[0].name != forced, asked))
-        if not asked:
-            what = arrays.describe(given[0])
-            raise UnsupportedError(f"engine {forced!r} does not run on {what}")
-    if forced == "array_api" or (library == "torch" and forced == library):
-        asked = []  # others ("loop", "torch.vmap" ...) say how functions of a slice run
-    able = [*_able(asked, lambda b, _: b.slices_why_not(graph, given), reasons)]
-    if not able:
-        reference = [(_runner("array_api", library), None)]
-        able = [*_able(reference, lambda b, _: b.slices_why_not(graph, given), reasons)]
-    if not able:
-        raise UnsupportedError("; ".join(reasons))
-    return able
-
-
-def _candidates(library: str, arr: Any, graph: Graph) -> list[tuple[str, Any]]:
-    """Engines to try, fastest first, each with the array as it will see it."""
-    own = backend(library)
-    found: list[tuple[str, Any]] = []
-    if own is not None:
-        x = plain(arr)
-        for borrower in own.borrowers(x, graph.result.dtype):
-            found.append((borrower.engine, (borrower.view or plain)(x)))
-        found.append((library, arr))
-    return [*found, ("array_api", arr)]
-
-
 def in_float32(engine: Engine, half: str) -> str:
     """Why an engine does not run what could run in 16 bits."""
     what = "; ".join(engine.kernels)
@@ -531,15 +440,3 @@ def by_definition(engine: Engine) -> str:
         f"{engine.name} ({'; '.join(engine.kernels)}): the method itself takes less time on a CPU; "
         f"options(engine={engine.name!r}) takes it"
     )
-
-
-def limits(name: str, arr: Any) -> tuple[float, float] | None:
-    """Bytes and operations per second of the device, where the backend knows them."""
-    found = backend(name)
-    return None if found is None else found.limits(arr)
-
-
-def plain(arr: Any) -> Any:
-    """A NumPy subclass as what it is in memory."""
-    subclass = isinstance(arr, np.ndarray) and type(arr) is not np.ndarray
-    return arr.view(np.ndarray) if subclass else arr

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import config
+from ..backends import choice
 from ..bound_call import Call
 from ..cache import BoundedDict
 from ..errors import UnsupportedError
@@ -22,7 +23,6 @@ from ..ir.ops import OPS
 from ..ir.to_slice_graph import Sliced, of_numbers, sliced
 from ..layout import Dim, MemoryOrder, merged, slowest_first
 from ..limits import LIMITS
-from . import engines
 
 
 def _passes(n: Node) -> float:
@@ -58,7 +58,7 @@ class OneKernel:
     def __init__(self, paths: Paths, results: int = 1) -> None:
         self._graph = joined(paths, results)
         self._sliced = sliced(self._graph, as_numpy=True)
-        compiled = engines.backend("cpu")
+        compiled = choice.backend("cpu")
         self._why_not_short = (
             "no CPU" if compiled is None else compiled.several_why_not(self._graph)
         )
@@ -118,7 +118,7 @@ class OneKernel:
         )
 
     def _made(self, rows: Rows) -> Any:
-        compiled = engines.backend("cpu")
+        compiled = choice.backend("cpu")
         if not all(x.flags.aligned and x.dtype.isnative for x in rows.views):
             return None
         if self._of_numbers is not None:

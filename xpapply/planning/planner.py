@@ -15,6 +15,7 @@ from weakref import WeakMethod, ref
 import numpy as np
 
 from .. import arrays, config, frontends, loop, masked
+from ..backends import choice
 from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.avals import ShapeDtype
@@ -224,7 +225,7 @@ def _plan(
     }
     frontend = frontends.find(f)
     forced = config.current().engine
-    engines.check_name(forced, getattr(frontend, "VECTORIZED", ()))
+    choice.check_name(forced, getattr(frontend, "VECTORIZED", ()))
 
     if forced == "loop":
         why = ("the loop was asked for",)
@@ -331,7 +332,7 @@ def _plan_network(
             reasons=tuple(reasons),
             graph=graph if checked is None else checked.shown,
             result=engine.result if checked is None else checked.result,
-            limits=engines.limits(engine.backend, arr),
+            limits=choice.limits(engine.backend, arr),
             floor=engine.floor,
             expected=engine.expected if times is None else times.own * _slices(shape, axis),
             _call=engine if checked is None else checked.around(engine),

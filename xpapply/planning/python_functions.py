@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, error_state, loop, samples
+from ..backends import choice
 from ..batch_of_one import BatchOfOne
 from ..cache import FunctionCache, cache_of
 from ..errors import InputError, TraceError, UnsupportedError
@@ -293,7 +294,7 @@ def plan(
         engine=name,
         kernels=(*(traced.kernels if runs is None else runs.kernels), *says),
         reasons=tuple(reasons),
-        limits=None if engine is None else engines.limits(engine.backend, arr),
+        limits=None if engine is None else choice.limits(engine.backend, arr),
         _call=run,
         _plans=traced.plans,
         **seen,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config, frontends, loop, model_advice, workers
+from ..backends import choice
 from ..batch_of_one import BatchOfOne
 from ..cache import arguments, cache_of
 from ..core_dims import CoreDim, Dims, Signature, core_last, resolve
@@ -200,7 +201,7 @@ def decide(what: Several) -> Decision:
     engine = config.current().engine
     if engine == "loop":
         return Decision(what, why="the loop was asked for", quick=True)
-    engines.check_name(engine)
+    choice.check_name(engine)
     found = python_functions.decide(what)
     if engine and found.why is not None:
         name = frontends.name_of(what.f)

@@ -17,13 +17,14 @@ import numpy as np
 
 from .. import arrays, config, frontends, loop, progress
 from ..arrays import as_tuple
+from ..backends import choice
 from ..errors import InputError, UnsupportedError, add_note, warn
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
 from ..looped_call import not_parameters
 from ..storage import blocks, check, identity, in_file, is_stored, stores, stream
 from ..storage.journal import Journal
-from . import block_results, engines
+from . import block_results
 from .on_block import OnBlock
 from .plan import Plan
 
@@ -99,7 +100,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: 
         if isinstance(x, np.ma.MaskedArray):
             raise InputError(f"{name} is a masked array, and blocks have no mask: use {name}.data")
     frontend = frontends.find(f)
-    engines.check_name(config.current().engine, getattr(frontend, "VECTORIZED", ()))
+    choice.check_name(config.current().engine, getattr(frontend, "VECTORIZED", ()))
     axes, source = as_tuple(axis), stores.store(arr)
     shape = source.shape
     if 0 in [n for a, n in enumerate(shape) if a not in axes]:

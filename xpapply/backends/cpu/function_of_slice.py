@@ -8,8 +8,7 @@ import numpy as np
 
 from ...cache import BoundedDict
 from ...ir.graph import Graph
-from ...ir.to_slice_graph import Sliced
-from ...layout import one_function
+from ...ir.to_slice_graph import Sliced, one_function
 from .. import Lowered
 from . import compiler
 from .slices import LoweredSlices

@@ -18,8 +18,8 @@ from ...cache import BoundedDict, remembered
 from ...codegen import slice_kernels
 from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...ir.graph import Graph
-from ...ir.to_slice_graph import Sliced
-from ...layout import Layout, Operand, merged, one_function, slowest_first
+from ...ir.to_slice_graph import Sliced, one_function
+from ...layout import Layout, Operand, merged, slowest_first
 from . import compiler
 from .weights import Weights
 
