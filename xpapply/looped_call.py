@@ -270,7 +270,9 @@ def of_slices(
             if found.several and type(results) is tuple and found.taken(index, results):
                 continue
             # as a rule one result, of the first one's kind
-            if (target := found.single) is None or isinstance(results, tuple) or results is _MASKED:
+            target = found.single
+            unusual = isinstance(results, tuple) or type(results).__name__ == _MASKED
+            if target is None or unusual:
                 found.put(index, results)
                 continue
             try:

@@ -8,6 +8,7 @@ kernels are called in one way, which takes 0.1 µs where the arguments are packe
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401  # before a fork: a child of one that loads it waits
 import contextvars
 import os
 import weakref
