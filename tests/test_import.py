@@ -106,6 +106,17 @@ def test_a_first_function_loads_what_it_runs():
     assert "xpapply.frontends.python.executor" in loaded  # it did not run in the loop
 
 
+def test_a_function_that_is_the_first_to_draw():
+    """The generators are not known before they are loaded: a trial tells that they are."""
+    vectorized, reasons = in_new_process(
+        "import numpy as np, xpapply\n"
+        "p = xpapply.explain(lambda v: v.sum() + np.random.rand(), 1, np.ones((40, 10)))\n"
+        "print([p.vectorized, p.reasons])"
+    )
+    assert not vectorized
+    assert "random" in reasons[0]
+
+
 def test_what_is_not_loaded_takes_time():
     seconds = in_new_process(
         "from xpapply import registry\n"

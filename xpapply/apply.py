@@ -176,7 +176,7 @@ def apply_along_axis(
 def _call_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     """A Python function on a NumPy array.
 
-    The tracer takes a tenth of a second to load: it is for the first array with more than a few
+    The tracer takes 30 ms to load: it is for the first array with more than a few
     slices, not for networks.
     """
     global _call_python

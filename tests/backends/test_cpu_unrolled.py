@@ -21,7 +21,7 @@ pytest.importorskip("llvmlite")
 
 from cpu_targets import TARGETS, on
 
-from xpapply.backends.cpu import BACKEND, compiler, networks, unrolled
+from xpapply.backends.cpu import BACKEND, WEIGHTS, compiler, networks, unrolled
 
 
 def graph_of(f, features, dtype):
@@ -142,6 +142,18 @@ def test_threads_take_parts(monkeypatch):
 def test_what_has_too_many_instructions_is_refused():
     graph = graph_of(lambda v: v[:, None] * v[None], 60, "float64")
     assert "instructions for one slice, more than" in unrolled.why_not(graph, np.ones((2, 60)))
+
+
+@pytest.mark.parametrize("features", [30, 32])
+def test_more_weights_than_a_kernel_has_instructions_for(features):
+    """They are refused by their number, before what writes such kernels is loaded."""
+    net = xpapply.MLP([np.ones((features, features))])
+    graph, x = xpapply.lift(net, (features,), "float64"), np.ones((2, features))
+    many = features**2 > WEIGHTS
+    assert (BACKEND.several_why_not(graph) == "too many weights") == many
+    refusal = unrolled.why_not(graph, x)
+    assert refusal is None or "instructions for one slice, more than" in refusal
+    assert not many or refusal is not None
 
 
 def test_the_engine_takes_what_is_no_network():

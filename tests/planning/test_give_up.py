@@ -947,6 +947,18 @@ def test_blocks_that_would_cost_more_than_may_be_lost_are_not_begun():
     assert not cheap.spends(500)
 
 
+@pytest.mark.parametrize(("each", "given_up"), [(1.2e-6, False), (2.4e-6, True)])
+def test_a_loop_that_would_run_for_all_slices_again_must_pay(each, given_up):
+    """What is left takes longer than the loop over all of them, or the run goes on."""
+    run = account.Account(1000, 1e-6, 1e-5)
+    run.keeps = False
+    for _ in range(2):
+        run.noted(100, 100 * each)
+    run.most = -1.0  # all that may be lost is
+    assert run.spends(100) == given_up
+    assert run.is_overdrawn == given_up
+
+
 def rarely_writes(v, _=None):
     v = v.reshape(-1)
     if v[0] > 0.5:

@@ -5,8 +5,9 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply import cache, jitted, special
+from xpapply import bound_call, cache, jitted, special
 from xpapply.backends import array_api
+from xpapply.planning import compiled
 
 X = np.random.default_rng(0).normal(size=(6, 4, 12)).astype("f4")
 NET = xpapply.MLP([X[0, :3], X[1, :2, :3]], activation="tanh")
@@ -57,7 +58,7 @@ CASES = {
 
 
 def op_by_op(monkeypatch):
-    for where in (array_api, xpapply.bound_call, xpapply.planning.compiled):
+    for where in (array_api, bound_call, compiled):
         monkeypatch.setattr(where, "program", lambda run, like: run)
     cache.clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,14 +17,19 @@ Rule = Callable[..., Any]
 
 def leaves(tree: Any, kind: Any = Batched) -> Iterator[Any]:
     """Everything of a class in arguments."""
-    if isinstance(tree, kind):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
-        for x in tree:
-            yield from leaves(x, kind)
-    elif isinstance(tree, dict):
-        for x in tree.values():
-            yield from leaves(x, kind)
+    found: list[Any] = []
+    _collect((tree,), kind, found)
+    return iter(found)
+
+
+def _collect(trees: Iterable[Any], kind: Any, found: list[Any]) -> None:
+    for x in trees:
+        if isinstance(x, kind):
+            found.append(x)
+        elif isinstance(x, (tuple, list)):
+            _collect(x, kind, found)
+        elif isinstance(x, dict):
+            _collect(x.values(), kind, found)
 
 
 def mapped(function: Callable[[Any], Any], tree: Any, kind: Any = Batched) -> Any:

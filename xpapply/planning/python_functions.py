@@ -173,8 +173,7 @@ def _trace(
     if begun is not None:
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
-    limit = LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop) + saved
-    limit += account.loading()
+    limit = _planning(loop) + saved + account.loading()
     try:
         made: Traced | Refused = _traced(what, begun, limit)
     except TraceError as error:
@@ -197,6 +196,11 @@ def _trace(
     return made
 
 
+def _planning(loop: float) -> float:
+    """CPU seconds that planning a first call may take; `loop`: those of the loop."""
+    return LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop)
+
+
 def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
     """Trace on the first slice; on another one, if `f` raises for the first and catches that.
 
@@ -216,9 +220,8 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
         except Raises as raised:
             error = raised
         else:
-            most = (
-                LIMITS.planning_share * LIMITS.first_call
-            )  # of more than that, loading was a part
+            # of more than it may take, loading was a part
+            most = _planning(what.slices * made.seconds)
             made.record.planning = min(time.thread_time() - started, most)
             return made
     if isinstance(error, OnlyTraced):

@@ -6,8 +6,9 @@ and torch's backends lend them theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +16,12 @@ from ...ir.graph import Graph
 from ...ir.to_slice_graph import Sliced, sliced
 from ...layout import Layout
 from .. import Backend, Later, Lowered
-from . import compiler, function_of_slice, networks, slices, tiled, trees, unrolled
+from . import compiler, networks
+
+if TYPE_CHECKING:
+    from .unrolled import Unrolled
+
+# kinds of kernels are loaded by the first graph that may be one: all of them take 30 ms
 
 
 class CPU(Backend):
@@ -25,16 +31,22 @@ class CPU(Backend):
 
     def why_not(self, graph: Graph, like: Any) -> str | None:
         if graph.descends:
+            from . import trees
+
             return trees.why_not(graph, like)
         if _function_of_slices(graph) is not None:
+            from . import function_of_slice
+
             return function_of_slice.why_not(like)
         refusal = networks.why_not(graph, like)
         if refusal is None:
             return None
-        if unrolled.why_not(graph, like) is None:
+        if _why_not_unrolled(graph, like) is None:
             return None
         if not graph.gathers or networks.serves(graph):
             return refusal
+        from . import tiled
+
         apart = tiled.why_not(graph, like)
         if apart is None:
             return None
@@ -45,33 +57,47 @@ class CPU(Backend):
             return None
         if networks.serves(graph):
             return networks.later(graph, x, at)
+        from . import tiled
+
         return tiled.later(graph, x)
 
     def lower(self, graph: Graph) -> Lowered:
         if graph.descends:
+            from . import trees
+
             return trees.TreesLowered(graph)
         found = _function_of_slices(graph)
         if found is not None:
+            from . import function_of_slice
+
             return function_of_slice.OneFunction(graph, found)
         if networks.serves(graph):
             return networks.NetworkLowered(graph)
-        if graph.gathers and unrolled.why_not(graph, None) is not None:
+        if graph.gathers and _why_not_unrolled(graph, None) is not None:
+            from . import tiled
+
             return tiled.TiledNetwork(graph)
-        return unrolled.Unrolled(graph)
+        return self.lower_several(graph)
 
     def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
-        return unrolled.why_not(graph, like)
+        return _why_not_unrolled(graph, like)
 
-    def lower_several(self, graph: Graph) -> unrolled.Unrolled:
-        return unrolled.Unrolled(graph)
+    def lower_several(self, graph: Graph) -> Unrolled:
+        from .unrolled import Unrolled
+
+        return Unrolled(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
         return np.empty(shape, dtype)
 
     def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
+        from . import slices
+
         return slices.why_not(graph, arrays)
 
     def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
+        from . import slices
+
         return slices.LoweredSlices(graph, layout)
 
 
@@ -79,7 +105,25 @@ def _function_of_slices(graph: Graph) -> Sliced | None:
     """`graph` as a function of slices, if there is a kernel of such."""
     half = "bfloat16" in (graph.input.dtype, graph.result.dtype)  # NumPy cannot view it
     found = None if half else sliced(graph)
-    return None if found is None or slices.why_not(found.graph, ()) is not None else found
+    if found is None:
+        return None
+    from . import slices
+
+    return found if slices.why_not(found.graph, ()) is None else None
+
+
+WEIGHTS = 1000
+"""Numbers of matrices that are more instructions for one slice than a kernel may have."""
+
+
+def _why_not_unrolled(graph: Graph, like: Any) -> str | None:
+    """Why there is no kernel in which every number of a slice is a register, or None."""
+    shapes = [n.aval.shape for n in graph.nodes if n.op == "const"]
+    if sum(math.prod(shape) for shape in shapes if len(shape) > 1) > WEIGHTS:
+        return "too many weights"
+    from . import unrolled
+
+    return unrolled.why_not(graph, like)
 
 
 BACKEND = CPU()

@@ -86,6 +86,8 @@ class Account:
         Slices whose results are there.
     is_spent : bool
         Whether the loop runs for the others, since all else would cost more than it saves.
+    keeps : bool
+        Whether it runs for no others than these; False: for all slices, once more.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class Account:
     ) -> None:
         self.slices, self.seconds, self.most, self.known = slices, seconds, most, known
         self.tries = tries
-        self.done, self.is_spent = 0, False
+        self.done, self.is_spent, self.keeps = 0, False, True
         self._blocks, self._each = 0, math.inf
         threads = config.current().thread_count()
         # what others do meanwhile does not count where one thread does all, as in dask's tasks
@@ -139,12 +141,17 @@ class Account:
         """
         loss = (self._each - self.seconds) * slices * self._threads
         if self._blocks > 1 and loss > 0 and not self.is_spent:
-            self.is_spent = self.left < loss
+            self.is_spent = self.left < loss if self.keeps else self._is_worse
         return self.is_spent
 
     @property
     def is_overdrawn(self) -> bool:
         """Whether the rest is the loop's; asked before each call."""
         if not self.is_spent and time.perf_counter() > self._look:
-            self.is_spent = self.left < 0
+            self.is_spent = self.left < 0 and (self.keeps or self._is_worse)
         return self.is_spent
+
+    @property
+    def _is_worse(self) -> bool:
+        """Whether the slices that are left take longer than the loop over all of them."""
+        return (self.slices - self.done) * self._each > self.loop

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...batching import Batched, libm, syntax
-from ...batching.rules import leaves
 
 _SMOOTH = frozenset(
     f"numpy.{name}"
@@ -49,15 +48,13 @@ _PARTS = frozenset(
 _COMPARES = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
 
 
-def deciding(steps: Sequence[Any], ref: type) -> set[int]:
+def deciding(steps: Sequence[Any]) -> set[int]:
     """The numbers of the calls of a path that decide something, and differ from a single one.
 
     Parameters
     ----------
     steps : sequence of Call or Branch
         The path.
-    ref : type
-        What stands for the result of a call.
     """
     calls = [step for step in steps if hasattr(step, "row")]
     if not any(map(_differs, calls)):
@@ -67,7 +64,7 @@ def deciding(steps: Sequence[Any], ref: type) -> set[int]:
         call = calls[number - 1]
         if number in wanted or not _is_smooth(call):
             if not _asks_whether_finite(call):
-                wanted |= {x.index for x in leaves((call.args, call.kwargs), ref)}
+                wanted |= call.uses
     return {number for number, call in enumerate(calls, 1) if number in wanted and _differs(call)}
 
 

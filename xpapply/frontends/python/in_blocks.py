@@ -234,6 +234,8 @@ class InBlocks:
         # the others have their results, or are called as the loop does it
         if isinstance(rows, Chosen) or (account is not None and self._is_thin):
             walk.most_left = 1.0
+        elif account is not None:
+            account.keeps = False
         at_once = self._rows(room)
         if account is not None and account.tries:
             at_once = min(at_once, self._at_first(slices, account))

@@ -214,21 +214,21 @@ class Recorder:
         on_device: bool,
         is_part: bool,
     ) -> Any:
-        step = self._step(row, real, args, kwargs)
-        structure = None
+        nbytes, structure = _nbytes(real), None
         if check:
+            step = self._step(row, real, args, kwargs)
             given = twice(args), twice(kwargs)
             structure = self._check(row, step, real, given, on_device)
             operands = zip(
                 leaves(given, (Batched, Ragged)), references((step.args, step.kwargs)), strict=True
             )
             view_of = next((ref.index for x, ref in operands if _is_view(structure, x)), None)
+            singly = one_by_one(structure)
+            step = dataclasses.replace(step, nbytes=nbytes, view_of=view_of, singly=singly)
         else:
             view_of = next((t.ref.index for t in found if t.ref and _is_view(real, t.value)), None)
-        singly = one_by_one(structure)
-        self.steps.append(
-            dataclasses.replace(step, nbytes=_nbytes(real), view_of=view_of, singly=singly)
-        )
+            step = self._step(row, real, args, kwargs, nbytes=nbytes, view_of=view_of)
+        self.steps.append(step)
         return self._boxed(real, Ref(self.calls), structure, [] if is_part else found)
 
     def of_numbers(self) -> None:
@@ -239,13 +239,12 @@ class Recorder:
 
     def record(self, row: BatchingRule, real: Any, args: tuple) -> Ref:
         """Write down a call whose result is an object of a library."""
-        step = self._step(row, real, args, {})
         # coefficients, and what solving for them takes
         size = _COEFFICIENTS * sum(_nbytes(t.value) for t in tracers(args))
-        self.steps.append(dataclasses.replace(step, nbytes=size))
+        self.steps.append(self._step(row, real, args, {}, nbytes=size))
         return Ref(self.calls)
 
-    def _step(self, row: BatchingRule, real: Any, args: Any, kwargs: Any) -> Call:
+    def _step(self, row: BatchingRule, real: Any, args: Any, kwargs: Any, **more: Any) -> Call:
         if len(self.steps) >= LIMITS.trace_steps or time.perf_counter() > self.until:
             raise self.refuse(f"more than {len(self.steps):,} operations")
         if time.perf_counter() > self._look:
@@ -263,6 +262,7 @@ class Recorder:
             self.quiet,
             np.shape(real) if array else (),
             real.dtype if array else None,
+            **more,
         )
 
     def _ask(self) -> None:

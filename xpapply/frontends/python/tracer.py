@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,16 +57,21 @@ class Results(tuple):
 
 def tracers(tree: Any) -> Iterator[Any]:
     """All tracers in arguments."""
-    if isinstance(tree, Traced):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
-        for x in tree:
-            yield from tracers(x)
-    elif isinstance(tree, dict):
-        for x in tree.values():
-            yield from tracers(x)
-    elif isinstance(tree, slice):
-        yield from tracers((tree.start, tree.stop, tree.step))
+    found: list[Any] = []
+    _collect((tree,), found)
+    return iter(found)
+
+
+def _collect(trees: Iterable[Any], found: list[Any]) -> None:
+    for x in trees:
+        if isinstance(x, Traced):
+            found.append(x)
+        elif isinstance(x, (tuple, list)):
+            _collect(x, found)
+        elif isinstance(x, dict):
+            _collect(x.values(), found)
+        elif isinstance(x, slice):
+            _collect((x.start, x.stop, x.step), found)
 
 
 def replaced(function: Callable[[Any], Any], tree: Any) -> Any:

@@ -58,6 +58,16 @@ class Call:
     """Whether it is an operator of NumPy's numbers, not the ufunc of that name."""
     view_of: int | None = None
     """The number of the call in whose memory the result lies; None: in memory of its own."""
+    _uses: frozenset[int] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def uses(self) -> frozenset[int]:
+        """The numbers of the calls whose results it takes; 0 is the slice."""
+        if self._uses is None:  # asked many times
+            found = frozenset([ref.index for ref in references((self.args, self.kwargs))])
+            object.__setattr__(self, "_uses", found)
+            return found
+        return self._uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,8 +252,7 @@ class Tree:
         for number, call in enumerate((c for s in along for c in s.calls), 1):
             sizes.append(_size(call, sizes))
             views.append(number if call.view_of is None else call.view_of)
-            used = {ref.index for ref in references((call.args, call.kwargs))}
-            moved += max(sizes[n] for n in (number, *used)) if views[-1] == number else 0
+            moved += max(sizes[n] for n in (number, *call.uses)) if views[-1] == number else 0
         self.per_call = self.per_call or max(1, moved // len(sizes))
         for s in reversed(along):
             s.needs, s.frees = _liveness(s)
@@ -251,7 +260,7 @@ class Tree:
 
     def _decide(self, path: Path, along: list[Segment]) -> None:
         """Note the calls of a path whose last bit may decide something."""
-        found = deciding(path.steps, Ref)
+        found = deciding(path.steps)
         for s in along if found else ():
             s.exact |= found & set(range(s.first, s.first + len(s.calls)))
             s.relies |= {-n for n in found if n < s.first}
@@ -330,7 +339,7 @@ def _reusing(path: Path) -> set[int]:
         number_alone = call.dtype is not None and call.shape == () and call.row.name == "index"
         if (call.row.fresh and call.view_of is None) or number_alone:
             continue
-        kept |= {ref.index for ref in references((call.args, call.kwargs))}
+        kept |= call.uses
     return found
 
 
@@ -338,8 +347,7 @@ def _unused(path: Path) -> set[int]:
     """Calls that need not run."""
     used = {ref.index for ref in references(path.result)}
     for step in path.steps:
-        found = (step.args, step.kwargs) if isinstance(step, Call) else step.ref
-        used |= {ref.index for ref in references(found)}
+        used |= step.uses if isinstance(step, Call) else {step.ref.index}
     calls = [step for step in path.steps if isinstance(step, Call)]
     return {k for k, c in enumerate(calls, 1) if c.row.lazy and k not in used}
 
@@ -354,9 +362,8 @@ def _liveness(s: Segment) -> tuple[frozenset[int], list[list[int]]]:
         if number in s.needless:
             frees.append([])
             continue
-        used = {ref.index for ref in references((call.args, call.kwargs))}
-        frees.append([n for n in {number} | used if n not in alive])
-        alive = (alive - {number}) | used
+        frees.append([n for n in {number} | call.uses if n not in alive])
+        alive = (alive - {number}) | call.uses
     return frozenset(alive - set(range(s.first, s.first + len(s.calls)))), frees[::-1]
 
 
@@ -382,7 +389,7 @@ def _worst(s: Segment, sizes: list[int], views: list[int]) -> int:
 def _size(call: Call, sizes: list[int]) -> int:
     """Bytes of a result, at most: of the values of a mask another slice may have more."""
     if call.row in (ragged.SELECT, ragged.ELEMENTWISE):
-        return max(sizes[ref.index] for ref in references((call.args, call.kwargs)))
+        return max(sizes[n] for n in call.uses)
     return call.nbytes
 
 
