@@ -136,8 +136,8 @@ def decided(monkeypatch):
 
     found, decide = [], several_arrays.decide
 
-    def looked(what):
-        found.append((decide(what), what))
+    def looked(what, **how):
+        found.append((decide(what, **how), what))
         return found[-1][0]
 
     monkeypatch.setattr(several_arrays, "decide", looked)

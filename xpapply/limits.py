@@ -95,6 +95,10 @@ class Limits:
     first_call = 12e-3  # seconds that a first call may take beyond the loop ...
     first_call_share = 0.15  # ... and that share of the loop's ...
     planning_share = 0.8  # ... of which planning may take this part
+    # seconds that the loop takes at least for a call that is written down, where no call of `f` was
+    # timed: of an operator of Python, and of a function of arrays
+    step_of_numbers = 3e-8
+    step_of_arrays = 2e-6
     # seconds that the very first function of a process may take besides, which loads modules
     process_loading = 40e-3
     later_call = 0.0  # seconds that a later call may lose ...

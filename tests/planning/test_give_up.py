@@ -950,13 +950,37 @@ def test_blocks_that_would_cost_more_than_may_be_lost_are_not_begun():
 @pytest.mark.parametrize(("each", "given_up"), [(1.2e-6, False), (2.4e-6, True)])
 def test_a_loop_that_would_run_for_all_slices_again_must_pay(each, given_up):
     """What is left takes longer than the loop over all of them, or the run goes on."""
-    run = account.Account(1000, 1e-6, 1e-5)
+    run = account.Account(1000, 1e-6, 60.0)
     run.keeps = False
     for _ in range(2):
         run.noted(100, 100 * each)
+    assert not run.spends(100)  # it may lose some more
     run.most = -1.0  # all that may be lost is
     assert run.spends(100) == given_up
     assert run.is_overdrawn == given_up
+
+
+def steps_of_numbers(x):
+    for _ in range(60):
+        x = x * 0.75 + 0.25
+    return x
+
+
+def test_planning_of_elements_ends_when_it_has_taken_what_it_may():
+    """No call tells what the loop takes: each step that is written down does, at the least."""
+    f, x = xpapply.vectorize(steps_of_numbers), RNG.normal(size=1000)
+    nothing = {"first_call": 0.0, "process_loading": 0.0, "step_of_numbers": 1e-15}
+    with LIMITS.set(**nothing), xpapply.options(fallback="silent"):
+        np.testing.assert_array_equal(f(x), np.vectorize(steps_of_numbers)(x))
+    (refused,) = cache_of(steps_of_numbers)[0].traced.values()
+    assert "longer than it could save" in refused.why
+    assert refused.is_slow
+    more = {**nothing, "first_call": 0.1, "step_of_numbers": 1.0}
+    other = lambda x: steps_of_numbers(x)  # noqa: E731
+    with LIMITS.set(**more):
+        xpapply.vectorize(other)(x)
+    (traced,) = cache_of(other)[0].traced.values()
+    assert isinstance(traced, runner.Traced)
 
 
 def rarely_writes(v, _=None):

@@ -75,11 +75,12 @@ class Decision:
         return () if self.begun is None else self.begun.results
 
 
-def decide(what: Applied, *, calls: bool = False) -> Decision:
+def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Decision:
     """How `f` runs on slices.
 
     `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
-    first calls tell that the loop is done sooner.
+    first calls tell that the loop is done sooner. `limited`: whether planning may take no longer
+    than it can save, though no call has told what the loop takes.
     """
     why = what.why_not()
     known, key = cache_of(what.f)[0], None if why else what.key
@@ -126,7 +127,7 @@ def decide(what: Applied, *, calls: bool = False) -> Decision:
                 if key is not None:
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
-        found = _trace(what, known, key, begun, saved)
+        found = _trace(what, known, key, begun, saved, limited)
     if isinstance(found, Traced):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
@@ -161,7 +162,12 @@ def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
 
 
 def _trace(
-    what: Applied, known: FunctionCache, key: Hashable, begun: Begun | None, saved: float = 0.0
+    what: Applied,
+    known: FunctionCache,
+    key: Hashable,
+    begun: Begun | None,
+    saved: float = 0.0,
+    limited: bool = False,
 ) -> Traced | Refused:
     """How `f` runs on all slices at once, or the reason why it does not; remembered as `key`.
 
@@ -174,14 +180,16 @@ def _trace(
         begun = begun._replace(results=[plain(x) for x in begun.results])
     loop = 0.0 if begun is None else begun.seconds * what.slices
     limit = _planning(loop) + saved + account.loading()
+    ends = (limited or begun is not None) and not config.current().engine
     try:
-        made: Traced | Refused = _traced(what, begun, limit)
+        made: Traced | Refused = _traced(what, begun, limit if ends else math.inf)
     except TraceError as error:
         why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
         made = Refused(why, error.unchanged or running.always)
         if isinstance(error, TooLong):
             made.is_slow, made.slices = True, what.slices
-            made.seconds = 0.0 if begun is None else begun.seconds
+            least = max(1, error.steps) * LIMITS.step_of_numbers
+            made.seconds = least if begun is None else begun.seconds
         # which is asked anew each time
         if begun is None and samples.asks_for_rows(what.f, made.why):
             return made
@@ -210,11 +218,11 @@ def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
     last = math.prod(batch) - 1
     places = [last * k // _SAMPLES for k in _BY_HALVES]
     slice0 = what.slice_at((0,) * len(batch))
-    started, ends = time.thread_time(), begun is not None and not config.current().engine
+    started = time.thread_time()
     for k in dict.fromkeys(places):
         at = tuple(map(int, np.unravel_index(k, batch)))
         sample = slice0 if k == 0 else what.slice_at(at)
-        left = limit + started - time.thread_time() if ends else math.inf
+        left = limit + started - time.thread_time()
         try:
             made = what.traced(slice0, sample, begun, left)
         except Raises as raised:

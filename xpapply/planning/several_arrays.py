@@ -145,6 +145,9 @@ class Several:
         ways = engines, begun, OneKernel, OneLaunch
         around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
         more: dict[str, Any] = {"around": around, "limit": limit}
+        if begun is None:
+            step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
+            more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step
         found = Traced(self.f, self.call.arguments, slice0, sample, *ways, **more)
         why = _why_other_results(found, self)
         if why:
@@ -190,8 +193,10 @@ def _dtype(x: Any) -> str:
     return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
 
 
-def decide(what: Several) -> Decision:
+def decide(what: Several, *, wanted: bool = False) -> Decision:
     """How `f` runs: what runs it on all slices at once, or why the loop does.
+
+    `wanted`: the results are, so that planning may take no longer than it can save.
 
     Raises
     ------
@@ -202,7 +207,7 @@ def decide(what: Several) -> Decision:
     if engine == "loop":
         return Decision(what, why="the loop was asked for", quick=True)
     choice.check_name(engine)
-    found = python_functions.decide(what)
+    found = python_functions.decide(what, limited=wanted)
     if engine and found.why is not None:
         name = frontends.name_of(what.f)
         raise UnsupportedError(f"engine {engine!r} cannot run {name}: {found.why}")
@@ -216,7 +221,7 @@ def run(what: Several) -> Any:
         result = quick.timed(what.slices, what.loop)
         what.looped, what.record = min(quick.slices, LIMITS.vectorize_unknown), quick
         return result
-    found = decide(what)
+    found = decide(what, wanted=True)
     traced = found.traced
     if traced is not None and found.why is None:
         result = running.at_once(traced, found.what)

@@ -141,7 +141,7 @@ class Account:
         """
         loss = (self._each - self.seconds) * slices * self._threads
         if self._blocks > 1 and loss > 0 and not self.is_spent:
-            self.is_spent = self.left < loss if self.keeps else self._is_worse
+            self.is_spent = self.left < loss and (self.keeps or self._is_worse)
         return self.is_spent
 
     @property

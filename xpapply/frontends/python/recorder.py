@@ -45,6 +45,7 @@ class Recorder:
         library: str = "numpy",
         home: str = "",
         limit: float = math.inf,
+        per_step: float = 0.0,
     ) -> None:
         self.operations = operations
         """What tracers do when they are used: `operations.py`, which knows of this file."""
@@ -75,8 +76,8 @@ class Recorder:
         self.lent: dict[int, np.ndarray] = {}
         """Views of arrays outside ``f`` that it could write to; here they are read-only."""
         self.until = time.perf_counter() + LIMITS.trace_seconds
-        self._limit = limit
-        """CPU seconds that it may take; at `_look` it is time to ask for them."""
+        self._limit, self._per_step = limit, per_step
+        """CPU seconds that it may take, and for each step; `_look`: when to ask for them."""
         self._started = time.thread_time() - registry.seconds()
         self._look = time.perf_counter() + limit
 
@@ -267,12 +268,15 @@ class Recorder:
 
     def _ask(self) -> None:
         """Refuse where writing down has taken as long as it may."""
-        left = self._limit + self._started - (time.thread_time() - registry.seconds())
+        may = self._limit + self._per_step * len(self.steps)
+        left = may + self._started - (time.thread_time() - registry.seconds())
         self._look = time.perf_counter() + left
         if left < 0:
             number = f"{len(self.steps):,} operations so far"
             why = f"to find out what it does would take longer than it could save: {number}"
-            self.refused = self.refused or TooLong(located(why, self.home))
+            if self.refused is None:
+                self.refused = error = TooLong(located(why, self.home))
+                error.steps = len(self.steps)
             raise self.refused
 
     def _note_precision(self, real: Any) -> None:

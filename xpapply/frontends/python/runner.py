@@ -53,7 +53,9 @@ class Traced:
     around : float
         Seconds that the loop takes for a slice beside the call.
     limit : float
-        CPU seconds that writing it down may take.
+        CPU seconds that writing it down may take ...
+    per_step : float
+        ... and for each call that is written down, where it is not known what the loop takes.
 
     Call it as ``traced(rows, f)``: it holds on to no function.
 
@@ -76,11 +78,12 @@ class Traced:
         *,
         around: float = 0.0,
         limit: float = math.inf,
+        per_step: float = 0.0,
     ) -> None:
         several = isinstance(slice0, tuple)
         self.library = arrays.library(slice0[0] if several else slice0)
         self._tracing = Tracing(arguments, str(self.library), engines.Patient)
-        self._tracing.limit = limit
+        self._tracing.limit, self._tracing.per_step = limit, per_step
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
         try:
             self._blocks = InBlocks(

@@ -47,7 +47,9 @@ class Tracing:
         self.seconds = 0.0
         """CPU seconds of the last run."""
         self.limit = math.inf
-        """Those that a run may take."""
+        """Those that a run may take ..."""
+        self.per_step = 0.0
+        """... and those for each step that it writes down."""
         self.catches = False
         """Whether `f` catches exceptions."""
         self.keeps = False
@@ -81,7 +83,7 @@ class Tracing:
     def _once(self, f: Any, v: Any) -> tuple[Path, Any]:
         started = time.thread_time()
         states = _random_states()
-        recorder = Recorder(operations, self._library, line_of(f), self.limit)
+        recorder = Recorder(operations, self._library, line_of(f), self.limit, self.per_step)
         self.watch.start(f)
         stage = Stage(recorder, self.watch, self._runs)
         recorder.stage = stage

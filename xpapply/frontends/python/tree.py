@@ -147,7 +147,9 @@ class TooManyPaths(TraceError):
 
 
 class TooLong(TraceError):
-    """To find out what ``f`` does takes longer than it may save."""
+    """To find out what ``f`` does takes longer than it may save; `steps`: so many are known."""
+
+    steps = 0
 
 
 class Differs(TraceError):
