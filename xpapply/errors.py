@@ -99,7 +99,6 @@ def user_line(error: BaseException | None = None) -> str:
     return installed
 
 
-@functools.lru_cache(512)
 def written_at(path: str) -> bool:
     """Whether code of this file is neither xpapply's nor Python's own."""
     return not path.startswith((_HERE, _LIBRARY, "<frozen", "<__array"))
