@@ -41,7 +41,7 @@ class CPU(Backend):
         refusal = networks.why_not(graph, like)
         if refusal is None:
             return None
-        if _why_not_unrolled(graph, like) is None:
+        if not _has_many_weights(graph) and self.several_why_not(graph, like) is None:
             return None
         if not graph.gathers or networks.serves(graph):
             return refusal
@@ -73,14 +73,16 @@ class CPU(Backend):
             return function_of_slice.OneFunction(graph, found)
         if networks.serves(graph):
             return networks.NetworkLowered(graph)
-        if graph.gathers and _why_not_unrolled(graph, None) is not None:
+        if graph.gathers and self.several_why_not(graph) is not None:
             from . import tiled
 
             return tiled.TiledNetwork(graph)
         return self.lower_several(graph)
 
     def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
-        return _why_not_unrolled(graph, like)
+        from . import unrolled
+
+        return unrolled.why_not(graph, like)
 
     def lower_several(self, graph: Graph) -> Unrolled:
         from .unrolled import Unrolled
@@ -116,14 +118,10 @@ WEIGHTS = 1000
 """Numbers of matrices that are more instructions for one slice than a kernel may have."""
 
 
-def _why_not_unrolled(graph: Graph, like: Any) -> str | None:
-    """Why there is no kernel in which every number of a slice is a register, or None."""
+def _has_many_weights(graph: Graph) -> bool:
+    """Whether `unrolled.why_not` refuses a graph for that, before it is loaded."""
     shapes = [n.aval.shape for n in graph.nodes if n.op == "const"]
-    if sum(math.prod(shape) for shape in shapes if len(shape) > 1) > WEIGHTS:
-        return "too many weights"
-    from . import unrolled
-
-    return unrolled.why_not(graph, like)
+    return sum(math.prod(shape) for shape in shapes if len(shape) > 1) > WEIGHTS
 
 
 BACKEND = CPU()
