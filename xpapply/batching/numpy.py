@@ -15,12 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import (
-    Batched,
-    BatchingRule,
-    NoRule,
-    RaisesForSome,
-)
+from . import Batched, BatchingRule, NoRule, RaisesForSome
 from .function_rules import by_rows, constant, contiguous, is_data, no_output, of_topic, rule
 from .numpy_moves import moves
 from .rules import Rule, along, bound, elementwise, leaves, mapped, shifted, stacked, table

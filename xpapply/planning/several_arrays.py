@@ -193,10 +193,10 @@ def _dtype(x: Any) -> str:
     return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
 
 
-def decide(what: Several, *, wanted: bool = False) -> Decision:
+def decide(what: Several, *, limited: bool = False) -> Decision:
     """How `f` runs: what runs it on all slices at once, or why the loop does.
 
-    `wanted`: the results are, so that planning may take no longer than it can save.
+    `limited`: planning may take no longer than it can save, as the results are wanted now.
 
     Raises
     ------
@@ -207,7 +207,7 @@ def decide(what: Several, *, wanted: bool = False) -> Decision:
     if engine == "loop":
         return Decision(what, why="the loop was asked for", quick=True)
     choice.check_name(engine)
-    found = python_functions.decide(what, limited=wanted)
+    found = python_functions.decide(what, limited=limited)
     if engine and found.why is not None:
         name = frontends.name_of(what.f)
         raise UnsupportedError(f"engine {engine!r} cannot run {name}: {found.why}")
@@ -221,7 +221,7 @@ def run(what: Several) -> Any:
         result = quick.timed(what.slices, what.loop)
         what.looped, what.record = min(quick.slices, LIMITS.vectorize_unknown), quick
         return result
-    found = decide(what, wanted=True)
+    found = decide(what, limited=True)
     traced = found.traced
     if traced is not None and found.why is None:
         result = running.at_once(traced, found.what)

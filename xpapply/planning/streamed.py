@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, frontends, loop, progress
+from .. import arrays, config, frontends, loop, masked, progress
 from ..arrays import as_tuple
 from ..backends import choice
 from ..errors import InputError, UnsupportedError, add_note, warn
@@ -97,7 +97,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: 
     does. The keywords ``dtype`` and ``shape`` say what a result is, as for dask arrays.
     """
     for x, name in ((arr, "arr"), (out, "out")):
-        if isinstance(x, np.ma.MaskedArray):
+        if masked.is_masked(x):
             raise InputError(f"{name} is a masked array, and blocks have no mask: use {name}.data")
     frontend = frontends.find(f)
     choice.check_name(config.current().engine, getattr(frontend, "VECTORIZED", ()))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import array_utils
 
-from .. import arrays
+from .. import arrays, masked
 from ..errors import InputError, add_note
 from ..layout import slowest_first
 from ..limits import LIMITS
@@ -263,7 +263,7 @@ class Chunked(Store):
     def read(self, block: Block) -> np.ndarray:
         """The elements of a block."""
         found = self.x[block]
-        if isinstance(found, np.ma.MaskedArray) and np.ma.is_masked(found):
+        if masked.is_masked(found) and np.ma.is_masked(found):
             raise InputError(
                 f"{self.describe()} has missing values, and blocks have no mask: fill them, or "
                 "read it without one (var.set_auto_mask(False) of netCDF4)"
