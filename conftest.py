@@ -121,7 +121,7 @@ def patched():
 @pytest.fixture
 def without_llvmlite(monkeypatch):
     """As where no kernels are compiled for this CPU."""
-    from xpapply import cache
+    from xpapply.functions import cache
 
     monkeypatch.setattr("xpapply.backends._llvmlite_is_installed", lambda: False)
     cache.clear()
@@ -132,7 +132,7 @@ def without_llvmlite(monkeypatch):
 @pytest.fixture
 def decided(monkeypatch):
     """How calls of `vectorize` were decided, and for what: a list that grows."""
-    from xpapply.planning import several_arrays
+    from xpapply.planning.python import several_arrays
 
     found, decide = [], several_arrays.decide
 

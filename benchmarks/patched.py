@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import xpapply
-from xpapply import originals
+from xpapply.loop import originals
 
 from . import runner
 from .patched_report import ORIGINAL, PATCHED

@@ -10,10 +10,10 @@ import torch
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import tiles
 from xpapply.backends import array_api
 from xpapply.ir.rewrite import compact, fold, with_input
 from xpapply.limits import LIMITS
+from xpapply.lowering import tiles
 
 nn = torch.nn
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import arrays, special
+from xpapply.arrays.layout import Layout, Operand
 from xpapply.backends import array_api
 from xpapply.codegen.cost import Device
-from xpapply.ir.slice_graph import written
-from xpapply.layout import Layout, Operand
+from xpapply.ir.slices.slice_graph import written
 
 # --- functions --------------------------------------------------------------------------------
 

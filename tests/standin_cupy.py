@@ -228,7 +228,7 @@ def installed():
     others = {m: sys.modules.pop(m) for m in ours()}
     sys.modules.update(made)
     try:
-        with mock.patch("xpapply.frontends.python.to_graph.to_graph", no_graph):
+        with mock.patch("xpapply.frontends.python.graphs.to_graph.to_graph", no_graph):
             yield cupy
     finally:  # what else was imported stays: torch cannot be twice
         for m in ours():

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import cache as cache_module
 from xpapply import frontends
-from xpapply.cache import cache_of
+from xpapply.functions import cache as cache_module
+from xpapply.functions.cache import cache_of
 
 
 @pytest.mark.parametrize("engine", ["cpu", "torch", "torch.batch"])
@@ -125,9 +125,10 @@ def test_a_cleared_cache_is_empty(torch):
 
 FACTS = {
     "arrays": "names of types and dtypes",
-    "registry": "where modules are",
+    "runtime.registry": "where modules are",
     "labelled": "which libraries types are of",
-    "storage": "which types are arrays in files, and versions of packages",
+    "storage": "which types are arrays in files",
+    "functions.identity": "versions of packages",
     "backends.choice": "backends and their names",
     "backends.__init__": "whether llvmlite is installed",
     "backends.torch": "whether CuPy is installed",
@@ -137,8 +138,8 @@ FACTS = {
     "codegen.llvm.trigonometry": "digits of pi",
     "codegen.llvm.powers": "a table of logarithms",
     "codegen.llvm.unrolled.kernel": "instructions of ops",
-    "ir.accumulators": "accumulators, which are compared by identity",
-    "formulas": "functions of slices, whose own dicts are cleared",
+    "ir.slices.accumulators": "accumulators, which are compared by identity",
+    "slice_functions.formulas": "functions of slices, whose own dicts are cleared",
     "special": "dtypes",
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",
@@ -152,6 +153,6 @@ def test_what_is_compiled_is_kept_in_one_way():
     package = Path(xpapply.__file__).parent
     for path in package.rglob("*.py"):
         name = ".".join(path.relative_to(package).with_suffix("").parts)
-        if name == "cache" or name.startswith(tuple(FACTS)):
+        if name == "functions.cache" or name.startswith(tuple(FACTS)):
             continue
         assert not re.search(r"lru_cache\(|functools\.cache\b", path.read_text()), name

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.frontends.python.purity import is_record
+from xpapply.functions.purity import is_record
 
 X = np.random.default_rng(0).normal(size=(40, 5, 9))
 Ends = namedtuple("Ends", "low high")

@@ -128,7 +128,7 @@ CASES = {
         in_child(lambda: np.array_equal(special.logsumexp(x, axis=-1), want))
     """,
     "a fork while another thread makes a pool": """
-    from xpapply import threads
+    from xpapply.runtime import threads
     with threads._lock:
         f = lambda v: np.sort(v)[3] + np.exp(-v).max()
         with xpapply.options(threads=3):
@@ -168,7 +168,7 @@ def test_in_a_child_process(torch, name):
 
 
 def test_torch_has_its_threads_again_after_a_call(torch, monkeypatch):
-    from xpapply import threads
+    from xpapply.runtime import threads
 
     net = torch.nn.Linear(8, 2).eval()
     x = np.ones((100_000, 8), "f4")

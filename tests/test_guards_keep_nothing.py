@@ -10,7 +10,7 @@ import pytest
 from guard_cases import ARRAY, LOUD, QUIET, Base, follows
 
 import xpapply
-from xpapply import cache
+from xpapply.functions import cache
 from xpapply.limits import LIMITS
 
 # --- what tells functions apart -----------------------------------------------------------------
@@ -95,9 +95,9 @@ def test_names_of_keywords():
 def test_a_closure_made_anew_is_traced_once(monkeypatch):
     """A lambda in a loop, also over a list, a default, or with an array as an argument."""
     made = []
-    trace = xpapply.planning.python_functions._traced
+    trace = xpapply.planning.python.python_functions._traced
     monkeypatch.setattr(
-        xpapply.planning.python_functions, "_traced", lambda *a: made.append(a) or trace(*a)
+        xpapply.planning.python.python_functions, "_traced", lambda *a: made.append(a) or trace(*a)
     )
     w = np.arange(4.0)
     for make in (

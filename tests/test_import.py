@@ -103,7 +103,7 @@ def test_a_first_function_loads_what_it_runs():
     assert len([m for m in loaded if m.partition(".")[0] == "xpapply"]) <= 100
     late = {"llvmlite", "numpy.ma", "numpy.random", "multiprocessing", "concurrent", "tempfile"}
     assert late.isdisjoint(loaded)
-    assert "xpapply.frontends.python.executor" in loaded  # it did not run in the loop
+    assert "xpapply.frontends.python.run.executor" in loaded  # it did not run in the loop
 
 
 def test_a_function_that_is_the_first_to_draw():
@@ -119,7 +119,7 @@ def test_a_function_that_is_the_first_to_draw():
 
 def test_what_is_not_loaded_takes_time():
     seconds = in_new_process(
-        "from xpapply import registry\n"
+        "from xpapply.runtime import registry\n"
         "one = registry.loading('backends', 'cpu')\n"
         "registry.find('backends', 'cpu')\n"
         "print((one, registry.loading('backends', 'cpu')))"

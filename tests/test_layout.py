@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import testing
-from xpapply.layout import MemoryOrder, boxes, columns, grid, merged, run_blocks
+from xpapply.arrays.layout import MemoryOrder, boxes, columns, grid, merged, run_blocks
 from xpapply.limits import LIMITS
 
 SHAPES = st.lists(st.integers(1, 7), min_size=1, max_size=4)

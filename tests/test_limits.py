@@ -49,7 +49,7 @@ def test_a_row_that_is_none_is_an_error():
 def test_what_runs_follows_them():
     f, x = (lambda v: v.sum() + v[0]), np.ones((12, 3))
     assert xpapply.explain(f, 1, x).engine == "loop"
-    xpapply.cache.clear()
+    xpapply.functions.cache.clear()
     with LIMITS.set(few_slices=4, plan_worth=0.0):
         assert xpapply.explain(f, 1, x).engine == "numpy"
 

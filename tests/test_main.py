@@ -42,7 +42,7 @@ def test_report_says_where_kernels_are_kept(monkeypatch, tmp_path):
 
 def test_report_imports_no_array_library():
     code = (
-        "import sys, xpapply.installed as m; m.report(); "
+        "import sys, xpapply.cli.installed as m; m.report(); "
         "print({'torch', 'cupy', 'jax', 'dask', 'sklearn', 'scipy', 'llvmlite'} & set(sys.modules))"
     )
     assert run("-c", code) == "set()\n"

@@ -407,8 +407,9 @@ def test_engines_that_do_not_exist(host_place, engine):
 
 
 def test_every_own_way_of_a_frontend_is_an_engine():
-    from xpapply import frontends, registry
+    from xpapply import frontends
     from xpapply.backends import choice
+    from xpapply.runtime import registry
 
     library("sklearn")
     from sklearn.linear_model import Ridge

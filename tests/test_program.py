@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xpapply.program import plan_buffers
+from xpapply.lowering.program import plan_buffers
 
 
 @st.composite

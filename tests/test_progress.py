@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import progress
 from xpapply.limits import LIMITS
+from xpapply.runtime import progress
 
 X = np.random.default_rng(0).normal(size=(40, 50, 8))
 

@@ -12,7 +12,7 @@ from thresholds import always_plan
 
 import xpapply
 from xpapply import testing
-from xpapply.cache import cache_of
+from xpapply.functions.cache import cache_of
 
 WAYS = ("", "numpy", "cpu")
 """Whatever runs by itself, and the engines for arrays of NumPy."""

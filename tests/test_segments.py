@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import tiles
+from xpapply.arrays.layout import MemoryOrder
 from xpapply.backends import array_api
 from xpapply.codegen import cost
 from xpapply.codegen.graph_queries import prepare
 from xpapply.codegen.tensor_network import Refused, Target
-from xpapply.layout import MemoryOrder
-from xpapply.loop import first_place
-from xpapply.segments import segments
+from xpapply.loop.reference import first_place
+from xpapply.lowering import tiles
+from xpapply.lowering.segments import segments
 
 pytest.importorskip("torch")
 

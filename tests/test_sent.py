@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import function_pickles, sent
+from xpapply.functions import pickles
+from xpapply.planning import portable
 
 torch = pytest.importorskip("torch")
 cloudpickle = pytest.importorskip("cloudpickle")
@@ -349,7 +350,7 @@ def test_what_cannot_be_pickled_is_named(tmp_path):
 
 
 def test_without_cloudpickle(monkeypatch):
-    monkeypatch.setattr(function_pickles, "cloudpickle", lambda: None)
+    monkeypatch.setattr(pickles, "cloudpickle", lambda: None)
     again = pickle.loads(pickle.dumps(V(weighted, signature="(n),(n)->()")))
     assert again.pyfunc is weighted
     with pytest.raises(TypeError, match=r"<lambda> cannot be pickled.*pip install cloudpickle"):
@@ -381,7 +382,7 @@ def test_functions_of_the_main_script_that_went_by_name(monkeypatch):
     monkeypatch.setattr(sys.modules["__main__"], "by_name", branches, raising=False)
     monkeypatch.setattr(branches, "__module__", "__main__")
     monkeypatch.setattr(branches, "__qualname__", "by_name")
-    monkeypatch.setattr(function_pickles, "cloudpickle", lambda: None)
+    monkeypatch.setattr(pickles, "cloudpickle", lambda: None)
     given = pickle.dumps(V(branches, signature="(n)->()"))
     assert pickle.loads(given).pyfunc is branches
     said = results({"f": (given, (X,), {})}, [])["f"]
@@ -395,7 +396,7 @@ def test_code_keeps_its_file():
     def outer():
         return lambda v: v.max()
 
-    again = pickle.loads(function_pickles.dumps(cloudpickle, outer))
+    again = pickle.loads(pickles.dumps(cloudpickle, outer))
     assert again().__code__ == outer().__code__
     assert {f.__code__.co_filename for f in (again, again())} == {__file__}
 
@@ -425,10 +426,10 @@ def test_tensors_have_a_meaning_of_their_own(monkeypatch):
 
     f = V(spread, signature="(n)->()")
     f(X)
-    monkeypatch.setattr(sent._Unpickler, "find_class", _nothing)
+    monkeypatch.setattr(portable._Unpickler, "find_class", _nothing)
     for made in (f, LINEAR):
         again = pickle.loads(pickle.dumps(made))
-        assert isinstance(again.pyfunc, sent.Sent)
+        assert isinstance(again.pyfunc, portable.Sent)
         np.testing.assert_allclose(again(X), made(X), rtol=1e-4, atol=1e-5)
         if made is f:
             with pytest.raises(xpapply.UnsupportedError, match="What it does to tensors"):
@@ -467,9 +468,9 @@ def test_sent_on_from_where_it_cannot_be_made(monkeypatch):
     """A function that stands for itself in the pickle of another one."""
     inner = V(lambda v: np.tanh(v), signature="(n)->(n)")
     inner(X)
-    with patch.object(sent._Unpickler, "find_class", _nothing):
+    with patch.object(portable._Unpickler, "find_class", _nothing):
         inner = pickle.loads(pickle.dumps(inner))
-    assert isinstance(inner.pyfunc, sent.Sent)
+    assert isinstance(inner.pyfunc, portable.Sent)
 
     @V
     def outer(k):
@@ -531,9 +532,9 @@ def test_parity(data):
     with xpapply.options(fallback="silent"):
         want = _outcome(v, made, kwargs)
         sent_ = pickle.dumps(v)
-        with patch.object(sent._Unpickler, "find_class", _nothing):
+        with patch.object(portable._Unpickler, "find_class", _nothing):
             again = pickle.loads(sent_)
-        assert isinstance(again.pyfunc, sent.Sent)
+        assert isinstance(again.pyfunc, portable.Sent)
         found = _outcome(again, made, kwargs)
         assert type(found) is type(want), (found, want)
         if isinstance(want, Exception):

@@ -269,7 +269,7 @@ def test_signatures_are_drawn():
     @settings(max_examples=300, derandomize=True)
     @given(testing.signatures())
     def collect(signature):
-        parsed = xpapply.core_dims.Signature.parse(signature)
+        parsed = xpapply.loop.signature.Signature.parse(signature)
         assert {d for c in parsed.outputs for d in c} <= {d for c in parsed.inputs for d in c}
         seen.add(signature)
 
@@ -284,8 +284,8 @@ def test_operands_fit(data):
     signature = data.draw(testing.signatures())
     sizes = {"m": 3, "n": 2}
     drawn = data.draw(testing.operands(signature, sizes=sizes, dtypes=["float32"]))
-    dims = xpapply.core_dims.resolve(
-        xpapply.core_dims.Signature.parse(signature), [x.shape for x in drawn]
+    dims = xpapply.loop.signature.resolve(
+        xpapply.loop.signature.Signature.parse(signature), [x.shape for x in drawn]
     )
     assert all(dims.sizes.known.get(d, n) == n for d, n in sizes.items())
     assert all(x.dtype == np.float32 for x in drawn)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import loop, thin_loop
+from xpapply.loop import reference, thin
 
 RNG = np.random.default_rng(0)
 ARRAYS = {
@@ -57,8 +57,8 @@ ARRAYS |= {name: RNG.random(shape) for name, shape in ONE_SLICE.items()}
 def test_the_result_of_a_single_slice_is_its_own(arr):
     x, kept = ARRAYS[arr].copy(), np.zeros(3)
     axis = np.argmax(x.shape)
-    assert not np.shares_memory(loop.apply(lambda v: v, axis, x, (), {}), x)
-    assert not np.shares_memory(loop.apply(lambda v: kept, axis, x, (), {}), kept)
+    assert not np.shares_memory(reference.apply(lambda v: v, axis, x, (), {}), x)
+    assert not np.shares_memory(reference.apply(lambda v: kept, axis, x, (), {}), kept)
 
 
 @pytest.mark.filterwarnings("ignore:.*matrix subclass")
@@ -68,9 +68,9 @@ def test_as_numpys(arr, result):
     x, f = ARRAYS[arr], RESULTS[result]
     for axis in range(-x.ndim, x.ndim):
         want = outcome(lambda: np.apply_along_axis(f, axis, x))  # noqa: B023
-        assert repr(outcome(lambda: loop.apply(f, axis, x, (), {}))) == repr(want)  # noqa: B023
+        assert repr(outcome(lambda: reference.apply(f, axis, x, (), {}))) == repr(want)  # noqa: B023
         known = [f(v) for v in np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])[:2]]
-        got = outcome(lambda: loop.apply(f, axis, x, (), {}, known))  # noqa: B023
+        got = outcome(lambda: reference.apply(f, axis, x, (), {}, known))  # noqa: B023
         assert repr(got[:-1]) == repr(want[:-1])  # what the first calls warned of came before
 
 
@@ -84,7 +84,7 @@ def test_results_of_other_kinds(first, other):
 
     x = np.arange(6.0).reshape(3, 2)
     want = outcome(lambda: np.apply_along_axis(f, 1, x))
-    assert repr(outcome(lambda: loop.apply(f, 1, x, (), {}))) == repr(want)
+    assert repr(outcome(lambda: reference.apply(f, 1, x, (), {}))) == repr(want)
 
 
 def test_slices_are_views_of_the_array_itself():
@@ -96,7 +96,7 @@ def test_slices_are_views_of_the_array_itself():
         v += len(bases)
         return v.flags.writeable
 
-    assert loop.apply(f, 1, x, (), {}).all()
+    assert reference.apply(f, 1, x, (), {}).all()
     assert all(b is x for b in bases)
     want = np.zeros((3, 2, 4))
     bases.clear()
@@ -112,12 +112,12 @@ def test_arguments_calls_and_order():
         return a + k
 
     x = np.arange(12.0).reshape(2, 3, 2)
-    loop.apply(f, 1, x, (1,), {"k": 2})
+    reference.apply(f, 1, x, (1,), {"k": 2})
     mine, calls[:] = list(calls), []
     np.apply_along_axis(f, 1, x, 1, k=2)
     assert mine == calls
     calls.clear()
-    loop.apply(f, 1, x, (1,), {"k": 2}, [3, 3])
+    reference.apply(f, 1, x, (1,), {"k": 2}, [3, 3])
     assert mine[2:] == calls
 
 
@@ -148,7 +148,7 @@ def test_where_it_was():
 
     x = np.arange(6.0).reshape(3, 1, 2)
     with pytest.raises(KeyError) as error:
-        loop.apply(f, 1, x, (), {})
+        reference.apply(f, 1, x, (), {})
     assert isinstance(error.value.__cause__, OSError)
     assert error.value.__notes__ == ["raised at the slice arr[2, :, 1]"]
     x[1, 0, 1] = 7
@@ -162,9 +162,9 @@ def test_where_it_was():
 @pytest.mark.filterwarnings("ignore:.*matrix subclass")
 def test_what_it_takes():
     x = np.zeros((2, 3))
-    assert thin_loop.takes(x, -2)
+    assert thin.takes(x, -2)
     no = [(x, 2), (x[0], 0), (x[:0], 1), (np.ma.array(x), 1), (np.matrix(x), 1), (x, True)]
-    assert not any(thin_loop.takes(*given) for given in no)
+    assert not any(thin.takes(*given) for given in no)
 
 
 def test_one_frame_around_f():
@@ -176,6 +176,6 @@ def test_one_frame_around_f():
         frames.append((sys._getframe(1).f_code.co_name, sys._getframe(1).f_globals["__name__"]))
         return 0
 
-    loop.apply(f, 1, np.zeros((3, 2)), (), {})
+    reference.apply(f, 1, np.zeros((3, 2)), (), {})
     assert {frame[0] for frame in frames} == {"apply"}
-    assert {frame[1] for frame in frames} == {"xpapply.thin_loop"}
+    assert {frame[1] for frame in frames} == {"xpapply.loop.thin"}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import config, threads
+from xpapply import config
+from xpapply.runtime import threads
 
 
 @pytest.fixture(params=[False, True], ids=["long", "short"])

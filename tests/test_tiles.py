@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply import tiles
+from xpapply.arrays.layout import MemoryOrder
 from xpapply.codegen.tensor_network import Refused, Target
 from xpapply.ir.builder import Builder
-from xpapply.ir.extents import NoTiles
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.ops import F
-from xpapply.ir.tile_graph import axes_of, tiled
-from xpapply.ir.windows import padded
-from xpapply.layout import MemoryOrder
-from xpapply.loop import first_place
+from xpapply.ir.tiles.extents import NoTiles
+from xpapply.ir.tiles.tile_graph import axes_of, tiled
+from xpapply.ir.tiles.windows import padded
+from xpapply.loop.reference import first_place
+from xpapply.lowering import tiles
 
 pytest.importorskip("torch")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply.arrays import is_mixed, on_host
-from xpapply.core_dims import Signature
+from xpapply.loop.signature import Signature
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.core_dims import Signature
+from xpapply.loop.signature import Signature
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
 N = 500

@@ -11,7 +11,7 @@ from numpy.linalg import _umath_linalg
 
 import xpapply
 from xpapply import testing
-from xpapply.core_dims import Signature, core_last, places, resolve
+from xpapply.loop.signature import Signature, core_last, places, resolve
 
 pytestmark = pytest.mark.filterwarnings("ignore::xpapply.FallbackWarning")
 

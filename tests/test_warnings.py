@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import error_state, errors
+from xpapply import errors
 from xpapply.batching import Batched, syntax
+from xpapply.runtime import error_state
 
 RNG = np.random.default_rng(0)
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import workers
 from xpapply.limits import LIMITS
+from xpapply.loop import processes
 
 pytest.importorskip("joblib")
 
@@ -37,13 +37,13 @@ def at_once(monkeypatch):
 def shared(monkeypatch):
     """The numbers of slices that other processes were asked for."""
     found = []
-    results = workers._Task.results
+    results = processes._Task.results
 
     def seen(self, start, count, seconds):
         found.append(count - start)
         return results(self, start, count, seconds)
 
-    monkeypatch.setattr(workers._Task, "results", seen)
+    monkeypatch.setattr(processes._Task, "results", seen)
     return found
 
 
@@ -269,7 +269,7 @@ def test_a_mapped_file_is_not_copied(tmp_path):
     X.tofile(tmp_path / "x")
     mapped = np.memmap(tmp_path / "x", float, "r+", shape=X.shape)
     for x in (mapped, mapped[::2, ::-1, 1:]):
-        made = workers._in_file(x, "nowhere")
+        made = processes._in_file(x, "nowhere")
         assert made.path == str(tmp_path / "x")
         np.testing.assert_array_equal(made.open(), x)
         same(lambda x=x: np.asarray(xpapply.apply_along_axis(spread, 1, x)))
@@ -288,7 +288,7 @@ def test_a_mapped_file_is_not_copied(tmp_path):
     ],
 )
 def test_arrays_as_other_processes_open_them(x, tmp_path):
-    got = workers._in_file(x, str(tmp_path / "x")).open()
+    got = processes._in_file(x, str(tmp_path / "x")).open()
     assert got.dtype == x.dtype
     np.testing.assert_array_equal(got, x)
     same_order = np.argsort(np.abs(got.strides)), np.argsort(np.abs(x.strides))
@@ -396,7 +396,7 @@ def test_functions_that_cannot_be_pickled():
 
 
 def test_without_joblib(monkeypatch):
-    monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(processes.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install"):
         xpapply.apply_along_axis(spread, -1, X)
 
@@ -404,7 +404,7 @@ def test_without_joblib(monkeypatch):
 def test_quick_loops_stay_here(shared, monkeypatch):
     monkeypatch.undo()
     found = []
-    monkeypatch.setattr(workers._Task, "results", lambda *args: found.append(args))
+    monkeypatch.setattr(processes._Task, "results", lambda *args: found.append(args))
     xpapply.apply_along_axis(spread, -1, X)
     assert not found
 

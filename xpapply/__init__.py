@@ -99,7 +99,7 @@ def unload_ipython_extension(ip: Any) -> None:
 
 def _before_fork() -> None:
     if "torch" in sys.modules:
-        from . import threads  # noqa: F401  # torch's threads are lost in the child: it must know
+        from .runtime import threads  # noqa: F401  # torch's threads are lost in the child: it must know
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows

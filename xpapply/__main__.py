@@ -1,6 +1,6 @@
-"""``python -m xpapply``: see `command_line`."""
+"""``python -m xpapply``: see `cli.start`."""
 
-from .command_line import start
+from .cli.start import start
 
 if __name__ == "__main__":
     start()

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, loop, model_advice, storage
+from . import arrays, config, frontends, labelled, storage
 from .errors import InputError, TraceError, add_note
+from .functions import advice
 from .ir.avals import ShapeDtype
 from .limits import LIMITS
-from .looped_arguments import Arguments, Looped
-from .planning import first_calls, planner
+from .loop import reference
+from .loop.arguments import Arguments, Looped
 from .planning.fallback import announce
 from .planning.plan import Plan, PlanOfSeveral, of_graph, of_several_graph
 
@@ -124,7 +125,7 @@ def apply_along_axis(
             return apply_along_axis(f, axis, arr, *args, **kwargs)
     python = frontends.is_python(f)
     if not python and not args and not kwargs:
-        result = planner.again(f, axis, arr)
+        result = _again(f, axis, arr)
         if result is not None:
             return result
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
@@ -132,7 +133,7 @@ def apply_along_axis(
     now = config.current()
     python = python and not now.engine
     if "out" in kwargs or now.device or (type(arr) is not np.ndarray and storage.is_stored(arr)):
-        from .planning import streamed  # and with it what reads and writes files
+        from .planning.chunked import streamed  # and with it what reads and writes files
 
         kwargs, out = streamed.own_out(f, kwargs)
         if streamed.applies(arr, out):
@@ -140,7 +141,7 @@ def apply_along_axis(
             return p(arr, p.axis)
         arr = streamed.whole(arr)
         if out is not None:
-            from . import outputs
+            from .arrays import outputs
 
             streamed.check_in_memory(arr, out)
             outputs.write_into(out, apply_along_axis(f, axis, arr, *args, **kwargs), "out")
@@ -165,12 +166,23 @@ def apply_along_axis(
             return along.results()
         return apply_along_axis(f, axis[0], arr, *args, **kwargs)
     arr, axis = _look(f, axis, arr)
+    from .planning import first_calls, planner
+
     if not args and not kwargs and (result := first_calls.result(f, axis, arr)) is not None:
         return result
     p = planner.plan(f, axis, arr, args, kwargs)
     if not p.vectorized:
         announce(f, p.slices or 0, "; ".join(p.reasons), arr)
     return p(arr, axis)
+
+
+def _again(f: Any, axis: Any, arr: Any) -> Any:
+    """The result of a repeated call of a network, None where there is more to do."""
+    global _again
+    from .planning import planner  # no Python function needs it
+
+    _again = planner.again
+    return _again(f, axis, arr)
 
 
 def _call_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
@@ -182,20 +194,20 @@ def _call_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     global _call_python
     if _TRACER not in sys.modules and math.prod(arr.shape) <= LIMITS.few_slices * arr.shape[axis]:
         if config.current().fallback != "raise":
-            return loop.apply(f, axis, arr, args, kwargs)
-    from .planning import python_functions
+            return reference.apply(f, axis, arr, args, kwargs)
+    from .planning.python import python_functions
 
     _call_python = python_functions.call
     return _call_python(f, axis, arr, args, kwargs)
 
 
-_TRACER = f"{__package__}.planning.python_functions"
+_TRACER = f"{__package__}.planning.python.python_functions"
 
 
 def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
     """What applies `f` to slices along several axes; None: they are one."""
     from .planning.flat_slices import FlatSlices, reshaped
-    from .planning.several_arrays import AlongAxes
+    from .planning.python.several_arrays import AlongAxes
 
     _check_order(f, axis, arr, kwargs)
     if arrays.library(arr) is None or isinstance(arr, np.generic):
@@ -234,7 +246,7 @@ def _in_blocks(
     f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: Any
 ) -> tuple[Plan, Any]:
     """The plan for an array in a file, or for results that go into one; and the array."""
-    from .planning import streamed
+    from .planning.chunked import streamed
 
     _check_order(f, axis, arr, kwargs)
     if labelled.wing(arr) is not None:
@@ -251,7 +263,7 @@ def _in_blocks(
 
 def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, tell: bool) -> Plan:
     """The plan for an array of dask."""
-    from .planning import blockwise
+    from .planning.chunked import blockwise
 
     _check_order(f, axis, arr, kwargs)
     axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
@@ -308,12 +320,12 @@ def explain(
     if f is _MISSING or not callable(f) or "func1d" in kwargs:
         return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
     if "compare" in kwargs:
-        from .looped_call import not_parameters
+        from .loop.vectorize import not_parameters
 
         if not_parameters(f, ("compare",)) and kwargs.pop("compare"):
             return _compared(f, axis, arr, args, kwargs)
     if "out" in kwargs or config.current().device or storage.is_stored(arr):
-        from .planning import streamed
+        from .planning.chunked import streamed
 
         kwargs, out = streamed.own_out(f, kwargs)
         if streamed.applies(arr, out):
@@ -329,6 +341,8 @@ def explain(
             return along.plan(frontends.name_of(f))  # type: ignore[no-any-return]
         axis = axis[0]
     arr, axis = _look(f, axis, arr)
+    from .planning import planner
+
     p = planner.plan(f, axis, arr, args, kwargs)
     return replace(p, _of=f)  # what is remembered does not keep f alive, what is asked for does
 
@@ -409,7 +423,7 @@ def _is_vectorize(f: Any) -> bool:
 
 def _lift_several(f: Any, shapes: tuple[Any, ...], dtypes: Any) -> Graph:
     """The graph of a function of slices of several arrays."""
-    from .core_dims import Signature, resolve
+    from .loop.signature import Signature, resolve
     from .planning import lifting
 
     shapes = tuple(map(tuple, shapes))
@@ -518,7 +532,7 @@ def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     axis = _axis_of(arr, axis, array.ndim)
     if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
         return _call_python(f, axis, array, args, kwargs)
-    return loop.apply(f, axis, arr, args, kwargs)
+    return reference.apply(f, axis, arr, args, kwargs)
 
 
 # --- what a call gave by other names, or in another order ---------------------------------
@@ -571,7 +585,7 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}. A model in a file is loaded first: xpapply.load_model({os.fspath(f)!r})"
     if isinstance(f, (int, float, complex)) or arrays.library(f) is not None:
         return f"{text}. Pass the function itself, not what it returns"
-    line = model_advice.for_model(f)
+    line = advice.for_model(f)
     return f"{text}: {line}" if line else text
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from . import arrays
-from .cache import remembered
 from .errors import InputError
-from .ir import windows
+from .functions.cache import remembered
 from .ir.builder import Builder
 from .ir.graph import Graph, ShapeDtype
+from .ir.tiles import windows
 from .planning import engines
 
 __all__ = ["avg_pool", "conv", "max_pool"]

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, masked
-from .bound_call import Call
+from . import arrays
+from .arrays import masked
 from .errors import InputError, TraceError
-from .ir import accumulators
 from .ir.graph import Graph, ShapeDtype
-from .ir.slice_graph import Accumulator, Expression, SliceBuilder, expressions
-from .slice_function import Slicewise
+from .ir.slices import accumulators
+from .ir.slices.slice_graph import Accumulator, Expression, SliceBuilder, expressions
+from .slice_functions.call import Call
+from .slice_functions.function import Slicewise
 
 __all__ = ["elementwise", "reduction"]
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays, masked
+from . import arrays
+from .arrays import masked
 from .backends import array_api
-from .cache import cache_of
 from .errors import InputError, UnsupportedError
-from .guards import lives_on
+from .functions.cache import cache_of
+from .functions.guards import lives_on
 from .ir.batch import batch
 from .ir.builder import Builder
 from .ir.graph import Graph, Node, ShapeDtype

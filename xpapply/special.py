@@ -21,10 +21,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import arrays, formulas, labelled
-from .bincount import bincount as counts_of
+from . import arrays, labelled
 from .errors import InputError
-from .slice_function import Slicewise
+from .slice_functions import formulas
+from .slice_functions.bincount import bincount as counts_of
+from .slice_functions.function import Slicewise
 
 __all__ = [
     "ArgmaxAndMax",

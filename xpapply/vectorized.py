@@ -15,22 +15,24 @@ from weakref import ref
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, originals, sent, straight
-from .cache import BoundedDict, cache_of, kept
-from .containers import Leaves
-from .core_dims import Dims, Signature, resolve
+from . import arrays, config, frontends, labelled
+from .functions.cache import BoundedDict, cache_of, kept
 from .limits import LIMITS
-from .looped_arguments import Arguments, Looped
-from .looped_call import LoopedCall, OnError, looped_call, not_parameters, of_slices
-from .own_vectorize import OwnVectorize, tell
-from .sent import Kind, Sent
-from .slice_arguments import signature
-from .straight import Loops
-from .vectorized_call import GUFUNC, Call
+from .loop import originals
+from .loop.arguments import Arguments, Looped
+from .loop.own_vectorize import OwnVectorize, tell
+from .loop.results import Leaves
+from .loop.signature import Dims, Signature, resolve
+from .loop.vectorize import LoopedCall, OnError, looped_call, not_parameters, of_slices
+from .planning import portable, straight
+from .planning.portable import Kind, Sent
+from .planning.straight import Loops
+from .planning.vectorized_call import GUFUNC, Call
+from .slice_functions.arguments import signature
 
 if TYPE_CHECKING:
     from .ir.graph import ShapeDtype
-    from .looped_arguments import Arguments
+    from .loop.arguments import Arguments
     from .planning.plan import PlanOfSeveral
 
 
@@ -385,7 +387,7 @@ class vectorize(OwnVectorize):  # called as a function
         call, operands = looped_call(self.pyfunc, args, kwargs, self.excluded)
         if not any(arrays.library(x) == "dask" for x in operands):
             return None
-        from .planning.blockwise_several import Blockwise
+        from .planning.chunked.blockwise_several import Blockwise
 
         return Blockwise(self, call, operands, how)
 
@@ -417,7 +419,7 @@ class vectorize(OwnVectorize):  # called as a function
 
     def _expect(self, given: Arguments, slices: tuple[ShapeDtype, ...]) -> None:
         """Send graphs for such a call as well, which is only made in other processes."""
-        self._called_with(sent.kind_of(given, slices))
+        self._called_with(portable.kind_of(given, slices))
 
     def _called_with(self, kind: Kind | None) -> None:
         """Remember a kind of call, and forget the oldest of many."""
@@ -440,13 +442,13 @@ class vectorize(OwnVectorize):  # called as a function
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return sent.itself(self) or super().__reduce_ex__(protocol)
+        return portable.itself(self) or super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
         state = {k: x for k, x in vars(self).items() if k not in _FRESH}
         if callable(self.pyfunc):
             kinds = tuple(self._kinds.values())
-            state["pyfunc"] = sent.packed(self, self.pyfunc, kinds, self._core)
+            state["pyfunc"] = portable.packed(self, self.pyfunc, kinds, self._core)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.layout import MemoryOrder
+from xpapply.arrays.layout import MemoryOrder
 
 pytest.importorskip("torch")
 pytest.importorskip("llvmlite")

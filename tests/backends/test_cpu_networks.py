@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.arrays.layout import MemoryOrder
 from xpapply.ir.rewrite import compact, fold
-from xpapply.layout import MemoryOrder
 from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")
@@ -323,7 +323,7 @@ def test_few_slices_run_by_definition_while_another_thread_compiles(rows, patien
         called(net, n, calls)
     assert begun_after == [2]
     assert 8 < ready_after[0] < 12
-    xpapply.cache.clear()
+    xpapply.functions.cache.clear()
 
 
 def test_many_slices_wait_for_the_kernel(patient):

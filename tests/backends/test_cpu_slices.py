@@ -9,9 +9,9 @@ from slice_ways import EVERY, agree, case, defined, layout_of, numbers_like, pla
 
 import xpapply
 from xpapply import special
+from xpapply.arrays.layout import Layout
 from xpapply.errors import UnsupportedError
-from xpapply.ir.slice_graph import written
-from xpapply.layout import Layout
+from xpapply.ir.slices.slice_graph import written
 from xpapply.limits import LIMITS
 
 pytest.importorskip("llvmlite")

@@ -10,13 +10,13 @@ from test_cpu_slices import TARGETS, on
 import xpapply
 from xpapply.backends.cpu import slices
 from xpapply.backends.cpu.slice_forms import halves
-from xpapply.frontends.python.rows import Rows
-from xpapply.ir import accumulators
+from xpapply.frontends.python.run.rows import Rows
 from xpapply.ir.graph import VECTOR, ShapeDtype
 from xpapply.ir.numpy_sums import adds_as_numpy, pairwise
-from xpapply.ir.slice_graph import SliceBuilder
-from xpapply.planning import python_functions
-from xpapply.planning.applied import Along
+from xpapply.ir.slices import accumulators
+from xpapply.ir.slices.slice_graph import SliceBuilder
+from xpapply.planning.python import python_functions
+from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
 

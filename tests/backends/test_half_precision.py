@@ -150,7 +150,7 @@ def test_functions_of_tensors(torch, monkeypatch, request, name, dtype, slow):
         assert plan.vectorized, plan.reasons
         assert plan.out_dtype == str(want.dtype).partition(".")[2]
         assert ("in float32" in str(plan)) == (slow and plan.graph is not None)
-        monkeypatch.setattr("xpapply.loop.apply", None)
+        monkeypatch.setattr("xpapply.loop.reference.apply", None)
         for _ in range(2):
             got = xpapply.apply_along_axis(f, 1, x)
             assert got.dtype == want.dtype
@@ -159,7 +159,7 @@ def test_functions_of_tensors(torch, monkeypatch, request, name, dtype, slow):
 
 def test_results_of_16_bits_that_differ_are_noticed():
     """The tolerance is for rounding: what has other numbers is not the same."""
-    from xpapply.frontends.python.comparison import close
+    from xpapply.frontends.python.run.comparison import close
 
     a = np.linspace(1, 2, 50, dtype=np.float16)
     assert close(a, a + np.float16(0.01), 2.0**-7)

@@ -15,7 +15,7 @@ from conftest import library
 from xpapply import special
 from xpapply.ir.ops import F
 from xpapply.limits import LIMITS
-from xpapply.slice_function import Slicewise
+from xpapply.slice_functions.function import Slicewise
 
 SPECIAL = [
     special.logsumexp,
@@ -222,7 +222,7 @@ def test_several_levels_in_pieces():
     """Numbers of one pass are read in the next."""
 
     def write(x):
-        from xpapply.ir import accumulators
+        from xpapply.ir.slices import accumulators
 
         builder = x.builder
         top = builder.accumulate(accumulators.simple("max", "float64"), x)[0]

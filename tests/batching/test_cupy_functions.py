@@ -15,7 +15,8 @@ import pytest
 from calls_of import outcome
 
 import xpapply
-from xpapply.batching import function_rules, scipy_axis, scipy_filters
+from xpapply.batching import function_rules
+from xpapply.batching.scipy import axis, filters
 from xpapply.limits import LIMITS
 
 pytestmark = pytest.mark.gpu
@@ -105,8 +106,8 @@ class Calls:
         self._patches = [
             mock.patch.object(function_rules, "_slice", counted(function_rules._slice)),
             *(
-                mock.patch.object(module, "call_on", counted(scipy_axis.call_on))
-                for module in (scipy_axis, scipy_filters)
+                mock.patch.object(module, "call_on", counted(axis.call_on))
+                for module in (axis, filters)
             ),
         ]
         for patch in self._patches:
@@ -223,7 +224,7 @@ def test_bincount_in_one_pass(cupy):
     """Counts of all slices in a kernel, however many slices there are."""
     x = cupy.asarray(np.random.default_rng(0).integers(0, 5, (8000, 24)))
     f = lambda v: cupy.bincount(v, minlength=5)  # noqa: E731
-    with mock.patch("xpapply.loop.apply", side_effect=AssertionError("the loop ran")):
+    with mock.patch("xpapply.loop.reference.apply", side_effect=AssertionError("the loop ran")):
         got = xpapply.apply_along_axis(f, 1, x)
     want = np.apply_along_axis(lambda v: np.bincount(v, minlength=5), 1, x.get())
     np.testing.assert_array_equal(got.get(), want)

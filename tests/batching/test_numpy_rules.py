@@ -15,7 +15,7 @@ import pytest
 import xpapply
 from xpapply.batching import Batched, NoRule, resolve
 from xpapply.batching.numpy import ROWS
-from xpapply.batching.numpy_histograms import bincount_rows
+from xpapply.batching.numpy.histograms import bincount_rows
 from xpapply.batching.rules import batch_size, mapped
 
 BY_NAME = {row.name.removeprefix("numpy."): row for row in ROWS}

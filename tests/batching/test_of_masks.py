@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.planning import python_functions
-from xpapply.planning.applied import Along
+from xpapply.planning.python import python_functions
+from xpapply.planning.python.applied import Along
 
 AT = np.arange(9)
 UNEVEN = np.array([-3.0, -1, 0, 0.5, 2, 2, 5, 7, 7.5])  # two of them equal

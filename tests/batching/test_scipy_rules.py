@@ -13,7 +13,7 @@ from xpapply.batching import Batched, NoRule
 pytest.importorskip("scipy")
 
 from xpapply.batching import scipy as known
-from xpapply.batching import scipy_axis
+from xpapply.batching.scipy import axis
 
 PACKAGES = [
     "stats",
@@ -442,10 +442,8 @@ def check(name, args, kw, kind, n, m):
         assert isinstance(found, (NoRule, *map(type, raised)))
         return
     if isinstance(found, NoRule):
-        shapes = {str([np.shape(v) for v in scipy_axis.taken_apart(s)[0]]) for s, _ in singles}
-        dtypes = {
-            str([np.asarray(v).dtype for v in scipy_axis.taken_apart(s)[0]]) for s, _ in singles
-        }
+        shapes = {str([np.shape(v) for v in axis.taken_apart(s)[0]]) for s, _ in singles}
+        dtypes = {str([np.asarray(v).dtype for v in axis.taken_apart(s)[0]]) for s, _ in singles}
         assert len(shapes) > 1 or len(dtypes) > 1, found
         return
     if isinstance(found, Exception):

@@ -308,12 +308,12 @@ def test_how_many_slices_are_compared():
 
 
 def test_help_names_the_commands():
-    from xpapply import command_line
+    from xpapply.cli import start
 
-    said = command_line.parser().format_help()
+    said = start.parser().format_help()
     for name in commands.commands:
         assert f"\n  {name} " in said
-    assert set(commands.commands) == set(command_line.COMMANDS)
+    assert set(commands.commands) == set(start.COMMANDS)
 
 
 def test_doctor_says_what_is_missing(monkeypatch):

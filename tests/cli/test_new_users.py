@@ -526,7 +526,7 @@ def test_a_mask_may_have_a_trailing_axis():
 
 
 def test_a_mistyped_command():
-    from xpapply import command_line
+    from xpapply.cli import start
 
     for wrong, meant in (("check1", "check"), ("xplain", "explain"), ("Run", "run")):
         ran = subprocess.run(
@@ -535,13 +535,13 @@ def test_a_mistyped_command():
         )  # fmt: skip
         assert ran.returncode == 2
         assert f"Did you mean {meant}?" in ran.stderr
-    assert command_line.main(["missing.py"]) == 2
+    assert start.main(["missing.py"]) == 2
 
 
 def test_a_mistyped_script_is_no_command(capsys):
-    from xpapply import command_line
+    from xpapply.cli import start
 
-    command_line.main(["missing.py"])
+    start.main(["missing.py"])
     said = capsys.readouterr().err
     assert "can't open file 'missing.py'" in said
     assert "Did you mean" not in said

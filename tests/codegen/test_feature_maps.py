@@ -19,7 +19,7 @@ from xpapply.codegen.feature_maps.weights import packed
 from xpapply.codegen.geometry import Dim, strided
 from xpapply.codegen.graph_queries import prepare
 from xpapply.codegen.tensor_network import Refused, Target
-from xpapply.ir.tile_graph import tiled
+from xpapply.ir.tiles.tile_graph import tiled
 
 pytest.importorskip("torch")
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
+from xpapply.arrays.layout import MemoryOrder
 from xpapply.codegen import feature_maps
 from xpapply.codegen.tensor_network import Target
-from xpapply.layout import MemoryOrder
 
 pytest.importorskip("torch")
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply import testing
+from xpapply.arrays.layout import MemoryOrder
 from xpapply.backends import array_api
 from xpapply.codegen import chain, elementwise, reduction, scalar_network
 from xpapply.codegen.access import Access, geometry
@@ -23,7 +24,6 @@ from xpapply.ir.batch import batch
 from xpapply.ir.builder import Builder
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, expand, fold, regions
-from xpapply.layout import MemoryOrder
 
 ON_HOST = ("float32", "float64", "float16", "uint8", "int32", "bool")
 

@@ -34,10 +34,10 @@ from xpapply import special
 from xpapply.codegen import slice_kernels as codegen
 from xpapply.codegen.cxx import TYPES
 from xpapply.codegen.slice_kernels import Sharing
-from xpapply.ir import accumulators
 from xpapply.ir.rewrite import compact
-from xpapply.ir.slice_graph import written
-from xpapply.ir.to_slice_graph import sliced
+from xpapply.ir.slices import accumulators
+from xpapply.ir.slices.slice_graph import written
+from xpapply.ir.slices.to_slice_graph import sliced
 
 # --- NVRTC ------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from slice_ways import (
     places,
 )
 
-from xpapply.layout import Layout, Operand
+from xpapply.arrays.layout import Layout, Operand
 
 
 @st.composite

@@ -224,7 +224,7 @@ def test_functions_of_numbers(f, dtype, monkeypatch):
     x, y = (X * 2).astype(dtype), np.linspace(-1, 1, 7).astype(dtype)
     same(lambda: xpapply.vectorize(f)(x, y))
     same(lambda: xpapply.vectorize(f, otypes="d")(x, y))
-    monkeypatch.setattr("xpapply.vectorized_call._at_once", None)  # nothing else runs it
+    monkeypatch.setattr("xpapply.planning.vectorized_call._at_once", None)  # nothing else runs it
     xpapply.vectorize(f, otypes="d")(x, y)
 
 
@@ -232,7 +232,7 @@ def test_functions_of_slices(monkeypatch):
     same(lambda: xpapply.vectorize(both, signature="(n),(n)->(),(n)")(X, X[:1, :1]))
     same(lambda: xpapply.vectorize(distance, signature="(m),(m)->()")(X, X[0, 0]))
     same(lambda: xpapply.vectorize(spread, signature="(n)->()")(X, axis=0, where=X[0] > 0))
-    monkeypatch.setattr("xpapply.vectorized_call._at_once", None)  # nothing else runs it
+    monkeypatch.setattr("xpapply.planning.vectorized_call._at_once", None)  # nothing else runs it
     xpapply.vectorize(both, signature="(n),(n)->(),(n)")(X, X[:1, :1])
     with pytest.raises(ValueError, match="dim"):
         xpapply.vectorize(both, signature="(n),(n)->(),(m,n)")(X, X)

@@ -18,7 +18,7 @@ import pytest
 import random_functions
 
 import xpapply
-from xpapply.frontends.python import account
+from xpapply.frontends.python.run import account
 from xpapply.limits import LIMITS
 
 from .alike import differ, outcome, short

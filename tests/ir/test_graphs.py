@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import broadcastable_shapes, mutually_broadcastable_shapes
 
 import xpapply
-from xpapply import formulas, testing
+from xpapply import testing
 from xpapply.backends import array_api
-from xpapply.ir.accumulators import simple
 from xpapply.ir.batch import batch
 from xpapply.ir.builder import Builder, infer, verify
 from xpapply.ir.graph import BATCH, Graph, Node, ShapeDtype
 from xpapply.ir.ops import OPS, Kind
 from xpapply.ir.rewrite import compact, expand, fold, prune, regions, without_batch_of_one
-from xpapply.ir.slice_graph import written
+from xpapply.ir.slices.accumulators import simple
+from xpapply.ir.slices.slice_graph import written
+from xpapply.slice_functions import formulas
 
 ARITY = {
     **dict.fromkeys(("add", "subtract", "multiply", "divide", "maximum", "minimum"), 2),

@@ -24,7 +24,7 @@ from xpapply.codegen.slice_kernels import Sharing, slice_kernels
 from xpapply.ir import numpy_ufuncs
 from xpapply.ir.ops import OPS, F, Kind, Op
 from xpapply.ir.rewrite import compact, fold
-from xpapply.ir.slice_graph import written
+from xpapply.ir.slices.slice_graph import written
 
 
 def _root(writer, x):

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from xpapply.ir import sorting
+from xpapply.ir.slices import sorting
 
 
 def test_every_number_of_numbers_is_sorted():

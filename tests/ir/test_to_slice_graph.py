@@ -9,7 +9,7 @@ import xpapply
 from xpapply import arrays
 from xpapply.backends import array_api
 from xpapply.ir.rewrite import compact
-from xpapply.ir.to_slice_graph import sliced
+from xpapply.ir.slices.to_slice_graph import sliced
 
 N = 7
 W = np.linspace(-1, 2, N)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from xpapply.backends import array_api
-from xpapply.ir.to_slice_graph import sliced
+from xpapply.ir.slices.to_slice_graph import sliced
 from xpapply.ir.unusual import with_unusual
 
 FUNCTIONS = {

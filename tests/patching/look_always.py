@@ -11,7 +11,7 @@ from thresholds import always_plan
 
 from xpapply import patching
 from xpapply.limits import LIMITS
-from xpapply.planning import python_functions
+from xpapply.planning.python import python_functions
 
 
 def pytest_configure():

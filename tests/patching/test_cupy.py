@@ -10,8 +10,8 @@ import pytest
 import standin_cupy
 
 import xpapply
-from xpapply import originals
-from xpapply.originals import Replaced
+from xpapply.loop import originals
+from xpapply.loop.originals import Replaced
 
 X = np.random.default_rng(0).random((3000, 8))
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import originals
+from xpapply.loop import originals
 
 X = np.random.default_rng(0).random((4000, 12))
 

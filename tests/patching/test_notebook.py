@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from xpapply.originals import Replaced
+from xpapply.loop.originals import Replaced
 
 pytest.importorskip("IPython")
 

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import originals, workers
 from xpapply.limits import LIMITS
-from xpapply.originals import Replaced
+from xpapply.loop import originals, processes
+from xpapply.loop.originals import Replaced
 
 X = np.random.default_rng(0).random((3000, 8))
 OWN = types.SimpleNamespace(along=np.apply_along_axis, call=np.vectorize.__call__)
@@ -463,13 +463,13 @@ def test_loops_are_shared_by_processes(patched, monkeypatch):
     def slow(v):
         return hash(sum(math.sin(k * v[0]) for k in range(10_000)))
 
-    asked, own = [], workers.called
+    asked, own = [], processes.called
 
     def called(*given):
         asked.append(given[1])
         return own(*given)
 
-    monkeypatch.setattr(workers, "called", called)
+    monkeypatch.setattr(processes, "called", called)
     with xpapply.options(workers=2):
         found = np.apply_along_axis(slow, 1, x)
         by_process = np.apply_along_axis(lambda v: os.getpid(), 1, X)  # which stays here
@@ -535,7 +535,7 @@ def test_looking_at_a_function_writes_into_no_slice(always, patched, monkeypatch
     monkeypatch.setattr(LIMITS, "patched_sample", 1e9)
     asked = itertools.count()
     spent = property(lambda self: next(asked) >= 3)
-    monkeypatch.setattr("xpapply.frontends.python.account.Account.is_overdrawn", spent)
+    monkeypatch.setattr("xpapply.frontends.python.run.account.Account.is_overdrawn", spent)
     x = np.random.default_rng(0).random((60, 6)) + 1.0
     x[40] = 0.1
     want = x.copy()

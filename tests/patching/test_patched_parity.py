@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from xpapply import originals
+from xpapply.loop import originals
 
 pytestmark = pytest.mark.usefixtures("always", "patched")
 

@@ -248,7 +248,7 @@ def test_a_command_wins_over_a_file(tmp_path):
 
 
 def test_no_arguments_print_the_versions(capsys):
-    from xpapply import command_line, installed
+    from xpapply.cli import installed, start
 
-    assert command_line.main([]) is None
+    assert start.main([]) is None
     assert capsys.readouterr().out == installed.report() + "\n"

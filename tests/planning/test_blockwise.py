@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import xpapply
 from conftest import library
-from xpapply import originals
+from xpapply.loop import originals
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

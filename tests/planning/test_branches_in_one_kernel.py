@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.frontends.python.rows import Rows
-from xpapply.planning import python_functions
-from xpapply.planning.applied import Along
+from xpapply.frontends.python.run.rows import Rows
+from xpapply.planning.python import python_functions
+from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
 

@@ -172,7 +172,7 @@ def test_counts(cp, name):
     f = lambda v: COUNTS[name](cp, v)  # noqa: E731
     x = cp.asarray(abs(REAL))
     want = cp.apply_along_axis(f, 1, x)
-    with mock.patch("xpapply.loop.apply", side_effect=AssertionError("the loop ran")):
+    with mock.patch("xpapply.loop.reference.apply", side_effect=AssertionError("the loop ran")):
         same(xpapply.apply_along_axis(f, 1, x), want)
 
 
@@ -210,7 +210,7 @@ def test_functions_run_where_their_array_is(cp, name):
 
 def test_blocks_run_where_they_are(cp):
     """In a thread of dask, where no device was chosen."""
-    from xpapply.planning.on_block import OnBlock
+    from xpapply.planning.chunked.on_block import OnBlock
 
     f = lambda v: v - v.mean()  # noqa: E731
     with cp.cuda.Device(1):

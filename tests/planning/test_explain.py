@@ -6,9 +6,9 @@ import pytest
 import xpapply
 from benchmarks.idioms import IDIOMS
 from conftest import library
-from xpapply import loop
-from xpapply.frontends.python import in_blocks
+from xpapply.frontends.python.run import in_blocks
 from xpapply.limits import LIMITS
+from xpapply.loop import reference
 
 SIZES = (1, LIMITS.few_slices, LIMITS.few_slices + 1)
 FUNCTIONS = {
@@ -24,8 +24,8 @@ FUNCTIONS = {
 def ran(monkeypatch):
     """The names of the ways that have run; at most one of each call is right."""
     seen = []
-    apply = loop.apply
-    monkeypatch.setattr(loop, "apply", lambda *args: (seen.append("loop"), apply(*args))[1])
+    apply = reference.apply
+    monkeypatch.setattr(reference, "apply", lambda *args: (seen.append("loop"), apply(*args))[1])
     return seen
 
 

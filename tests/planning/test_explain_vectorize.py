@@ -7,10 +7,10 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply import vectorized_call
-from xpapply.frontends.python.kernel_of_paths import KernelOfPaths
+from xpapply.frontends.python.run.kernel_of_paths import KernelOfPaths
 from xpapply.limits import LIMITS
-from xpapply.planning.one_launch import OneLaunch
+from xpapply.planning import vectorized_call
+from xpapply.planning.python.one_launch import OneLaunch
 
 FEW = LIMITS.few_slices
 SIZES = (1, 2, FEW, FEW + 1, 3000)

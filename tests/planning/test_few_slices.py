@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import program, repeated
 from xpapply.backends import torch as backend
+from xpapply.lowering import program, repeated
 
 RNG = np.random.default_rng(0)
 

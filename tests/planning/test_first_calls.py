@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.cache import cache_of
+from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
-from xpapply.planning import running
+from xpapply.planning.python import running
 
 torch = pytest.importorskip("torch")
 

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import config, loop
-from xpapply.cache import cache_of
-from xpapply.frontends.python import account, in_blocks, record, runner
+from xpapply import config
+from xpapply.frontends.python.run import account, in_blocks, record, runner
+from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
-from xpapply.planning import applied, python_functions, running, several_arrays
+from xpapply.loop import reference
+from xpapply.planning.python import applied, python_functions, running, several_arrays
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -31,14 +32,14 @@ class Counted:
 
     def __init__(self, f):
         self.f, self.calls = f, 0
-        of_library = loop.of_library
+        of_library = reference.of_library
 
         def counting(g, axis, arr, *given):
             self.calls += arr.size // arr.shape[axis]
             return of_library(g, axis, arr, *given)
 
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(loop, "of_library", counting)
+        self.patch.setattr(reference, "of_library", counting)
 
 
 @pytest.fixture
@@ -375,7 +376,7 @@ def test_what_other_threads_run_meanwhile_does_not_decide(few_paths, counted, mo
 
 def test_no_kernel_is_made_of_paths_that_are_not_all(few_paths, counted, monkeypatch):
     pytest.importorskip("llvmlite")
-    from xpapply.frontends.python.kernel_of_paths import KernelOfPaths
+    from xpapply.frontends.python.run.kernel_of_paths import KernelOfPaths
 
     made, as_graphs = [], KernelOfPaths._as_graphs
     monkeypatch.setattr(

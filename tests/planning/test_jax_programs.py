@@ -5,9 +5,12 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply import bound_call, cache, jitted, special
+from xpapply import special
+from xpapply.arrays import jitted
 from xpapply.backends import array_api
+from xpapply.functions import cache
 from xpapply.planning import compiled
+from xpapply.slice_functions import call as bound_call
 
 X = np.random.default_rng(0).normal(size=(6, 4, 12)).astype("f4")
 NET = xpapply.MLP([X[0, :3], X[1, :2, :3]], activation="tanh")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import cache
+from xpapply.functions import cache
 from xpapply.limits import LIMITS
 from xpapply.planning import measured
 

@@ -5,14 +5,14 @@ import pytest
 
 import xpapply
 from xpapply.errors import UnsupportedError
-from xpapply.frontends.python.runner import Traced
-from xpapply.frontends.python.to_graph import to_graph
+from xpapply.frontends.python.graphs.to_graph import to_graph
+from xpapply.frontends.python.run.runner import Traced
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
-from xpapply.ir.to_slice_graph import sliced
-from xpapply.looped_arguments import Arguments, Looped
+from xpapply.ir.slices.to_slice_graph import sliced
+from xpapply.loop.arguments import Arguments, Looped
 from xpapply.planning import engines
-from xpapply.planning.one_launch import OneLaunch
+from xpapply.planning.python.one_launch import OneLaunch
 
 
 def correlation(a, b):

@@ -7,7 +7,7 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply.frontends.python.repeatable import why_not_repeatable
+from xpapply.functions.repeatable import why_not_repeatable
 
 X = np.random.default_rng(0).normal(size=(8, 5, 12)).astype("f4")
 LOG = []

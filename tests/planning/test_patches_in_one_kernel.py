@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.planning import one_kernel
+from xpapply.planning.python import one_kernel
 
 pytest.importorskip("llvmlite")
 ndimage = pytest.importorskip("scipy.ndimage")

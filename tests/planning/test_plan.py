@@ -262,7 +262,7 @@ def test_repeated_calls_of_functions_choose_no_engine(torch, monkeypatch, args):
     torch.testing.assert_close(xpapply.apply_along_axis(f, 1, x, *args), want)
     chosen = mock.Mock(side_effect=AssertionError("chosen again"))
     monkeypatch.setattr("xpapply.planning.engines.choose", chosen)
-    monkeypatch.setattr("xpapply.frontends.python.tracing.impure", chosen)
+    monkeypatch.setattr("xpapply.frontends.python.sandbox.tracing.impure", chosen)
     for _ in range(2):
         torch.testing.assert_close(xpapply.apply_along_axis(f, 1, x, *args), want)
     monkeypatch.undo()

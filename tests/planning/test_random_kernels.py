@@ -15,12 +15,12 @@ from kernel_functions import allowed, draw, long_slices, make, slices
 from thresholds import always_plan
 
 import xpapply
-from xpapply import cache
 from xpapply.backends import numpy as numpy_backend
-from xpapply.frontends.python import kernel_of_paths, runner
-from xpapply.frontends.python.rows import Rows
+from xpapply.frontends.python.run import kernel_of_paths, runner
+from xpapply.frontends.python.run.rows import Rows
+from xpapply.functions import cache
 from xpapply.limits import LIMITS
-from xpapply.planning import python_functions
+from xpapply.planning.python import python_functions
 
 pytest.importorskip("llvmlite")
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply import cache
-from xpapply.planning.ready import Ready
+from xpapply.functions import cache
+from xpapply.planning.python.ready import Ready
 
 pytest.importorskip("llvmlite")
 

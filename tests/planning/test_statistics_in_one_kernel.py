@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from xpapply.frontends.python import of_statistics
+from xpapply.frontends.python.graphs import statistics
 
 pytest.importorskip("llvmlite")
 stats = pytest.importorskip("scipy.stats")
@@ -157,8 +157,8 @@ def test_ranks_of_other_dtypes(name, dtype):
 
 def test_a_dtype_that_a_newer_library_has_is_not_that_of_a_kernel(monkeypatch):
     other = {"float64": np.dtype("float32"), "float32": np.dtype("float64")}
-    own = of_statistics._dtype_of_ranks
-    monkeypatch.setattr(of_statistics, "_dtype_of_ranks", lambda d: other[own(d).name])
+    own = statistics._dtype_of_ranks
+    monkeypatch.setattr(statistics, "_dtype_of_ranks", lambda d: other[own(d).name])
     f = lambda v: stats.rankdata(v)  # noqa: E731
     x = np.random.default_rng(3).normal(size=(100, N))
     with xpapply.options(engine="cpu"), pytest.raises(xpapply.UnsupportedError, match="as a call"):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.cache import cache_of
-from xpapply.frontends.python.runner import Traced
+from xpapply.frontends.python.run.runner import Traced
+from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
-from xpapply.planning import running
-from xpapply.planning.quick import Quick
+from xpapply.planning.python import running
+from xpapply.planning.python.quick import Quick
 
 
 def kinds(f):
@@ -55,7 +55,7 @@ def test_a_few_numbers_are_looped_over_as_numpy_does(monkeypatch, otypes):
         return a if a > b else np.sqrt(b)
 
     x, y = slices(100).T[:2]
-    xpapply.cache.clear()
+    xpapply.functions.cache.clear()
     results, told = [], []
     for vectorize in (np.vectorize, xpapply.vectorize):
         with warnings.catch_warnings(record=True) as seen:
@@ -66,7 +66,7 @@ def test_a_few_numbers_are_looped_over_as_numpy_does(monkeypatch, otypes):
     assert told[0] == told[1]
     assert told[0]
     assert kinds(f) == {Quick}
-    xpapply.cache.clear()
+    xpapply.functions.cache.clear()
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     with np.errstate(all="ignore"):
         xpapply.vectorize(f, otypes)(*slices(1000).T[:2])

@@ -9,7 +9,8 @@ import pytest
 from thresholds import always_plan
 
 import xpapply
-from xpapply import cache, special
+from xpapply import special
+from xpapply.functions import cache
 from xpapply.ir.ops import OPS
 from xpapply.limits import LIMITS
 

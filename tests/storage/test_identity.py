@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xpapply.errors import UnsupportedError
-from xpapply.storage import identity
+from xpapply.functions import identity
 
 OFFSET = 1
 

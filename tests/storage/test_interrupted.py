@@ -61,7 +61,7 @@ def files(request, tmp_path):
 def fresh():
     CALLS.clear()
     FAILS["at"] = None
-    xpapply.cache.clear()
+    xpapply.functions.cache.clear()
 
 
 def run(arr, out, f=largest, **options):

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import config
 
 if TYPE_CHECKING:
+    from ..arrays.layout import Layout
     from ..codegen.cost import Estimate
     from ..ir.graph import Graph
-    from ..layout import Layout
 
 
 WAYS = ("cupy-elementwise", "cupy-reduction")
@@ -111,7 +111,7 @@ class Lowered:
         Both have their axes in memory order (slowest first, wherever the strides allow), the
         slices along axis `at` of `x`, the results along the axes that start at `at` in `out`. `x`
         may be strided, read-only, and of any dtype that the graph's input has. Extra memory has a
-        fixed size: `xpapply.layout.boxes` cuts the batch axes into blocks.
+        fixed size: `xpapply.arrays.layout.boxes` cuts the batch axes into blocks.
         """
         raise NotImplementedError
 

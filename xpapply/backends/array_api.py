@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
+from ..arrays.jitted import KERNEL, constants, program
+from ..arrays.layout import boxes
 from ..codegen.cost import Estimate
 from ..errors import UnsupportedError
 from ..ir.batch import LETTER, batch
@@ -23,9 +25,7 @@ from ..ir.graph import BATCH, Graph, Node, number
 from ..ir.ops import OPS, Kind
 from ..ir.rewrite import expand
 from ..ir.shapes import Product, as_product
-from ..ir.slice_graph import Accumulator
-from ..jitted import KERNEL, constants, program
-from ..layout import boxes
+from ..ir.slices.slice_graph import Accumulator
 from ..limits import LIMITS
 from . import Backend, Lowered
 

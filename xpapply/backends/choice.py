@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import arrays, config, registry
+from .. import arrays, config
 from ..errors import UnsupportedError
+from ..runtime import registry
 from . import WAYS, Backend, Borrower
 
 if TYPE_CHECKING:

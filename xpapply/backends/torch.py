@@ -17,16 +17,17 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from .. import config, threads
-from ..cache import BoundedDict, Dict, kept, remembered
+from .. import config
+from ..arrays.layout import boxes, columns, run_blocks
+from ..functions.cache import BoundedDict, Dict, kept, remembered
 from ..ir.batch import batch
 from ..ir.graph import Graph
 from ..ir.ops import OPS
 from ..ir.rewrite import Region, expand
-from ..layout import boxes, columns, run_blocks
 from ..limits import LIMITS
-from ..program import Program, padded, padded_shape, windows_of
-from ..repeated import Repeated
+from ..lowering.program import Program, padded, padded_shape, windows_of
+from ..lowering.repeated import Repeated
+from ..runtime import threads
 from . import Backend, Borrower, Lowered, compiled
 
 # not gelu: torch adds 1 and erf, which leaves no digits of small results

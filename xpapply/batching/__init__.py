@@ -3,8 +3,8 @@
 `ir/ops/` has the ops that kernels are generated from. Here are the functions
 that people call inside ``f``: one `BatchingRule` row each, with the *batching rule*
 that turns one call on a slice into one call on all of them. Rules of a package
-are in the module of that name (``batching/numpy.py``, ``batching/scipy.py``); a row
-is found by the function object, and nothing is imported that the user has not.
+are in the folder of that name (``batching/numpy``, ``batching/scipy``); a row is
+found by the function object, and nothing is imported that the user has not.
 
 While rules run, what depends on the slice is a `Batched`: an array with the batch
 axis first. Everything else is as ``f`` passed it.
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UnsupportedError
-from ..guards import lives_on
+from ..functions.guards import lives_on
 from .names import CUPY, mirrored, public_names, root_of
 
 
@@ -124,6 +124,8 @@ class BatchingRule:
 
 PACKAGES = ("numpy", "scipy", "cupy", "xpapply")
 """Packages that have a module of rows here."""
+_NEEDS = {"xpapply": "xpapply.special"}
+"""The module that has their functions, where the package alone has none."""
 
 _by_object: dict[int, tuple[Any, BatchingRule | None]] = {}
 _by_name: dict[str, BatchingRule] = {}
@@ -180,7 +182,7 @@ def _by_public_name(function: Any) -> BatchingRule | None:
 
 def _load(package: str) -> None:
     """Take up the rows whose modules have been loaded since."""
-    if package not in sys.modules:
+    if _NEEDS.get(package, package) not in sys.modules:
         return
     present = {m for m in tuple(sys.modules) if m.partition(".")[0] == package}
     key = f"{package} {len(present)}"

@@ -14,8 +14,8 @@ import numpy as np
 from . import Batched, BatchingRule, NoRule
 from .names import mirrored
 from .rules import Rule, bound, elementwise, leaves, shifted, table
-from .scipy_axis import checked
-from .scipy_filters import sibling
+from .scipy.axis import checked
+from .scipy.filters import sibling
 
 
 def elementwise_row(function: Any, names: tuple[str, ...]) -> BatchingRule | None:

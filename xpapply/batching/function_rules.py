@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import threads
+from ..runtime import threads
 from . import Batched, NoRule, OneByOne
 from .rules import Rule, batch_size, leaves, mapped
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import BatchingRule
-from .numpy_moves import moves
+from .numpy.moves import moves
 
 
 class _Joiner:

@@ -21,7 +21,7 @@ def _together(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     if row.name == "numpy.polyfit" and len(given) == 3 and not keywords:
         x, y, deg = given
         if isinstance(x, Ragged) and isinstance(y, Ragged):
-            from .least_squares import fits
+            from .numpy.least_squares import fits
 
             try:
                 return Batched(fits(*_side_by_side(x, y), int(deg)))
@@ -61,7 +61,7 @@ def _all_finite(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
 
 def _interp(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """`numpy.interp` between the values of a mask."""
-    from .numpy_search import interp_of_masks
+    from .numpy.search import interp_of_masks
 
     x, places, values, left, right = args
     try:

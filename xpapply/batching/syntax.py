@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import error_state
+from ..runtime import error_state
 from . import Batched, BatchingRule, NoRule, in_namespace
 from .function_rules import by_rows, infinite_products
 from .rules import aligned, batch_size, mapped
@@ -339,7 +339,7 @@ def _stable_order(xp: Any, flat: Any) -> Any:
 
 def _counts(xp: Any, _: Any, args: tuple, kwargs: dict) -> Any:
     """`numpy.bincount` for slices whose result has the same length."""
-    from .numpy_histograms import bincount_rows
+    from .numpy.histograms import bincount_rows
 
     x, weights, length = args  # f has decided that no number is outside
     return bincount_rows(xp, x, weights, length, within=xp is not np)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..warning_filters import VMAP_IS_SLOW, silent
+from ..runtime.warning_filters import VMAP_IS_SLOW, silent
 from . import Batched, BatchingRule
 from .ragged import Ragged
 from .rules import leaves

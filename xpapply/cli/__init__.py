@@ -1,5 +1,6 @@
 """The command line: ``xpapply run MODEL INPUT -o OUTPUT``, and what is asked before and after.
 
+- `start.py`: a command of these, or a script to run patched; `installed.py`: what there is
 - `app.py`: the commands and their options
 - `telling.py`: errors and warnings, in words of the command line
 - `model.py`: the function of a slice that MODEL names

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from .. import MLP, apply_along_axis, options
-from ..installed import report as versions
+from .installed import report as versions
 
 
 def report() -> str:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import apply_along_axis, explain, frontends, loop
+from .. import apply_along_axis, explain, frontends
 from ..errors import InputError, add_note
 from ..limits import LIMITS
+from ..loop import reference
 from ..planning.plan import Plan
 from ..storage import blocks, stores, stream
 from ..storage.journal import ENDING, OtherRun
@@ -195,7 +196,7 @@ class Result:
         core = tuple(range(1, x.ndim))
         with places.told(job.name, at):
             one = np.asarray(apply_along_axis(job.f, core if len(core) > 1 else 1, x))
-        own, before = one.shape[1:], loop.first_place(job.axes)
+        own, before = one.shape[1:], reference.first_place(job.axes)
         shape = (*job.batch[:before], *own, *job.batch[before:])
         axes = tuple(range(before, before + len(own)))
         stored, kind, classes = shape, one.dtype, None
@@ -223,7 +224,7 @@ class Result:
         chunks, given = None, getattr(self.job.image.array, "chunks", None)
         if given:
             kept = [n for a, n in enumerate(given) if a not in self.job.axes]
-            at = loop.first_place(self.job.axes)
+            at = reference.first_place(self.job.axes)
             own = () if self.labels else tuple(self.shape[a] for a in self.core)
             chunks = (*kept[:at], *own, *kept[at:])
         core = () if self.labels else self.core
@@ -378,7 +379,7 @@ def parity(job: Job, count: int, inside: np.ndarray | None = None) -> tuple[int,
     axis: Any = tuple(range(1, x.ndim)) if x.ndim > 2 else 1
     with places.told(job.name, at):
         ours = np.asarray(apply_along_axis(job.f, axis, x))
-        wanted = np.asarray(loop.apply(job.f, axis, x, (), {}))
+        wanted = np.asarray(reference.apply(job.f, axis, x, (), {}))
     if ours.shape != wanted.shape:
         raise InputError(f"results have the shape {ours.shape}, those of the loop {wanted.shape}")
     both = np.isfinite(ours) & np.isfinite(wanted)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..layout import merged
+from ..arrays.layout import merged
 
 EVEN = 256
 """Slices that kernels take together, at most."""

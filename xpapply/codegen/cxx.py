@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..cache import remembered
+from ..functions.cache import remembered
 from ..ir.graph import Graph, number
 from ..ir.ops import OPS, Op
 

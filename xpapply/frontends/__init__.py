@@ -63,9 +63,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import registry
-from ..batch_of_one import BatchOfOne
+from ..functions.batch_of_one import BatchOfOne
 from ..ir.avals import ShapeDtype
+from ..runtime import registry
 
 if TYPE_CHECKING:
     from ..ir.graph import Graph

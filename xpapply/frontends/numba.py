@@ -19,13 +19,13 @@ from numba.core.registry import CPUDispatcher
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
-from .. import loop as plain
-from ..cache import remembered
-from ..core_dims import Signature
 from ..errors import TraceError
+from ..functions.cache import remembered
 from ..ir.graph import Graph, ShapeDtype
 from ..limits import LIMITS
-from ..looped_arguments import Arguments, Looped
+from ..loop import reference as plain
+from ..loop.arguments import Arguments, Looped
+from ..loop.signature import Signature
 from . import AllAtOnce
 
 VECTORIZED = ("numba",)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from .. import arrays
-from ..cache import remembered
 from ..errors import TraceError
-from ..guards import Guards, lives_on
+from ..functions.cache import remembered
+from ..functions.guards import Guards, lives_on
+from ..functions.reach import reach
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import with_input
-from ..reach import reach
 from . import AllAtOnce, FlatFunction, owner
 
 VECTORIZED = ("slicewise", "onnx.batch")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import remembered
 from ..errors import TraceError
+from ..functions.cache import remembered
 from .graph import Graph, Node, ShapeDtype, scalar_type
 from .numpy_ufuncs import op_or_definition
 from .ops import OPS, Kind, Op

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import remembered
 from ..errors import TraceError
+from ..functions.cache import remembered
 from .builder import Builder, Value
 from .graph import VECTOR
 from .numpy_ufuncs import COMPARISONS, LOGICAL

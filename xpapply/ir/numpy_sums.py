@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import remembered
+from ..functions.cache import remembered
 
 LEAF = 128
 """Numbers that are not cut into two parts."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..cache import remembered
 from ..errors import InputError, TraceError
+from ..functions.cache import remembered
 from ..limits import LIMITS
 
 

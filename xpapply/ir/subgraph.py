@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .graph import Graph, Node, ShapeDtype
-from .slice_graph import Expression, SliceBuilder
+from .slices.slice_graph import Expression, SliceBuilder
 
 
 def part(

@@ -14,7 +14,7 @@ Each file has the same functions. ``run`` computes, and takes nothing but arrays
 - ``inside(x, axis)``: the array, and the axis as a number
 - ``dtype(x)``, ``library(x)``: those of the array
 
-Masked arrays are arrays whose mask takes part in what is computed: see `xpapply.masked`.
+Masked arrays are arrays whose mask takes part in what is computed: see `xpapply.arrays.masked`.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from ..arrays import as_tuple
-from ..core_dims import Places, Signature, places
 from ..errors import InputError
+from ..loop.signature import Places, Signature, places
 from .dims import Names, asked, of_results, position
 
 DIMS = ("index", "columns")

@@ -14,8 +14,8 @@ import xarray as xr
 
 from .. import arrays
 from ..arrays import as_tuple
-from ..core_dims import Signature, core_last, shown
 from ..errors import InputError, add_note
+from ..loop.signature import Signature, core_last, shown
 from .dims import Names, asked, of_results, position
 
 

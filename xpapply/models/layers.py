@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..cache import remembered
 from ..errors import InputError
-from ..ir import windows
+from ..functions.cache import remembered
 from ..ir.builder import Value
 from ..ir.ops import OPS, F
+from ..ir.tiles import windows
 from ..mlp import known_activations, similar
 
 Weights = Mapping[str, np.ndarray]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import masked
+from ..arrays import masked
 from ..errors import InputError
 from ..ir.builder import Builder
 from ..ir.graph import Graph, ShapeDtype

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, originals
-from ..originals import Replaced
+from .. import config
+from ..loop import originals
+from ..loop.originals import Replaced
 from . import along_axis, elements, places, records
 from .records import Row
 from .report import Report

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, loop, originals
+from .. import arrays, config
 from ..errors import UnsupportedError
-from ..frontends.python.account import Begun
+from ..frontends.python.run.account import Begun
 from ..limits import LIMITS
-from ..planning import python_functions, running
-from ..planning.applied import Along
-from ..thin_loop import Continued
+from ..loop import originals, reference
+from ..loop.thin import Continued
+from ..planning.python import python_functions, running
+from ..planning.python.applied import Along
 from .records import Seen, seen, tell
 
 busy: ContextVar[bool] = ContextVar("xpapply_patched_call", default=False)
@@ -217,7 +218,7 @@ class OfOriginal(Along):
     def _shared(self, f: Any) -> Any:
         """The loop shared by processes, or shown, as the options say."""
         with config.options(fallback="silent"):  # the report tells where processes do not share it
-            return loop.of_library(f, self.axis, self.arr, self.args, self.kwargs)
+            return reference.of_library(f, self.axis, self.arr, self.args, self.kwargs)
 
 
 def _seconds_of_call(traced: Any, rows: Any, what: Any, took: float) -> float:

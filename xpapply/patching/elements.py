@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from .. import config, originals
-from ..cache import remembered
-from ..core_dims import Signature, resolve
-from ..frontends.python.account import Begun
+from .. import config
+from ..frontends.python.run.account import Begun
+from ..functions.cache import remembered
 from ..limits import LIMITS
-from ..looped_call import looped_call
-from ..planning import running
-from ..planning.several_arrays import Several
-from ..thin_loop import Continued
+from ..loop import originals
+from ..loop.signature import Signature, resolve
+from ..loop.thin import Continued
+from ..loop.vectorize import looped_call
+from ..planning.python import running
+from ..planning.python.several_arrays import Several
 from .along_axis import Attempt, busy
 from .records import Seen, seen
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, config
+from ..arrays.jitted import program
+from ..arrays.layout import boxes
 from ..backends import array_api, choice
-from ..core_dims import loop_of
 from ..errors import InputError
 from ..ir.batch import batch
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import expand
-from ..jitted import program
-from ..layout import boxes
 from ..limits import LIMITS
+from ..loop.signature import loop_of
 
 
 class OfSeveral:

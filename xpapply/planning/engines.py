@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import arrays, config, masked
+from .. import arrays, config
+from ..arrays import masked
 from ..backends import Backend, Borrower, Later, Lowered, choice
-from ..cache import BoundedDict, remembered
 from ..errors import CompilerError, InputError, UnsupportedError
+from ..functions.cache import BoundedDict, remembered
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
 
@@ -188,7 +189,7 @@ def prepared(call: Callable[[Any, int], Any], arr: Any, axis: int) -> Callable[[
 
 def in_memory_order(x: Any, axis: int) -> tuple[Any, int]:
     """An array with its slowest axes first, and where `axis` is then."""
-    from ..layout import MemoryOrder
+    from ..arrays.layout import MemoryOrder
 
     order = MemoryOrder.of(arrays.strides(x), x.ndim, axis)
     as_it_is = order.axes == tuple(range(x.ndim))
@@ -208,7 +209,7 @@ class _Prepared:
         axis: int,
         borrower: Borrower | None,
     ) -> None:
-        from ..layout import MemoryOrder
+        from ..arrays.layout import MemoryOrder
 
         self._name, self._lowered, self._bound, self._own = name, lowered, bound, own
         result = bound.graph.result
@@ -300,7 +301,7 @@ class AnyLibrary:
         if slice_ != self.bound.graph.input:
             raise InputError(f"this plan is for slices {self.bound.graph.input}: found {slice_}")
         like = result.shape, np.dtype(own.result_dtype(result.dtype))
-        from .on_block import OnBlock, mapped
+        from .chunked.on_block import OnBlock, mapped
 
         task = OnBlock(None, self, axis, ((), {}), like, None, blocks.own_options())
         return mapped(task, arr, "compiled-along-axis")

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, frontends, loop
-from ..batch_of_one import BatchOfOne
-from ..cache import cache_of
+from .. import arrays, config, frontends
 from ..errors import UnsupportedError, warn
+from ..functions.batch_of_one import BatchOfOne
+from ..functions.cache import cache_of
 from ..limits import LIMITS
-from ..looped_arguments import Arguments, Looped
+from ..loop import reference
+from ..loop.arguments import Arguments, Looped
 from .plan import Plan
 
 
@@ -49,11 +50,11 @@ def in_loop(
     kernels: tuple[str, ...] = (f"one call per slice, {f.says}",) if type(f) is BatchOfOne else ()
     shared = why = ""
     if config.current().worker_count() > 1:
-        from .. import workers
+        from ..loop import processes
 
-        shared, why = workers.in_words(f, Arguments((Looped(0), *args), kwargs), [arr])
+        shared, why = processes.in_words(f, Arguments((Looped(0), *args), kwargs), [arr])
     kernels, reasons = kernels + (shared,) * bool(shared), reasons + (why,) * bool(why)
-    run = lambda x, a: loop.apply(f, a, x, args, kwargs)  # noqa: E731
+    run = lambda x, a: reference.apply(f, a, x, args, kwargs)  # noqa: E731
     return Plan(engine="loop", kernels=kernels, reasons=reasons, _call=run, **seen, **common)
 
 

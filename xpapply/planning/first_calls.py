@@ -9,20 +9,21 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from .. import config, frontends, loop, thin_loop
-from ..cache import cache_of
+from .. import config, frontends
+from ..functions.cache import cache_of
 from ..limits import LIMITS
+from ..loop import reference, thin
 from .fallback import why_awkward
 from .own_loop import OwnLoop
 from .planner import Remembered, key_of
-from .quick import Quick
+from .python.quick import Quick
 
 
 def result(f: Any, axis: int, arr: Any) -> Any:
     """What the loop gives; None where a plan is to be made, which also says what is wrong."""
     now, frontend = config.current(), frontends.find(f)
     waits = getattr(frontend, "WAITS", False) and LIMITS.first_plan and not now.engine
-    if not waits or now.fallback == "raise" or not thin_loop.takes(arr, axis):
+    if not waits or now.fallback == "raise" or not thin.takes(arr, axis):
         return None
     if arr.size > LIMITS.first_plan_slices * arr.shape[axis] or why_awkward(arr):
         return None
@@ -58,7 +59,7 @@ class _Looped:
         try:
             return self._quick.timed(self._count, self._loop, f, arr)
         except Exception as error:
-            if loop.was_first(error, self._axis, arr):
+            if reference.was_first(error, self._axis, arr):
                 return None
             raise
 

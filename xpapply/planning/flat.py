@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .. import arrays, loop
+from .. import arrays
 from ..errors import InputError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import with_input
+from ..loop import reference
 from . import engines
 
 
@@ -19,7 +20,7 @@ class Lay:
     def __init__(self, axes: tuple[int, ...], given: tuple[int, ...]) -> None:
         self.slice = tuple(given[a] for a in axes)
         rest = [a for a in range(len(given)) if a not in axes]
-        self.at = at = loop.first_place(axes) if axes else len(given)
+        self.at = at = reference.first_place(axes) if axes else len(given)
         order = (*rest[:at], *axes, *rest[at:])
         shape = tuple(given[a] for a in order)
         self._order = None if order == tuple(range(len(given))) else order

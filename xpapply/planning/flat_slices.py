@@ -9,14 +9,15 @@ from typing import Any
 
 from .. import arrays, frontends
 from ..arrays import as_tuple
-from ..cache import cache_of
-from ..core_dims import Dims
 from ..errors import InputError, TraceError
+from ..functions.cache import cache_of
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
-from . import own_apply, planner
+from ..loop.signature import Dims
+from . import planner
 from .flat import Lay, reshape
 from .plan import Plan
+from .python import own_apply
 
 
 class FlatSlices:

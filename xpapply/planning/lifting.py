@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import frontends
-from ..core_dims import Dims
 from ..errors import InputError, TraceError, UnsupportedError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import with_input
-from ..looped_arguments import Arguments, Looped
+from ..loop.arguments import Arguments, Looped
+from ..loop.signature import Dims
 from . import engines, planner
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .. import arrays, config
+from ..arrays.layout import boxes
 from ..backends import Later
-from ..cache import BoundedDict, remembered
+from ..functions.cache import BoundedDict, remembered
 from ..ir.graph import Graph
-from ..layout import boxes
 from ..limits import LIMITS
 from .engines import Engine, in_memory_order, prepared
 

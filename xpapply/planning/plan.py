@@ -14,7 +14,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import as_tuple
 from ..errors import InputError, TraceError, UnsupportedError
-from ..loop import first_place
+from ..loop.reference import first_place
 from . import engines
 
 if TYPE_CHECKING:

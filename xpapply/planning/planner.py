@@ -14,12 +14,14 @@ from weakref import WeakMethod, ref
 
 import numpy as np
 
-from .. import arrays, config, frontends, loop, masked
+from .. import arrays, config, frontends
+from ..arrays import masked
 from ..backends import choice
-from ..cache import cache_of
 from ..errors import InputError, TraceError, UnsupportedError
+from ..functions.cache import cache_of
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
+from ..loop import reference
 from . import engines
 from .fallback import announce, in_loop, why_awkward
 from .own_loop import OwnLoop
@@ -232,8 +234,8 @@ def _plan(
         return in_loop(frontend.slice_function(f), arr, args, kwargs, why, common), None
     if frontends.is_python(f):
         if 0 in shape[:axis] + shape[axis + 1 :]:
-            raise ValueError(loop.EMPTY)
-        from . import python_functions  # and with it the tracer, which networks do not need
+            raise ValueError(reference.EMPTY)
+        from .python import python_functions  # and with it the tracer, which networks do not need
 
         return python_functions.plan(f, axis, arr, args, kwargs, common)
     return _plan_network(frontend, f, axis, arr, args, kwargs, common)
@@ -263,7 +265,7 @@ def _plan_network(
         alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
 
         def run(x: Any, a: int) -> Any:
-            return loop.apply(frontend.slice_function(alive()), a, x, args, kwargs)
+            return reference.apply(frontend.slice_function(alive()), a, x, args, kwargs)
 
         return replace(p, _call=run), rests
 
@@ -271,7 +273,7 @@ def _plan_network(
     if awkward and not (masked.is_masked(arr) and "slicewise" in own_ways):
         return loop_for(awkward)
     if 0 in shape[:axis] + shape[axis + 1 :]:
-        raise ValueError(loop.EMPTY)
+        raise ValueError(reference.EMPTY)
     _same_device(arr, (*args, *kwargs.values()))
     if hasattr(frontend, "fitted") and not (args or kwargs):
         f = frontend.fitted(f, aval.shape, aval.dtype)

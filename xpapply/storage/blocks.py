@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import config
+from ..arrays.layout import grid
 from ..errors import InputError
-from ..layout import grid
 from ..limits import LIMITS
 from .stores import Block, Store
 

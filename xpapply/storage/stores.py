@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.lib import array_utils
 
-from .. import arrays, masked
+from .. import arrays
+from ..arrays import masked
+from ..arrays.layout import slowest_first
 from ..errors import InputError, add_note
-from ..layout import slowest_first
 from ..limits import LIMITS
 
 Block = tuple[slice, ...]

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, frontends, originals
-from ..core_dims import Places, Signature, places, resolve
+from .. import arrays, frontends
+from ..loop import originals
+from ..loop.signature import Places, Signature, places, resolve
 from ..vectorized import vectorize
 
 

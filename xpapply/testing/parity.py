@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from .. import arrays as array_facts
-from .. import config, frontends, loop
+from .. import config, frontends
 from ..apply import apply_along_axis, explain
 from ..errors import UnsupportedError
 from ..ir.graph import ShapeDtype
+from ..loop import reference
 from ..mlp import MLP
 from ..vectorized import vectorize
 from .by_definition import definition
@@ -108,7 +109,7 @@ def _along_axis(f: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs
     with np.errstate(all="ignore"):
         # only NumPy's and torch's loops know networks; the others get NumPy's answer
         like = arr if library in (None, "numpy", "torch") else values
-        expected = loop.apply(one, axis, like, args, kwargs)
+        expected = reference.apply(one, axis, like, args, kwargs)
         _same_kind(result, expected)
         # torch's own operations have torch's own errors (its GELU cancels below -5)
         own = engine in ("loop", "torch.batch", "torch.vmap")
@@ -134,10 +135,10 @@ def _along_axis(f: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs
 def _loop(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
     """The plain loop, along one axis or several."""
     if not isinstance(axis, tuple):
-        return loop.apply(f, axis, arr, args, kwargs)
+        return reference.apply(f, axis, arr, args, kwargs)
     arr = arr if array_facts.library(arr) else np.asanyarray(arr)
     axes = tuple(array_facts.normalize_axis_index(a, arr.ndim) for a in axis)
-    return loop.along(f, axes, arr, args, kwargs, lambda error, index: None)
+    return reference.along(f, axes, arr, args, kwargs, lambda error, index: None)
 
 
 # --- several arrays -----------------------------------------------------------------------------
@@ -299,7 +300,7 @@ def _exact(f: Any, axis: int, values: np.ndarray, args: tuple, kwargs: dict) -> 
         double = _double(f)
         one = frontends.find(f).slice_function(double)
         others = {k: _double(v) for k, v in kwargs.items()}
-        return loop.apply(  # type: ignore[no-any-return]
+        return reference.apply(  # type: ignore[no-any-return]
             one, axis, _rounded(f, values), tuple(map(_double, args)), others
         )
     except (RuntimeError, TypeError, NotImplementedError):

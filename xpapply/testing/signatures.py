@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core_dims import Signature
+from ..loop.signature import Signature
 from .strategies import DTYPES, ORDERS, _composite, _layout, _strategies, _values
 
 if TYPE_CHECKING:

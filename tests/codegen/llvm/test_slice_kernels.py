@@ -10,16 +10,16 @@ from slice_ways import EVERY, case
 from thresholds import always_plan
 
 import xpapply
+from xpapply.arrays.layout import Dim
 from xpapply.backends.cpu.slice_forms import Slices, way
 from xpapply.codegen.llvm.slice_kernel import slice_kernel, why_not
 from xpapply.codegen.llvm.slice_kernel.passes import Passes
 from xpapply.codegen.llvm.target import TARGETS
-from xpapply.frontends.python.rows import Rows
-from xpapply.ir.slice_graph import written
+from xpapply.frontends.python.run.rows import Rows
+from xpapply.ir.slices.slice_graph import written
 from xpapply.ir.subgraph import part
-from xpapply.layout import Dim
-from xpapply.planning import python_functions
-from xpapply.planning.applied import Along
+from xpapply.planning.python import python_functions
+from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from xpapply import UnsupportedError
 from xpapply.backends import array_api
-from xpapply.frontends.python.to_graph import to_graph
-from xpapply.frontends.python.tree import Call
+from xpapply.frontends.python.graphs.to_graph import to_graph
+from xpapply.frontends.python.trace.tree import Call
 from xpapply.ir.graph import ShapeDtype
-from xpapply.planning import python_functions
-from xpapply.planning.applied import Along
+from xpapply.planning.python import python_functions
+from xpapply.planning.python.applied import Along
 
 TAPS = np.array([0.25, 0.5, -0.25])
 BINS = np.array([-1.0, 0.0, 0.5, 2.0])

@@ -27,12 +27,12 @@ from many_slices import array
 
 import xpapply
 from xpapply.errors import TraceError
-from xpapply.frontends.python import operations
-from xpapply.frontends.python.recorder import Recorder
-from xpapply.frontends.python.sandbox import Stage
-from xpapply.frontends.python.tracer import Tracer
-from xpapply.frontends.python.tree import Branch
-from xpapply.guards import Guards
+from xpapply.frontends.python.sandbox import operations
+from xpapply.frontends.python.sandbox.sandbox import Stage
+from xpapply.frontends.python.trace.recorder import Recorder
+from xpapply.frontends.python.trace.tracer import Tracer
+from xpapply.frontends.python.trace.tree import Branch
+from xpapply.functions.guards import Guards
 
 pytestmark = pytest.mark.usefixtures("plan_always")
 

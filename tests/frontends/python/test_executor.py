@@ -8,10 +8,10 @@ from calls_of import assert_at_once
 
 import xpapply
 from xpapply.batching import BatchingRule, ragged, rules, syntax
-from xpapply.frontends.python import in_blocks
-from xpapply.frontends.python.tree import Branch, Call, Path, Ref, Tree
+from xpapply.frontends.python.run import in_blocks
+from xpapply.frontends.python.trace.tree import Branch, Call, Path, Ref, Tree
 from xpapply.limits import LIMITS
-from xpapply.planning import python_functions
+from xpapply.planning.python import python_functions
 
 RNG = np.random.default_rng(0)
 ADD, SINE = rules.ufunc_row(np.add), rules.ufunc_row(np.sin)

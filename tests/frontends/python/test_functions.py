@@ -16,7 +16,7 @@ from calls_of import assert_at_once, calls_of
 import xpapply
 from conftest import Library, library
 from xpapply.limits import LIMITS
-from xpapply.planning import python_functions
+from xpapply.planning.python import python_functions
 
 RNG = np.random.default_rng(5)
 ARR = RNG.standard_normal((40, 7, 3))

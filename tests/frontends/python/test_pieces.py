@@ -219,7 +219,7 @@ def test_max_and_min_of_numbers_and_constants(step, dtype):
         x[3, 2], x[4, 1], x[5] = np.nan, np.inf, -0.0
     f = function("s = 0.0", "for x in v:", f"    {step}", start="t = 0.0", end="return t")
     run(f, x, dtype)
-    xpapply.cache.clear()
+    xpapply.functions.cache.clear()
     g = function("for i, x in enumerate(v):", f"    {step}", "    y[i] = t",
                  start="y = np.empty(6); t = 0.0; s = 0.0")  # fmt: skip
     run(g, x, dtype)

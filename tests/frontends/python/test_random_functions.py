@@ -12,8 +12,8 @@ from random_functions import DTYPES, THEMES, Function, slices
 from thresholds import always_plan
 
 import xpapply
-from xpapply.frontends.python import runner
-from xpapply.planning import python_functions
+from xpapply.frontends.python.run import runner
+from xpapply.planning.python import python_functions
 
 SAMPLE = 200
 CONTRADICTIONS = (

@@ -495,7 +495,7 @@ def test_other_threads_may_draw_meanwhile(monkeypatch):
     """As those of distributed do, where a function is looked at on a worker."""
     import random
 
-    from xpapply.frontends.python import tracing
+    from xpapply.frontends.python.sandbox import tracing
 
     x = np.arange(3600.0).reshape(900, 4) ** 1.5
     drew, left = tracing._drew, [1]

@@ -5,7 +5,7 @@ import pytest
 
 import xpapply
 from xpapply import special
-from xpapply.bound_call import Call
+from xpapply.slice_functions.call import Call
 
 EXTREMES = xpapply.reduction(
     lambda x: (x, x),

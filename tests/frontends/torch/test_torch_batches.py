@@ -17,8 +17,8 @@ from xpapply.limits import LIMITS
 from xpapply.planning import planner
 
 torch = library("torch")
-chunks = pytest.importorskip("xpapply.frontends.torch.chunks")
-batched = pytest.importorskip("xpapply.frontends.torch.batched")
+chunks = pytest.importorskip("xpapply.frontends.torch.calls.chunks")
+batched = pytest.importorskip("xpapply.frontends.torch.calls.batched")
 nn = torch.nn
 
 

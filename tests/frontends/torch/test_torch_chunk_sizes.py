@@ -7,7 +7,7 @@ import xpapply
 from conftest import library
 
 torch = library("torch")
-from xpapply.frontends.torch.chunk_sizes import ChunkSize  # noqa: E402
+from xpapply.frontends.torch.calls.chunk_sizes import ChunkSize  # noqa: E402
 
 
 def found(first, most, seconds, slices=100_000):

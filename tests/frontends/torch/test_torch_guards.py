@@ -10,9 +10,9 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply import reach
 from xpapply.frontends import find
-from xpapply.guards import Guards
+from xpapply.functions import reach
+from xpapply.functions.guards import Guards
 from xpapply.limits import LIMITS
 
 torch = library("torch")
@@ -556,7 +556,7 @@ def test_more_objects_than_are_followed(monkeypatch):
 
 def test_our_wrappers_are_not_looked_at_but_what_they_hold_is(monkeypatch):
     """A repeated call waits for every place that is looked at, and nobody sets ours."""
-    from xpapply.frontends.torch.flattened import _of_flat
+    from xpapply.frontends.torch.lift.flattened import _of_flat
     from xpapply.planning.flat_slices import reshaped
 
     guards = Guards()

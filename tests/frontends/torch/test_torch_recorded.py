@@ -12,8 +12,8 @@ from conftest import library
 from xpapply.errors import TraceError
 
 torch = library("torch")
-from xpapply.frontends.torch import repeated  # noqa: E402
-from xpapply.frontends.torch.recorded import recorded  # noqa: E402
+from xpapply.frontends.torch.calls import repeated  # noqa: E402
+from xpapply.frontends.torch.calls.recorded import recorded  # noqa: E402
 
 nn = torch.nn
 CALLS = 10

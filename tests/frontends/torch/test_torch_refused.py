@@ -6,7 +6,7 @@ from torch import nn
 from torch_cases import ARR, Of, assert_fast, torch
 
 import xpapply
-from xpapply.frontends.torch.batched import first_line
+from xpapply.frontends.torch.calls.batched import first_line
 from xpapply.testing import assert_parity
 
 
@@ -249,8 +249,8 @@ HARMLESS = {
 
 
 def stand_in():
-    from xpapply.frontends.torch.functions import find
-    from xpapply.frontends.torch.proxy import Proxy, Recorder
+    from xpapply.frontends.torch.lift.functions import find
+    from xpapply.frontends.torch.lift.proxy import Proxy, Recorder
     from xpapply.ir.builder import Builder
     from xpapply.ir.graph import ShapeDtype
 

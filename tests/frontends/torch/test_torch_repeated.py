@@ -218,7 +218,7 @@ def test_autograd_after_calls_without(place):
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["cupy", "cuda"])
 def test_a_graph_is_made_and_notices_streams_and_precision(name, monkeypatch):
-    from xpapply.frontends.torch import captured
+    from xpapply.frontends.torch.calls import captured
 
     place, ran = Place(name), []
     run = captured.Captured.__call__

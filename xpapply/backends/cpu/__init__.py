@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...arrays.layout import Layout
 from ...ir.graph import Graph
-from ...ir.to_slice_graph import Sliced, sliced
-from ...layout import Layout
+from ...ir.slices.to_slice_graph import Sliced, sliced
 from .. import Backend, Later, Lowered
 from . import compiler, networks
 

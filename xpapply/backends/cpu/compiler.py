@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import astuple
 from typing import Any, Generic, TypeVar
 
-from ... import threads
 from ...codegen.llvm.target import Target
 from ...errors import CompilerError
+from ...runtime import threads
 from . import disk_cache, object_file
 from .host import host, llvm, lock, versions, why_not
 from .machine_code import LEVEL, Function, in_memory, machine, packed, stored

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...cache import BoundedDict
+from ...functions.cache import BoundedDict
 from ...ir.graph import Graph
-from ...ir.to_slice_graph import Sliced, one_function
+from ...ir.slices.to_slice_graph import Sliced, one_function
 from .. import Lowered
 from . import compiler
 from .slices import LoweredSlices

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import config, threads
-from ...cache import Dict, kept
+from ... import config
 from ...codegen.llvm.slice_kernel import NAME, Form, slice_kernel
+from ...functions.cache import Dict, kept
 from ...ir.graph import Graph, Node
 from ...ir.ops import OPS
 from ...limits import LIMITS
+from ...runtime import threads
 from . import compiler
 from .addresses import of_array
 from .slice_forms import Slices, Way, itemsize, parts, way

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import arrays, config, threads
-from ...cache import remembered
+from ... import arrays, config
+from ...arrays.layout import merged
 from ...codegen.cost import Estimate
 from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
+from ...functions.cache import remembered
 from ...ir.graph import Graph, number
-from ...layout import merged
 from ...limits import LIMITS
+from ...runtime import threads
 from .. import Later, Lowered, array_api
 from . import compiler
 from .addresses import address_of, of_array

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...arrays.layout import Dim
 from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.slice_kernel.form import COUNT
 from ...codegen.llvm.slice_kernel.passes import Passes, is_vector, sums
@@ -16,7 +17,6 @@ from ...errors import UnsupportedError
 from ...ir.graph import Graph
 from ...ir.numpy_sums import LEAF
 from ...ir.ops import OPS, Kind
-from ...layout import Dim
 
 SHORT = 64
 """Elements of a slice up to which slices lie in lanes, wherever their elements are."""

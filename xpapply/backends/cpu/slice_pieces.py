@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.layout import Dim
 from ...ir.graph import VECTOR, Graph, Node, ShapeDtype
-from ...ir.slice_graph import Accumulator
+from ...ir.slices.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
-from ...layout import Dim
 from .kernels import Kernel
 from .slice_forms import PIECE, Slices, power_of_two
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...cache import BoundedDict, kept
+from ...arrays.layout import Dim, Layout, merged, slowest_first
 from ...codegen.llvm.slice_kernel import why_not as no_kernel
 from ...errors import UnsupportedError
+from ...functions.cache import BoundedDict, kept
 from ...ir.graph import Graph, Node, number
 from ...ir.ops import OPS
 from ...ir.subgraph import part
-from ...layout import Dim, Layout, merged, slowest_first
 from ...limits import LIMITS
 from . import compiler
 from .host import loading

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ... import config
-from ...cache import remembered
 from ...codegen.cost import Estimate
 from ...codegen.llvm import network
 from ...codegen.llvm.target import Target
+from ...functions.cache import remembered
 from ...ir.graph import Graph
 from ...limits import LIMITS
-from ...tiles import Cutter, Tiles, choose, shown
+from ...lowering.tiles import Cutter, Tiles, choose, shown
 from .. import Later, Lowered
 from . import compiler, networks
 from .function_of_slice import as_numpy

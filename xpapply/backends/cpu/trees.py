@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config, threads
-from ...cache import remembered
+from ... import arrays, config
+from ...arrays.layout import boxes
 from ...codegen import trees as packing
 from ...codegen.cost import Estimate
 from ...codegen.llvm import trees
 from ...codegen.llvm.target import Target
+from ...functions.cache import remembered
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import expand
-from ...layout import boxes
 from ...limits import LIMITS
+from ...runtime import threads
 from .. import Lowered, array_api
 from . import compiler
 from .addresses import of_array

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ...cache import BoundedDict, Dict, kept
+from ...arrays.layout import Dim, merged, slowest_first
 from ...codegen.llvm import unrolled
 from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.target import Target
 from ...errors import UnsupportedError
+from ...functions.cache import BoundedDict, Dict, kept
 from ...ir.graph import Graph
-from ...layout import Dim, merged, slowest_first
 from ...limits import LIMITS
 from .. import Lowered
 from . import compiler

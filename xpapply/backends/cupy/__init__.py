@@ -17,17 +17,17 @@ import cupy
 from cupy.cuda.compiler import CompileException
 
 from ... import arrays
-from ...cache import remembered
+from ...arrays.layout import Layout, boxes, columns, run_blocks
 from ...codegen import chain, cost, tensor_network
 from ...codegen.graph_queries import prepare
 from ...config import PRECISIONS, current
+from ...functions.cache import remembered
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import expand, without_bfloat16
-from ...ir.to_slice_graph import sliced
-from ...layout import Layout, boxes, columns, run_blocks
+from ...ir.slices.to_slice_graph import sliced
 from ...limits import LIMITS
-from ...program import Program
+from ...lowering.program import Program
 from .. import Backend, Lowered, array_api
 from . import bincount, compiler, slices
 from .launch import Calls, Chain, Tensor

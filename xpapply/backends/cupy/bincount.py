@@ -7,7 +7,7 @@ from typing import Any
 
 import cupy
 
-from ...cache import remembered
+from ...functions.cache import remembered
 from ...limits import LIMITS
 
 

@@ -18,8 +18,8 @@ import cupy
 from cupy.cuda import nvrtc
 from cupy_backends.cuda.api import driver
 
-from ...cache import remembered
 from ...codegen.cost import Device
+from ...functions.cache import remembered
 
 _OPTIONS = ("--std=c++17", "--device-as-default-execution-space", "-fmad=true")
 _MAX_DYNAMIC_SHARED_SIZE = 8

@@ -13,18 +13,18 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...cache import BoundedDict, remembered
 from ...codegen import chain
 from ...codegen.access import Access, geometry, placement
 from ...codegen.elementwise import region_kernel
 from ...codegen.tensor_network import Target, TensorKernel, tensor_kernel
+from ...functions.cache import BoundedDict, remembered
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region
 from ...ir.shapes import as_product
-from ...ir.tiles import Tiles
-from ...program import Program, padded, padded_shape, windows_of
+from ...ir.tiles.tiles import Tiles
+from ...lowering.program import Program, padded, padded_shape, windows_of
 from . import compiler
 from .plain import Network
 from .weights import Weights

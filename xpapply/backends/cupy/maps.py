@@ -10,13 +10,13 @@ import functools
 from dataclasses import replace
 from typing import Any
 
-from ...cache import remembered
 from ...codegen import cost, feature_maps, tensor_network
 from ...codegen.graph_queries import prepare
+from ...functions.cache import remembered
 from ...ir.graph import Graph
 from ...limits import LIMITS
-from ...segments import Segments, segments
-from ...tiles import Tiles, choose, costs, shown
+from ...lowering.segments import Segments, segments
+from ...lowering.tiles import Tiles, choose, costs, shown
 from .launch import Tensor
 from .segments import Passes, SegmentsRun
 from .ways import Task, Way, target

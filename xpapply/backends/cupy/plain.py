@@ -11,12 +11,12 @@ from typing import Any
 
 import cupy
 
-from ...cache import BoundedDict, remembered
 from ...codegen import cost, scalar_network
 from ...codegen.access import Access, geometry, placement
 from ...codegen.graph_queries import prepare
 from ...codegen.reduction import Reduction, reduction_kernel
 from ...codegen.scalar_network import THREADS, NetworkKernel, network_kernel, slices_per_thread
+from ...functions.cache import BoundedDict, remembered
 from ...ir.graph import Graph
 from . import compiler
 from .ways import Task, Way

@@ -8,16 +8,16 @@ from typing import Any
 
 import cupy
 
-from ...cache import BoundedDict
+from ...arrays.layout import boxes, columns
 from ...codegen.graph_queries import prepare
 from ...config import current
+from ...functions.cache import BoundedDict
 from ...ir.batch import batch
-from ...ir.tiles import Tiles
-from ...layout import boxes, columns
+from ...ir.tiles.tiles import Tiles
 from ...limits import LIMITS
-from ...program import Program
-from ...segments import Segments
-from ...threads import pool
+from ...lowering.program import Program
+from ...lowering.segments import Segments
+from ...runtime.threads import pool
 from . import compiler
 from .launch import Calls, Tensor
 from .weights import Weights

@@ -14,12 +14,12 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...cache import BoundedDict, remembered
+from ...arrays.layout import Layout, Operand, merged, slowest_first
 from ...codegen import slice_kernels
 from ...codegen.slice_kernels import Sharing, SliceKernels, size
+from ...functions.cache import BoundedDict, remembered
 from ...ir.graph import Graph
-from ...ir.to_slice_graph import Sliced, one_function
-from ...layout import Layout, Operand, merged, slowest_first
+from ...ir.slices.to_slice_graph import Sliced, one_function
 from . import compiler
 from .weights import Weights
 

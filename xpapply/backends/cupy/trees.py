@@ -11,13 +11,13 @@ from typing import Any
 import cupy
 import numpy as np
 
+from ...arrays.layout import boxes
 from ...codegen import trees as packing
 from ...codegen.cost import Estimate
 from ...config import current
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.rewrite import expand
-from ...layout import boxes
 from ...limits import LIMITS
 from .. import Lowered, array_api
 from . import compiler

@@ -9,7 +9,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from ...program import Program
+from ...lowering.program import Program
 
 
 class Weights:

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import config, threads
+from ... import config
+from ...arrays.layout import Layout, boxes, columns, run_blocks
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
 from ...ir.rewrite import Region, expand
-from ...layout import Layout, boxes, columns, run_blocks
 from ...limits import LIMITS
-from ...program import Program, padded, padded_shape, windows_of
+from ...lowering.program import Program, padded, padded_shape, windows_of
+from ...runtime import threads
 from .. import Backend, Borrower, Lowered, compiled
 from . import bincount, kernels, windows
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...layout import boxes
+from ...arrays.layout import boxes
 from ...limits import LIMITS
 
 

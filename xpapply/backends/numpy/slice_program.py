@@ -11,8 +11,8 @@ import numpy as np
 
 from ...ir.graph import Graph, number
 from ...ir.ops import OPS, Kind
-from ...ir.slice_graph import Accumulator
-from ...program import plan_buffers
+from ...ir.slices.slice_graph import Accumulator
+from ...lowering.program import plan_buffers
 from . import kernels
 
 VECTOR, NUMBER, CONSTANT = "vector", "number", "constant"

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import config, threads
+from ... import config
+from ...arrays.layout import Box, Layout, grid
 from ...ir.graph import Graph
-from ...ir.slice_graph import Accumulator
+from ...ir.slices.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
-from ...layout import Box, Layout, grid
 from ...limits import LIMITS
+from ...runtime import threads
 from . import kernels
 from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, SliceProgram, SliceScratch
 from .views import Seen, View

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ...layout import Layout, Operand, merged, slowest_first
+from ...arrays.layout import Layout, Operand, merged, slowest_first
 from ...limits import LIMITS
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ...ir.graph import Graph
 from ...ir.rewrite import without_bfloat16
-from ...ir.tiles import Tiles
+from ...ir.tiles.tiles import Tiles
 from .. import ptx
 from ..access import Access
 from ..cxx import HELPERS

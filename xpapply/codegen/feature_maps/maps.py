@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...arrays.layout import first_gap
 from ...ir.graph import Graph
 from ...ir.rewrite import Region
-from ...layout import first_gap
 from ..geometry import strided
 from ..schedule import Schedule, Step
 from .terms import distances

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from ...cache import remembered
+from ...functions.cache import remembered
 from ..geometry import Dim
 
 _BANKS = 32

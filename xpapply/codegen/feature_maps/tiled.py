@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.graph import Graph
-from ...ir.tiles import TiledAxis, Tiles, Window
+from ...ir.tiles.tiles import TiledAxis, Tiles, Window
 from ..access import Access, locate
 from ..geometry import contiguous, strided
 from .slices import Slices

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...ir.accumulators import identity
 from ...ir.graph import Graph, Node, number
 from ...ir.ops import OPS, Kind
+from ...ir.slices.accumulators import identity
 from ..cxx import TYPES
 from .elements import Elements, form, statement, written_number
 from .lanes import NOWHERE, in_warps, share

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.ops import OPS
-from ...ir.slice_graph import Accumulator
+from ...ir.slices.slice_graph import Accumulator
 from ..cxx import TYPES
 from .elements import Elements, indented, numbers, written_number
 from .lanes import halves, in_warps

@@ -4,24 +4,12 @@ This frontend serves every callable that no other one does. A function of Python
 before it is lifted, so beside the contract of all frontends (`lift`, `watch`, `slice_function`)
 there is `runner.Traced`: what a trace on real slices tells, run on all of them.
 
-- `tracing.py`: one run of ``f`` on a slice
-- `tracer.py`, `recorder.py`: the stand-in for the slice, and what is written down of it: calls,
-  and what ``if v[0] > 0`` asked (`Tracer.__bool__`, `Recorder.ask`)
-- `ufuncs.py`, `functions.py`, `indexing.py`, `attributes.py`, `writes.py`, `elements.py`: what
-  functions do with arrays, as calls; `places.py`: where views lie in them;
-  `data_dependent_shapes.py`, `ragged.py`, `sets.py`: with results and masks whose lengths depend on
-  the data
-- `python_builtins.py`, `scalars.py`, `distinct.py`: Python's builtins, `math` and ``set(v)``;
-  `choices.py`: `max` and `min`
-- `tensors.py`, `torch_objects.py`, `torch_models.py`, `estimators.py`: torch and scikit-learn
-  inside ``f``
-- `operations.py`: all of these, as the recorder gets them
-- `sandbox.py`, `proxies.py`: what stands for everything that ``f`` can reach
-- `purity.py`: what the code alone tells of side effects
-- `scratch.py`: attributes that ``f`` sets anew for each slice
-- `to_graph.py`: a path without decisions as a graph of the op table
-- `tree.py`, `executor.py`, `runner.py`: all paths that were seen, and blocks of slices on them;
-  `record.py`: what came of such runs
+- `sandbox/`: what stands for everything that ``f`` can reach, and one run of it on a slice
+- `trace/`: the stand-in for the slice, and what is written down of it: calls, and what
+  ``if v[0] > 0`` asked (`Tracer.__bool__`, `Recorder.ask`)
+- `data_dependent/`: results and masks whose lengths depend on the data
+- `graphs/`: a path without decisions as a graph of the op table
+- `run/`: blocks of slices on all paths that were seen
 """
 
 from __future__ import annotations
@@ -35,11 +23,11 @@ import numpy as np
 from ...batching import NoRule
 from ...errors import UnsupportedError
 from ...ir.avals import ShapeDtype
-from ...looped_arguments import Arguments, Looped
+from ...loop.arguments import Arguments, Looped
 from .. import name_of
-from .library_calls import Runs
-from .tracing import Tracing, why_impure
-from .tree import Path, SideExit
+from .sandbox.library_calls import Runs
+from .sandbox.tracing import Tracing, why_impure
+from .trace.tree import Path, SideExit
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
@@ -73,7 +61,7 @@ def _graph(
         raise UnsupportedError(f"{name_of(f)}: it sets attributes, which a graph does not")
     if isinstance(path.result, SideExit):
         raise UnsupportedError(f"{name_of(f)}: {path.result.why}")
-    from .to_graph import to_graph
+    from .graphs.to_graph import to_graph
 
     return to_graph(path, aval)
 

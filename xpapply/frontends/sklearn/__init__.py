@@ -16,9 +16,9 @@ from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
-from ...cache import cache_of
-from ...estimators import MAIN, METHODS, look, package
-from ...guards import Guards
+from ...functions.cache import cache_of
+from ...functions.estimators import MAIN, METHODS, look, package
+from ...functions.guards import Guards
 from .. import FlatFunction
 from .batch import VECTORIZED as VECTORIZED
 from .batch import estimator_and_name

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, loop, samples
+from ... import arrays
+from ...arrays.layout import boxes
 from ...errors import InputError, TraceError
-from ...estimators import why_singly
+from ...functions import samples
+from ...functions.estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
-from ...layout import boxes
 from ...limits import LIMITS
+from ...loop import reference
 from .. import AllAtOnce
 from .rows import back, of_one_sample, result_of
 
@@ -59,7 +61,7 @@ def _tried(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> np.ndarray
     try:
         alone = f(first.reshape(1, -1), *args, **kwargs)
     except Exception as error:  # as the loop would
-        loop.note(error, (0,) * (arr.ndim - 1), axis)
+        reference.note(error, (0,) * (arr.ndim - 1), axis)
         raise
     a = result_of(alone, 1)
     try:
@@ -122,6 +124,6 @@ def _singly(f: Any, some: Any, box: Any, axis: int, args: tuple, kwargs: dict) -
             found.append(np.asanyarray(one(some[at], *args, **kwargs)))
         except Exception as error:
             place = tuple(k + part.start for k, part in zip(at, box[:-1], strict=True))
-            loop.note(error, place, axis)
+            reference.note(error, place, axis)
             raise
     return np.stack(found)

@@ -11,7 +11,7 @@ import numpy as np
 from ... import arrays
 from ...backends import array_api
 from ...errors import TraceError
-from ...estimators import why_singly
+from ...functions.estimators import why_singly
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact
 from ...limits import LIMITS

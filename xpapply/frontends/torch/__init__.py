@@ -16,32 +16,33 @@ from typing import Any
 import numpy as np
 import torch
 
-from ... import threads
 from ...errors import InputError, TraceError, outermost
 from ...ir.builder import Builder
 from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
-from ...looped_arguments import Arguments
-from . import functions, script
+from ...loop.arguments import Arguments
+from ...runtime import threads
 from .autocast import REFUSED, autocast_dtypes
-from .chunks import VECTORIZED as VECTORIZED
-from .chunks import half_dtype as half_dtype
-from .chunks import vectorized as vectorized
-from .flattened import fitted as fitted
-from .flattened import flattened as flattened
-from .flattened import several as several
-from .flattened import structure_of
+from .calls import script
+from .calls.chunks import VECTORIZED as VECTORIZED
+from .calls.chunks import half_dtype as half_dtype
+from .calls.chunks import vectorized as vectorized
+from .calls.snapshot import untouched
 from .guards import watch as watch
 from .inside import Inside as Inside
+from .lift import functions
+from .lift.flattened import fitted as fitted
+from .lift.flattened import flattened as flattened
+from .lift.flattened import several as several
+from .lift.flattened import structure_of
+from .lift.proxy import Proxy, Recorder
 from .model import by_mode as by_mode
 from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
 from .model import length_of_slices as length_of_slices
 from .one_slice import several_of_slice as several_of_slice
 from .one_slice import slice_function as slice_function
 from .outputs import described as described
-from .proxy import Proxy, Recorder
 from .results import Structure as Structure
-from .snapshot import untouched
 
 _CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
 WAITS = True

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...guards import Guards, lives_on, same, snapshot
+from ...functions.guards import Guards, lives_on, same, snapshot
+from ...functions.reach import reach
 from ...limits import LIMITS
-from ...reach import reach
-from . import script
 from .autocast import autocast_dtypes
+from .calls import script
+from .calls.snapshot import recomputed
 from .model import modules as modules_in
 from .model import parts, tensors_of
-from .snapshot import recomputed
 
 
 def watch(

@@ -13,10 +13,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from ...errors import InputError, TraceError
 from ...limits import LIMITS
-from .batched import BATCH, VMAP, WAY_OUT, Structured, first_line
+from .calls.batched import BATCH, VMAP, WAY_OUT, Structured, first_line
+from .calls.snapshot import untouched
 from .model import modules
 from .results import Parts, Structure
-from .snapshot import untouched
 
 
 class Inside:

@@ -13,12 +13,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.utils._pytree import tree_leaves, tree_map
 
-from ... import model_advice
 from ...errors import InputError, TraceError
+from ...functions import advice
 from .. import owner
-from . import script
+from .calls import script
+from .calls.snapshot import HARMLESS_HOOKS
 from .outputs import not_one_array
-from .snapshot import HARMLESS_HOOKS
 
 
 def parts(f: Any) -> Iterator[Any]:
@@ -179,7 +179,7 @@ def with_batch_of_one(f: Any) -> Callable[..., Any]:
                 raise
             except SHAPE_ERRORS as second:
                 # the one that came further tells more of what does not fit
-                further = model_advice.layers_before(second) > model_advice.layers_before(first)
+                further = advice.layers_before(second) > advice.layers_before(first)
                 raise (second if further else first) from None
 
     return call

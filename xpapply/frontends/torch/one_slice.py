@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ... import arrays, threads
+from ... import arrays
 from ...errors import InputError, TraceError, UnsupportedError
-from ...loop import AROUND
-from .flattened import as_taken
+from ...loop.reference import AROUND
+from ...runtime import threads
+from .lift.flattened import as_taken
 from .model import (
     check_mode,
     device_of,

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from ...guards import lives_on
+from ...functions.guards import lives_on
 from .guards import STANDARD, is_plain
 
 _HARMLESS = frozenset(

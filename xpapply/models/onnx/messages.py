@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...cache import remembered
 from ...errors import InputError
+from ...functions.cache import remembered
 from ...limits import LIMITS
 
 MOST_OF = {"FunctionProto": 10_000, "GraphProto": 10_000, "NodeProto": 100_000}

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config, masked
-from ...cache import BoundedDict
+from ... import arrays, config
+from ...arrays import masked
 from ...errors import InputError, TraceError, UnsupportedError
 from ...frontends import AllAtOnce
+from ...functions.cache import BoundedDict
 from ...ir.graph import Graph, ShapeDtype
 from ...mlp import by_definition
 from . import elementwise, layers, runtime, shapes, trees, writer  # noqa: F401  # the table

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config, samples
+from ... import arrays, config
+from ...arrays.layout import boxes
 from ...errors import InputError, TraceError
 from ...frontends import AllAtOnce
+from ...functions import samples
 from ...ir.graph import Graph, ShapeDtype
-from ...layout import boxes
 from ...limits import LIMITS
 
 ENGINE = "onnx.batch"

@@ -9,9 +9,9 @@ import re
 import numpy as np
 
 from ...errors import TraceError
-from ...ir import windows
 from ...ir.builder import Value
 from ...ir.ops import F
+from ...ir.tiles import windows
 from .program import Node, ints
 from .writer import Given, Writer, axis_of, row
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from ....ir.accumulators import identity
 from ....ir.graph import Graph, Node, number
 from ....ir.ops import OPS
-from ....ir.slice_graph import Accumulator
+from ....ir.slices.accumulators import identity
+from ....ir.slices.slice_graph import Accumulator
 from .. import operations
 from ..registers import Register, Type
 from ..writer import Writer

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....ir.graph import Node, ShapeDtype
 from ....ir.ops import OPS
-from ....ir.sorting import pairs
+from ....ir.slices.sorting import pairs
 from .elements import Array, Element, Stored
 from .values import Values
 

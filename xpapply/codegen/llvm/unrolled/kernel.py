@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ....cache import remembered
 from ....errors import UnsupportedError
+from ....functions.cache import remembered
 from ....ir.graph import Graph
 from ....ir.ops import OPS, Kind
 from ....ir.rewrite import expand

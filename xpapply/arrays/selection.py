@@ -1,0 +1,36 @@
+"""Slices that booleans choose: where they are among all, and their results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+
+
+def spread(found: Any, mask: Any, rest: Any) -> Any:
+    """Results of the chosen slices among all of them; `rest` stands elsewhere."""
+    core = (None,) * (found.ndim - 1)
+    if isinstance(found, np.ndarray):
+        full = np.empty_like(found, shape=(*mask.shape, *found.shape[1:]))
+        full[...] = rest
+        full[mask] = found
+        return full
+    xp = arrays.compat(found)
+    if not found.shape[0]:
+        return xp.full((*mask.shape, *found.shape[1:]), rest, dtype=found.dtype)
+    at = xp.reshape(xp.cumulative_sum(xp.astype(xp.reshape(mask, (-1,)), xp.int64)), mask.shape)
+    every = xp.take(found, xp.reshape(xp.where(mask, at - 1, 0), (-1,)), axis=0)
+    every = xp.reshape(every, (*mask.shape, *found.shape[1:]))
+    return xp.where(mask[(..., *core)], every, xp.full_like(every, rest))
+
+
+def nth(mask: Any, index: tuple[int, ...]) -> tuple[int, ...]:
+    """Where one of the slices is that a mask chooses."""
+    return nth_of(np.nonzero(np.asarray(arrays.on_host(mask))), index) if mask.ndim else ()
+
+
+def nth_of(places: tuple[np.ndarray, ...], index: tuple[int, ...]) -> tuple[int, ...]:
+    """The same, where all of their places are known."""
+    return tuple(int(p[index[0]]) for p in places)

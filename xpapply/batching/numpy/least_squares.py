@@ -1,0 +1,221 @@
+"""Batching rules of NumPy's least-squares fits: `numpy.polyfit` and `numpy.linalg.lstsq`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import Batched, NoRule
+from ..function_rules import Unsupported, as_rows, by_rows, cache_parts, constant, traced
+from ..rules import batch_size, mapped
+
+_WELL_CONDITIONED = 1e5
+"""Ratios of singular values up to which two ways to a solution agree to some ten digits."""
+
+
+def _odd(rows: Any) -> Any:
+    """Right-hand sides that LAPACK would scale, and the others along with them."""
+    rows = rows if rows.dtype.kind in "fc" else rows.astype(float)
+    with np.errstate(all="ignore"):
+        largest = abs(rows).max(axis=1, initial=0)
+        least = abs(rows).min(axis=1, initial=np.inf, where=rows != 0)
+        big, small = (1e100, 1e-100) if rows.dtype.itemsize > 4 else (1e15, 1e-15)
+    return ~((largest < big) & ((largest > small) | (largest == 0)) & (least > 0))
+
+
+def _apart(xp: Any, call: Any, args: tuple, kwargs: dict, odd: Any, run: Any) -> Any:
+    """`run` on the slices that are not odd, the call itself on each of those that are."""
+    if not bool(odd.any()):
+        return run(lambda x: x)
+    alone = by_rows(xp, call, *mapped(lambda x: Batched(x.array[odd]), (args, kwargs)))
+    if bool(odd.all()):
+        return alone
+    return _merged(run(lambda x: Batched(x.array[~odd])), alone, odd)
+
+
+def _merged(most: Any, alone: Any, odd: Any) -> Any:
+    if isinstance(alone, (tuple, list)):
+        parts = [_merged(m, a, odd) for m, a in zip(most, alone, strict=True)]
+        return type(alone)(parts)
+    given = most.array if isinstance(most, Batched) else np.asarray(most)[None]
+    if given.shape[1:] != alone.shape or given.dtype != alone.dtype:
+        raise NoRule("slices have results of different shapes or dtypes")
+    found = np.empty((len(odd), *alone.shape), alone.dtype)
+    found[odd], found[~odd] = alone.array, given
+    return Batched(found)
+
+
+def polyfit(
+    xp: Any,
+    call: Any,
+    x: Any,
+    y: Any,
+    deg: Any,
+    rcond: Any = None,
+    full: bool = False,
+    w: Any = None,
+    cov: Any = False,
+) -> Any:
+    """Places that are the same for all slices: one system with many right-hand sides."""
+    constant(deg, rcond, full, cov)
+    if traced(w):
+        raise Unsupported
+    if traced(x):
+        if w is not None or rcond is not None or full or cov or xp is not np:
+            raise Unsupported
+        return _fits(x, y, int(deg))
+    if y.ndim != 1 or (full and xp is not np):
+        raise Unsupported
+    options = {"rcond": rcond, "full": full, "w": w, "cov": cov}
+
+    def run(part: Any) -> Any:
+        found = call(x, part(y).array.T, deg, **options)
+        if full:
+            return _full(found, len(part(y).array))
+        if not cov:
+            return Batched(xp.ascontiguousarray(found.T))
+        base = xp.moveaxis(found[1], -1, 0)  # "unscaled" is the same for all
+        base = xp.broadcast_to(base, (len(part(y).array), *base.shape[1:]))
+        return Batched(xp.ascontiguousarray(found[0].T)), Batched(xp.ascontiguousarray(base))
+
+    return _apart(xp, call, (x, y, deg), options, _odd(y.array), run)
+
+
+def _full(found: tuple, n: int) -> tuple:
+    """Solutions, squared residuals (of a slice: one, or none), and what is the same for all."""
+    solution, residuals, *same = found
+    shape = (n, 1) if residuals.size else (n, 0)
+    return Batched(np.ascontiguousarray(solution.T)), Batched(residuals.reshape(shape)), *same
+
+
+def _fits(x: Batched, y: Any, deg: int) -> Any:
+    """Places of their own for all slices."""
+    n = batch_size((x, y))
+    places, values = as_rows(np, x, n).array, as_rows(np, y, n).array
+    if places.ndim != 2 or values.shape != places.shape or places.shape[1] == 0:
+        raise Unsupported
+    return Batched(fits(places, values, np.ones(places.shape, bool), deg))
+
+
+def fits(places: Any, values: Any, within: Any, deg: int) -> Any:
+    """The coefficients of `numpy.polyfit` for each row, of the numbers `within` alone.
+
+    By the modified Gram-Schmidt process on the system and the values together, which is as stable
+    as Householder's (Bjorck, "Solving linear least squares problems by Gram-Schmidt
+    orthogonalization", BIT 7, 1967), and works on all slices at once. Where NumPy may warn or
+    raise it is called itself.
+    """
+    kinds = {places.dtype.kind, values.dtype.kind}
+    if not kinds <= {*"biuf"} or deg < 0 or values.dtype == np.float16:
+        raise Unsupported
+    found = np.empty((len(values), deg + 1))
+    for part in cache_parts(len(values), 8 * values.shape[1]):
+        found[part] = _fits_of_part(places[part], values[part], within[part], deg)
+    return found
+
+
+def _fits_of_part(places: Any, values: Any, within: Any, deg: int) -> Any:
+    x, y = np.where(within, places, 0.0), np.where(within, values, 0.0)
+    counts = np.count_nonzero(within, axis=1)
+    with np.errstate(all="ignore"):
+        # also NaN, for which LAPACK raises
+        usual = (np.abs(x).max(axis=1) < 1e30) & (np.abs(y).max(axis=1) < 1e100)
+        found, condition = _solved(_powers(x, within, deg), y)
+        # beyond that NumPy leaves out what it takes for rounding, and warns
+        given = places.dtype if places.dtype.kind == "f" else float
+        least = max(1e3 * np.finfo(float).eps, 10 * float(np.finfo(given).eps))
+        usual &= condition * least * counts < 1
+    for k in np.flatnonzero(~usual | (counts <= deg)):
+        found[k] = np.polyfit(places[k][within[k]], values[k][within[k]], deg)
+    return found
+
+
+def _powers(x: Any, within: Any, deg: int) -> list[Any]:
+    """The columns of the systems, the highest power first."""
+    columns = [within.astype(float)]
+    for _ in range(deg):
+        columns.append(columns[-1] * x)
+    return columns[::-1]
+
+
+def _solved(columns: list[Any], y: Any) -> tuple[Any, Any]:
+    """The solutions of all systems, and at least the condition of each with scaled columns."""
+    n = len(columns)
+    scales = [np.sqrt(_dot(c, c)) for c in columns]
+    columns = [c / s[:, None] for c, s in zip(columns, scales, strict=True)]
+    above = np.zeros((n, n + 1, len(y)))  # of the triangle, with the values as one more column
+    columns.append(y)
+    for j in range(n):
+        above[j, j] = np.sqrt(_dot(columns[j], columns[j]))
+        unit = columns[j] / above[j, j][:, None]
+        for k in range(j + 1, n + 1):
+            above[j, k] = _dot(unit, columns[k])
+            columns[k] = columns[k] - above[j, k][:, None] * unit
+    right = np.zeros((n, n + 1, len(y)))  # of the identity and the values
+    right[:, n] = above[:, n]
+    right[range(n), range(n)] = 1.0
+    for j in range(n - 1, -1, -1):
+        for k in range(j + 1, n):
+            right[j] -= above[j, k] * right[k]
+        right[j] /= above[j, j]
+    size = np.sqrt((above[:, :n] ** 2).sum(axis=(0, 1)))
+    inverse = np.sqrt((right[:, :n] ** 2).sum(axis=(0, 1)))
+    return np.stack([right[j, n] / scales[j] for j in range(n)], axis=1), size * inverse
+
+
+def _dot(a: Any, b: Any) -> Any:
+    """The products of rows."""
+    return np.einsum("ij,ij->i", a, b)
+
+
+def _times(matrices: Any, vectors: Any) -> Any:
+    return (matrices @ vectors[:, :, None])[:, :, 0]
+
+
+def lstsq(xp: Any, call: Any, a: Any, b: Any, rcond: Any = None) -> Any:
+    """One matrix for all slices, with a right-hand side of each; or a matrix of each."""
+    constant(rcond)
+    if xp is not np or not traced((a, b)):
+        raise Unsupported
+    if not isinstance(a, Batched):
+        return _one_matrix(call, a, b, rcond)
+    n = batch_size((a, b))
+    right = as_rows(xp, b, n)
+    if a.ndim != 2 or right.ndim != 1 or right.shape != a.shape[:1] or 0 in a.array.shape:
+        raise Unsupported
+    if not (rcond is None or (np.ndim(rcond) == 0 and rcond < 1 / _WELL_CONDITIONED)):
+        raise Unsupported
+    if not {a.dtype.kind, right.dtype.kind} <= {*"biuf"} or a.shape[0] < a.shape[1]:
+        raise Unsupported
+    example = call(*mapped(lambda x: x.array[0], (a, b)), rcond)
+    dtype = example[0].dtype
+    rows, columns = a.shape
+    matrix, right = a.array.astype(dtype), right.array.astype(dtype)
+    odd = _odd(matrix.reshape(n, -1)) | _odd(right)
+    with np.errstate(all="ignore"):
+        ordinary = np.where(odd[:, None, None], np.eye(rows, columns, dtype=dtype), matrix)
+        u, s, vt = np.linalg.svd(ordinary, full_matrices=False)
+        odd |= ~(s[:, 0] < _WELL_CONDITIONED * s[:, -1])
+
+    def run(part: Any) -> Any:
+        m, r, left, values, v = (part(Batched(x)).array for x in (matrix, right, u, s, vt))
+        inner = _times(left.swapaxes(1, 2), r) / values
+        x = _times(v.swapaxes(1, 2), inner)
+        rest = r - _times(m, x)
+        residuals = (rest * rest).sum(axis=1, keepdims=True) if rows > columns else rest[:, :0]
+        rank = np.full(len(m), columns, np.asarray(example[2]).dtype)
+        return Batched(x), Batched(residuals), Batched(rank), Batched(values)
+
+    return _apart(xp, call, (a, b, rcond), {}, odd, run)
+
+
+def _one_matrix(call: Any, a: Any, b: Any, rcond: Any) -> Any:
+    if b.ndim != 1:
+        raise Unsupported
+
+    def run(part: Any) -> Any:
+        right = part(b).array
+        return _full(call(a, right.T, rcond), len(right))
+
+    return _apart(np, call, (a, b, rcond), {}, _odd(b.array), run)

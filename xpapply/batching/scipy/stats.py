@@ -1,0 +1,164 @@
+"""Rules of `scipy.stats`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..rules import batch_size, bound, leaves, signature
+from .axis import (
+    Rule,
+    _behind,
+    _usual,
+    axis_call,
+    by_rows,
+    extreme,
+    flat,
+    repeated,
+    result_type,
+    split,
+)
+
+
+def statistic(data: str, default: int | None, *, least: int = 1, odd: Any = None) -> Rule:
+    """A function of scipy.stats along an axis."""
+    rule = axis_call(data, default, least=least, odd=odd or flat)
+
+    def of_version(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        given = [x.dtype for x in leaves((args, kwargs))]
+        if xp is np and older() and any(dtype != np.float64 for dtype in given):
+            return by_rows(xp, call, args, kwargs)
+        if any(dtype.kind == "c" for dtype in given):  # SciPy does not support it: rounding decides
+            return by_rows(xp, call, args, kwargs)
+        return rule(xp, call, args, kwargs)
+
+    return of_version
+
+
+def trimmed(default: int | None) -> Rule:
+    """Statistics within limits, which raise for a slice that has no values there."""
+
+    def rule(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+        limits = bound(call, args, kwargs).get("limits")
+        if limits is None or any(leaves([limits])):
+            return statistic("a", default)(xp, call, args, kwargs)
+        low, high = (
+            end if k is None else k for k, end in zip(limits, (-np.inf, np.inf), strict=True)
+        )
+
+        def outside(xp: Any, a: Any) -> Any:
+            return flat(xp, a) | ~((a > low) & (a < high)).any(axis=_behind(a))
+
+        return statistic("a", default, odd=outside)(xp, call, args, kwargs)
+
+    return rule
+
+
+def mode(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along an axis."""
+    if xp is np and older():
+        return by_rows(xp, call, args, kwargs)
+    return statistic("a", 0)(xp, call, args, kwargs)
+
+
+def older() -> bool:
+    """Whether SciPy's dtypes along an axis may be others than those of slices: scalars promoted."""
+    version = sys.modules["scipy"].__version__.split(".")
+    return tuple(map(int, version[:2])) < (1, 17)
+
+
+def student_p(t: Any, dof: int, alternative: str) -> Any:
+    """The p-value of a statistic with Student's distribution."""
+    stdtr = sys.modules["scipy.special"].stdtr
+    if alternative == "two-sided":
+        return 2 * stdtr(dof, -abs(t))
+    return stdtr(dof, t if alternative == "less" else -t)
+
+
+def two_samples(xp: Any, call: Any, args: tuple, kwargs: dict, names: str, more: str) -> Any:
+    """Two samples of 1-D values as arrays of all slices, None if a rule should not try."""
+    given = bound(call, args, kwargs)
+    samples: list[Any] = [given.get(k) for k in names.split()]
+    others = set(given) - {*names.split(), *more.split()}
+    if xp is not np or others or not all(map(_usual, samples)):
+        return None
+    if given.get("alternative", "two-sided") not in ("two-sided", "less", "greater"):
+        return None
+    n = batch_size((args, kwargs))
+    arrays = [repeated(np, s, n) for s in samples]
+    if any(a.ndim != 2 or a.dtype.kind not in "fiu" for a in arrays):
+        return None
+    if arrays[0].shape != arrays[1].shape or arrays[0].shape[1] < 3:
+        return None
+    return arrays, given.get("alternative", "two-sided")
+
+
+def linregress(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """Along an axis; SciPy's formulas on all slices where it has no axis."""
+    if "axis" in signature(call).parameters:
+        return statistic("x y", 0, odd=_flat_or_extreme)(xp, call, args, kwargs)
+    found = two_samples(xp, call, args, kwargs, "x y", "alternative")
+    if found is None:
+        return by_rows(xp, call, args, kwargs)
+    arrays, alternative = found
+    if arrays[0].dtype != arrays[1].dtype and older():
+        return by_rows(xp, call, args, kwargs)  # means in the precision of each
+
+    def run(x: Any, y: Any) -> Any:
+        n = x.shape[1]
+        if x.dtype != y.dtype:
+            x, y = (a.astype(np.result_type(x, y), copy=False) for a in (x, y))
+        xmean, ymean = x.mean(-1), y.mean(-1)
+        both = np.empty((len(x), 2, n), np.result_type(x, float))
+        for k, a in enumerate((x, y)):
+            np.subtract(a, a.mean(-1, keepdims=True, dtype=float), out=both[:, k])
+        # the product that numpy.cov takes: sums that cancel have its last digits
+        moments = both @ both.swapaxes(-1, -2) * (1 / n)
+        ssxm, ssxym, ssym = moments[:, 0, 0], moments[:, 0, 1], moments[:, 1, 1]
+        r = np.clip(ssxym / np.sqrt(ssxm * ssym), -1.0, 1.0)
+        slope = ssxym / ssxm
+        t = r * np.sqrt((n - 2) / ((1.0 - r + 1e-20) * (1.0 + r + 1e-20)))
+        stderr = np.sqrt((1 - r**2) * ssym / ssxm / (n - 2))
+        result = result_type(
+            "LinregressResult", ("slope", "intercept", "rvalue", "pvalue", "stderr")
+        )
+        made = result(slope, ymean - slope * xmean, r, student_p(t, n - 2, alternative), stderr)
+        made.intercept_stderr = stderr * np.sqrt(ssxm + xmean**2)
+        return made
+
+    return split(xp, call, args, kwargs, run, arrays, _flat_or_extreme)
+
+
+def _flat_or_extreme(xp: Any, a: Any) -> Any:
+    return flat(xp, a) | extreme(xp, a)
+
+
+def spearmanr(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
+    """SciPy's formulas on all slices."""
+    found = two_samples(xp, call, args, kwargs, "a b", "alternative nan_policy")
+    if found is None:
+        return by_rows(xp, call, args, kwargs)
+    arrays, alternative = found
+    rankdata = sys.modules["scipy.stats"].rankdata
+
+    def run(a: Any, b: Any) -> Any:
+        n = a.shape[1]
+        # SciPy stacks the two first
+        dtype = np.result_type(a, b)
+        da, db = (rankdata(x.astype(dtype), axis=-1) for x in (a, b))
+        # numpy.corrcoef computes with doubles, whatever ranks are
+        da, db = (x.astype(np.float64, copy=False) for x in (da, db))
+        da, db = (x - x.mean(-1, keepdims=True) for x in (da, db))
+        aa, ab, bb = (np.vecdot(x, y) * (1 / (n - 1)) for x, y in ((da, da), (da, db), (db, db)))
+        r = np.clip(ab / np.sqrt(bb) / np.sqrt(aa), -1.0, 1.0)
+        with np.errstate(divide="ignore"):
+            t = r * np.sqrt(((n - 2) / ((r + 1.0) * (1.0 - r))).clip(0))
+        made = result_type("SignificanceResult", ("statistic", "pvalue"))(
+            r, student_p(t, n - 2, alternative)
+        )
+        made.correlation = r
+        return made
+
+    return split(xp, call, args, kwargs, run, arrays, flat)

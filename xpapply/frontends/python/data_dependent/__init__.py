@@ -1,0 +1,1 @@
+"""Results whose lengths depend on the data: masks, selections, sets and unique values."""

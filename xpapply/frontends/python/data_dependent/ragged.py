@@ -1,0 +1,242 @@
+"""``v[mask]`` in ``f``: how many values there are is asked only if somebody needs to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....batching import BatchingRule, find, lapack, of_masks, ragged, syntax
+from ....batching.rules import bound, ufunc_row
+from ....errors import TraceError
+from ..trace import native
+from ..trace.recorder import Recorder
+from ..trace.tracer import Counted, Tracer, replaced, tracers, values
+
+REDUCTIONS = frozenset(
+    f"numpy.{n}"
+    for n in (
+        "sum mean std var max min amax amin prod median any all ptp nansum nanmean nanstd "
+        "nanvar nanmax nanmin nanmedian percentile quantile nanpercentile nanquantile "
+        "count_nonzero argmax argmin average"
+    ).split()
+)
+
+
+_OF_SEVERAL = of_masks.TOGETHER | {"numpy.interp"}
+
+
+class Flat(Tracer):
+    """The values of a mask, as `known.ragged.Ragged`."""
+
+    __slots__ = ()
+
+
+class Selected(Tracer, Counted):
+    """The values of a mask. Whoever asks for its `ref` needs to know how many there are."""
+
+    __slots__ = ("_even", "flat", "mask", "places")
+
+    def __init__(self, flat: Flat, mask: Tracer) -> None:
+        object.__setattr__(self, "flat", flat)
+        object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "places", False)  # whether they are where the mask is true
+        super().__init__(flat.recorder, flat.value, None)
+
+    @property  # type: ignore[override]
+    def ref(self) -> Any:
+        if self._even is None:
+            n = len(self.value)
+            self.recorder.ask(self.length(), n)
+            even = self.recorder.call(
+                ragged.EVEN,
+                lambda v: v.copy(),
+                (self.flat,),
+                batch=((self.flat, n), {}),
+                check=False,
+            )
+            object.__setattr__(self, "_even", even.ref)
+        return self._even
+
+    @ref.setter
+    def ref(self, ref: Any) -> None:
+        object.__setattr__(self, "_even", ref)
+
+    def __setattr__(self, name: str, item: Any) -> None:
+        object.__setattr__(self, name, item)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the number of values is known already."""
+        return self._even is not None
+
+    def is_of(self, key: tuple[Any, ...]) -> bool:
+        """Whether they are as many as a mask has that is the only key, whatever the slice."""
+        if self.settled or len(key) != 1 or not isinstance(key[0], Tracer):
+            return False
+        return same_value(self.mask, key[0])
+
+    def length(self) -> Any:
+        n = len(self.value)
+        return self.recorder.call(syntax.COUNT, lambda _: n, (self.mask,), check=False)
+
+    def __len__(self) -> int:
+        return len(self.value) if self.ref is not None else 0
+
+
+def selected(x: Any, mask: Tracer) -> Selected:
+    """``x[mask]``, both of one axis."""
+    recorder = mask.recorder
+    value = (x.value if isinstance(x, Tracer) else x)[mask.value]
+    step = recorder.call(ragged.SELECT, lambda *_: value.copy(), (x, mask), check=False)
+    # as the mask is now: f may write into it later
+    fixed = Tracer(recorder, mask.value, mask.ref)
+    return Selected(Flat(recorder, step.value, step.ref), fixed)
+
+
+def positions(mask: Tracer) -> Selected:
+    """``numpy.flatnonzero(mask)``."""
+    found = selected(np.arange(len(mask.value)), mask)
+    object.__setattr__(found, "places", True)
+    return found
+
+
+def element(x: Selected, key: Any) -> Any:
+    """``x[key]`` for one number; NotImplemented where how many there are has to be asked."""
+    if x.settled or x.recorder.library != "numpy" or type(key) not in (int, np.intp):
+        return NotImplemented
+    if not -len(x.value) <= key < len(x.value):
+        return NotImplemented  # the path of those with as few values raises it
+    real = x.value[key]
+    return x.recorder.call(
+        of_masks.ELEMENT, lambda _: real, (x.flat,), batch=((x.flat, int(key)), {})
+    )
+
+
+def same_mask(a: Selected, b: Selected) -> bool:
+    """Whether two have the same number of values in every slice."""
+    return same_value(a.mask, b.mask)
+
+
+def same_value(a: Tracer, b: Tracer) -> bool:
+    """Whether two are the same in every slice: the result of one call, or of the same call."""
+    if a.ref is None or b.ref is None:
+        return False
+    return a.ref == b.ref or a.recorder.alike(a.ref, b.ref)
+
+
+def elementwise(recorder: Recorder, ufunc: Any, inputs: tuple) -> Any:
+    """A ufunc, as long as the others are numbers; NotImplemented if they are not."""
+    mine = [x for x in inputs if isinstance(x, Selected)]
+    if not mine or any(x.settled for x in mine) or ufunc.nout != 1:
+        return NotImplemented
+    if not all(same_mask(mine[0], x) for x in mine):
+        return NotImplemented
+    others = [x for x in inputs if not isinstance(x, Selected)]
+    if any(np.ndim(x.value if isinstance(x, Tracer) else x) for x in others):
+        return NotImplemented
+    row = ufunc_row(ufunc)
+    if "." not in row.name or ufunc is np.power:
+        return NotImplemented
+    given = tuple(x.flat if isinstance(x, Selected) else x for x in inputs)
+    step = recorder.call(
+        ragged.ELEMENTWISE,
+        lambda *a: ufunc(*a),
+        given,
+        batch=((row, list(given)), {}),
+        check=False,
+    )
+    return Selected(Flat(recorder, step.value, step.ref), mine[0].mask)
+
+
+def reduce(recorder: Recorder, function: Any, args: tuple, kwargs: dict) -> Any:
+    """A reduction to one number; NotImplemented if it is none."""
+    row = find(function)
+    if row is None or not args:
+        return NotImplemented
+    if row.name in _OF_SEVERAL:
+        return _of_several(recorder, function, row, args, kwargs)
+    if row.name not in REDUCTIONS:
+        return NotImplemented
+    x, *rest = args
+    if not isinstance(x, Selected) or x.settled:
+        return NotImplemented
+    if any(True for _ in tracers((rest, kwargs))) or kwargs.get("keepdims") or "out" in kwargs:
+        return NotImplemented
+    device = native.own(recorder, function, row)
+    try:
+        if device is None:
+            real = function(x.value, *rest, **kwargs)
+        else:
+            real = native.call(recorder, device, (x.flat, *rest), kwargs)
+    except Exception:
+        return NotImplemented  # the path of those with as many values raises it
+    if np.ndim(real) or not isinstance(real, (np.generic, np.ndarray)):
+        return NotImplemented
+    dtype = np.asarray(real).dtype
+    return recorder.call(
+        ragged.REDUCE,
+        lambda *_: real,
+        (x.flat,),
+        batch=((row, (), x.flat, tuple(rest), kwargs, dtype), {}),
+    )
+
+
+def _of_several(
+    recorder: Recorder, function: Any, row: BatchingRule, args: tuple, kwargs: dict
+) -> Any:
+    """A function of several values of one mask; NotImplemented if they are not all of one."""
+    found = list(tracers((args, kwargs)))
+    mine = [x for x in found if isinstance(x, Selected)]
+    if not mine or recorder.library != "numpy" or any(x.settled for x in mine):
+        return NotImplemented
+    try:
+        real = function(*values(args), **values(kwargs))
+    except Exception:
+        return NotImplemented  # the path of those with as many values raises it
+    if row.name == "numpy.interp":
+        return _interp(recorder, bound(function, args, kwargs), real)
+    if len(mine) < len(found) or not all(same_mask(mine[0], x) for x in mine):
+        return NotImplemented
+    if any(True for _ in tracers(kwargs)):
+        return NotImplemented
+    if lapack.may_not_end(row.name, args, kwargs):
+        for x in mine:
+            if not _is_finite(x):
+                why = f"{row.name} of NaN or infinity, which LAPACK may never return from"
+                recorder.raised(ValueError(why), decided=True)
+                raise TraceError(why)
+    flat = replaced(lambda x: x.flat, args)
+    return recorder.call(
+        of_masks.FUNCTION,
+        lambda *_: real,
+        (flat,),
+        batch=((row, flat, kwargs, np.shape(real), np.asarray(real).dtype), {}),
+    )
+
+
+def _is_finite(x: Selected) -> bool:
+    if x.value.dtype.kind not in "fc":
+        return True
+    real = np.isfinite(x.value).all()
+    return bool(x.recorder.call(of_masks.ALL_FINITE, lambda _: real, (x.flat,)))
+
+
+def _interp(recorder: Recorder, given: dict[str, Any], real: Any) -> Any:
+    """`numpy.interp` between places and values of one mask, of anything."""
+    x, places, fp = (given.pop(name) for name in ("x", "xp", "fp"))
+    pair = isinstance(places, Selected) and isinstance(fp, Selected) and same_mask(places, fp)
+    left, right = given.pop("left", None), given.pop("right", None)
+    if not pair or any(x is not None for x in given.values()) or np.ndim(left) or np.ndim(right):
+        return NotImplemented
+    if any(True for _ in tracers((left, right))) or np.ndim(values(x)) != 1:
+        return NotImplemented
+    if not isinstance(real, np.ndarray) or real.dtype != np.float64:
+        return NotImplemented
+    operands = x.flat if isinstance(x, Selected) else x, places.flat, fp.flat, left, right
+    found = recorder.call(
+        of_masks.INTERP, lambda *_: real, operands, batch=(operands, {}), check=False
+    )
+    if not isinstance(x, Selected):
+        return found
+    return Selected(Flat(recorder, found.value, found.ref), x.mask)

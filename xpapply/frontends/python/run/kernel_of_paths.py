@@ -1,0 +1,224 @@
+"""All paths of a function of NumPy arrays as one kernel, and its calls where that decides nothing.
+
+A kernel marks the slices that NumPy may warn of, that are on no path known so far, or that raise.
+Those run by the calls that ``f`` makes, or by ``f`` itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .... import config
+from ....errors import UnsupportedError
+from ....limits import LIMITS
+from ....runtime import registry
+from ..trace.tree import Call, Differs, SideExit, Tree, Users
+from .rows import Block, Chosen, Rows
+
+if TYPE_CHECKING:
+    from ....ir.graph import Graph
+    from ..graphs.to_graph import Avals
+
+_PASSES: dict[Any, float] = {
+    "math": 20.0,
+    ("divide", "float64"): 2.0,
+    ("power", "float64"): 15.0,
+    ("remainder", "int64"): 13.0,
+    ("floor_divide", "int64"): 3.0,
+    ("remainder", "float64"): 45.0,
+    ("floor_divide", "float64"): 45.0,
+}
+"""What some calls take of the time of an addition."""
+
+
+def _what(call: Call) -> Any:
+    """What `_PASSES` names a call by."""
+    return (call.args[0], call.args[-1]) if call.row.name == "Python arithmetic" else call.row.name
+
+
+class KernelOfPaths:
+    """One kernel of all paths that are known, made anew when many slices go other ways.
+
+    Parameters
+    ----------
+    tree : Tree
+        The paths.
+    aval : ShapeDtype or tuple of ShapeDtype
+        Of a slice; of several arrays that of each.
+    make : callable
+        What makes a kernel of the paths' graphs, and of how many results they have: see
+        `xpapply.planning.python.one_kernel`.
+    dtype : dtype or tuple of dtypes, optional
+        Of the results, if one is asked for.
+    results : int
+        How many are kept apart; 0: there is one.
+
+    Attributes
+    ----------
+    made : object or None
+        What `make` gave.
+    why_not : str
+        Why there is none.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        aval: Avals,
+        make: Callable[[Any, int], Any],
+        dtype: Any = None,
+        results: int = 0,
+    ) -> None:
+        self._tree, self._aval, self._make, self._dtype = tree, aval, make, dtype
+        self._results = results
+        self.made: Any = None
+        self.why_not = ""
+        self.ran: Any = None
+        """What ran last, if it marked no slice."""
+        self._paths = 0
+        """How many paths are in the kernel ..."""
+        self._many_left = False
+        """... and whether many slices were on none of them."""
+        self._checked = False
+        self._wasted = 0
+        """Runs whose results were not used, since many slices were marked."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be made, or made anew."""
+        waits = self.made is not None and self.made.waits
+        return not self._paths or ((self._many_left or waits) and self._paths != self._tree.count)
+
+    @property
+    def may_change(self) -> bool:
+        """Whether another one, or none, may run the next call."""
+        return self.is_due or (self.made is not None and self.made.waits)
+
+    @property
+    def compiles(self) -> bool:
+        """Whether the last call has had something compiled."""
+        return self.made is not None and bool(self.made.compiles)
+
+    def waited(self, rows: Rows) -> None:
+        """NumPy's own calls ran on such slices."""
+        if self.made is not None:
+            self.made.waited(rows)
+
+    def call_for(self, rows: Rows, most: float = math.inf) -> Any:
+        """What runs on slices like these; None: NumPy's own calls shall.
+
+        `most`: CPU seconds that making it may take.
+        """
+        if self.is_due:
+            if LIMITS.graph_per_call * self._steps() + registry.loading("backends", "cpu") > most:
+                return None
+            self._paths, self._many_left = self._tree.count, False
+            self._drop()
+            self._checked = False
+            try:
+                self.made = self._make(self._as_graphs(), max(1, self._results))
+                if self.made.passes > self._passes_of_calls():
+                    self._drop("NumPy's calls for each path make fewer passes")
+                    self._many_left = True  # further paths may make them more
+            except (UnsupportedError, OverflowError) as error:
+                self.why_not = str(error)
+        return None if self.made is None else self.made.call_for(rows, most)
+
+    def _steps(self) -> int:
+        """Calls on all paths together, about."""
+        return len(self._tree.calls) * max(1, self._tree.count // 2)
+
+    def _drop(self, why: str = "") -> None:
+        """There is no kernel any more."""
+        self.ran = None
+        if self.made is not None:
+            self.made.forget()
+        self.made, self.why_not = None, why or self.why_not
+
+    def _as_graphs(self) -> list[tuple[tuple[bool | int, ...], Graph | None]]:
+        """The answers that each path gives, and its graph; None: it is left to ``f``."""
+        if self._tree.count > LIMITS.kernel_paths:
+            raise UnsupportedError(f"its slices go {self._tree.count} ways")
+        ends = {x and (x[0], self._dtype or x[1]) for x in self._tree.results}
+        if len(ends - {None}) > 1:
+            raise UnsupportedError("its slices have results of several shapes or dtypes")
+        from ....ir.rewrite import compact
+        from ..graphs.to_graph import to_graph
+
+        found: list[tuple[tuple[bool | int, ...], Graph | None]] = []
+        for path in self._tree.paths():
+            answers = tuple(s.value for s in path.steps if not isinstance(s, Call))
+            if isinstance(path.result, SideExit):
+                found.append((answers, None))
+            else:
+                found.append((answers, compact(to_graph(path, self._aval, True, self._dtype))))
+        return found
+
+    def _passes_of_calls(self) -> float:
+        """Passes over all numbers that the calls make, path by path, about."""
+        ends = [p for p in self._tree.paths() if not isinstance(p.result, SideExit)]
+        steps = [s for p in ends for s in p.steps if isinstance(s, Call)]
+        each = sum(_PASSES.get(_what(s), 1.0) for s in steps) / max(1, len(ends))
+        return LIMITS.call_passes * each + LIMITS.parting_passes * (len(ends) - 1)
+
+    def __call__(
+        self,
+        call: Any,
+        rows: Rows,
+        check: Callable[[Any, Any], None],
+        by_calls: Callable[[Rows], Any],
+    ) -> Any:
+        """The results of all slices ``(*batch, *result shape)``; several are a `Block`.
+
+        Parameters
+        ----------
+        call : object
+            What `call_for` gave for such slices.
+        check : callable (slice, result)
+            Compares a result with that of ``f`` itself.
+        by_calls : callable (rows)
+            The calls that ``f`` makes: for all slices, or for those `Chosen`.
+        """
+        found, marked = call.kernel(call, rows)
+        out: Any = Block(found) if self._results else found[0]
+        if not self._checked:
+            try:
+                self._check(rows, out, marked, check)
+            except Differs as error:
+                self._drop(f"as one kernel {error}")
+                return by_calls(rows)
+        count = np.count_nonzero(marked)
+        self.ran = None if count else call
+        if count == 0:
+            return out
+        self._many_left = count > LIMITS.kernel_left * marked.size
+        # what the first slice gives says what the results are: another path's, or what f catches
+        parts = self._tree.branches or self._tree.catches
+        if count > LIMITS.kernel_marked * marked.size or (parts and marked.flat[0]):
+            self._wasted += self._paths == self._tree.count
+            if self._wasted > LIMITS.kernel_wasted and not config.current().engine:
+                self._drop("NumPy may warn of many of its slices")
+            return by_calls(rows)
+        places = np.nonzero(marked)
+        kinds = [(y.shape[marked.ndim :], y.dtype) for y in found]  # as the first slice has it
+        kind: Any = tuple(zip(*kinds, strict=True)) if self._results else kinds[0]
+        try:
+            out[marked] = by_calls(Chosen(rows, places, kind))
+        except Users as error:
+            (k,) = error.index
+            raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
+        return out
+
+    def _check(self, slices: Rows, results: Any, marked: np.ndarray, check: Callable) -> None:
+        """Compare some of the slices with real calls, once."""
+        ordinary = np.flatnonzero(~marked.ravel())
+        n = ordinary.size
+        for k in {int(ordinary[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}:
+            at = np.unravel_index(k, marked.shape)
+            mine = results[at]
+            check(slices[at], mine.arrays if isinstance(mine, Block) else mine)
+        self._checked = bool(n)

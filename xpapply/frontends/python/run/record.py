@@ -1,0 +1,125 @@
+"""What came of the runs of a trace: by this it is decided what runs next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ....limits import LIMITS
+from . import account
+
+
+class Record:
+    """How often a trace was given up, and what its runs took.
+
+    Attributes
+    ----------
+    refused : str
+        Why the loop runs from now on; "" if it does not.
+    given_up : int
+        Runs that found too many paths.
+    why : str
+        What the last run that failed said.
+    lost : bool
+        Whether the last run was one of them.
+    in_vain, in_loop : float
+        Seconds of runs that found too many paths, and of the loop after runs that failed.
+    slow : int
+        Runs one after the other that took longer than the loop.
+    saved : float
+        CPU seconds that runs took less than the loop would have, all together.
+    runs : int
+        How many there were.
+    planning : float
+        CPU seconds that went before the first one.
+    """
+
+    __slots__ = (
+        "_least",
+        "_left",
+        "_waits",
+        "given_up",
+        "in_loop",
+        "in_vain",
+        "lost",
+        "planning",
+        "refused",
+        "runs",
+        "saved",
+        "slow",
+        "why",
+    )
+
+    def __init__(self) -> None:
+        self.refused = self.why = ""
+        self.given_up = self.slow = self.runs = 0
+        self.in_vain = self.in_loop = 0.0
+        self.lost = False
+        self.saved, self.planning = LIMITS.lent, 0.0
+        self._least: dict[int, float] = {}
+        self._left: dict[int, float] = {}
+        self._waits = LIMITS.loops_per_run
+
+    @property
+    def rests(self) -> bool:
+        """Whether the loop runs for now: it has not taken as long yet as what was tried."""
+        return self.given_up > 0 and self.in_loop < LIMITS.loops_per_run * self.in_vain
+
+    def expected(self, slices: int) -> float | None:
+        """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
+        return self._least.get(slices.bit_length())
+
+    def is_slower(self, slices: int, seconds: float) -> bool:
+        """Whether runs of about so many slices have taken longer than the loop."""
+        return LIMITS.run_tells * (self.expected(slices) or 0.0) > slices * seconds
+
+    def loops_instead(self, slices: int, seconds: float) -> bool:
+        """Whether the loop runs now, since runs of about so many slices have taken longer.
+
+        What they took may have been due to what else the machine did: after loops of many times
+        their seconds there is another one, after twice as many the next.
+        """
+        if not self.is_slower(slices, seconds):
+            return False
+        key = slices.bit_length()
+        left = self._left.get(key, self._waits * self._least[key]) - slices * seconds
+        self._left[key] = left
+        if left > 0:
+            return True
+        del self._least[key], self._left[key]
+        self._waits *= 2
+        return False
+
+    def most(self, slices: int, seconds: float) -> float:
+        """CPU seconds that the next run may lose: `seconds` is what a slice takes in the loop."""
+        loop, least = slices * seconds, self.expected(slices)
+        if self.runs == 0:
+            most = LIMITS.first_call + LIMITS.first_call_share * loop - self.planning
+        else:
+            run = (
+                LIMITS.slower_than_loop * loop
+                if least is None
+                else LIMITS.slower_than_least * least
+            )
+            most = LIMITS.later_call + LIMITS.later_call_share * loop + run
+        return most + max(0.0, LIMITS.saved_share * self.saved)
+
+    def for_run(self, slices: int, seconds: float, known: Sequence[Any]) -> account.Account:
+        """The account of the next run."""
+        most, tries = self.most(slices, seconds), self.expected(slices) is None
+        return account.Account(slices, seconds, most, known, tries=tries)
+
+    def ran(self, run: account.Account, took: float, compiles: bool) -> None:
+        """Note what a run took; `compiles`: with what makes later ones faster."""
+        self.runs += 1
+        self.saved += run.loop - took
+        key = run.slices.bit_length()
+        if compiles:
+            return
+        if run.is_spent:
+            if self.runs > 1:  # the first one loads and makes things
+                self._least[key] = max(took, 2 * run.loop)
+            return
+        # the first one tells no more than that runs are quicker
+        if self.runs > 1 or LIMITS.run_tells * took < run.loop:
+            self._least[key] = min(took, self._least.get(key, took))

@@ -1,0 +1,149 @@
+"""What a function depends on beside what it names: memory, settings of libraries, classes."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import sys
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ....functions.guards import LIBRARIES, Guards
+from ....limits import LIMITS
+from ....runtime import error_state
+from ....runtime.warning_filters import Place
+from ..trace.recorder import Recorder
+
+_SETTINGS = frozenset(
+    "get_printoptions geterr geterrcall getbufsize printoptions show_config show_runtime".split()
+)
+"""Functions of NumPy that tell how it is set."""
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+def watch_memory(watch: Guards, x: Any) -> None:
+    """Notice a write into memory that arrays may be made of: of a `bytearray`, a `mmap` ..."""
+    was = _content(x)
+    if was is None:
+        return
+    try:
+        ref: Callable[[], Any] = weakref.ref(x)
+    except TypeError:  # the place where it was found holds it anyway
+        ref = lambda: x  # noqa: E731
+    watch.add(lambda: (now := ref()) is not None and _content(now) == was)
+
+
+def _content(x: Any) -> Any:
+    """The bytes of an object's memory; None: it shows none.
+
+    What is never equal where it is too large to be looked at in each call.
+    """
+    try:
+        with memoryview(x) as memory:
+            if memory.nbytes <= LIMITS.copied:
+                return memory.tobytes()
+    except (TypeError, ValueError, BufferError, NotImplementedError):
+        return None
+    return object()
+
+
+# --- modules and classes --------------------------------------------------------------------------
+
+
+def makes(cls: type, name: str) -> bool:
+    """Whether the class of a module makes an attribute: by a property, or by code of its own."""
+    if cls is types.ModuleType:
+        return False
+    own = [c for c in cls.__mro__ if c not in (types.ModuleType, object)]
+    return any({name, "__getattr__", "__getattribute__"} & vars(c).keys() for c in own)
+
+
+def watch_name(watch: Guards, cls: type) -> None:
+    """Notice another name of a class."""
+    if cls.__module__.partition(".")[0] not in LIBRARIES and cls.__module__ != "builtins":
+        for name in ("__name__", "__qualname__"):
+            watch.look(cls, "attribute", name)
+
+
+def watch_registered(watch: Guards) -> None:
+    """Notice classes that are registered with abstract base classes."""
+    token = abc.get_cache_token()
+    watch.add(lambda: abc.get_cache_token() == token)
+
+
+def decides_instances(cls: Any) -> bool:
+    """Whether code of a class of classes says what its instances are."""
+    if isinstance(cls, tuple):
+        return any(map(decides_instances, cls))
+    kind = type(cls)
+    if kind.__module__.partition(".")[0] in LIBRARIES or kind.__module__ in ("builtins", "abc"):
+        return False
+    found = {getattr(kind, n, None) for n in ("__instancecheck__", "__subclasscheck__")}
+    return any(isinstance(f, types.FunctionType) and f.__module__ != "abc" for f in found)
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+def watch_printing(watch: Guards) -> None:
+    """Notice other options for NumPy's texts."""
+    was = _printing()
+    watch.add(lambda: _printing() == was)
+
+
+def _printing() -> str:
+    return repr(sorted(np.get_printoptions().items()))
+
+
+def tells_settings(function: Any) -> bool:
+    """Whether a function of NumPy tells how it is set."""
+    name = getattr(function, "__name__", "")
+    return name in _SETTINGS and (getattr(function, "__module__", "") or "").startswith("numpy")
+
+
+def watch_torch(watch: Guards, function: Any, args: tuple, kwargs: dict, found: Any) -> None:
+    """Notice other settings of torch: what a function without tensors has said, and the dtype that
+    it makes tensors of."""
+    torch = sys.modules["torch"]
+    if isinstance(found, torch.Tensor):
+        dtype, device = torch.get_default_dtype(), torch.get_default_device()
+        watch.add(
+            lambda: torch.get_default_dtype() is dtype and torch.get_default_device() == device
+        )
+    elif not (args or kwargs) and type(found) in (bool, int, float, str, torch.dtype):
+        watch.add(lambda: function() == found)
+
+
+# --- what constants alone give --------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def of_constants(recorder: Recorder, function: Any) -> Iterator[None]:
+    """Refuse what warns: in the loop it would do so for each slice, or raise.
+
+    It is called while a function is traced, once; where nothing depends on the slice, never again.
+    """
+    name = getattr(function, "__name__", "a function")
+    seen: set[Place] = set()
+    special = sys.modules.get("scipy.special")
+    errors: Any = ()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(error_state.noting(seen.add, _CALLED))
+        if special is not None and getattr(special, name, None) is function:
+            stack.enter_context(special.errstate(all="raise", underflow="ignore", loss="ignore"))
+            errors = special.SpecialFunctionError
+        try:
+            yield
+        except errors as error:
+            raise recorder.refuse(f"{name} of constants alone may raise: {error}") from None
+    if seen:
+        raise recorder.refuse(f"{name} of constants alone warns: {next(iter(seen))[0]}")
+
+
+_CALLED = {kind: "ignore" if kind == "under" else "call" for kind in error_state.IGNORED}

@@ -1,0 +1,1 @@
+"""torch's own ways to run all slices: batches, `vmap`, captured graphs and recorded lines."""

@@ -1,0 +1,1 @@
+"""Modules and functions of torch as graphs of the op table."""

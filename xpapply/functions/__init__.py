@@ -1,0 +1,1 @@
+"""Facts of a function that is applied: what it reaches, whether it changes, what it takes."""

@@ -1,0 +1,207 @@
+"""What is remembered: of functions, forgotten with them, and what was compiled for graphs.
+
+`clear` forgets all of it. What is kept elsewhere are facts: about dtypes, names, the functions of
+libraries and where modules are.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Hashable
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from ..limits import LIMITS
+from .batch_of_one import BatchOfOne
+from .guards import exact, same, snapshot
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_D = TypeVar("_D", bound="Dict")
+
+
+class Dict(dict[Hashable, Any]):
+    """A dict that can be referenced weakly."""
+
+
+class BoundedDict(Dict):
+    """A dict that starts anew when it is full."""
+
+    def __setitem__(self, key: Hashable, value: Any) -> None:
+        if len(self) >= LIMITS.remembered and key not in self:
+            self.clear()
+        super().__setitem__(key, value)
+
+
+_results: list[functools._lru_cache_wrapper[Any]] = []
+_dicts: weakref.WeakValueDictionary[int, Dict] = weakref.WeakValueDictionary()
+"""By their identity."""
+
+
+def remembered(most: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """`functools.lru_cache` for so many results, which `clear` forgets."""
+
+    def decorate(f: Callable[_P, _R]) -> Callable[_P, _R]:
+        found = functools.lru_cache(maxsize=most)(f)
+        _results.append(found)
+        return found  # type: ignore[return-value]
+
+    return decorate
+
+
+def kept(found: _D) -> _D:
+    """A dict that is there for as long as something else holds it, and that `clear` empties."""
+    _dicts[id(found)] = found
+    return found
+
+
+def clear() -> None:
+    """Forget everything that was planned, traced or compiled: the next call is a first one.
+
+    Arrays, weights and buffers that were kept for further calls are freed.
+    """
+    for results in _results:
+        results.cache_clear()
+    for found in list(_dicts.values()):
+        found.clear()
+    _by_object.clear()
+    _by_code.clear()
+
+
+def _gone() -> None:
+    """In the place of a function that there is not, or no longer."""
+
+
+class FunctionCache:
+    """What is known of one function: graphs and traces by slice, plans by array.
+
+    It holds on to nothing that the function reaches, which may reach the function itself: a
+    value that keeps its own key is never freed.
+    """
+
+    def __init__(self) -> None:
+        self.lifted = BoundedDict()
+        self.plans = BoundedDict()
+        self.traced = BoundedDict()
+        self.leaves = BoundedDict()
+        self.looped = BoundedDict()
+        """For what kinds of arguments `vectorize` runs it in the loop."""
+        self.batched = BoundedDict()
+        """The kinds of slices that it takes in batches alone."""
+        self.warned: set[Hashable] = set()
+        self.function: Callable[[], Any] = _gone
+        """The function that was asked about last, while there is one."""
+
+
+_by_object: dict[int, tuple[weakref.ref[Any], FunctionCache]] = {}
+"""By identity: objects that compare equal need not be the same function."""
+_by_code: weakref.WeakKeyDictionary[CodeType, tuple[int, list[Any], FunctionCache]]
+_by_code = weakref.WeakKeyDictionary()
+"""Python functions: a lambda that is written in a loop is made anew each time, and is the same
+function as long as what it closes over is the same."""
+
+
+def cache_of(f: Any) -> tuple[FunctionCache, Hashable]:
+    """What is remembered of `f`, and what tells the methods of one object apart."""
+    if type(f) is FunctionType:
+        return _of_code(f), None
+    if type(f) is BatchOfOne:  # made anew for each call
+        known, method = cache_of(f.func)
+        return known, (BatchOfOne.says, f.row, method)
+    anchor, method = (f.__self__, _weakly(f.__func__)) if type(f) is MethodType else (f, None)
+    key = id(anchor)
+    found = _by_object.get(key)
+    if found is not None and found[0]() is anchor:
+        return found[1], method
+    made = FunctionCache()
+    try:
+        ref = weakref.ref(anchor, functools.partial(_forget, key))
+    except TypeError:
+        builtin = isinstance(anchor, (BuiltinFunctionType, np.ufunc, type(np.sum)))
+        if not builtin and not type(anchor).__module__.startswith("cupy."):
+            return made, method  # cannot be referenced weakly: remember nothing
+        ref = lambda: anchor  # type: ignore[assignment]  # noqa: E731  # it lives for ever
+    made.function = ref
+    _by_object[key] = ref, made
+    return made, method
+
+
+def _weakly(x: Any) -> Hashable:
+    """`x` as a part of a key that does not keep it alive."""
+    return weakref.ref(x) if type(x) is FunctionType or isinstance(x, type) else x
+
+
+def _forget(
+    key: int,
+    gone: weakref.ref[Any],
+    known: dict[int, tuple[weakref.ref[Any], FunctionCache]] = _by_object,
+) -> None:
+    """Drop what is known of an object that is gone, unless another one has its identity now.
+
+    It asks for no global: objects may outlive those of this module when Python ends.
+    """
+    if key in known and known[key][0] is gone:
+        del known[key]
+
+
+def _of_code(f: FunctionType) -> FunctionCache:
+    # The globals by their address: they are looked at again before anything is used. So are the
+    # contents of containers, which are told apart by their class alone.
+    place, parts = id(f.__globals__), _parts(f)
+    found = _by_code.get(f.__code__)
+    if (
+        found is None
+        or found[0] != place
+        or len(found[1]) != len(parts)
+        or not all(map(same, parts, found[1]))
+    ):
+        found = _by_code[f.__code__] = place, [snapshot(x) for x in parts], FunctionCache()
+    known = found[2]
+    if known.function() is not f:
+        known.function = weakref.ref(f)
+    return known
+
+
+def _parts(f: FunctionType) -> list[Any]:
+    """What tells functions with the same code apart."""
+    parts: list[Any] = []
+    if f.__defaults__:
+        parts += map(_part, f.__defaults__)
+    if f.__kwdefaults__:
+        parts += map(_part, f.__kwdefaults__.values())
+    for cell in f.__closure__ or ():
+        try:
+            parts.append(_part(cell.cell_contents))
+        except ValueError:  # not yet set
+            parts.append(None)
+    return parts
+
+
+def _part(x: Any) -> Any:
+    return type(x) if isinstance(x, (list, tuple, dict, set)) else x
+
+
+def arguments(args: tuple, kwargs: dict) -> Hashable | None:
+    """Further arguments of `f` as a key; None where they cannot be one."""
+    found = [_argument(a) for a in (*args, *kwargs.values())]
+    return None if None in found else (*found, *kwargs)
+
+
+def _argument(x: Any) -> Hashable | None:
+    if type(x) in (int, float, bool, str, complex, bytes, type(None), type(np.sum)):
+        return type(x), exact(x)
+    if type(x) in (tuple, list):
+        parts = tuple(map(_argument, x))
+        return None if None in parts else (type(x), parts)
+    if isinstance(x, type):
+        return type, _weakly(x)
+    if isinstance(x, np.dtype):
+        return type(x), x
+    if isinstance(x, np.generic):
+        return None if x.dtype.hasobject else (type(x), exact(x))
+    if type(x) is np.ndarray and x.nbytes <= 1 << 16 and not x.dtype.hasobject:
+        return x.shape, x.strides, x.dtype.str, x.tobytes()
+    return None

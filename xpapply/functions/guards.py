@@ -1,0 +1,408 @@
+"""Guards: whether what a function depends on is what it was when its plan was made.
+
+A guard looks at *places*: a global of a function, a variable of an enclosing one, an entry of an
+object or a module, an attribute of a class. What is found there is compared by identity, plain
+values by their bits, lists and dicts by their contents, arrays by their bytes.
+
+Nothing that a function reaches is kept alive by what is known of it: places hang on their
+holders weakly, and so do values that hold further objects. Otherwise a function, whose globals
+reach the function itself, could never be freed.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import operator
+import struct
+import sys
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..limits import LIMITS
+
+MISSING: Any = object()
+"""What is found where there is nothing."""
+
+_MISSINGS = itertools.repeat(MISSING)
+
+LIBRARIES = frozenset(
+    ("numpy", "scipy", "torch", "cupy", "cupyx", "jax", "sklearn", "xpapply", "array_api_compat")
+) | frozenset(sys.stdlib_module_names)
+"""Root packages whose functions and classes live as long as the process."""
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def _reference(x: Any) -> Callable[[], Any]:
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
+
+
+class _Weak(weakref.ref):  # type: ignore[type-arg]
+    """The value of a place, not kept alive."""
+
+    __slots__ = ()
+
+
+class _Contents:
+    """What was in a list, tuple, dict or set."""
+
+    __slots__ = ("_is_plain", "_kind", "_was")
+
+    def __init__(self, x: Any, above: tuple[int, ...]) -> None:
+        self._kind = snapshot(type(x))
+        self._was = [snapshot(e, (*above, id(x))) for e in elements(x)]
+        self._is_plain = not any(type(s) in (_Weak, _Contents) for s in self._was)
+
+    def same(self, now: Any) -> bool:
+        """Whether `now` has the same in the same order."""
+        if not same(type(now), self._kind):
+            return False
+        found = elements(now)
+        if len(found) != len(self._was):
+            return False
+        if self._is_plain and all(map(operator.is_, found, self._was)):
+            return True
+        return all(map(same, found, self._was))
+
+
+CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+
+
+def elements(x: Any) -> list[Any]:
+    """What is in a container, however its class shows it."""
+    if isinstance(x, dict):
+        return [*dict.keys(x), *dict.values(x)]
+    kind: Any = next(c for c in CONTAINERS if isinstance(x, c))
+    return [*kind.__iter__(x)]
+
+
+def snapshot(x: Any, above: tuple[int, ...] = ()) -> Any:
+    """A value as it is now, for `same`: itself if it holds nothing that may have to be freed.
+
+    `above`: the containers that it is in, by identity.
+    """
+    if x is None or x is MISSING or type(x) in _NUMBERS:
+        return x
+    if isinstance(x, CONTAINERS):
+        endless = id(x) in above  # in itself: compared where it was seen first
+        return _MANY if endless or len(x) > LIMITS.compared_elements else _Contents(x, above)
+    if lives_on(x):
+        return x
+    try:
+        return _Weak(x)
+    except TypeError:
+        return x
+
+
+class _Many:
+    """Stands for a container that is too large to compare: it is never the same."""
+
+
+_MANY = _Many()
+
+
+def lives_on(x: Any) -> bool:
+    """Whether an object is a library's own, which lives as long as the process."""
+    if isinstance(x, types.ModuleType):
+        return x.__name__.partition(".")[0] in LIBRARIES and sys.modules.get(x.__name__) is x
+    if isinstance(x, _FUNCTIONS):
+        if "<locals>" in getattr(x, "__qualname__", ""):  # made by a call of another function
+            return False
+        root = (getattr(x, "__module__", None) or "").partition(".")[0]
+        return root in LIBRARIES or root == "builtins"
+    return False
+
+
+_FUNCTIONS = (type, types.FunctionType, types.BuiltinFunctionType, np.ufunc, type(np.sum))
+
+
+def same(now: Any, was: Any) -> bool:
+    """Whether a value is what its snapshot says."""
+    if now is was:
+        return True
+    kind = type(was)
+    if kind is _Weak:
+        return was() is now
+    if kind is _Contents:
+        return isinstance(now, CONTAINERS) and bool(was.same(now))
+    if type(now) is not kind:
+        return False
+    if kind in _NUMBERS:
+        return exact(now) == exact(was)
+    return isinstance(now, np.generic) and exact(now) == exact(was)
+
+
+_NUMBERS = frozenset((bool, int, float, complex, str, bytes, type(...), type(NotImplemented)))
+
+
+def exact(x: Any) -> Any:
+    """A number or a text as something that is equal only to the same: 0.0 is not -0.0."""
+    if type(x) is float:
+        return struct.pack("d", x)
+    if type(x) is complex:
+        return struct.pack("dd", x.real, x.imag)
+    if isinstance(x, np.generic) and not x.dtype.hasobject:
+        return x.dtype.str, x.tobytes()
+    return x
+
+
+def _is_same_array(x: np.ndarray, was: tuple[Any, Any]) -> bool:
+    """Whether an array has the form and the content that it had."""
+    form, content = was
+    if _form(x) != form:
+        return False
+    if isinstance(content, np.ndarray):
+        return bool(np.array_equal(_bytes(x), content))
+    return bool(_content(x) == content)
+
+
+def _form(x: np.ndarray) -> Any:
+    return x.shape, x.dtype, x.strides
+
+
+def _content(x: np.ndarray) -> Any:
+    if x.nbytes <= 1 << 12:
+        return x.tobytes()
+    if x.nbytes <= LIMITS.copied:
+        return _bytes(x).copy()
+    import hashlib
+
+    return hashlib.blake2b(_bytes(x).data).digest()
+
+
+def _bytes(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+def _cell(cells: tuple[types.CellType, ...], index: int, default: Any) -> Any:
+    try:
+        return cells[index].cell_contents
+    except (IndexError, ValueError):  # not yet set
+        return default
+
+
+def _entry_of_classes(cls: type, name: str, default: Any) -> Any:
+    return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), default)
+
+
+_LOOK: dict[str, Callable[[Any], Callable[[Any, Any], Any]]] = {
+    "global": lambda f: f.__globals__.get,
+    "entry": lambda x: vars(x).get,
+    "attribute": lambda x: functools.partial(getattr, x),
+    "cell": lambda f: functools.partial(_cell, f.__closure__ or ()),
+    "of classes": lambda cls: functools.partial(_entry_of_classes, cls),
+    "base": lambda cls: dict(enumerate(cls.__mro__)).get,
+}
+"""Kinds of places: for a holder, what gives the value for a name."""
+
+
+class _Places:
+    """The places of one kind in one holder.
+
+    Names and values stand in lists by how the values compare, so that `map` does it in C: this
+    is what a repeated call waits for.
+    """
+
+    __slots__ = ("deep", "look", "plain", "ref", "weak")
+
+    def __init__(self, ref: Callable[[], Any] | None, kind: str) -> None:
+        self.ref, self.look = ref, _LOOK[kind]
+        # names, and what was found: values, references to values, contents of containers
+        self.plain: tuple[list[Any], list[Any]] = ([], [])
+        self.weak: tuple[list[Any], list[Any]] = ([], [])
+        self.deep: tuple[list[Any], list[Any]] = ([], [])
+
+    def has(self, holder: Any) -> bool:
+        """Whether these are of `holder`, not of one that had its address before."""
+        return self.ref is None or self.ref() is holder
+
+    def add(self, name: Any, value: Any) -> None:
+        was = snapshot(value)
+        kind = type(was)
+        names, found = (
+            self.weak if kind is _Weak else self.deep if kind is _Contents else self.plain
+        )
+        names.append(name)
+        found.append(was)
+
+    def unchanged(self, get: Callable[[Any, Any], Any]) -> bool:
+        """Whether the same is found in all of them."""
+        names, values = self.plain
+        if names and not all(map(operator.is_, map(get, names, _MISSINGS), values)):
+            now = list(map(get, names, _MISSINGS))
+            if not all(map(same, now, values)):
+                return False
+            values[:] = now
+        names, values = self.weak
+        if names and not all(
+            map(operator.is_, map(get, names, _MISSINGS), map(operator.call, values))
+        ):
+            return False
+        names, values = self.deep
+        return not names or all(map(same, map(get, names, _MISSINGS), values))
+
+
+class Guards:
+    """What a function reached, and what it was.
+
+    Call it with the function that is about to run: ``guards(f)`` is whether nothing has changed.
+    (A lambda in a loop is made anew each time. What stands for it is the one that is called.)
+    """
+
+    def __init__(self) -> None:
+        self._root: Callable[[], Any] = lambda: None
+        self._places: dict[tuple[int, str], _Places] = {}
+        self._seen: set[tuple[int, str, Any]] = set()
+        self._all: list[_Places] = []
+        self._names: dict[int, tuple[Callable[[], Any], tuple[str, ...]]] = {}
+        self._checks: list[Callable[[], bool]] = []
+        self._arrays: dict[int, weakref.ref[Any]] = {}
+
+    def __call__(self, root: Any = None) -> bool:
+        """Whether nothing has changed."""
+        for places in self._all:
+            ref = places.ref
+            holder = root if ref is None else ref()
+            if holder is None or not places.unchanged(places.look(holder)):
+                return False
+        for ref, names in self._names.values():
+            holder = ref()
+            if holder is None or tuple(vars(holder)) != names:
+                return False
+        return not self._checks or all(check() for check in self._checks)
+
+    def start(self, root: Any) -> None:
+        """Say which function it is that `Guards` are called with."""
+        try:
+            self._root = weakref.ref(root)
+        except TypeError:
+            self._root = lambda: None
+
+    def settle(self) -> None:
+        """Forget objects that are gone right after a run: it made them, and the next makes its own.
+
+        Its classes and functions, which decide what these objects are, are looked at as ever.
+        """
+        gone = {k for k, p in self._places.items() if p.ref is not None and p.ref() is None}
+        if gone:
+            self._all = [p for p in self._all if p.ref is None or p.ref() is not None]
+            self._places = {k: p for k, p in self._places.items() if k not in gone}
+            self._seen = {seen for seen in self._seen if seen[:2] not in gone}
+        for k in [k for k, (ref, _) in self._names.items() if ref() is None]:
+            del self._names[k]
+
+    def add(self, check: Callable[[], bool]) -> None:
+        """A further question."""
+        self._checks.append(check)
+
+    def look(self, holder: Any, kind: str, name: Any) -> Any:
+        """Look at a place from now on; what is there now."""
+        value = _LOOK[kind](holder)(name, MISSING)
+        is_root = holder is self._root()
+        key = (0 if is_root else id(holder), kind)
+        places = self._places.get(key)
+        if places is None or not places.has(holder):
+            if places is not None:  # one that is gone had its address
+                self._seen = {seen for seen in self._seen if seen[:2] != key}
+            ref = None if is_root else _reference(holder)
+            places = self._places[key] = _Places(ref, kind)
+            self._all.append(places)
+        if (*key, name) not in self._seen:
+            self._seen.add((*key, name))
+            places.add(name, value)
+        return value
+
+    def names(self, x: Any, inside: bool = False) -> None:
+        """Which entries there are in a class or an object: others may come.
+
+        `inside`: whether the function that runs reaches `x`. Unless it reaches itself, nothing
+        asks it for attributes.
+        """
+        known = self._names.get(id(x))
+        if x is self._root():
+            if inside:
+                self.look(x, "attribute", "__dict__")
+        elif known is None:
+            self._names[id(x)] = _reference(x), tuple(vars(x))
+        elif known[0]() is not x:  # one that is gone had its address
+            self.add(lambda: False)
+
+    def attribute_of_class(self, cls: type, name: str) -> None:
+        """An attribute of a class, wherever it is found among its bases; also if there is none."""
+        if lives_on(cls):
+            return
+        found = _entry_of_classes(cls, name, MISSING)
+        # a class method is made anew each time; what calls a class belongs to its own class
+        if found is not MISSING and getattr(cls, name, MISSING) is found:
+            self.look(cls, "attribute", name)
+            return
+        self.bases(cls)
+        for c in cls.__mro__:
+            if not lives_on(c):
+                self.names(c)
+                if name in vars(c):
+                    self.look(c, "entry", name)
+
+    def bases(self, cls: type) -> None:
+        """The bases of a class, theirs included."""
+        for k in range(1, len(cls.__mro__) + 1):
+            self.look(cls, "base", k)
+
+    def function(self, f: types.FunctionType) -> None:
+        """The code and the defaults of a function."""
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            # of the root another one with the same code may be called
+            if name != "__code__" or f is not self._root():
+                self.look(f, "attribute", name)
+
+    def kind(self, x: Any) -> None:
+        """The class of an instance, and the bases of the class."""
+        self.look(x, "attribute", "__class__")
+        if not lives_on(type(x)):
+            self.bases(type(x))
+
+    def array(self, x: np.ndarray) -> None:
+        """The content of an array."""
+        known = self._arrays.get(id(x))
+        if known is None or known() is not x:
+            was = _form(x), _content(x)
+            self._arrays[id(x)] = self.content(x, was, _is_same_array)
+
+    def standard_array(self, x: Any) -> None:
+        """An array of the standard, which may be written to: no other guard looks into it."""
+        try:
+            was = np.from_dlpack(x).tobytes()
+            self.content(x, was, lambda now, was: np.from_dlpack(now).tobytes() == was)
+        except (AttributeError, BufferError, RuntimeError, TypeError):
+            return  # made of tasks, or immutable
+
+    def content(self, x: Any, was: Any, same: Callable[[Any, Any], bool]) -> weakref.ref[Any]:
+        """An object that is written to in place: ``same(x, was)``, as long as it is there."""
+        ref = weakref.ref(x)
+
+        def unchanged() -> bool:
+            now = ref()
+            return now is not None and same(now, was)
+
+        self._checks.append(unchanged)
+        return ref
+
+    def object(self, x: Any) -> None:
+        """An object of a library, which its attributes describe."""
+        for name in (*getattr(x, "__dict__", {}), *getattr(type(x), "__slots__", ())):
+            value = self.look(x, "attribute", name)
+            if isinstance(value, np.ndarray):
+                self.array(value)

@@ -1,0 +1,1 @@
+"""The graph of a network as steps on buffers, image by image in tiles, segment by segment."""

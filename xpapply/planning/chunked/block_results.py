@@ -1,0 +1,156 @@
+"""What the results for the slices of blocks are like, before any of them is computed.
+
+The graph of a function tells; where there is none, its result for the first slice does, as it does
+in NumPy's loop; or the caller says it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import config, frontends
+from ...arrays import as_tuple
+from ...backends import choice
+from ...errors import TraceError
+from ...ir.graph import Graph, ShapeDtype
+from ...ir.rewrite import compact, fold
+from ...loop import reference
+from ...loop.vectorize import not_parameters
+from .on_block import First, inner
+
+
+class Decided(NamedTuple):
+    """Shape and dtype of one result, and how that is known."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    first: First | None
+    """The first slice and its result, where these tell."""
+    graph: Graph | None
+    why: str
+    """Why there is no graph."""
+    kwargs: dict
+    """The keywords of the function: the others say what its result is."""
+
+
+def decide(
+    run: Callable[..., Any],
+    f: Any,
+    axis: Any,
+    slice_: ShapeDtype,
+    args: tuple,
+    kwargs: dict,
+    first_slice: Callable[[], Any],
+    library: str,
+) -> Decided:
+    """What ``f(slice, *args, **kwargs)`` returns.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(f, axis, arr, *args, **kwargs)``: `xpapply.apply_along_axis` on a block.
+    f, axis, args, kwargs
+        As of `xpapply.apply_along_axis`. For functions of Python the keywords ``dtype`` and
+        ``shape`` say what a result is, as for `dask.array.apply_along_axis`, unless `f` has
+        parameters of these names.
+    slice_ : ShapeDtype
+        Of a slice.
+    first_slice : callable
+        Gives the first slice, with all dims of the array; None if there is none. It is not called
+        where nobody needs it.
+    library : str
+        That of the blocks.
+    """
+    given, kwargs = _given(f, kwargs)
+    graph, result, why = None, None, ""
+    if frontends.is_network(f) or not given.whole:
+        why = f"slices of dtype {slice_.dtype}"
+        if slice_.dtype.rstrip("0123456789") in _NUMBERS:
+            graph, result, why = _lifted(f, slice_, args, kwargs)
+    if result is not None:
+        own = choice.backend(library)
+        assert own is not None
+        result = ShapeDtype(result.shape, own.result_dtype(result.dtype))
+    shape, dtype, first = given.shape, given.dtype, None
+    if result is None and not given.whole:
+        first = _first(run, f, axis, first_slice(), args, kwargs)
+        result = ShapeDtype(inner(first.y, first.x, as_tuple(axis)), "")
+        dtype = dtype or first.y.dtype
+    if result is not None:
+        shape = result.shape if shape is None else shape
+        dtype = dtype or np.dtype(result.dtype)
+    assert shape is not None
+    assert dtype is not None
+    return Decided(shape, dtype, first, graph, why, kwargs)
+
+
+_NUMBERS = ("bool", "int", "uint", "float", "complex")
+"""dtypes that a graph may have, without their bits."""
+
+
+def _first(run: Any, f: Any, axis: Any, x: Any, args: tuple, kwargs: dict) -> First:
+    """What `f` makes of the first slice."""
+    if x is None:
+        raise ValueError(reference.EMPTY)
+    with config.options(fallback="silent"):
+        y = run(f, axis, x, *args, **kwargs)
+        y = y if hasattr(y, "ndim") else np.asanyarray(y)
+    return First(x, y)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the call says of a result."""
+
+    shape: tuple[int, ...] | None
+    dtype: np.dtype | None
+
+    @property
+    def whole(self) -> bool:
+        return self.shape is not None and self.dtype is not None
+
+
+def _given(f: Any, kwargs: dict) -> tuple[_Given, dict]:
+    """What the keywords say of a result, and the keywords of `f`."""
+    kwargs, found = dict(kwargs), {}
+    if kwargs and not frontends.is_network(f):
+        names = tuple(k for k in ("dtype", "shape") if k in kwargs)
+        found = {k: kwargs.pop(k) for k in not_parameters(f, names)}
+    shape, dtype = found.get("shape"), found.get("dtype")
+    if shape is not None:
+        shape = as_tuple(shape) if not isinstance(shape, list) else tuple(shape)
+    return _Given(shape, None if dtype is None else np.dtype(dtype)), kwargs
+
+
+def _lifted(
+    f: Any, slice_: ShapeDtype, args: tuple, kwargs: dict
+) -> tuple[Graph | None, ShapeDtype | None, str]:
+    """The graph of `f`, what its result is, and why it has no graph."""
+    frontend = frontends.find(f)
+    if any(math.isnan(n) for n in slice_.shape):
+        return None, None, "the length of a slice is unknown"
+    flat = None
+    try:
+        if len(slice_.shape) > 1 and hasattr(frontend, "flattened"):
+            flat = frontend.flattened(f, slice_.shape, slice_.dtype)
+            f, slice_ = flat.call, ShapeDtype((math.prod(slice_.shape),), slice_.dtype)
+        elif hasattr(frontend, "fitted") and not (args or kwargs):
+            f = frontend.fitted(f, slice_.shape, slice_.dtype)
+        graph = compact(fold(frontend.lift(f, slice_, args, kwargs)))
+    except TraceError as error:
+        return None, None, str(error)
+    except Exception as error:
+        if frontends.is_network(f):
+            raise
+        # what a function of Python does with numbers that are made up says nothing against it
+        return None, None, str(error) or type(error).__name__
+    if flat is None:
+        return graph, graph.result, ""
+    if flat.alike:  # its last axis is flat as well
+        return None, None, "its results are laid flat"
+    return None, graph.result, ""

@@ -1,0 +1,1 @@
+"""Plans of Python functions: trace, decide, run at once or in the loop."""

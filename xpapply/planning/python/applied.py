@@ -1,0 +1,258 @@
+"""What Python functions are applied to: the slices of an array along an axis, or of several."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from ... import arrays
+from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.rows import Rows
+from ...frontends.python.run.runner import Traced
+from ...frontends.python.trace.tree import Users
+from ...functions import samples
+from ...functions.cache import arguments, cache_of
+from ...limits import LIMITS
+from ...loop import reference, thin
+from ...loop.arguments import Arguments, Looped
+from .. import engines
+from ..fallback import announce, why_awkward
+
+
+class Applied(Protocol):
+    """What a function is applied to: the slices of one array (`Along`), or of several."""
+
+    @property
+    def f(self) -> Any:
+        """The function."""
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+
+    def why_not(self) -> str | None:
+        """Why no plan can be made for such arrays."""
+
+    def rows(self) -> Rows:
+        """The slices, in the order of the loop."""
+
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them, as traces take it."""
+
+    def begun(self) -> Begun:
+        """The first calls of the loop.
+
+        What `f` raises for the very first slice is raised as it is, for others as `Users`.
+        """
+
+    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
+        """`f` traced on a slice, in so many CPU seconds.
+
+        Raises `TraceError` with the reason why it cannot be.
+        """
+
+    def for_batches(self, said: BaseException | str) -> Applied | None:
+        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+
+    def run(self, traced: Traced, account: Account | None = None) -> Any:
+        """All slices at once."""
+
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop; `known`: the results for the first slices."""
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+
+    def announce(self, why: str) -> None:
+        """Tell whoever has to know that the loop runs."""
+
+
+def _one_kernel(*given: Any) -> Any:
+    """What makes one kernel of all paths, which few first calls get to."""
+    from .one_kernel import OneKernel
+
+    return OneKernel(*given)
+
+
+@dataclass(slots=True)
+class Along:
+    """What `apply_along_axis` applies a function to."""
+
+    f: Any
+    axis: int
+    arr: Any
+    args: tuple
+    kwargs: dict
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return slices(self.axis, self.arr)
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+        return trace_key(cache_of(self.f)[1], self.axis, self.arr, self.args, self.kwargs)
+
+    def why_not(self) -> str | None:
+        """Why no plan can be made for such an array."""
+        return _why_not(self.arr)
+
+    def rows(self) -> Rows:
+        """The slices, in the order of the loop."""
+        return Rows(plain(self.arr), self.axis)
+
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them."""
+        return plain(self.arr)[(*index[: self.axis], slice(None), *index[self.axis :])]
+
+    def begun(self) -> Begun:
+        """The first calls of the loop: as many as tell what one takes, for a small part of all."""
+        x, axis = self.arr, self.axis
+        view = x.transpose(*range(axis), *range(axis + 1, x.ndim), axis)
+        rows, results, times, took = thin.rows_of(view, x.ndim - 1), [], [], 0.0
+        most = max(1, min(LIMITS.begun_slices, self.slices // LIMITS.begun_share))
+        for k, v in enumerate(itertools.islice(rows, most)):
+            started = time.perf_counter()
+            try:
+                results.append(self.f(v, *self.args, **self.kwargs))
+            except Exception as error:
+                if k == 0:
+                    raise
+                raise Users(error, tuple(map(int, np.unravel_index(k, view.shape[:-1])))) from None
+            times.append(time.perf_counter() - started)
+            result = results[-1] = _kept(results[-1])
+            took += times[-1]
+            if took - times[0] > LIMITS.begun_seconds or type(result) not in _KEPT:
+                break
+        return Begun(results, min(times) + self.around, took)
+
+    @property
+    def around(self) -> float:
+        """Seconds of a turn of NumPy's loop beside the call."""
+        return LIMITS.loop_turn
+
+    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
+        """`f` traced on a slice."""
+        arguments = Arguments((Looped(0), *self.args), self.kwargs)
+        return Traced(
+            self.f,
+            arguments,
+            slice0,
+            sample,
+            engines,
+            begun,
+            _one_kernel,
+            around=self.around,
+            limit=limit,
+        )
+
+    def for_batches(self, said: BaseException | str) -> Along | None:
+        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        batched = samples.wanted_for(self.f, said, self._ends, self.args, self.kwargs)
+        return None if batched is None else replace(self, f=batched)
+
+    def _ends(self) -> tuple[Any, Any]:
+        return samples.ends(self.axis, self.arr)
+
+    def run(self, traced: Any, account: Account | None = None) -> Any:
+        """All slices at once."""
+        return traced(self.rows(), self.f, account)
+
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop; `known`: the results for the first slices."""
+        return reference.apply(self.f, self.axis, self.arr, self.args, self.kwargs, known)
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+        reference.note(error, index, self.axis)
+
+    def announce(self, why: str) -> None:
+        """Tell the user that the loop runs."""
+        announce(self.f, self.slices, why, self.arr)
+
+
+@dataclass(slots=True)
+class OnHost(Along):
+    """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
+
+    own: Any
+    """The array itself, which the loop runs on and the result belongs to."""
+
+    @property
+    def around(self) -> float:
+        """Seconds of a turn of the loop beside the call: not NumPy's."""
+        return 0.0
+
+    def run(self, traced: Any, account: Account | None = None) -> Any:
+        """All slices at once."""
+        return arrays.asarray(traced(self.rows(), self.f, account), self.own)
+
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop; what is known of the first slices is NumPy's."""
+        return reference.apply(self.f, self.axis, self.own, self.args, self.kwargs)
+
+
+_KEPT = frozenset((bool, int, float, complex, str, bytes, type(None), list, tuple, np.ndarray))
+_KEPT |= frozenset(np.dtype(c).type for c in np.typecodes["AllFloat"] + np.typecodes["AllInteger"])
+_KEPT |= {np.bool_}
+"""Classes of results that can be kept while `f` is called again."""
+
+
+def _kept(result: Any, depth: int = 0) -> Any:
+    """A result that further calls of `f` do not write into; the objects in it are the same."""
+    if isinstance(result, np.ndarray):
+        return result.copy()
+    if type(result) in (list, tuple) and depth < _DEPTH:
+        return type(result)(_kept(x, depth + 1) for x in result)
+    return result
+
+
+_DEPTH = 64
+"""Dims that an array may have: of lists in more lists NumPy makes none."""
+
+
+def slices(axis: int, arr: Any) -> int:
+    """How many slices there are along an axis."""
+    return math.prod(arr.shape) // max(1, arr.shape[axis])
+
+
+def _why_not(arr: Any) -> str | None:
+    """Why no plan can be made for such an array."""
+    if type(arr) is np.memmap:
+        return None if arr.ndim > 1 and arr.size else "the slices are empty"
+    library = arrays.library(arr)
+    if library == "torch" and arr.requires_grad and sys.modules["torch"].is_grad_enabled():
+        return "autograd records this call; under torch.no_grad() it runs at once"
+    if library in ("numpy", "cupy"):
+        if arr.dtype.kind not in "biufc":
+            return f"slices of dtype {arr.dtype}"
+    if 0 in arr.shape or arr.ndim < 2:
+        return "the slices are empty" if arr.ndim > 1 else "there is one slice only"
+    return why_awkward(arr)
+
+
+def trace_key(method: Hashable, axis: int, arr: Any, args: tuple, kwargs: dict) -> Hashable:
+    """What traces are remembered by; None: they are not."""
+    given = arguments(args, kwargs)
+    if given is None:
+        return None
+    foreign = not getattr(arr.dtype, "isnative", True)
+    dtype = arr.dtype.str if foreign else arrays.dtype_name(arr)
+    return (method, arr.shape[axis], dtype, arrays.library(arr), given)
+
+
+def plain(x: Any) -> Any:
+    """The numbers of a memory-mapped array; anything else as it is."""
+    return x.view(np.ndarray) if type(x) is np.memmap else x

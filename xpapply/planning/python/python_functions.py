@@ -1,0 +1,491 @@
+"""Python functions: whether they run on all slices at once, by what a trace and the time say."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from ... import arrays, config
+from ...backends import choice
+from ...errors import InputError, TraceError, UnsupportedError
+from ...frontends.python.run import account
+from ...frontends.python.run.account import Begun
+from ...frontends.python.run.in_blocks import OnlyTraced, Raises
+from ...frontends.python.run.rows import Rows
+from ...frontends.python.run.runner import Traced
+from ...frontends.python.sandbox.tracing import why_impure
+from ...frontends.python.trace.tree import TooLong, Users
+from ...functions import samples
+from ...functions.batch_of_one import BatchOfOne
+from ...functions.cache import FunctionCache, cache_of
+from ...limits import LIMITS
+from ...loop import reference
+from ...runtime import error_state
+from .. import engines
+from ..fallback import in_loop
+from ..plan import Plan
+from . import running
+from .applied import Along, Applied, OnHost, plain, slices, trace_key
+from .quick import Quick
+from .running import Refused
+
+_FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
+_QUICK = "a plan would take longer than the loop"
+_SAMPLES = 16
+_BY_HALVES = (0, 8, 16, 4, 12, 2, 6, 10, 14, 1, 3, 5, 7, 9, 11, 13, 15)
+"""Slices that a function is traced on until it raises for none, in sixteenths of all."""
+
+
+# --- deciding -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Decision:
+    """How a Python function runs: what `explain` tells of, and what a call does.
+
+    Attributes
+    ----------
+    what : Applied
+        What the function is applied to. It may be a method for batches of one slice.
+    traced : Traced or None
+        What runs it on all slices at once.
+    why : str or None
+        Why the loop runs; None: it does not.
+    quick : bool
+        Whether that is because the loop takes less time: nobody need hear of it.
+    begun : Begun or None
+        The first calls of the loop, where these were asked for.
+    loops : Quick or None
+        What loops are noted in, where a plan waits until they have taken some time.
+    """
+
+    what: Any
+    traced: Traced | None = None
+    why: str | None = None
+    quick: bool = False
+    begun: Begun | None = None
+    loops: Quick | None = None
+
+    @property
+    def known(self) -> Sequence[Any]:
+        """Results for the first slices."""
+        return () if self.begun is None else self.begun.results
+
+
+def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Decision:
+    """How `f` runs on slices.
+
+    `calls`: whether the result is wanted now, on a NumPy array. Then `f` is not traced if its
+    first calls tell that the loop is done sooner. `limited`: whether planning may take no longer
+    than it can save, though no call has told what the loop takes.
+    """
+    why = what.why_not()
+    known, key = cache_of(what.f)[0], None if why else what.key
+    remembered = None if key is None else known.traced.get(key)
+    quick: Quick | None = None
+    if type(remembered) is Quick:
+        if calls and remembered.serves(what.slices) and not config.current().engine:
+            return Decision(what, why=_QUICK, quick=True, loops=remembered)
+        quick, remembered = remembered, None
+    found: Traced | Refused | None = remembered
+    if found is not None and not found.unchanged(what.f):
+        found = None
+    saved = 0.0
+    if isinstance(found, Refused) and found.is_slow:
+        saved = found.may_spend(what.slices)
+        if config.current().engine or saved:
+            found = None
+    if found is None or not calls:  # a trace that runs sees that itself
+        why = why or error_state.why_per_slice()
+    if why:
+        return _refusal(what, why, calls)
+    begun: Begun | None = None
+    if found is None:
+        # with fallback="raise", before the first call of f
+        if calls and config.current().fallback != "raise":
+            later: Users | None = None
+            try:
+                begun = what.begun()
+            except Users as error:
+                later = error
+            except Exception as error:
+                what.note(error, (0,) * len(what.rows().batch))
+                batched = what.for_batches(error)
+                if batched is None:
+                    raise
+                return decide(batched, calls=True)
+            if later is not None:  # no exception is handled here, which would become its context
+                what.note(later.raised, later.index)
+                raise later.raised
+            assert begun is not None
+            quick = quick or running.quick(what.f)
+            quick.seconds = min(quick.seconds, begun.seconds)
+            if quick.serves(what.slices):
+                if key is not None:
+                    known.traced[key] = quick
+                return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
+        found = _trace(what, known, key, begun, saved, limited)
+    if isinstance(found, Traced):
+        why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
+        return Decision(what, found, why, not found.record.refused, begun)
+    if begun is not None:  # it takes a slice
+        return Decision(what, why=found.why, begun=begun)
+    return _refusal(what, found.why, calls)
+
+
+def _refusal(what: Applied, why: str, calls: bool) -> Decision:
+    """What to do where `f` cannot be traced: a method may want a batch of one instead."""
+    batched = what.for_batches(why)
+    return Decision(what, why=why) if batched is None else decide(batched, calls=calls)
+
+
+def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
+    """Why the loop takes less time than all slices at once.
+
+    `kept`: whether the trace is remembered, so that later calls need not plan.
+    """
+    if config.current().engine or found.library != "numpy":
+        return None
+    if slices <= LIMITS.few_slices:
+        return _FEW_SLICES
+    seconds = slices * found.seconds
+    overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
+    if seconds < overhead or found.record.loops_instead(slices, found.seconds):
+        return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
+    return None
+
+
+# --- tracing --------------------------------------------------------------------------
+
+
+def _trace(
+    what: Applied,
+    known: FunctionCache,
+    key: Hashable,
+    begun: Begun | None,
+    saved: float = 0.0,
+    limited: bool = False,
+) -> Traced | Refused:
+    """How `f` runs on all slices at once, or the reason why it does not; remembered as `key`.
+
+    `saved`: CPU seconds that it may take beside those of a first call.
+    """
+    why = why_impure(what.f)
+    if why:
+        return Refused(_completed(why, what.f))
+    if begun is not None:
+        begun = begun._replace(results=[plain(x) for x in begun.results])
+    loop = 0.0 if begun is None else begun.seconds * what.slices
+    limit = _planning(loop) + saved + account.loading()
+    ends = (limited or begun is not None) and not config.current().engine
+    try:
+        made: Traced | Refused = _traced(what, begun, limit if ends else math.inf)
+    except TraceError as error:
+        why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
+        made = Refused(why, error.unchanged or running.always)
+        if isinstance(error, TooLong):
+            made.is_slow, made.slices = True, what.slices
+            least = max(1, error.steps) * LIMITS.step_of_numbers
+            made.seconds = least if begun is None else begun.seconds
+        # which is asked anew each time
+        if begun is None and samples.asks_for_rows(what.f, made.why):
+            return made
+    except Exception as error:
+        made = Refused(f"it raises {type(error).__name__}: {error}")
+        if begun is None:  # what it does for a real slice is not known
+            return made
+    if key is not None:
+        known.traced[key] = made
+        if isinstance(made, Traced) and made.keeps:
+            weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
+    return made
+
+
+def _planning(loop: float) -> float:
+    """CPU seconds that planning a first call may take; `loop`: those of the loop."""
+    return LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop)
+
+
+def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
+    """Trace on the first slice; on another one, if `f` raises for the first and catches that.
+
+    `limit`: CPU seconds that it may take, where the first calls have told what the loop takes.
+    """
+    batch = what.rows().batch
+    last = math.prod(batch) - 1
+    places = [last * k // _SAMPLES for k in _BY_HALVES]
+    slice0 = what.slice_at((0,) * len(batch))
+    started = time.thread_time()
+    for k in dict.fromkeys(places):
+        at = tuple(map(int, np.unravel_index(k, batch)))
+        sample = slice0 if k == 0 else what.slice_at(at)
+        left = limit + started - time.thread_time()
+        try:
+            made = what.traced(slice0, sample, begun, left)
+        except Raises as raised:
+            error = raised
+        else:
+            # of more than it may take, loading was a part
+            most = _planning(what.slices * made.seconds)
+            made.record.planning = min(time.thread_time() - started, most)
+            return made
+    if isinstance(error, OnlyTraced):
+        raise error
+    raise Raises(f"for each slice that was tried {error}")
+
+
+# --- calls and plans --------------------------------------------------------------------
+
+
+def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """The result on a NumPy array, under no engine that was asked for."""
+    if slices(axis, arr) <= LIMITS.few_slices and config.current().fallback != "raise":
+        return reference.apply(f, axis, arr, args, kwargs)  # as `decide` would say
+    found = decide(Along(f, axis, arr, args, kwargs), calls=True)
+    if found.why is None:
+        return running.along(found.what, found.traced, found.begun)
+    if found.loops is not None:
+        return found.loops.timed(found.what.slices, found.what.loop, found.known)
+    if not found.quick:
+        found.what.announce(found.why)
+    return found.what.loop(found.known)
+
+
+def plan(
+    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, common: dict[str, Any]
+) -> tuple[Plan, Callable[[], bool] | None]:
+    """The plan of `f`, and how to tell that it still holds (None: not worth remembering).
+
+    `common`: what every plan says.
+    """
+    what = Along(f, axis, arr, args, kwargs)
+    found = decide(what)
+    traced, one = found.traced, found.what.f
+    batched = one is not f
+    says = (one.says,) if batched else ()
+    if traced is None:
+        assert found.why is not None
+        return _otherwise(found.what, found.why, says, common)
+    seen: dict[str, Any] = {"result": traced.results[0], "graph": traced.graph}
+    if found.why is not None:
+        return in_loop(one, arr, args, kwargs, (found.why,), common, **seen), None
+    alive = _alive(one)
+
+    def run(x: Any, a: int) -> Any:
+        return running.along(Along(alive(), a, x, args, kwargs), traced)
+
+    reasons: list[str] = []
+    if traced.record.given_up:
+        reasons.append(f"the last call ran in the loop: {traced.record.why}")
+    if why := why_given_up(traced, found.what.rows(), one):
+        because = tuple(reasons or [why])
+        told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
+        return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
+    # slices that were tried may have told that the loop takes less time
+    if (quick := decide(what).why) is not None:
+        return in_loop(one, arr, args, kwargs, (quick,), common, **seen), None
+    engine = None
+    rows = Rows(arr, axis)
+    kernel = traced.kernel_for(rows)
+    if traced.not_compiled:
+        reasons.append(traced.not_compiled)
+    if kernel is not None:
+        reasons += kernel.reasons
+    elif traced.fused_on(rows):
+        engine, why_not = traced.engine_for(rows)
+        reasons += why_not
+    elif (slower := traced.slower_than_half(rows)) is not None:
+        reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
+    runs = kernel or engine
+    name = common["library"] if runs is None else kernel.engine if engine is None else engine.name
+    p = Plan(
+        engine=name,
+        kernels=(*(traced.kernels if runs is None else runs.kernels), *says),
+        reasons=tuple(reasons),
+        limits=None if engine is None else choice.limits(engine.backend, arr),
+        _call=run,
+        _plans=traced.plans,
+        **seen,
+        **common,
+    )
+    # of batches: whether f takes a slice is asked anew
+    if args or kwargs or batched:
+        return p, None
+    return p, _still(traced, f, axis, arr, kernel)
+
+
+def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
+    """Why a call would give up and run the loop, or "": asked where a person wants to know."""
+    if traced.library != "numpy" or config.current().engine:
+        return ""
+    if traced.has_run and not traced.record.given_up:
+        return ""
+    if traced.record.rests:
+        return traced.record.why
+    why = traced.why_given_up(rows, f)
+    return _completed(why, f) if why else ""
+
+
+def _completed(why: str, f: Any) -> str:
+    """A reason with what to do."""
+    from .way_out import completed
+
+    return completed(why, f)
+
+
+def _otherwise(
+    what: Along, why: str, says: tuple[str, ...], common: dict[str, Any]
+) -> tuple[Plan, Callable[[], bool] | None]:
+    """The plan of a function that cannot be traced: the array's library may have a way."""
+    f, axis, arr, args, kwargs = what.f, what.axis, what.arr, what.args, what.kwargs
+    if config.current().engine:
+        raise UnsupportedError(
+            f"engine {config.current().engine!r} cannot run {common['name']}: {why}"
+        )
+    try:
+        known = _agreed(what)
+        if known is not None:
+            return _on_host(what, known, common)
+        from . import own_apply
+
+        own = own_apply.find(f, axis, arr, args, kwargs)
+    except TraceError as error:
+        if common["library"] != "jax":
+            return in_loop(f, arr, args, kwargs, (why,), common), None
+        try:
+            return _on_host(what, (why, str(error)), common)
+        except TraceError as further:
+            said = dict.fromkeys((why, str(error), str(further)))
+            return in_loop(f, arr, args, kwargs, tuple(said), common), None
+    p = Plan(
+        engine=own.engine,
+        kernels=(*own.kernels, *says),
+        reasons=(why,),
+        result=own.result,
+        _call=own.call,
+        **common,
+    )
+    return p, None
+
+
+def _agreed(what: Along) -> tuple[str, ...] | None:
+    """Why other ways were refused, where a trace has run on such an array as NumPy sees it."""
+    if arrays.library(what.arr) != "jax":
+        return None
+    from . import own_apply
+
+    try:
+        view = own_apply.on_host(what.arr)
+    except TraceError:
+        return None
+    found = cache_of(what.f)[0].traced.get(replace(what, arr=view).key)
+    if not isinstance(found, Traced) or not found.unchanged(what.f):
+        return None
+    known = found.agreed.get((view.shape, what.axis))
+    return None if known is None else known[1]
+
+
+def _on_host(
+    what: Along, reasons: tuple[str, ...], common: dict[str, Any]
+) -> tuple[Plan, Callable[[], bool] | None]:
+    """The plan of a function that runs on NumPy's view of the array's memory.
+
+    Raises
+    ------
+    TraceError
+        If it does not, or gives other results there.
+    """
+    if what.slices <= LIMITS.few_slices:
+        raise TraceError(_FEW_SLICES)
+    from . import own_apply
+
+    args, kwargs = what.args, what.kwargs
+    view = own_apply.on_host(what.arr)
+    found = decide(OnHost(what.f, what.axis, view, args, kwargs, what.arr))
+    mine, traced = found.what, found.traced
+    if traced is None or traced.record.refused:
+        raise TraceError(str(found.why))
+    if why := why_given_up(traced, mine.rows(), mine.f):
+        raise TraceError(why)
+    if (view.shape, what.axis) not in traced.agreed:
+        found_there = own_apply.same_on_host(mine, view, lambda x: traced(Rows(x, 1), mine.f))
+        traced.agreed[view.shape, what.axis] = found_there, reasons
+    result, reasons = traced.agreed[view.shape, what.axis]
+    alive = _alive(mine.f)
+
+    def run(x: Any, a: int) -> Any:
+        return running.at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
+
+    rows = mine.rows()
+    kernel = traced.kernel_for(rows)
+    p = Plan(
+        engine="numpy" if kernel is None else kernel.engine,
+        kernels=(*(traced if kernel is None else kernel).kernels, own_apply.ON_HOST),
+        reasons=reasons,
+        result=result,
+        _call=run,
+        _plans=traced.plans,
+        **common,
+    )
+    if args or kwargs or mine.f is not what.f:
+        return p, None
+    return p, _still(traced, what.f, what.axis, view, kernel, numpys_loop=False)
+
+
+def _alive(f: Any) -> Callable[[], Any]:
+    """How a plan that is remembered finds the function that it is for, without keeping it."""
+    if type(f) is BatchOfOne:
+        method, row = _alive(f.func), f.row
+        return lambda: BatchOfOne(method(), row)
+    if type(f) is FunctionType:
+        known = cache_of(f)[0]
+        find: Callable[[], Any] = lambda: known.function()  # noqa: E731  # or one made anew
+    elif type(f) is MethodType:
+        find = weakref.WeakMethod(f)
+    else:
+        try:
+            find = weakref.ref(f)
+        except TypeError:
+            return lambda: f
+
+    def function() -> Any:
+        found = find()
+        if found is None:
+            raise InputError("the function that this plan was made for is gone: keep it alive")
+        return found
+
+    return function
+
+
+def _still(
+    traced: Traced, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
+) -> Callable[[], bool] | None:
+    """How to tell that a trace is still what runs: it has not been given up.
+
+    `numpys_loop`: whether it runs where NumPy's loop would else.
+    """
+    known, method = cache_of(f)
+    key = trace_key(method, axis, arr, (), {})
+    if key is None or traced.record.given_up:
+        return None
+    count = slices(axis, arr)
+    singly = len(traced.tree.singly)  # which `explain` tells of
+    engine = getattr(kernel, "engine", None)  # another one while it is being compiled
+    made, failed = traced.kernel_made, traced.failed
+
+    def unchanged() -> bool:
+        same = known.traced.get(key) is traced and not traced.record.given_up
+        same = same and len(traced.tree.singly) == singly
+        same = same and traced.kernel_made is made and traced.failed == failed
+        same = same and not traced.record.refused and getattr(kernel, "engine", None) == engine
+        same = same and not (numpys_loop and _sooner_in_loop(traced, count, True))
+        return same and traced.unchanged(known.function())
+
+    return unchanged

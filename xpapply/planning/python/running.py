@@ -1,0 +1,214 @@
+"""Running a Python function on all slices at once, and giving up on it by what that takes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ... import config
+from ...errors import TraceError, UnsupportedError
+from ...frontends.python.run.account import Begun
+from ...frontends.python.run.record import Record
+from ...frontends.python.run.rows import Rows
+from ...frontends.python.run.runner import Traced
+from ...frontends.python.trace.tree import TooManyPaths, Users
+from ...functions.cache import cache_of
+from ...limits import LIMITS
+from ...runtime import error_state
+from .applied import Along, Applied, plain
+from .quick import Quick
+
+
+def quick(f: Any) -> Quick:
+    """What loops over a function are noted in that has not been called before."""
+    if holds_network(f):
+        return Quick(LIMITS.plan_worth_of_networks, LIMITS.plan_worth_of_networks)
+    return Quick(math.inf, LIMITS.plan_worth)
+
+
+def holds_network(f: Any, depth: int = 3) -> bool:
+    """Whether a function has a network or an estimator in its closure or among its globals.
+
+    `depth`: how far: functions that it reaches may have what these reach, and so on.
+    """
+    if type(f) is not FunctionType:
+        return depth > 0 and any(
+            str(cls.__module__).partition(".")[0] in _PACKAGES for cls in type(f).__mro__
+        )
+    reached = [f.__globals__.get(name) for name in f.__code__.co_names]
+    for cell in f.__closure__ or ():
+        with suppress(ValueError):  # it is empty
+            reached.append(cell.cell_contents)
+    return depth > 0 and any(holds_network(x, depth - 1) for x in reached)
+
+
+_PACKAGES = ("torch", "sklearn")
+
+
+def always(f: Any) -> bool:
+    """For a reason that does not depend on `f`."""
+    return True
+
+
+@dataclass(slots=True)
+class Refused:
+    """Why a function is not traced.
+
+    Attributes
+    ----------
+    why : str
+        The reason.
+    unchanged : callable
+        ``unchanged(f)``: whether it still holds, since nothing has changed that `f` reached.
+    is_slow : bool
+        Whether it could run at once, and only takes longer: an engine that is asked for runs it.
+    slices, seconds : int, float
+        For how many that was found, and what one takes in the loop: once many more have gone
+        through the loop, it may be tried again. 0: it is not.
+    """
+
+    why: str
+    unchanged: Callable[[Any], bool] = always
+    is_slow: bool = False
+    slices: int = 0
+    seconds: float = 0.0
+    _looped: int = 0
+
+    def may_spend(self, slices: int) -> float:
+        """CPU seconds that another try may take, now that so many more slices come; 0: none."""
+        self._looped += slices
+        if not self.slices or self._looped < LIMITS.retry_slices * self.slices:
+            return 0.0
+        return LIMITS.later_call_share * self._looped * self.seconds
+
+
+def along(what: Along, traced: Any, begun: Begun | None = None) -> Any:
+    """In blocks of slices; of the class that the loop would give."""
+    if type(what.arr) is not np.memmap:
+        return at_once(traced, what, begun)
+    result = at_once(traced, replace(what, arr=plain(what.arr)), begun)
+    like = what.begun().results[0] if begun is None else begun.results[0]
+    return result.view(np.memmap) if type(like) is np.memmap else result
+
+
+def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
+    """All slices of `what` at once.
+
+    If that raises, by the loop, for it to raise what `f` would.
+    """
+    record: Record = traced.record
+    known = () if begun is None else begun.results
+    if record.refused:  # since the plan was made
+        what.announce(record.refused)
+        return what.loop(known)
+    if record.rests and not config.current().engine:
+        what.announce(record.why)
+        return _timed(record, what, known)
+    error, result = _tried(traced, what, known)
+    # here no exception is handled, which would become the context of what f raises
+    if isinstance(error, Users):
+        what.note(error.raised, error.index)
+        raise error.raised
+    record.lost = lost = isinstance(error, TooManyPaths)  # other threads have runs of their own
+    if error is None:
+        return result
+    own = isinstance(error, TraceError)
+    own = own or isinstance(error, UnsupportedError)
+    why = str(error) if own else f"for all slices at once it raises {type(error).__name__}: {error}"
+    from .way_out import completed
+
+    why = completed(why, what.f)
+    if own and config.current().fallback == "raise":
+        if lost:
+            record.given_up, record.why = record.given_up + 1, why
+        what.announce(why)
+    # what f raises itself says nothing against its plan, so that is kept then
+    if result is _NONE:
+        result = _timed(record, what, known or getattr(error, "first", None) or ())
+    record.given_up, record.why = record.given_up + lost, why
+    # more slices leave more time to look for paths
+    may_come = lost or isinstance(error, error_state.Handled)
+    if not may_come or record.given_up > LIMITS.path_tries:
+        _refused(traced, what, why)
+    what.announce(why)
+    return result
+
+
+def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
+    """The loop, whose seconds are counted."""
+    started = time.perf_counter()
+    result = what.loop(known)
+    record.in_loop += time.perf_counter() - started
+    return result
+
+
+def engine_of(traced: Traced, rows: Rows) -> str:
+    """What runs slices like these, by the name that plans show."""
+    run = traced.kernel_for(rows) or traced.launch_for(rows)
+    if run is not None:
+        return str(run.engine)
+    if traced.fused_on(rows) and (engine := traced.engine_for(rows)[0]) is not None:
+        return str(engine.name)
+    return str(traced.library)
+
+
+def counts(traced: Any) -> bool:
+    """Whether it is noted what runs take, for the loop to run where it is faster.
+
+    On a device the host's clock does not tell; who wants no loop gets none for a part either.
+    """
+    now = config.current()
+    return not now.engine and traced.library == "numpy" and now.fallback != "raise"
+
+
+def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception | None, Any]:
+    """What went wrong, and the result, which there may be nevertheless."""
+    record: Record = traced.record
+    paths, forced = traced.tree.count, bool(config.current().engine)
+    account = record.for_run(what.slices, traced.seconds, known)
+    is_timed = counts(traced)
+    try:
+        result = what.run(traced, account if is_timed else None)
+    except Exception as error:
+        if forced and isinstance(error, UnsupportedError):
+            raise
+        if isinstance(error, TooManyPaths):
+            record.in_vain += account.took
+        return error, _NONE
+    took = account.took
+    if is_timed:
+        record.ran(account, took, traced.compiles)
+        if traced.why_left and traced.looped > what.slices // 2:
+            record.in_vain += max(0.0, took - account.loop)
+            return TooManyPaths(traced.why_left), result
+    if traced.tree.count == paths and not forced and not traced.compiles:
+        slow = took > LIMITS.plan_worth + LIMITS.given_up_from * what.slices * traced.seconds
+        record.slow = record.slow + 1 if slow else 0
+        if record.slow > 1:
+            why = "all at once it takes longer than the loop"
+            if paths > 1:
+                why += f" (its slices go {paths} ways)"
+            elif traced.looped:
+                why += f" ({traced.looped:,} slices are called one by one)"
+            _refused(traced, what, why, is_slow=True)
+    return None, result
+
+
+_NONE: Any = object()
+"""No result."""
+
+
+def _refused(traced: Any, what: Applied, why: str, *, is_slow: bool = False) -> None:
+    """Remember that `f` runs in the loop, and have its plans say so."""
+    traced.record.refused = why
+    for p in traced.plans:
+        p.give_up(why)
+    if (key := what.key) is not None:
+        cache_of(what.f)[0].traced[key] = Refused(why, traced.unchanged, is_slow)

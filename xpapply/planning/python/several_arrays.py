@@ -1,0 +1,488 @@
+"""Python functions of several arrays: whether they run on all slices at once."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ... import arrays, config, frontends
+from ...backends import choice
+from ...errors import TraceError, UnsupportedError, add_note
+from ...frontends.python.run.account import Account, Begun
+from ...frontends.python.run.rows import RowsOfSeveral, results_at
+from ...frontends.python.run.runner import Traced
+from ...functions import advice
+from ...functions.batch_of_one import BatchOfOne
+from ...functions.cache import arguments, cache_of
+from ...ir.graph import ShapeDtype
+from ...limits import LIMITS
+from ...loop import processes, reference
+from ...loop.arguments import Arguments, Looped
+from ...loop.own_vectorize import note
+from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
+from ...loop.vectorize import LoopedCall
+from .. import engines
+from ..fallback import announce
+from ..plan import Plan, PlanOfSeveral
+from . import python_functions, running
+from .one_kernel import OneKernel
+from .one_launch import OneLaunch
+from .python_functions import Decision
+from .quick import Quick
+from .ready import Ready
+from .way_out import completed
+
+
+@dataclass
+class Several:
+    """What `vectorize` applies a function to.
+
+    Attributes
+    ----------
+    call : LoopedCall
+        The function and its arguments.
+    operands : list of arrays
+        With their core dims last.
+    dims : Dims
+        Core and loop dims.
+    by_loop : callable
+        The plain loop.
+    place : callable
+        Notes at which slice `f` raised.
+    why_loop : str
+        Why nothing but the loop runs, where that is known.
+    writes : bool
+        Whether `f` may write into slices, as `apply_along_axis` lets it.
+    ready : Ready or None
+        What ran, if that can run again without a further look.
+    looped : float
+        Up to how many slices the loop runs, if it has run.
+    record : Record or None
+        Of runs that rest while the loop runs.
+    """
+
+    call: LoopedCall
+    operands: list[Any]
+    dims: Dims
+    by_loop: Callable[[], Any]
+    place: Callable[[Exception, tuple[int, ...]], None] = note
+    why_loop: str = ""
+    writes: bool = False
+    ready: Ready | None = None
+    looped: float = 0
+    record: Any = None
+
+    @property
+    def f(self) -> Any:
+        """The function."""
+        return self.call.f
+
+    @property
+    def slices(self) -> int:
+        """How many there are."""
+        return math.prod(self.dims.loop)
+
+    @property
+    def key(self) -> Hashable:
+        """What the function's traces are remembered by; None: they are not."""
+        known = self.call.arguments
+        constants = arguments(*known.constants())
+        if constants is None:
+            return None
+        kinds = [(core, _dtype(x), arrays.library(x)) for core, x in self._with_cores()]
+        method = cache_of(self.f)[1]
+        return (
+            method,
+            self.dims.signature,  # what results have to be
+            known.places(),
+            constants,
+            known.numbers,
+            known.results,
+            known.dtypes,
+            *kinds,
+        )
+
+    @property
+    def slices_of(self) -> tuple[ShapeDtype, ...]:
+        """Shape and dtype of a slice of each array."""
+        return tuple(ShapeDtype(core, arrays.dtype_name(x)) for core, x in self._with_cores())
+
+    def _with_cores(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+        """The arrays, each after the core dims of its slices."""
+        cores = map(self.dims.sizes.shape, self.dims.signature.inputs)
+        return zip(cores, self.operands, strict=True)
+
+    def rows(self) -> RowsOfSeveral:
+        """The slices, in the order of the loop."""
+        if self.writes:
+            views = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in self.operands]
+            return RowsOfSeveral(views, self.dims.loop)
+        return self._read_only()
+
+    def _read_only(self) -> RowsOfSeveral:
+        loop = self.dims.loop
+        views = [arrays.broadcast_to(x, loop + core) for core, x in self._with_cores()]
+        return RowsOfSeveral(views, loop)
+
+    def slice_at(self, index: tuple[int, ...]) -> Any:
+        """One of them, as traces take it: looking at what `f` does is to leave no trace."""
+        return self._read_only()[index]
+
+    def begun(self) -> Begun:
+        """The first call."""
+        started = time.perf_counter()
+        result = self.call(*self.slice_at((0,) * len(self.dims.loop)))
+        took = time.perf_counter() - started
+        return Begun([result], took, took)
+
+    def traced(
+        self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
+    ) -> Traced:
+        """`f` traced on a slice."""
+        ways = engines, begun, OneKernel, OneLaunch
+        around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
+        more: dict[str, Any] = {"around": around, "limit": limit}
+        if begun is None:
+            step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
+            more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step
+        found = Traced(self.f, self.call.arguments, slice0, sample, *ways, **more)
+        why = _why_other_results(found, self)
+        if why:
+            raise TraceError(why)
+        if found.library == "numpy" and found.seconds < LIMITS.begun_first * LIMITS.begun_calls:
+            found.timed(self.rows(), self.f, LIMITS.begun_calls)
+        return found
+
+    def for_batches(self, said: BaseException | str) -> Several | None:
+        """The same with `f` for batches of one, if `f` asked for them in what it raised."""
+        batched = self.call.for_batches(said, self.dims.signature, self._ends)
+        return None if batched is None else replace(self, call=batched)
+
+    def _ends(self) -> tuple[Any, Any]:
+        """The first and the last slice of the only array."""
+        rows, loop = self.rows(), self.dims.loop
+        return rows[(0,) * len(loop)][0], rows[tuple(n - 1 for n in loop)][0]
+
+    def why_not(self) -> str | None:
+        """Why no plan can be made for such arrays."""
+        return _why_not(self)
+
+    def run(self, traced: Traced, account: Account | None = None) -> Any:
+        """All slices at once."""
+        return traced(self.rows(), self.f, account)
+
+    def loop(self, known: Sequence[Any] = ()) -> Any:
+        """The plain loop."""
+        return self.by_loop()
+
+    def note(self, error: Exception, index: tuple[int, ...]) -> None:
+        """Say at which slice an exception was raised."""
+        self.place(error, index)
+
+    def announce(self, why: str) -> None:
+        """Tell the user that the loop runs."""
+        announce(self.f, self.slices, why, self.operands[0] if self.operands else None)
+
+
+def _dtype(x: Any) -> str:
+    """The dtype as a key, with a foreign byte order."""
+    foreign = not getattr(x.dtype, "isnative", True)
+    return x.dtype.str if foreign else arrays.dtype_name(x)  # type: ignore[no-any-return]
+
+
+def decide(what: Several, *, limited: bool = False) -> Decision:
+    """How `f` runs: what runs it on all slices at once, or why the loop does.
+
+    `limited`: planning may take no longer than it can save, as the results are wanted now.
+
+    Raises
+    ------
+    UnsupportedError
+        If an engine is asked for that cannot run it.
+    """
+    engine = config.current().engine
+    if engine == "loop":
+        return Decision(what, why="the loop was asked for", quick=True)
+    choice.check_name(engine)
+    found = python_functions.decide(what, limited=limited)
+    if engine and found.why is not None:
+        name = frontends.name_of(what.f)
+        raise UnsupportedError(f"engine {engine!r} cannot run {name}: {found.why}")
+    return found
+
+
+def run(what: Several) -> Any:
+    """The results for all slices: one array, or a tuple of them."""
+    quick = _quick(what)
+    if quick is not None:
+        result = quick.timed(what.slices, what.loop)
+        what.looped, what.record = min(quick.slices, LIMITS.vectorize_unknown), quick
+        return result
+    found = decide(what, limited=True)
+    traced = found.traced
+    if traced is not None and found.why is None:
+        result = running.at_once(traced, found.what)
+        record = traced.record
+        if (record.rests or record.refused) and traced.library == "numpy":
+            what.looped, what.record = what.slices, record
+            return result
+        # the first run tells nothing, if it is timed; what runs again is not timed
+        told = record.runs != 1 or not running.counts(traced)
+        told = told and not record.is_slower(what.slices, traced.seconds)
+        if told:
+            rows, arguments = what.rows(), what.call.arguments
+            if (again := traced.ran(rows)) is not None:
+                what.ready = Ready(what.f, rows, what.operands, arguments, traced, *again)
+        return result
+    if not found.quick:
+        what.announce(found.why or "")
+    what.looped = what.slices if found.quick and traced is not None else math.inf
+    return what.loop()
+
+
+def _quick(what: Several) -> Quick | None:
+    """What loops over a few slices are noted in, for which it does not pay to look at the function.
+
+    To call `f` once more than NumPy does could be seen, as where it warns: so the loop is timed.
+    """
+    now = config.current()
+    most = (
+        LIMITS.vectorize_unknown
+        if what.call.arguments.numbers
+        else min(LIMITS.few_slices, LIMITS.vectorize_unknown)
+    )
+    if not 0 < what.slices <= most or now.engine or now.fallback == "raise":
+        return None
+    key = None if what.why_not() is not None else what.key
+    if key is None or arrays.library(what.operands[0]) != "numpy":
+        return None
+    known = cache_of(what.f)[0].traced
+    found = known.get(key)
+    if found is None:
+        found = known[key] = running.quick(what.f)
+        return found  # type: ignore[no-any-return]
+    return found if type(found) is Quick and found.serves(what.slices) else None
+
+
+def _why_not(what: Several) -> str | None:
+    """Why no plan can be made for such arrays."""
+    if what.why_loop:
+        return what.why_loop
+    if not what.operands:
+        return "nothing is looped over"
+    for x in what.operands:
+        library = arrays.library(x)
+        if library not in ("numpy", "cupy", "torch"):
+            return f"vectorize runs at once on arrays of NumPy, CuPy and torch, not of {library}"
+        if library == "numpy" and type(x) not in (np.ndarray, np.memmap) and not np.isscalar(x):
+            return f"{type(x).__name__} is a subclass of ndarray with a meaning of its own"
+        if library != "torch" and (x.dtype.kind not in "biufc" or x.dtype.itemsize > 16):
+            return f"elements of dtype {x.dtype}"
+        if library != "torch" and x.dtype.kind == "f" and x.dtype.itemsize > 8:
+            return f"elements of dtype {x.dtype}"
+        if library == "torch" and x.requires_grad:
+            return "autograd records this call; under torch.no_grad() it runs at once"
+    dtypes = what.call.arguments.dtypes
+    if dtypes is not None and (library != "numpy" or any(d.kind not in "biufc" for d in dtypes)):
+        kinds = dict.fromkeys(_KINDS.get(d.kind, str(d)) for d in dtypes)
+        return completed(f"it returns {' and '.join(kinds)}", what.f)
+    if 0 in what.dims.loop or any(0 in x.shape for x in what.operands):
+        return "the slices are empty"
+    return None
+
+
+_KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "O": "objects"}
+"""What elements of a dtype are that are no numbers, by its kind."""
+
+
+def _why_other_results(found: Traced, what: Several) -> str | None:
+    """Why the results are none that the signature promises: the loop says it as NumPy does."""
+    signature = what.dims.signature
+    if not signature.outputs:  # which promises nothing
+        return None
+    sizes = dict(what.dims.sizes.known)
+    for core, x in zip(signature.outputs, found.results, strict=True):
+        if len(core) != len(x.shape):
+            return f"a result has shape {x.shape}"
+        if any(sizes.setdefault(d.name, n) != n for d, n in zip(core, x.shape, strict=True)):
+            return f"a result has shape {x.shape}"
+    return None
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+
+def _said(decision: Decision) -> tuple[Traced | None, dict[str, Any]]:
+    """What runs, and what every plan says of it."""
+    what, why = decision.what, decision.why or ""
+    found = None if why else decision.traced
+    like = next((x for x in what.operands if arrays.library(x) != "numpy"), np.empty(0))
+    library = str(arrays.library(like))
+    seen = {"library": library, "device": str(arrays.device(like))}
+    reasons, plans = [why] * bool(why), None
+    if found is not None:
+        plans = found.plans
+        if found.record.given_up:
+            reasons.append(f"the last call ran in the loop: {found.record.why}")
+        elif why := python_functions.why_given_up(found, what.rows(), what.f):
+            reasons.append(why)
+            found = None
+    if found is None:
+        runs, also = processes.in_words(what.f, what.call.arguments, what.operands)
+        reasons += [also] * bool(also)
+        return None, {
+            "engine": "loop",
+            "kernels": (runs,) * bool(runs),
+            "reasons": tuple(reasons),
+            "_plans": plans,
+            **seen,
+        }
+    says = (what.f.says,) if type(what.f) is BatchOfOne else ()
+    kernel = found.kernel_for(what.rows()) or found.launch_for(what.rows())
+    if found.not_compiled:
+        reasons.append(found.not_compiled)
+    if kernel is None:
+        found.fused_on(what.rows())  # raises where an engine is asked for that cannot run it
+    else:
+        reasons += kernel.reasons
+    return found, {
+        "engine": library if kernel is None else kernel.engine,
+        "kernels": (*(found if kernel is None else kernel).kernels, *says),
+        "reasons": tuple(reasons),
+        "_plans": plans,
+        **seen,
+    }
+
+
+def plan(
+    what: Several,
+    shapes: list[tuple[int, ...]],
+    out_shape: Callable[[int, tuple[int, ...]], tuple[int, ...]],
+    call: Callable[..., Any],
+    compiled: str | None,
+) -> PlanOfSeveral:
+    """What would run where `vectorize` applies a function.
+
+    Parameters
+    ----------
+    what : Several
+        What it applies that to.
+    shapes : list of tuple of int
+        The arrays' own.
+    out_shape : callable
+        The shape of the array of a result, by its number and its core dims.
+    call : callable
+        What the plan calls for arrays.
+    compiled : str or None
+        What runs a function that the user has compiled; None: the interpreter does.
+    """
+    found: Traced | None = None
+    said: dict[str, Any]
+    if compiled is not None:
+        said = {"engine": "numba", "kernels": (compiled,), "library": "numpy"}
+    elif what.why_loop:  # the loop runs then, whatever engine is asked for
+        _, said = _said(Decision(what, why=what.why_loop))
+    else:
+        found, said = _said(decide(what))
+    results: tuple[ShapeDtype, ...] | None = None
+    out_shapes, dtypes = None, what.call.arguments.dtypes
+    if found is not None:
+        results = found.results
+        out_shapes = tuple(out_shape(k, x.shape) for k, x in enumerate(results))
+        if dtypes is not None:
+            pairs = zip(results, dtypes, strict=True)
+            results = tuple(x._replace(dtype=d.name) for x, d in pairs)
+    return PlanOfSeveral(
+        name=frontends.name_of(what.f),
+        slice=what.slices_of,
+        shapes=tuple(shapes),
+        signature="" if what.call.arguments.numbers else str(what.dims.signature),
+        count=what.slices,
+        results=results,
+        out_shapes=out_shapes,
+        _call=call,
+        **said,
+    )
+
+
+class AlongAxes:
+    """`f` applied to the slices along several axes, which it gets in their order.
+
+    The results stand where the first of the axes was.
+    """
+
+    def __init__(
+        self, f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict, why: str = ""
+    ) -> None:
+        compiled = frontends.is_compiled(f)
+        if not compiled and not frontends.is_python(f):
+            f = frontends.find(f).slice_function(f)
+            why = why or "networks run at once along one axis; slices with several are looped over"
+        self._f, self._axes, self._arr, self._more = f, axes, arr, (args, kwargs)
+        self._looped = False
+        rest = [n for a, n in enumerate(arr.shape) if a not in axes]
+        if 0 in rest:
+            raise ValueError(reference.EMPTY)
+        moved = core_last(arr, axes)
+        names = tuple(CoreDim(f"d{k}") for k in range(len(axes)))
+        dims = resolve(Signature((names,), ()), [tuple(moved.shape)])
+        call = LoopedCall(f, Arguments((Looped(0), *args), kwargs))
+        self._compiled: tuple[Any, str] | None = None
+        if compiled and config.current().engine in ("", "numba"):
+            one = Signature((names,), ((),))
+            try:
+                self._compiled = frontends.find(f).looped(
+                    f, call.arguments, [moved], dims.loop, one
+                )
+            except TraceError as error:
+                why = str(error)
+        self._what = Several(call, [moved], dims, self._loop, self._note, why, writes=True)
+
+    def _note(self, error: BaseException, index: tuple[int, ...]) -> None:
+        inner = iter(index)
+        parts = [":" if a in self._axes else str(next(inner)) for a in range(self._arr.ndim)]
+        add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
+        advice.note(error)
+
+    def _loop(self) -> Any:
+        self._looped = True
+        return reference.along(self._f, self._axes, self._arr, *self._more, self._note)
+
+    def results(self) -> Any:
+        """All of them."""
+        if self._compiled is not None:
+            with contextlib.suppress(TraceError):  # results of several shapes
+                (found,) = self._compiled[0](self._what.operands, self._note)
+                return self._placed(found)
+            return self._loop()
+        found = run(self._what)
+        if self._looped:
+            return found
+        return self._placed(found)
+
+    def _placed(self, found: Any) -> Any:
+        return results_at(found, self._what.dims.loop, reference.first_place(self._axes))
+
+    def plan(self, name: str) -> Plan:
+        """What would run; `name`: what the function is called."""
+        if self._compiled is None:
+            found, said = _said(decide(self._what))
+        else:
+            found, said = _said(Decision(self._what))
+            said |= {"engine": "numba", "kernels": self._compiled[1:], "reasons": ()}
+        given = self._more
+        return Plan(
+            name=name,
+            slice=self._what.slices_of[0],
+            result=None if found is None else found.results[0],
+            arr_shape=tuple(self._arr.shape),
+            axis=self._axes,
+            _call=lambda x, axes: AlongAxes(self._f, axes, x, *given).results(),  # type: ignore[arg-type]
+            **said,
+        )

@@ -1,0 +1,106 @@
+"""What to write instead: the second half of a reason why a Python function runs in the loop."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from types import CodeType
+from typing import Any
+
+from ...errors import code_of, line_of
+from ...limits import LIMITS
+
+_PLACE = r"\(([^():]+\.\w+|<[^()]*>):(\d+)\)"
+
+
+def completed(why: str, f: Any) -> str:
+    """A reason with the line of `f`, what is written there, and what to write instead."""
+    home = line_of(f)
+    if not re.search(_PLACE, why) and home:
+        why = f"{why} ({home})"
+    return f"{_quoted(why, f)}; {_instead(why)}"
+
+
+def _quoted(why: str, f: Any) -> str:
+    """A reason with what is written in the line that it names, if that is in the file of `f`."""
+    code = code_of(f)
+    found = re.search(_PLACE, why)
+    if code is None or found is None:
+        return why
+    file, line = found.groups()
+    if code.co_filename.replace("\\", "/").rpartition("/")[2] != file:
+        return why
+    text = " ".join(_written(code, int(line)).split())
+    if not text:
+        return why
+    if len(text) > LIMITS.quoted_line:
+        text = text[: LIMITS.quoted_line - 3] + "..."
+    return f"{why[: found.end() - 1]}: {text}{why[found.end() - 1 :]}"
+
+
+def _written(code: CodeType, line: int) -> str:
+    """What is written in a line; of a lambda only its own part, beside what else is there."""
+    text = linecache.getline(code.co_filename, line)
+    if code.co_name != "<lambda>":
+        return text
+    places = [p[2:] for p in code.co_positions() if p[0] == p[1] == line]
+    own = [(a, b) for a, b in places if a is not None and b]
+    if not own:
+        return text
+    return text.encode()[min(a for a, _ in own) : max(b for _, b in own)].decode(errors="ignore")
+
+
+def _instead(why: str) -> str:
+    return next(instead for kind, instead in _WAYS_OUT if re.search(kind, why))
+
+
+_WAYS_OUT = (
+    ("draws random numbers", "draw for the whole array before the call"),
+    (
+        r"writes the (global|variable)|changes a list|changes \S+, which|calls append",
+        "return the value, and use the array of results",
+    ),
+    ("deletes the|sets the attribute|writes to attributes", "return the value instead"),
+    ("writes into the|writes into an", "write into a copy, v = v.copy()"),
+    ("imports .* for the first time", "write the import above f"),
+    ("is a generator or coroutine", "write a plain function that returns its result"),
+    ("the hash of", "use np.unique instead of a dict or set of numbers"),
+    (
+        r"(str|repr|format)\(\) of|the text of|cast to (text|dates)|of dtype (text|object)",
+        "return numbers, and write texts and dates of the results",
+    ),
+    (r"(int|float|complex|bytes)\(\) of", "write it with functions of NumPy for arrays"),
+    (
+        "size depends on the slice",
+        "use one size for all slices, and a mask for what counts",
+    ),
+    (
+        "again and again",
+        "write a formula, or use xpapply.options(workers=...)",
+    ),
+    (
+        "too many ways|raises? for some|many of its slices raise",
+        "use np.where or a mask instead of a branch for each slice",
+    ),
+    (
+        r"for each slice that was tried it raises",
+        "write a test that keeps f from raising",
+    ),
+    ("it returns|an array is made of a", "return a number, an array or a list of numbers"),
+    (
+        "a method that takes samples",
+        "pass it rows, as in lambda v: estimator.transform(v[None])[0]",
+    ),
+    (
+        "real, of others complex|different shapes or dtypes|number of roots",
+        "return results of one shape and dtype, or use xpapply.options(workers=...)",
+    ),
+    ("values of its own", "use one dtype in f, and nothing that changes from call to call"),
+    (
+        "which xpapply does not know|which writes to something outside|it uses __|"
+        "the memory of|the slice is pickled",
+        "leave it out of f, or use functions of NumPy for arrays",
+    ),
+    ("", "use another function of NumPy or SciPy, or xpapply.options(workers=...)"),
+)
+"""Kinds of reasons, and what to do; the first that is found counts."""

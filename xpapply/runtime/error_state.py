@@ -1,0 +1,151 @@
+"""NumPy's floating-point error state (`numpy.errstate`) while slices run all at once.
+
+What NumPy would warn of is only noted then, and so are the warnings of library code. ``f`` itself
+is called for one of the slices afterwards, and gives the warning: with its text, at its line, and
+as often as the filters let it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Hashable
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ..errors import TraceError
+from ..limits import LIMITS
+from .warning_filters import NOTED, Place, here
+
+KINDS = {
+    "divide by zero": "divide",
+    "overflow": "over",
+    "underflow": "under",
+    "invalid value": "invalid",
+}
+"""How NumPy calls an error when it reports one, and when it is told what to do about it."""
+
+_PER_SLICE = frozenset(("call", "print", "log"))
+
+
+class Handled(TraceError):
+    """The user's own handler of floating-point errors counts on being called for each slice."""
+
+
+def why_per_slice() -> str | None:
+    """Why no slices can run together now, whatever the function."""
+    found = sorted(_PER_SLICE & set(np.geterr().values()))
+    if not found:
+        return None
+    return f"np.errstate says {found[0]!r}, which is done once per slice and error"
+
+
+def for_slices() -> dict[str, str]:
+    """The error state, with "call" in the place of "warn".
+
+    Raises
+    ------
+    Handled
+        If errors are printed, logged or given to a function of the user's.
+    """
+    state = np.geterr()
+    if not _PER_SLICE.isdisjoint(state.values()):
+        raise Handled(why_per_slice() or "")
+    return for_notes(state)
+
+
+def for_notes(state: Any) -> dict[str, str]:
+    """`state` with "call" in the place of "warn"."""
+    return {kind: "call" if how == "warn" else how for kind, how in dict(state).items()}
+
+
+_HUGE = np.array([np.finfo(np.float64).max])
+
+
+def report_overflow() -> None:
+    """Report an overflow to NumPy as a ufunc does: for integers, where ufuncs do not."""
+    np.add(_HUGE, _HUGE)
+
+
+def _at(code: CodeType, instruction: int) -> Hashable:
+    """Where in its file an instruction stands: Python specializes them while they run, so that one
+    call may be made by one or by the next."""
+    found = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
+    return instruction if found is None or None in found else found
+
+
+class noting:
+    """What NumPy reports and Python warns of inside is only noted: ``add(place)``.
+
+    Parameters
+    ----------
+    add : callable or None
+        Gets a `Place`, whose text is the kind of error where NumPy reports it. None: nothing is
+        noted, and warnings are shown as ever.
+    state : dict
+        The error state: what is noted has "call".
+    """
+
+    __slots__ = ("_add", "_before", "_filters", "_state")
+
+    def __init__(self, add: Callable[[Place], object] | None, state: dict[str, str]) -> None:
+        self._add = add
+        self._state: Any = np.errstate(**state, call=self._reported)  # type: ignore[arg-type]
+
+    def _reported(self, kind: str, _: int) -> None:
+        frame = sys._getframe(1)  # of the code that called NumPy
+        if self._add is not None:
+            self._add((kind, frame.f_code, _at(frame.f_code, frame.f_lasti)))
+
+    def __enter__(self) -> None:
+        self._before, here.add = here.add, self._add
+        filters: Any = warnings.filters
+        filters.insert(0, NOTED)  # no lock: it is for this thread alone
+        self._filters = filters
+        self._state.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._state.__exit__(*error)
+        self._filters.remove(NOTED)
+        here.add = self._before
+
+
+IGNORED = dict.fromkeys(KINDS.values(), "ignore")
+
+
+def first_with(place: Place, run: Callable[[Any], Any], n: int) -> int | None:
+    """One of `n` slices for which ``run(numbers of slices)`` warns at a place; None: no single one.
+
+    Parameters
+    ----------
+    place : Place
+        As it was noted for all of them.
+    run : callable (array of int) -> anything
+        Runs some of the slices.
+    n : int
+        The number of slices.
+    """
+    kind = KINDS.get(place[0])
+    state = IGNORED if kind is None else IGNORED | {kind: "call"}
+
+    def reports(part: Any) -> bool:
+        found: set[Place] = set()
+        with noting(found.add, state):
+            run(part)
+        return place in found
+
+    part = np.arange(n)
+    if reports(part[:1]):  # as a rule all do, or few
+        return 0
+    # products of matrices may report what no row alone does: then the other half is looked at, too
+    parts, tries = [part], 0
+    while parts and tries < LIMITS.warning_parts:
+        part, tries = parts.pop(), tries + 1
+        if len(part) > 1 and (tries == 1 or reports(part)):
+            parts += np.array_split(part, 2)[::-1]
+        elif len(part) == 1 and reports(part):
+            return int(part[0])
+    return None

@@ -1,0 +1,84 @@
+"""Finding the module that serves a package: one of ours by its file name, else an entry point."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import pkgutil
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import Any
+
+from ..limits import LIMITS
+
+OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch")
+"""The names in `VECTORIZED` of our frontends."""
+
+
+_PACKAGE = __package__.partition(".")[0]
+
+
+@functools.cache
+def find(kind: str, name: str) -> ModuleType | None:
+    """The module for the root package `name`, or None.
+
+    Parameters
+    ----------
+    kind : {"frontends", "backends"}
+        The folder here, and the entry point group ``xpapply.<kind>`` elsewhere.
+    name : str
+        A root package ("torch", "cupy" ...), which is also the name of the file.
+    """
+    started, before = time.thread_time(), seconds()
+    try:
+        return _found(kind, name)
+    finally:
+        _here.seconds = before + time.thread_time() - started  # with those that it loads itself
+
+
+def seconds() -> float:
+    """CPU seconds that modules took this thread to load: of no function that is looked at."""
+    return getattr(_here, "seconds", 0.0)
+
+
+_here = threading.local()
+
+
+def _found(kind: str, name: str) -> ModuleType | None:
+    path = f"{_PACKAGE}.{kind}.{name}"
+    if name.isidentifier() and importlib.util.find_spec(path) is not None:
+        return importlib.import_module(path)
+    for entry in _entry_points(kind):
+        if entry.name == name:
+            module: ModuleType = entry.load()
+            return module
+    return None
+
+
+def loading(kind: str, name: str) -> float:
+    """CPU seconds that `find` takes: modules are loaded once."""
+    return 0.0 if f"{_PACKAGE}.{kind}.{name}" in sys.modules else LIMITS.module_loading
+
+
+_NO_WING = frozenset(["choice"])
+"""Files among them that serve no library."""
+
+
+@functools.cache
+def names(kind: str) -> tuple[str, ...]:
+    """The root packages that are served, here and by entry points, installed or not."""
+    here = pkgutil.iter_modules(importlib.import_module(f"{_PACKAGE}.{kind}").__path__)
+    found = [module.name for module in here if module.name not in _NO_WING]
+    return tuple(dict.fromkeys([*found, *(entry.name for entry in _entry_points(kind))]))
+
+
+@functools.cache
+def _entry_points(kind: str) -> tuple[Any, ...]:
+    """All of the group: to read those of what is installed takes 20 ms, whatever the name."""
+    # its import takes longer than that of half of xpapply, and most calls never come here
+    from importlib.metadata import entry_points
+
+    return tuple(entry_points(group=f"{_PACKAGE}.{kind}"))

@@ -1,0 +1,83 @@
+"""Python's warning filters, which belong to the whole process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Hashable, Iterator
+from types import CodeType
+from typing import Any
+
+from ..errors import warn
+
+Place = tuple[str, CodeType | None, Hashable]
+"""What is warned of: a text; or a kind of floating-point error with the code, and where in it."""
+
+FILTERS = threading.RLock()
+"""Held while warning filters are changed."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: FILTERS._at_fork_reinit())  # type: ignore[attr-defined]
+
+
+VMAP_IS_SLOW = "There is a performance drop because we have not yet implemented the batching rule"
+"""What torch.vmap tells those who call it, which users have not."""
+
+
+@contextlib.contextmanager
+def silent(text: str = "") -> Iterator[None]:
+    """No warning is shown; `text`: none that begins so (a regular expression).
+
+    `warnings.catch_warnings` would also make Python forget what it has shown, so that what the
+    default filter shows once would come again.
+    """
+    mine = ("ignore", re.compile(text) if text else None, Warning, None, 0)
+    with FILTERS:
+        filters = warnings.filters
+        filters.insert(0, mine)  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            filters.remove(mine)  # type: ignore[attr-defined]
+
+
+# --- warnings of library code, noted by the thread that runs it ---------------------------------
+
+
+class _Here(threading.local):
+    add: Callable[[Place], object] | None = None
+
+
+here = _Here()
+"""Who notes what is warned of in this thread, where `NOTED` is a filter; None: it is shown."""
+
+
+class _Noted:
+    """Stands for the pattern of texts in a filter: it matches what is noted.
+
+    Libraries that make filters of another thread's anew (scikit-learn) do so by its `pattern`.
+    """
+
+    pattern = "(?!)"  # matches nothing
+
+    @staticmethod
+    def match(text: str) -> bool:
+        add = here.add
+        if add is None:
+            return False
+        if sys._getframe(1).f_code is warn.__code__:  # one of ours, which is meant to be shown
+            return False
+        filters = warnings.filters
+        if len(filters) < 2 or filters[1] != _EVERYTHING:
+            # of some slices a text may have other numbers, and come from other code, than of all
+            add((re.sub(r"\d+", "0", text), None, 0))
+        return True
+
+
+NOTED: Any = ("ignore", _Noted(), Warning, None, 0)
+"""A filter that shows nothing of what is noted, and does nothing in other threads."""
+_EVERYTHING = ("ignore", None, Warning, None, 0)
+"""The filter of ``simplefilter("ignore")``."""

@@ -1,0 +1,1 @@
+"""Functions of slices of any length: `special`, `elementwise`, `reduction` and `bincount`."""
