@@ -145,6 +145,35 @@ def test_circles_are_seen():
     assert in_circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == {"b", "c"}
 
 
+def hides_its_file(path, source=None):
+    """Names of a package that are those of its files: what imports the file later puts it there."""
+    files = {x.stem for x in path.parent.glob("*.py")} | {
+        x.parent.name for x in path.parent.glob("*/__init__.py")
+    }
+    for node in ast.parse(source or path.read_text()).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names = [node.name]
+        elif isinstance(node, ast.Assign):
+            names = [x.id for x in node.targets if isinstance(x, ast.Name)]
+        elif isinstance(node, ast.ImportFrom):
+            itself = [*files] if node.level == 1 and not node.module else [node.module]
+            names = [a.asname or a.name for a in node.names if a.name not in itself]
+        else:
+            continue
+        yield from files.intersection(names)
+
+
+@pytest.mark.parametrize("path", [p for p in modules() if p.values[0].name == "__init__.py"])
+def test_packages_hide_none_of_their_files(path):
+    assert list(hides_its_file(path)) == []
+
+
+def test_hidden_files_are_seen():
+    path = PACKAGE / "batching" / "numpy" / "__init__.py"
+    assert list(hides_its_file(path, "def axis(): pass\nfrom .moves import moves")) == ["axis"]
+    assert list(hides_its_file(path, "from ..rules import elementwise")) == ["elementwise"]
+
+
 def test_import_loads_nothing_else():
     heavy = ("torch", "cupy", "dask", "jax", "sklearn", "scipy", "array_api_compat", "hypothesis")
     code = (

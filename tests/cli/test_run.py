@@ -388,8 +388,8 @@ def test_check():
 
 def test_check_sees_what_differs(monkeypatch):
     np.save("in.npy", cube())
-    loop = running.loop.apply
-    monkeypatch.setattr(running.loop, "apply", lambda *given: loop(*given) * 1.001)
+    loop = running.reference.apply
+    monkeypatch.setattr(running.reference, "apply", lambda *given: loop(*given) * 1.001)
     assert "not what the loop gives" in net("in.npy", command="check", code=1)
 
 

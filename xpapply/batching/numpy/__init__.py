@@ -2,7 +2,7 @@
 
 Functions that only move values around share the rule `moves`: it runs the function once, on the
 *numbers* of the elements, and then moves the data of all slices by what came out. Most others
-run as they are along an axis of the batch (`axis`), or take stacks of matrices by themselves.
+run as they are along an axis of the batch (`along_axis`), or take stacks of matrices by themselves.
 What is left has a function of its own in the file of its topic, with the parameters of the NumPy
 function after `xp` and `call`. Such a function raises `Unsupported` for arguments that are not
 worth a batched way; then the rule calls the function once per slice.
@@ -17,7 +17,19 @@ import numpy as np
 
 from .. import Batched, BatchingRule, NoRule, RaisesForSome
 from ..function_rules import by_rows, constant, contiguous, is_data, no_output, of_topic, rule
-from ..rules import Rule, along, bound, elementwise, leaves, mapped, shifted, stacked, table
+from ..rules import (
+    Rule,
+    along,
+    bound,
+    leaves,
+    mapped,
+    shifted,
+    stacked,
+    table,
+)
+from ..rules import (
+    elementwise as by_elements,
+)
 from .moves import moves
 
 
@@ -38,7 +50,7 @@ def checked(rule: Rule) -> Rule:
     return call_rule
 
 
-def axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) -> Rule:
+def along_axis(default: Any = None, *, axis_name: str = "axis", reduces: bool = True) -> Rule:
     """`rules.along` for operands that NumPy flattens together; the rest goes slice by slice."""
     rule = along(default, axis_name=axis_name, reduces=reduces)
 
@@ -77,13 +89,13 @@ def first_place(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
         some = nan.any(axis=kwargs.get("axis"), keepdims=True)
         return call(xp.where(some, nan if call.__name__ == "argmax" else ~nan, a), *args, **kwargs)
 
-    return axis()(xp, first if xp.__name__ == "cupy" else call, args, kwargs)
+    return along_axis()(xp, first if xp.__name__ == "cupy" else call, args, kwargs)
 
 
 def place_without_nan(xp: Any, call: Any, args: tuple, kwargs: dict) -> Any:
     """`nanargmax` and `nanargmin`, which raise for slices of nothing but NaN."""
     try:
-        return axis()(xp, call, args, kwargs)
+        return along_axis()(xp, call, args, kwargs)
     except ValueError as error:
         (x,) = leaves((args, kwargs))
         nothing = xp.isnan(x.array).reshape(len(x.array), -1).all(axis=1)
@@ -141,7 +153,7 @@ def _rows() -> list[BatchingRule]:
             function, _, other = name.partition("=")
             add(kind, of_topic(f"numpy.{topic}", other or function), prefix + function)
 
-    add("elementwise", checked(elementwise), ELEMENTWISE, exact=True)
+    add("elementwise", checked(by_elements), ELEMENTWISE, exact=True)
     each("elementwise", "elementwise", "where select choose piecewise isin digitize")
     each("elementwise", "elementwise", "zeros_like=like ones_like=like empty_like=like")
     each("elementwise", "elementwise", "full_like")
@@ -150,11 +162,11 @@ def _rows() -> list[BatchingRule]:
     each("elementwise", "elementwise", "ravel_multi_index unravel_index")
     each("elementwise", "elementwise", "array_equal allclose array_equiv")
 
-    add("axis", axis(), REDUCTIONS, exact=True)
+    add("axis", along_axis(), REDUCTIONS, exact=True)
     add("axis", first_place, "argmax argmin", exact=True)
     add("axis", place_without_nan, "nanargmax nanargmin", exact=True)
-    add("axis", axis(-1), "sort argsort partition argpartition unwrap", exact=True)
-    add("axis", axis(None, reduces=False), "cumulative_sum cumulative_prod")
+    add("axis", along_axis(-1), "sort argsort partition argpartition unwrap", exact=True)
+    add("axis", along_axis(None, reduces=False), "cumulative_sum cumulative_prod")
     each("axis", "axis", "diff ediff1d gradient trace trapezoid lexsort")
     each("axis", "axis", "packbits unpackbits=packbits")
     add("axis", rule(windows), "lib.stride_tricks.sliding_window_view")
@@ -193,14 +205,16 @@ def _rows() -> list[BatchingRule]:
     add("stacked", matrices, "linalg.det linalg.inv linalg.eigh linalg.eigvalsh linalg.qr")
     add("stacked", matrices, "linalg.svd linalg.svdvals linalg.cholesky linalg.pinv")
     add("stacked", matrices, "linalg.matrix_norm")
-    add("axis", axis(), "linalg.vector_norm")
+    add("axis", along_axis(), "linalg.vector_norm")
     add("stacked", matrices, "linalg.matrix_rank linalg.slogdet linalg.cond linalg.matrix_power")
     each("own", "linalg", "norm solve eig eigvals=eig", "linalg.")
     each("own", "least_squares", "lstsq", "linalg.")
     add("rows", by_rows, "linalg.multi_dot")
 
-    add("axis", axis(-1), "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", exact=True)
-    add("axis", axis((-2, -1), axis_name="axes"), "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2")
+    add(
+        "axis", along_axis(-1), "fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft", exact=True
+    )
+    add("axis", along_axis((-2, -1), axis_name="axes"), "fft.fft2 fft.ifft2 fft.rfft2 fft.irfft2")
     each("axis", "axis", "fftn=all_axes ifftn=all_axes rfftn=all_axes irfftn=all_axes", "fft.")
     add("moves", moves("x"), "fft.fftshift fft.ifftshift")
 
