@@ -415,6 +415,6 @@ def test_every_own_way_of_a_frontend_is_an_engine():
     from sklearn.linear_model import Ridge
 
     functions = net(), library("torch").nn.ReLU(), Ridge().predict
-    found = (frontends.find(f).VECTORIZED for f in functions)
+    found = (frontends.find(f).ways for f in functions)
     names = {name for ways in found for name in ways}
     assert names == set(registry.OWN_WAYS) <= set(choice.names())

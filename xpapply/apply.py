@@ -215,20 +215,19 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
     axes = _axes_of(axis, arr)
     if len(axes) < 2:
         return None
-    flatten, why = getattr(frontends.find(f), "flattened", None), ""
-    own = arrays.library(arr) == "jax" and frontends.is_python(f) and not config.current().engine
-    if own:
+    python, flatten, why = frontends.is_python(f), frontends.find(f).flattened, ""
+    if python and arrays.library(arr) == "jax" and not config.current().engine:
         flatten = reshaped  # what runs there takes slices with one axis
-    if flatten is not None and 0 not in arr.shape:
+    if 0 not in arr.shape:
         try:
             flat = flatten(f, tuple(arr.shape[a] for a in axes), arrays.dtype_name(arr))
-            found = FlatSlices(f, flat, axes, arr, args, kwargs)
+            found = flat and FlatSlices(f, flat, axes, arr, args, kwargs)
         except TraceError as error:
             why = str(error)
         else:
-            if found.network.vectorized:
+            if found is not None and found.network.vectorized:
                 return found
-            why = "; ".join(found.network.reasons)
+            why = "" if found is None else "; ".join(found.network.reasons)
     return AlongAxes(f, axes, arr, args, kwargs, why)
 
 

@@ -5,51 +5,7 @@ Its name is the root package that it serves: an object whose class has
 Other packages register a module by the entry point group
 ``xpapply.frontends``, under the name of their root package.
 
-A frontend module has three functions:
-
-``lift(f, aval, args, kwargs) -> Graph``
-    raises `TraceError` with the reason when it cannot;
-``watch(f, args, kwargs, sources) -> callable``
-    ``unchanged() -> bool``: whether a graph that was lifted just before, with these
-    `sources` (`Graph.sources`) of its constants, still holds;
-``slice_function(f) -> callable``
-    `f` for one slice of any library, as the plain loop calls it.
-
-and may have more:
-
-``differentiable(f, arr, args, kwargs) -> bool``
-    whether the library of `f` records this call for its autograd;
-``vectorized(f, axis, arr, args, kwargs, trusted=..., graph=...) -> AllAtOnce``
-    the library's own way to run all slices at once; raises `TraceError`. With a `graph` `f` is
-    known to be a pure function; `trusted` says that this is the way to run it. The module's
-    `VECTORIZED` has the names of its ways, by which they can be forced.
-``half_dtype(f, arr, args, kwargs) -> str``
-    the dtype of 16 bits that the library of `f` itself would compute in for `arr`, where `arr`
-    is; "" if it would not, or not there;
-``flattened(f, shape, dtype) -> FlatFunction``
-    `f` for slices of a shape that lie flat, ``(K,)``; raises `TraceError`;
-``several(f, shapes, dtype) -> FlatFunction``
-    the same for an `f` of slices of several arrays, which lie one after the other, or with several
-    results, which a call of its plan gives as a tuple;
-``lift_network(f, avals, arguments) -> Graph``
-    as `lift`, of slices of several arrays or with several results;
-``length_of_slices(f) -> int or None``
-    how long slices are, where `f` alone tells;
-``fitted(f, shape, dtype) -> callable``
-    `f`, or a function of slices ``(M,)`` that gives `f` what it takes in their place;
-``looped(f, arguments, views, loop, signature, note) -> tuple of arrays``
-    the same as `vectorized` for slices of several arrays, of a module with ``COMPILED = True``:
-    one of functions that compute anything, but are compiled already;
-``checked(f, aval, args, kwargs) -> Checked``
-    what runs where a graph alone does not say all that `f` does, instead of what `lift` gives;
-``WAITS``
-    true if a first plan takes so long that the loop runs until loops have taken about as long;
-``by_mode(f) -> list of layers``
-    those whose attribute `training` decides what they give;
-``serves(f) -> bool``
-    whether it serves this object of its package; the others are Python functions;
-``as_function(f) -> callable``
-    what an object that it serves, and that is not a function, stands for where one is wanted.
+Each has an instance of a subclass of `Frontend` as its ``FRONTEND``.
 """
 
 from __future__ import annotations
@@ -59,16 +15,17 @@ import importlib
 import sys
 import types
 import weakref
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..errors import UnsupportedError
 from ..functions.batch_of_one import BatchOfOne
 from ..ir.avals import ShapeDtype
 from ..runtime import registry
 
 if TYPE_CHECKING:
     from ..ir.graph import Graph
+    from ..loop.arguments import Arguments
 
 
 class AllAtOnce(NamedTuple):
@@ -109,6 +66,161 @@ class FlatFunction(NamedTuple):
     """Of several results: ``filled()`` is what the function itself returns, without its tensors."""
 
 
+class Frontend:
+    """Serves the functions of one package.
+
+    A subclass needs `lift`, `watch` and `slice_function`. `args` and `kwargs` are what the user
+    passed after the array.
+
+    Attributes
+    ----------
+    ways : tuple of str
+        Names of its library's own ways to run all slices at once (`vectorized`), by which they can
+        be forced.
+    waits : bool
+        Whether a first plan takes so long that the loop runs until loops have taken about as long.
+    is_compiled : bool
+        Whether its functions compute anything, but are compiled already: then it has `looped`.
+    checks : bool
+        Whether a graph alone does not say all that its functions do: then it has `checked`.
+    """
+
+    ways: tuple[str, ...] = ()
+    waits = False
+    is_compiled = False
+    checks = False
+
+    def lift(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+        """The graph of ``f(slice, *args, **kwargs)``.
+
+        Raises
+        ------
+        TraceError
+            If there is none, with the reason: the loop runs.
+        InputError
+            If the call can have no answer.
+        """
+        raise NotImplementedError
+
+    def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
+        """``unchanged()``: whether a graph that was lifted just before still holds.
+
+        `sources`: `Graph.sources` of its constants.
+        """
+        raise NotImplementedError
+
+    def slice_function(self, f: Any) -> Callable[..., Any]:
+        """`f` for one slice of any library, as the plain loop calls it."""
+        raise NotImplementedError
+
+    # --- which objects it serves ----------------------------------------------------------
+
+    def serves(self, f: Any) -> bool:
+        """Whether it serves this object of its package; the others are Python functions."""
+        return True
+
+    def as_function(self, f: Any) -> Any:
+        """A function for an object that is none: its method `predict`, of samples in rows."""
+        predict = None if isinstance(f, types.ModuleType) else getattr(f, "predict", None)
+        return BatchOfOne(predict, row=True) if callable(predict) else f
+
+    def by_mode(self, f: Any) -> Sequence[Any]:
+        """Layers whose attribute `training` decides what they give."""
+        return ()
+
+    def length_of_slices(self, f: Any) -> int | None:
+        """The length of slices, where `f` alone tells."""
+        return None
+
+    def parameter_dtype(self, f: Any, dtype: str) -> str:
+        """The dtype that `f` computes in, for slices of `dtype`."""
+        return dtype
+
+    # --- graphs of more than slices (M,) of one array --------------------------------------
+
+    def fitted(self, f: Any, shape: tuple[int, ...], dtype: str) -> Any:
+        """`f`, or a function of slices ``(M,)`` that gives `f` what it takes in their place."""
+        return f
+
+    def flattened(self, f: Any, shape: tuple[int, ...], dtype: str) -> FlatFunction | None:
+        """`f` for slices of a shape that lie flat, ``(K,)``; None where slices have one axis.
+
+        Raises
+        ------
+        TraceError
+            If there is no such function, with the reason.
+        """
+        return None
+
+    def several(
+        self, f: Any, shapes: tuple[tuple[int, ...], ...], dtype: str
+    ) -> FlatFunction | None:
+        """`f` of slices of several arrays that lie flat one after the other; None as above.
+
+        Or with several results, which a call of its plan gives as a tuple.
+        """
+        return None
+
+    def several_of_slice(self, f: Any) -> Callable[..., Any]:
+        """`f` for one slice of each array, with several results, as the plain loop calls it."""
+        return self.slice_function(f)
+
+    def lift_several(self, f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
+        """As `lift`, of slices of several arrays or with several results."""
+        what = "slices of one array" if len(avals) > 1 else "one result"
+        raise UnsupportedError(f"{name_of(f)}: graphs of such networks are of {what}")
+
+    def checked(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
+        """What runs in the place of what `lift` gives."""
+        raise NotImplementedError
+
+    # --- other ways to run -------------------------------------------------------------------
+
+    def differentiable(self, f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
+        """Whether the library of `f` records this call for its autograd."""
+        return False
+
+    def half_dtype(self, f: Any, arr: Any, args: tuple, kwargs: dict) -> str:
+        """The dtype of 16 bits that the library of `f` would compute in for `arr`; "": none."""
+        return ""
+
+    def vectorized(
+        self,
+        f: Any,
+        axis: int,
+        arr: Any,
+        args: tuple,
+        kwargs: dict,
+        *,
+        trusted: bool = False,
+        graph: Graph | None = None,
+    ) -> AllAtOnce:
+        """The library's own way to run all slices at once; asked where it has `ways`.
+
+        With a `graph` `f` is known to be a pure function; `trusted`: this is the way to run it.
+
+        Raises
+        ------
+        TraceError
+            If that is impossible, with the reason.
+        """
+        raise NotImplementedError
+
+    def looped(
+        self,
+        f: Any,
+        arguments: Arguments,
+        views: Sequence[Any],
+        loop: tuple[int, ...],
+        signature: Any,
+    ) -> tuple[Callable[..., Any], str]:
+        """What runs on slices of several arrays, which have the loop dims first, and its name.
+
+        Of functions that are compiled already.
+        """
+        raise NotImplementedError
+
+
 def owner(f: Any) -> Any:
     """The object behind partials and bound methods: the one whose class chooses the frontend."""
     while True:
@@ -120,34 +232,27 @@ def owner(f: Any) -> Any:
             return f
 
 
-def find(f: Any) -> ModuleType:
+def find(f: Any) -> Frontend:
     """The frontend that serves `f`: that of Python functions where no other does."""
-    return _own(f) or sys.modules.get(_PYTHON) or importlib.import_module(_PYTHON)
+    found = _own(f)
+    if found is None:
+        found = (sys.modules.get(_PYTHON) or importlib.import_module(_PYTHON)).FRONTEND
+    return found
 
 
-def _own(f: Any) -> ModuleType | None:
+def _own(f: Any) -> Frontend | None:
     """The same; None for Python functions, whose frontend takes a while to load."""
     kind: Any = type(owner(f))
-    known = _known.get(weakref.ref(kind))
-    if known is None:
-        found = _serving(kind)
-        known = _known[weakref.ref(kind, _forget)] = found, getattr(found, "serves", None)
-    found, serves = known
-    return found if serves is None or serves(f) else None
+    try:
+        found = _known[weakref.ref(kind)]
+    except KeyError:
+        found = _known[weakref.ref(kind, _forget)] = _serving(kind)
+    return found if found is None or found.serves(f) else None
 
 
 def as_function(f: Any) -> Any:
-    """`f`; where it is an object that stands for one of its methods, that.
-
-    Of what no frontend says more, that is `predict`, as estimators have it: of samples in rows.
-    """
-    if callable(f):
-        return f
-    make = getattr(find(f), "as_function", None)
-    if make is not None:
-        return make(f)
-    predict = None if isinstance(f, types.ModuleType) else getattr(f, "predict", None)
-    return BatchOfOne(predict, row=True) if callable(predict) else f
+    """`f`; where it is an object that stands for one of its methods, that."""
+    return f if callable(f) else find(f).as_function(f)
 
 
 def is_python(f: Any) -> bool:
@@ -160,9 +265,8 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _PYTHON = f"{__name__}.python"
 _UNSERVED = ("builtins", "numpy", "functools", "__main__")
 """Where nothing has a frontend: plain functions, every class's `object`, NumPy's functions."""
-_known: dict[weakref.ref[Any], tuple[ModuleType | None, Callable[[Any], bool] | None]] = {}
-"""The frontend and what it asks of each `f`, by class, which may be one that is written in a
-function: it is not kept alive."""
+_known: dict[weakref.ref[Any], Frontend | None] = {}
+"""By class, which may be one that is written in a function: it is not kept alive."""
 
 
 def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known) -> None:
@@ -176,7 +280,7 @@ def is_network(f: Any) -> bool:
 
 def is_compiled(f: Any) -> bool:
     """Whether the user has compiled `f`, a function like any other: by numba."""
-    return getattr(find(f), "COMPILED", False)
+    return find(f).is_compiled
 
 
 def name_of(f: Any) -> str:
@@ -185,11 +289,11 @@ def name_of(f: Any) -> str:
     return str(getattr(f, "__qualname__", None) or type(owner(f)).__qualname__)
 
 
-def _serving(callable_type: Any) -> ModuleType | None:
+def _serving(callable_type: Any) -> Frontend | None:
     mro = () if callable_type is BatchOfOne else callable_type.__mro__
     for cls in mro:
         root = cls.__module__.partition(".")[0]
         module = None if root in _UNSERVED else registry.find("frontends", root)
         if module is not None:
-            return module
+            return module.FRONTEND  # type: ignore[no-any-return]
     return None

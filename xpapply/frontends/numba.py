@@ -26,81 +26,10 @@ from ..limits import LIMITS
 from ..loop import reference as plain
 from ..loop.arguments import Arguments, Looped
 from ..loop.signature import Signature
-from . import AllAtOnce
-
-VECTORIZED = ("numba",)
-COMPILED = True
-"""Whether `f` is a function of any kind, which needs no frontend but for speed."""
+from . import AllAtOnce, Frontend
 
 types: Any = numba_types
 Note = Callable[[Exception, tuple[int, ...]], None]
-
-
-def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """It has no graph."""
-    raise TraceError("it is compiled by numba already")
-
-
-def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-    """What numba compiles does not change with what it was made of."""
-    return lambda: True
-
-
-def slice_function(f: Any) -> Callable[..., Any]:
-    """It is one."""
-    return f  # type: ignore[no-any-return]
-
-
-def vectorized(
-    f: Any,
-    axis: int,
-    arr: Any,
-    args: tuple,
-    kwargs: dict,
-    *,
-    trusted: bool = False,
-    graph: Graph | None = None,
-) -> AllAtOnce:
-    """All slices of an array, by a compiled loop.
-
-    Raises
-    ------
-    TraceError
-        Where the loop of the interpreter has to run.
-    """
-    arguments = Arguments((Looped(0), *args), kwargs)
-    slices = math.prod(arr.shape) // max(1, arr.shape[axis])
-    run = _runner(f, arguments, [_along(arr, axis)], arr.ndim - 1, 1, slices)
-
-    def call(x: Any, a: int) -> Any:
-        try:
-            (y,) = run([_along(x, a)], lambda error, index: plain.note(error, index, a))
-        except TraceError:  # a result has another shape than the first one
-            return plain.apply(f, a, x, args, kwargs)
-        n = x.ndim - 1
-        return y.transpose(*range(a), *range(n, y.ndim), *range(a, n))
-
-    return AllAtOnce("numba", (_in_words(f),), call)
-
-
-def looped(
-    f: Any,
-    arguments: Arguments,
-    views: Sequence[Any],
-    loop: tuple[int, ...],
-    signature: Signature,
-) -> tuple[Run, str]:
-    """What runs on slices of several arrays, which have the loop dims first, and that in words.
-
-    Raises
-    ------
-    TraceError
-        Where the loop of the interpreter has to run.
-    """
-    if isinstance(f, GUFunc) and _renamed(f.signature) != _renamed(str(signature)):
-        raise TraceError(f"its own signature is {f.signature}")
-    count = len(signature.outputs)
-    return _runner(f, arguments, views, len(loop), count, math.prod(loop)), _in_words(f)
 
 
 def _in_words(f: Any) -> str:
@@ -326,3 +255,77 @@ def _loop(source: str) -> Any:
     space = {"np": np}
     exec(compile(source, "<loop of xpapply>", "exec"), space)
     return numba.njit(space["loop"])
+
+
+class Numba(Frontend):
+    """Functions that numba compiled; those of any kind, which need no frontend but for speed."""
+
+    ways = ("numba",)
+    is_compiled = True
+
+    def lift(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+        """It has no graph."""
+        raise TraceError("it is compiled by numba already")
+
+    def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
+        """What numba compiles does not change with what it was made of."""
+        return lambda: True
+
+    def slice_function(self, f: Any) -> Callable[..., Any]:
+        """It is one."""
+        return f  # type: ignore[no-any-return]
+
+    def vectorized(
+        self,
+        f: Any,
+        axis: int,
+        arr: Any,
+        args: tuple,
+        kwargs: dict,
+        *,
+        trusted: bool = False,
+        graph: Graph | None = None,
+    ) -> AllAtOnce:
+        """All slices of an array, by a compiled loop.
+
+        Raises
+        ------
+        TraceError
+            Where the loop of the interpreter has to run.
+        """
+        arguments = Arguments((Looped(0), *args), kwargs)
+        slices = math.prod(arr.shape) // max(1, arr.shape[axis])
+        run = _runner(f, arguments, [_along(arr, axis)], arr.ndim - 1, 1, slices)
+
+        def call(x: Any, a: int) -> Any:
+            try:
+                (y,) = run([_along(x, a)], lambda error, index: plain.note(error, index, a))
+            except TraceError:  # a result has another shape than the first one
+                return plain.apply(f, a, x, args, kwargs)
+            n = x.ndim - 1
+            return y.transpose(*range(a), *range(n, y.ndim), *range(a, n))
+
+        return AllAtOnce("numba", (_in_words(f),), call)
+
+    def looped(
+        self,
+        f: Any,
+        arguments: Arguments,
+        views: Sequence[Any],
+        loop: tuple[int, ...],
+        signature: Signature,
+    ) -> tuple[Run, str]:
+        """What runs on slices of several arrays, which have the loop dims first, and that in words.
+
+        Raises
+        ------
+        TraceError
+            Where the loop of the interpreter has to run.
+        """
+        if isinstance(f, GUFunc) and _renamed(f.signature) != _renamed(str(signature)):
+            raise TraceError(f"its own signature is {f.signature}")
+        count = len(signature.outputs)
+        return _runner(f, arguments, views, len(loop), count, math.prod(loop)), _in_words(f)
+
+
+FRONTEND = Numba()

@@ -34,7 +34,7 @@ def compare(run: Callable[..., Any], f: Any, axis: Any, arr: Any, more: tuple) -
     more : tuple
         ``args, kwargs`` of `f`.
     """
-    own = getattr(frontends.find(f), "VECTORIZED", ())
+    own = frontends.find(f).ways
     ways = [name for name in (*choice.names(), *own) if name != "loop"]
     sample, few = (
         _sample(arr, axis, LIMITS.compared_slices),

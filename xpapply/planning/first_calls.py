@@ -6,7 +6,6 @@ have taken about as long as that takes.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 from .. import config, frontends
@@ -22,7 +21,7 @@ from .python.quick import Quick
 def result(f: Any, axis: int, arr: Any) -> Any:
     """What the loop gives; None where a plan is to be made, which also says what is wrong."""
     now, frontend = config.current(), frontends.find(f)
-    waits = getattr(frontend, "WAITS", False) and LIMITS.first_plan and not now.engine
+    waits = frontend.waits and LIMITS.first_plan and not now.engine
     if not waits or now.fallback == "raise" or not thin.takes(arr, axis):
         return None
     if arr.size > LIMITS.first_plan_slices * arr.shape[axis] or why_awkward(arr):
@@ -44,7 +43,7 @@ def result(f: Any, axis: int, arr: Any) -> Any:
 class _Looped:
     """The loop over a function, and whether it still runs for arrays of one kind."""
 
-    def __init__(self, frontend: ModuleType, f: Any, axis: int, count: int) -> None:
+    def __init__(self, frontend: frontends.Frontend, f: Any, axis: int, count: int) -> None:
         self._loop, self._axis, self._count = OwnLoop(frontend, f, axis), axis, count
         self._quick = Quick(LIMITS.first_plan, LIMITS.first_plan)
 

@@ -156,12 +156,10 @@ def of_network(
     if args or kwargs:
         raise TraceError("networks with further arguments run at once on vectors, to one result")
     axes = tuple(range(arr.ndim - len(shapes[0]), arr.ndim))
-    if several := len(operands) > 1 or results > 1:
-        make = getattr(frontends.find(f), "several", None)
-    else:
-        make = getattr(frontends.find(f), "flattened", None)
-    if make is None or not math.prod(map(math.prod, shapes)):
-        raise TraceError("networks run at once on the slices of one array, to one result")
+    several, frontend = len(operands) > 1 or results > 1, frontends.find(f)
+    one = "networks run at once on the slices of one array, to one result"
+    if not math.prod(map(math.prod, shapes)):
+        raise TraceError(one)
     if len(operands) > 1:
         arr = _side_by_side(operands, dims.loop, shapes)
         axes = (arr.ndim - 1,)
@@ -170,7 +168,12 @@ def of_network(
     key = (method, "flat", shapes, dtype, several)
     flat = known.leaves.get(key)
     if flat is None:
-        flat = make(f, shapes if several else shapes[0], dtype)
+        if several:
+            flat = frontend.several(f, shapes, dtype)
+        else:
+            flat = frontend.flattened(f, shapes[0], dtype)
+        if flat is None:
+            raise TraceError(one)
         if isinstance(flat.call, MethodType):  # the memory goes with its object: it keeps none
             known.leaves[key] = flat._replace(call=flat.call.__func__)
     else:

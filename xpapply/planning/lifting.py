@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import frontends
-from ..errors import InputError, TraceError, UnsupportedError
+from ..errors import InputError, TraceError
 from ..ir.graph import Graph, ShapeDtype
 from ..ir.rewrite import with_input
 from ..loop.arguments import Arguments, Looped
@@ -48,17 +48,19 @@ def of_slice(
     shape, dtype = aval
     more = args, kwargs or {}
     if len(shape) == 1:
-        if hasattr(frontend, "fitted") and not (args or kwargs):
+        if not (args or kwargs):
             f = frontend.fitted(f, shape, dtype)
         return lift(f, aval, *more)
     try:
         return lift(f, aval, *more)
     except (TraceError, InputError) as error:
-        if not hasattr(frontend, "flattened") or 0 in shape:
+        if 0 in shape:
             raise
         try:
-            flat = frontend.flattened(f, shape, dtype).call
-            found = lift(flat, ShapeDtype((math.prod(shape),), dtype), *more)
+            flat = frontend.flattened(f, shape, dtype)
+            if flat is None:
+                raise error
+            found = lift(flat.call, ShapeDtype((math.prod(shape),), dtype), *more)
         except (TraceError, InputError):
             raise error from None
     return with_input(found, shape)
@@ -96,11 +98,8 @@ def of_call(
         graph = frontend.lift_several(f, avals, arguments, Inlined)
     elif arguments.args[:1] == (Looped(0),) and len(avals) == 1 and not arguments.results:
         graph = of_slice(f, avals[0], arguments.args[1:], arguments.kwargs, remembered)
-    elif hasattr(frontend, "lift_network"):
-        graph = frontend.lift_network(f, avals, arguments)
     else:
-        what = "slices of one array" if len(avals) > 1 else "one result"
-        raise UnsupportedError(f"{frontends.name_of(f)}: graphs of such networks are of {what}")
+        graph = frontend.lift_several(f, avals, arguments)
     outputs = () if dims is None else dims.signature.outputs
     for k, (core_dims, node) in enumerate(zip(outputs, graph.outs, strict=False)):
         shape = graph.nodes[node].aval.shape

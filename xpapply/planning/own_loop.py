@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from types import MethodType, ModuleType
+from types import MethodType
 from typing import Any
 from weakref import proxy, ref
 
+from ..frontends import Frontend
 from ..limits import LIMITS
 from ..loop import reference
 
@@ -20,7 +21,7 @@ class OwnLoop:
 
     Parameters
     ----------
-    frontend : module
+    frontend : Frontend
         Which serves `f`.
     f : callable
         An object, or a method of one.
@@ -33,7 +34,7 @@ class OwnLoop:
         If the class of `f` has no weak references.
     """
 
-    def __init__(self, frontend: ModuleType, f: Any, axis: int) -> None:
+    def __init__(self, frontend: Frontend, f: Any, axis: int) -> None:
         self._frontend, self.axis = frontend, axis
         self._weak = None if isinstance(f, MethodType) else proxy(f)
         self._one: Callable[..., Any] | None = None
@@ -50,8 +51,7 @@ class OwnLoop:
         began = perf_counter()
         if self._weak is not None:
             self._one = self._frontend.slice_function(self._weak)
-        by_mode: Callable[[Any], list[Any]] | None = getattr(self._frontend, "by_mode", None)
-        self._modes = [] if by_mode is None else [ref(m) for m in by_mode(f)]
+        self._modes = [ref(m) for m in self._frontend.by_mode(f)]
         self.unseen = LIMITS.loops_per_look * (seconds + perf_counter() - began)
 
     @property

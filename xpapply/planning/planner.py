@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
-from types import MethodType, ModuleType
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakMethod, ref
 
@@ -18,6 +18,7 @@ from .. import arrays, config, frontends
 from ..arrays import masked
 from ..backends import choice
 from ..errors import InputError, TraceError, UnsupportedError
+from ..frontends import Frontend
 from ..functions.cache import cache_of
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
@@ -227,7 +228,7 @@ def _plan(
     }
     frontend = frontends.find(f)
     forced = config.current().engine
-    choice.check_name(forced, getattr(frontend, "VECTORIZED", ()))
+    choice.check_name(forced, frontend.ways)
 
     if forced == "loop":
         why = ("the loop was asked for",)
@@ -242,7 +243,7 @@ def _plan(
 
 
 def _plan_network(
-    frontend: ModuleType,
+    frontend: Frontend,
     f: Any,
     axis: int,
     arr: Any,
@@ -252,7 +253,7 @@ def _plan_network(
 ) -> tuple[Plan, Callable[[], bool] | None]:
     """The same for what a frontend of its own can lift; `common`: what every plan says."""
     shape, aval, forced = common["arr_shape"], common["slice"], config.current().engine
-    own_ways = getattr(frontend, "VECTORIZED", ())
+    own_ways = frontend.ways
 
     rests: _Rests | None = None
     given = f  # what is fitted to slices below lives no longer than this call
@@ -275,7 +276,7 @@ def _plan_network(
     if 0 in shape[:axis] + shape[axis + 1 :]:
         raise ValueError(reference.EMPTY)
     _same_device(arr, (*args, *kwargs.values()))
-    if hasattr(frontend, "fitted") and not (args or kwargs):
+    if not (args or kwargs):
         f = frontend.fitted(f, aval.shape, aval.dtype)
     lifted = _lift(frontend, f, aval, args, kwargs)
     if shape[axis] == 0:
@@ -284,14 +285,14 @@ def _plan_network(
     bound, engine = lifted.bound, None
     if bound is None:
         reasons.append(f"no graph: {lifted.reason}")
-    elif _differentiable(frontend, f, arr, args, kwargs):
+    elif frontend.differentiable(f, arr, args, kwargs):
         reasons.append("autograd records this call; under torch.no_grad() it runs fused")
     else:
         engine = engines.choose(bound, arr, axis, reasons)
     graph = None if bound is None else bound.graph
     half = ""
     if engine is not None and engine.slower_than_half and not forced:
-        half = _half_dtype(frontend, f, arr, args, kwargs)
+        half = frontend.half_dtype(f, arr, args, kwargs)
     slower = "" if engine is None or forced else _why_slower(engine, half, common["device"])
     times: Measured | None = None
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
@@ -387,7 +388,7 @@ def _slices(shape: tuple[int, ...], axis: int) -> int:
     return math.prod(shape) // shape[axis]
 
 
-def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:
+def _lift(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:
     """The graph of `f`, from memory while nothing that `f` depends on has changed."""
     known, method = cache_of(f)
     key = (method, aval)
@@ -398,7 +399,7 @@ def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: d
         sources: tuple[Any, ...] = ()
         checked: frontends.Checked | None = None
         try:
-            if hasattr(frontend, "checked"):
+            if frontend.checks:
                 checked = frontend.checked(f, aval, args, kwargs)
                 graph = checked.graph
             else:
@@ -416,7 +417,7 @@ def _lift(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: d
     return found
 
 
-def graph_of(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+def graph_of(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     """The graph of `f`, folded, from memory while nothing that `f` depends on has changed.
 
     Raises
@@ -428,18 +429,6 @@ def graph_of(frontend: ModuleType, f: Any, aval: ShapeDtype, args: tuple, kwargs
     if found.bound is None:
         raise TraceError(found.reason)
     return found.bound.graph
-
-
-def _differentiable(frontend: ModuleType, f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
-    """Whether autograd records the call."""
-    ask = getattr(frontend, "differentiable", None)
-    return ask is not None and ask(f, arr, args, kwargs)
-
-
-def _half_dtype(frontend: ModuleType, f: Any, arr: Any, args: tuple, kwargs: dict) -> str:
-    """The dtype of 16 bits that the library of `f` itself would compute in; "" for none."""
-    ask: Callable[..., str] | None = getattr(frontend, "half_dtype", None)
-    return "" if ask is None else ask(f, arr, args, kwargs)
 
 
 def _same_device(arr: Any, others: tuple[Any, ...]) -> None:

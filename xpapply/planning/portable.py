@@ -239,7 +239,7 @@ def _of_dtype(kind: Kind, dtype: str) -> Kind:
 def _expected(f: Any, signature: Signature) -> Iterator[Kind]:
     """What a network may be called with, where its signature or its first layer tells."""
     shapes = tuple(tuple(d.size for d in core) for core in signature.inputs)
-    length = getattr(frontends.find(f), "length_of_slices", lambda f: None)(f)
+    length = frontends.find(f).length_of_slices(f)
     if [*map(len, shapes)] == [1] and length is not None:
         shapes = ((length,),)
     if any(None in shape for shape in shapes):

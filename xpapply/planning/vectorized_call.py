@@ -71,10 +71,8 @@ class Call:
         network = network and self._sent is None
         if signature is not None and network:
             self._network = call.f
-            frontend: Any = frontends.find(call.f)
-            of_slice = frontend.slice_function
-            if len(signature.outputs) > 1:
-                of_slice = getattr(frontend, "several_of_slice", of_slice)
+            frontend, several = frontends.find(call.f), len(signature.outputs) > 1
+            of_slice = frontend.several_of_slice if several else frontend.slice_function
             call = replace(call, f=of_slice(call.f))
         self._call = call
         beside = any(arrays.library(x) not in (None, "numpy") for x in operands)

@@ -15,7 +15,7 @@ from typing import Any
 from ..limits import LIMITS
 
 OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch")
-"""The names in `VECTORIZED` of our frontends."""
+"""The `ways` of our frontends."""
 
 
 _PACKAGE = __package__.partition(".")[0]

@@ -312,8 +312,7 @@ def _dtype(f: Any, values: np.ndarray) -> str:
     owner = frontends.owner(f)
     if isinstance(owner, MLP):
         return owner.dtype.name
-    of = getattr(frontends.find(f), "parameter_dtype", None)
-    return values.dtype.name if of is None else str(of(f, values.dtype.name)).rpartition(".")[2]
+    return frontends.find(f).parameter_dtype(f, values.dtype.name)
 
 
 def _rounded(f: Any, values: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ there is `runner.Traced`: what a trace on real slices tells, run on all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from ...batching import NoRule
 from ...errors import UnsupportedError
 from ...ir.avals import ShapeDtype
 from ...loop.arguments import Arguments, Looped
-from .. import name_of
+from .. import Frontend, name_of
 from .sandbox.library_calls import Runs
 from .sandbox.tracing import Tracing, why_impure
 from .trace.tree import Path, SideExit
@@ -33,26 +33,9 @@ if TYPE_CHECKING:
     from ...ir.graph import Graph
 
 
-def lift(
-    f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, networks: Runs | None = None
-) -> Graph:
-    """The graph of `f`, traced on a slice of made-up numbers.
-
-    `networks`: what runs the networks inside `f`, and has their graphs as `inlined`.
-    """
-    return _graph(f, aval, Arguments((Looped(0), *args), kwargs), networks)
-
-
-def lift_several(
-    f: Any, avals: tuple[ShapeDtype, ...], arguments: Arguments, networks: Runs | None = None
-) -> Graph:
-    """The graph of a function of a slice of each of several arrays."""
-    return _graph(f, avals, arguments, networks)
-
-
 def _graph(
     f: Any,
-    aval: ShapeDtype | tuple[ShapeDtype, ...],
+    aval: ShapeDtype | Sequence[ShapeDtype],
     arguments: Arguments,
     networks: Runs | None = None,
 ) -> Graph:
@@ -63,28 +46,12 @@ def _graph(
         raise UnsupportedError(f"{name_of(f)}: {path.result.why}")
     from .graphs.to_graph import to_graph
 
-    return to_graph(path, aval)
-
-
-def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-    """Notice changes of what `f` reaches: helpers, closures, globals, attributes.
-
-    What that is depends on the slice, so a plan has the guards of all its traces (`runner.Traced`);
-    these are for one of made-up numbers.
-    """
-    aval = ShapeDtype((8,), "float64")
-    tracing, _ = _traced(f, aval, Arguments((Looped(0), *args), kwargs))
-    return lambda: tracing.watch(f)
-
-
-def slice_function(f: Any) -> Callable[..., Any]:
-    """It is one."""
-    return f  # type: ignore[no-any-return]
+    return to_graph(path, aval if isinstance(aval, ShapeDtype) else tuple(aval))
 
 
 def _traced(
     f: Any,
-    aval: ShapeDtype | tuple[ShapeDtype, ...],
+    aval: ShapeDtype | Sequence[ShapeDtype],
     arguments: Arguments,
     networks: Runs | None = None,
 ) -> tuple[Tracing, Path]:
@@ -113,3 +80,43 @@ def _no_engine(graph: Graph) -> Callable[[Any, int], Any]:
         raise NoRule("a network inside a function that is only lifted")
 
     return run
+
+
+class Python(Frontend):
+    """Functions of Python."""
+
+    def lift(
+        self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, networks: Runs | None = None
+    ) -> Graph:
+        """The graph of `f`, traced on a slice of made-up numbers.
+
+        `networks`: what runs the networks inside `f`, and has their graphs as `inlined`.
+        """
+        return _graph(f, aval, Arguments((Looped(0), *args), kwargs), networks)
+
+    def lift_several(
+        self,
+        f: Any,
+        avals: Sequence[ShapeDtype],
+        arguments: Arguments,
+        networks: Runs | None = None,
+    ) -> Graph:
+        """The graph of a function of a slice of each of several arrays."""
+        return _graph(f, avals, arguments, networks)
+
+    def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
+        """Notice changes of what `f` reaches: helpers, closures, globals, attributes.
+
+        What that is depends on the slice, so a plan has the guards of all its traces
+        (`runner.Traced`); these are for one of made-up numbers.
+        """
+        aval = ShapeDtype((8,), "float64")
+        tracing, _ = _traced(f, aval, Arguments((Looped(0), *args), kwargs))
+        return lambda: tracing.watch(f)
+
+    def slice_function(self, f: Any) -> Callable[..., Any]:
+        """It is one."""
+        return f  # type: ignore[no-any-return]
+
+
+FRONTEND = Python()

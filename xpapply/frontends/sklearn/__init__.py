@@ -19,30 +19,10 @@ from typing import Any
 from ...functions.cache import cache_of
 from ...functions.estimators import MAIN, METHODS, look, package
 from ...functions.guards import Guards
-from .. import FlatFunction
-from .batch import VECTORIZED as VECTORIZED
+from .. import FlatFunction, Frontend
+from . import batch, graphs
 from .batch import estimator_and_name
-from .batch import vectorized as vectorized
-from .graphs import checked as checked
-from .graphs import lift as lift
 from .rows import of_one_sample
-
-WAITS = True
-
-
-def serves(f: Any) -> bool:
-    """Whether `f` is a method that takes samples in rows, or an estimator that has one."""
-    while isinstance(f, functools.partial):
-        f = f.func
-    if not isinstance(f, MethodType):
-        return not callable(f) and package(f) == "sklearn" and _main(f) is not None
-    of, name = f.__self__, f.__func__.__name__
-    return package(of) == "sklearn" and name in METHODS and _takes_rows(of)
-
-
-def as_function(f: Any) -> Any:
-    """The method that an estimator stands for, where a function is wanted."""
-    return getattr(f, str(_main(f)))
 
 
 def _main(x: Any) -> str | None:
@@ -70,18 +50,42 @@ def _says_so(x: Any) -> bool:
         return False
 
 
-def watch(f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
-    """Whether it was fitted again."""
-    guards = Guards()
-    look(guards, estimator_and_name(f)[0])
-    return guards
+class Sklearn(Frontend):
+    """Methods of estimators, and estimators that stand for one."""
+
+    ways = ("sklearn.batch",)
+    waits = True
+    checks = True
+    lift = staticmethod(graphs.lift)
+    checked = staticmethod(graphs.checked)
+    vectorized = staticmethod(batch.vectorized)
+
+    def serves(self, f: Any) -> bool:
+        """Whether `f` is a method that takes samples in rows, or an estimator that has one."""
+        while isinstance(f, functools.partial):
+            f = f.func
+        if not isinstance(f, MethodType):
+            return not callable(f) and package(f) == "sklearn" and _main(f) is not None
+        of, name = f.__self__, f.__func__.__name__
+        return package(of) == "sklearn" and name in METHODS and _takes_rows(of)
+
+    def as_function(self, f: Any) -> Any:
+        """The method that an estimator stands for, where a function is wanted."""
+        return getattr(f, str(_main(f)))
+
+    def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
+        """Whether it was fitted again."""
+        guards = Guards()
+        look(guards, estimator_and_name(f)[0])
+        return guards
+
+    def slice_function(self, f: Any) -> Callable[..., Any]:
+        """It gets a batch of one."""
+        return of_one_sample(f if callable(f) else self.as_function(f))
+
+    def flattened(self, f: Any, shape: tuple[int, ...], dtype: str) -> FlatFunction:
+        """A sample is flat anyway."""
+        return FlatFunction(f)
 
 
-def slice_function(f: Any) -> Callable[..., Any]:
-    """It gets a batch of one."""
-    return of_one_sample(f if callable(f) else as_function(f))
-
-
-def flattened(f: Any, shape: tuple[int, ...], dtype: str) -> FlatFunction:
-    """A sample is flat anyway."""
-    return FlatFunction(f)
+FRONTEND = Sklearn()

@@ -22,8 +22,6 @@ from ...loop import reference
 from .. import AllAtOnce
 from .rows import back, of_one_sample, result_of
 
-VECTORIZED = ("sklearn.batch",)
-
 
 def vectorized(
     f: Any,

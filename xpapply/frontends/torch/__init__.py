@@ -22,30 +22,32 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import without_batch_of_one
 from ...loop.arguments import Arguments
 from ...runtime import threads
+from .. import Frontend
 from .autocast import REFUSED, autocast_dtypes
 from .calls import script
-from .calls.chunks import VECTORIZED as VECTORIZED
-from .calls.chunks import half_dtype as half_dtype
-from .calls.chunks import vectorized as vectorized
+from .calls.chunks import WAYS, half_dtype, vectorized
 from .calls.snapshot import untouched
-from .guards import watch as watch
+from .guards import watch
 from .inside import Inside as Inside
 from .lift import functions
-from .lift.flattened import fitted as fitted
-from .lift.flattened import flattened as flattened
-from .lift.flattened import several as several
-from .lift.flattened import structure_of
+from .lift.flattened import fitted, flattened, several, structure_of
 from .lift.proxy import Proxy, Recorder
-from .model import by_mode as by_mode
-from .model import check, device_of, layers, modules, parameter_dtype, parts, tensors_of
-from .model import length_of_slices as length_of_slices
-from .one_slice import several_of_slice as several_of_slice
-from .one_slice import slice_function as slice_function
-from .outputs import described as described
+from .model import (
+    by_mode,
+    check,
+    device_of,
+    layers,
+    length_of_slices,
+    modules,
+    parameter_dtype,
+    parts,
+    tensors_of,
+)
+from .one_slice import several_of_slice, slice_function
+from .outputs import described
 from .results import Structure as Structure
 
 _CLASS_QUESTIONS = frozenset(("isinstance", "is_tensor", "type"))
-WAITS = True
 
 
 def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
@@ -61,40 +63,6 @@ def _check_classes(f: Any, args: tuple, kwargs: dict) -> None:
             raise TraceError(f"forward of {type(m).__name__} prints")
         if asked:
             raise TraceError(f"forward of {type(m).__name__} asks {min(asked)}() of its values")
-
-
-@threads.forkable
-def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """The graph of ``f(slice, *args, **kwargs)``.
-
-    `f` gets the slice as it is, shape (M,). If that fails it gets a batch of
-    one, shape (1, M), and the leading axis is taken off the result: networks
-    are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
-    """
-    check(f, args, kwargs)
-    if structure_of(f) is not None:
-        raise TraceError("it has several results")
-    if autocast_dtypes():
-        raise TraceError(REFUSED)
-    _check_classes(f, args, kwargs)
-    if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
-        raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")
-    refusals: list[Exception] = []
-    for batched in (False, True):
-        if batched and _takes_a_slice(f, aval, args, kwargs):
-            raise refusals[0]  # a batch of one might mean something else
-        try:
-            return _lift_surely(f, aval, args, kwargs, batched=batched)
-        except (InputError, TraceError) as error:
-            refusals.append(error)
-        except Exception as error:  # forward itself does not take this shape
-            refusals.append(TraceError(f"forward raises {type(error).__name__}: {error}"))
-            refusals[-1].__cause__ = error
-    alone, batch_of_one = refusals
-    if isinstance(batch_of_one, InputError):
-        # only a batch could have fitted, or neither did
-        raise alone if isinstance(alone, InputError) else batch_of_one
-    raise TraceError(f"{alone}; as a batch of one: {batch_of_one}") from alone
 
 
 def lift_function(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
@@ -131,36 +99,6 @@ def lift_several(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> G
         raise
     except Exception as error:
         raise TraceError(f"it raises {type(error).__name__}: {error}") from error
-
-
-def lift_network(f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
-    """The graph of a network of slices of several arrays, or with several results."""
-    args, kwargs = arguments.constants()
-    check(f, args, kwargs)
-    if autocast_dtypes():
-        raise TraceError(REFUSED)
-    _check_classes(f, args, kwargs)
-
-    def lifted() -> Graph:
-        recorder = Recorder(Builder(), functions.find, layers(f))
-        inputs, device = [], device_of(f)
-        for x in avals:
-            dtype = parameter_dtype(f, x.dtype)
-            v = recorder.cast(recorder.builder.input(x), dtype)
-            inputs.append(Proxy(recorder, v, dtype, device))
-        found = arguments.call(script.replayed(f), inputs)
-        parts = found if arguments.results else (found,)
-        if type(parts) not in (tuple, list) or len(parts) != max(1, arguments.results):
-            raise TraceError(f"forward returns {described(found)[0]}")
-        outs = [recorder.round(*recorder.result(x)) for x in parts]
-        return replace(recorder.builder.graph(*outs), sources=tuple(recorder.sources))
-
-    try:
-        return _same_twice(lifted, f, args, kwargs)
-    except (InputError, TraceError):
-        raise
-    except Exception as error:  # forward does not take these slices alone
-        raise TraceError(f"forward raises {type(error).__name__}: {error}") from error
 
 
 def _without_windows(graph: Graph) -> Graph:
@@ -224,10 +162,95 @@ def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: 
     return replace(graph, sources=tuple(recorder.sources))
 
 
-def differentiable(f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
-    """Whether autograd records the call: a tensor, or a parameter, requires grad."""
-    if not isinstance(arr, torch.Tensor) or not torch.is_grad_enabled():
-        return False
-    tensors = [t for m in modules(f, args, kwargs) for t in tensors_of(m)]
-    others = [t for t in (*parts(f), *args, *kwargs.values()) if isinstance(t, torch.Tensor)]
-    return any(t.requires_grad for t in (arr, *tensors, *others))
+class Torch(Frontend):
+    """`torch.nn.Module`s, and functions that torch scripted, traced, exported or compiled."""
+
+    ways = WAYS
+    waits = True
+    watch = staticmethod(watch)
+    slice_function = staticmethod(slice_function)
+    several_of_slice = staticmethod(several_of_slice)
+    by_mode = staticmethod(by_mode)
+    length_of_slices = staticmethod(length_of_slices)
+    fitted = staticmethod(fitted)
+    flattened = staticmethod(flattened)
+    several = staticmethod(several)
+    half_dtype = staticmethod(half_dtype)
+    vectorized = staticmethod(vectorized)
+
+    @threads.forkable
+    def lift(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
+        """The graph of ``f(slice, *args, **kwargs)``.
+
+        `f` gets the slice as it is, shape (M,). If that fails it gets a batch of
+        one, shape (1, M), and the leading axis is taken off the result: networks
+        are often written for batches (``torch.cat(..., dim=1)``, BatchNorm1d).
+        """
+        check(f, args, kwargs)
+        if structure_of(f) is not None:
+            raise TraceError("it has several results")
+        if autocast_dtypes():
+            raise TraceError(REFUSED)
+        _check_classes(f, args, kwargs)
+        if not aval.dtype.startswith(("float", "int", "uint", "bool", "bfloat")):
+            raise InputError(f"slices of dtype {aval.dtype}: networks take real numbers")
+        refusals: list[Exception] = []
+        for batched in (False, True):
+            if batched and _takes_a_slice(f, aval, args, kwargs):
+                raise refusals[0]  # a batch of one might mean something else
+            try:
+                return _lift_surely(f, aval, args, kwargs, batched=batched)
+            except (InputError, TraceError) as error:
+                refusals.append(error)
+            except Exception as error:  # forward itself does not take this shape
+                refusals.append(TraceError(f"forward raises {type(error).__name__}: {error}"))
+                refusals[-1].__cause__ = error
+        alone, batch_of_one = refusals
+        if isinstance(batch_of_one, InputError):
+            # only a batch could have fitted, or neither did
+            raise alone if isinstance(alone, InputError) else batch_of_one
+        raise TraceError(f"{alone}; as a batch of one: {batch_of_one}") from alone
+
+    def lift_several(self, f: Any, avals: Sequence[ShapeDtype], arguments: Arguments) -> Graph:
+        """The graph of a network of slices of several arrays, or with several results."""
+        args, kwargs = arguments.constants()
+        check(f, args, kwargs)
+        if autocast_dtypes():
+            raise TraceError(REFUSED)
+        _check_classes(f, args, kwargs)
+
+        def lifted() -> Graph:
+            recorder = Recorder(Builder(), functions.find, layers(f))
+            inputs, device = [], device_of(f)
+            for x in avals:
+                dtype = parameter_dtype(f, x.dtype)
+                v = recorder.cast(recorder.builder.input(x), dtype)
+                inputs.append(Proxy(recorder, v, dtype, device))
+            found = arguments.call(script.replayed(f), inputs)
+            parts = found if arguments.results else (found,)
+            if type(parts) not in (tuple, list) or len(parts) != max(1, arguments.results):
+                raise TraceError(f"forward returns {described(found)[0]}")
+            outs = [recorder.round(*recorder.result(x)) for x in parts]
+            return replace(recorder.builder.graph(*outs), sources=tuple(recorder.sources))
+
+        try:
+            return _same_twice(lifted, f, args, kwargs)
+        except (InputError, TraceError):
+            raise
+        except Exception as error:  # forward does not take these slices alone
+            raise TraceError(f"forward raises {type(error).__name__}: {error}") from error
+
+    def differentiable(self, f: Any, arr: Any, args: tuple, kwargs: dict) -> bool:
+        """Whether autograd records the call: a tensor, or a parameter, requires grad."""
+        if not isinstance(arr, torch.Tensor) or not torch.is_grad_enabled():
+            return False
+        tensors = [t for m in modules(f, args, kwargs) for t in tensors_of(m)]
+        others = [t for t in (*parts(f), *args, *kwargs.values()) if isinstance(t, torch.Tensor)]
+        return any(t.requires_grad for t in (arr, *tensors, *others))
+
+    def parameter_dtype(self, f: Any, dtype: str) -> str:
+        """The dtype of its parameters."""
+        return str(parameter_dtype(f, dtype)).rpartition(".")[2]
+
+
+FRONTEND = Torch()

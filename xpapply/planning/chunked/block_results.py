@@ -136,10 +136,11 @@ def _lifted(
         return None, None, "the length of a slice is unknown"
     flat = None
     try:
-        if len(slice_.shape) > 1 and hasattr(frontend, "flattened"):
+        if len(slice_.shape) > 1:
             flat = frontend.flattened(f, slice_.shape, slice_.dtype)
+        if flat is not None:
             f, slice_ = flat.call, ShapeDtype((math.prod(slice_.shape),), slice_.dtype)
-        elif hasattr(frontend, "fitted") and not (args or kwargs):
+        elif not (args or kwargs):
             f = frontend.fitted(f, slice_.shape, slice_.dtype)
         graph = compact(fold(frontend.lift(f, slice_, args, kwargs)))
     except TraceError as error:

@@ -43,7 +43,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, te
     blocks.check(arr)
     frontend = frontends.find(f)
     forced = config.current().engine
-    choice.check_name(forced, getattr(frontend, "VECTORIZED", ()))
+    choice.check_name(forced, frontend.ways)
     axes = as_tuple(axis)
     if 0 in [n for a, n in enumerate(arr.shape) if a not in axes]:
         raise ValueError(reference.EMPTY)
@@ -58,7 +58,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, te
     by: Run | None = run
     what = f
     network = frontends.is_network(f)
-    alone = graph is not None and not graph.gathers and not hasattr(frontend, "checked")
+    alone = graph is not None and not graph.gathers and not frontend.checks
     if network and alone and not forced:
         assert graph is not None
         by, what = None, engines.AnyLibrary(graph)

@@ -103,7 +103,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: 
         if masked.is_masked(x):
             raise InputError(f"{name} is a masked array, and blocks have no mask: use {name}.data")
     frontend = frontends.find(f)
-    choice.check_name(config.current().engine, getattr(frontend, "VECTORIZED", ()))
+    choice.check_name(config.current().engine, frontend.ways)
     axes, source = as_tuple(axis), stores.store(arr)
     shape = source.shape
     if 0 in [n for a, n in enumerate(shape) if a not in axes]:

@@ -34,7 +34,7 @@ from .batched import BATCH, VMAP, Batches, Structured, out_of_memory
 from .chunk_sizes import ChunkSize
 from .repeated import Repeated, may_be_given, shares
 
-VECTORIZED = (BATCH, VMAP)
+WAYS = (BATCH, VMAP)
 """What plans call the ways of `vectorized`."""
 
 
@@ -45,7 +45,7 @@ def vectorized(
     args: tuple,
     kwargs: dict,
     *,
-    trusted: bool,
+    trusted: bool = False,
     graph: Graph | None = None,
 ) -> AllAtOnce:
     """`f` on all slices by torch's own operations: in batches, or by torch.vmap.
@@ -85,7 +85,7 @@ def _vectorized(
     forced = config.current().engine
     if not trusted or forced == BATCH:
         with run.on_its_device(arr), torch.no_grad():
-            batches.prove(run.samples(arr, axis), forced if forced in VECTORIZED else "")
+            batches.prove(run.samples(arr, axis), forced if forced in WAYS else "")
     result = None
     if batches.result is not None:
         shape, dtype = batches.result
