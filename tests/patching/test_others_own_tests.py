@@ -91,7 +91,7 @@ def test_they_can_fail(tmp_path):
     """What is not what the original gives is noticed."""
     (tmp_path / "wrong.py").write_text(
         "import numpy as np\n"
-        "from xpapply.planning import running as p\n"
+        "from xpapply.planning.python import running as p\n"
         "own = p.along\n"
         "p.along = lambda *a: np.flip(own(*a)) + 1\n"
     )

@@ -94,7 +94,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
-from xpapply.storage import identity
+from xpapply.functions import identity
 import test_identity as t
 print(identity.of(t.calls), identity.of(t.scaled(t.W)), identity.of(t.Model(t.W)),
       identity.of({"x", "y", "z"}), identity.of(np.median, (1,), {"q": 2}))

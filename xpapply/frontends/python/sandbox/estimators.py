@@ -74,7 +74,7 @@ _MISSING: Any = object()
 def _formula(stage: Stage, method: Any, x: Tracer) -> BatchingRule | None:
     """The rule that runs the graph of a method, if it has one; of NumPy arrays, as real calls."""
     made = stage.calls.made(method.__self__)  # which lives no longer than this run
-    known = not made and hasattr(find(method), "checked")
+    known = not made and find(method).checks
     if not known or x.ndim != 2 or stage.recorder.library != "numpy":
         return None
     try:
