@@ -257,7 +257,7 @@ def _loop(source: str) -> Any:
     return numba.njit(space["loop"])
 
 
-class Numba(Frontend):
+class NumbaFrontend(Frontend):
     """Functions that numba compiled; those of any kind, which need no frontend but for speed."""
 
     ways = ("numba",)
@@ -328,4 +328,4 @@ class Numba(Frontend):
         return _runner(f, arguments, views, len(loop), count, math.prod(loop)), _in_words(f)
 
 
-FRONTEND = Numba()
+FRONTEND = NumbaFrontend()

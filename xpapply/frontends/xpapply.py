@@ -35,7 +35,7 @@ def _of_flat(shape: tuple[int, ...]) -> Callable[..., Any]:
     return of_flat
 
 
-class XpApply(Frontend):
+class OwnFrontend(Frontend):
     """`MLP`, models from files, plans, `elementwise` and `reduction`."""
 
     ways = ("slicewise", "onnx.batch")
@@ -137,4 +137,4 @@ class XpApply(Frontend):
         return FlatFunction(MethodType(_of_flat(shape), f))
 
 
-FRONTEND = XpApply()
+FRONTEND = OwnFrontend()

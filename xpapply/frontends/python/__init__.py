@@ -82,7 +82,7 @@ def _no_engine(graph: Graph) -> Callable[[Any, int], Any]:
     return run
 
 
-class Python(Frontend):
+class PythonFrontend(Frontend):
     """Functions of Python."""
 
     def lift(
@@ -119,4 +119,4 @@ class Python(Frontend):
         return f  # type: ignore[no-any-return]
 
 
-FRONTEND = Python()
+FRONTEND = PythonFrontend()

@@ -50,7 +50,7 @@ def _says_so(x: Any) -> bool:
         return False
 
 
-class Sklearn(Frontend):
+class SklearnFrontend(Frontend):
     """Methods of estimators, and estimators that stand for one."""
 
     ways = ("sklearn.batch",)
@@ -88,4 +88,4 @@ class Sklearn(Frontend):
         return FlatFunction(f)
 
 
-FRONTEND = Sklearn()
+FRONTEND = SklearnFrontend()

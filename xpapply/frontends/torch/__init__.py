@@ -162,7 +162,7 @@ def _lift_once(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict, *, batched: 
     return replace(graph, sources=tuple(recorder.sources))
 
 
-class Torch(Frontend):
+class TorchFrontend(Frontend):
     """`torch.nn.Module`s, and functions that torch scripted, traced, exported or compiled."""
 
     ways = WAYS
@@ -253,4 +253,4 @@ class Torch(Frontend):
         return str(parameter_dtype(f, dtype)).rpartition(".")[2]
 
 
-FRONTEND = Torch()
+FRONTEND = TorchFrontend()
