@@ -2,8 +2,10 @@
 
 import gc
 import os
+import random
 import sys
 import warnings
+import zlib
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -22,18 +24,28 @@ os.environ["XPAPPLY_CACHE_DIR"] = ""
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("ci", max_examples=40, **_common)
+settings.register_profile("ci", max_examples=15, **_common)
 settings.register_profile("deep", max_examples=5000, **_common)
 # for looking around: failures are not made smaller, which takes long
 settings.register_profile("quick", max_examples=30, phases=[Phase.generate], **_common)
 settings.load_profile(os.environ.get("XPAPPLY_PROFILE", "ci"))
 
-for _name in filter(None, os.environ.get("XPAPPLY_WITHOUT", "").split(",")):
+WITHOUT = [name for name in os.environ.get("XPAPPLY_WITHOUT", "").split(",") if name]
+for _name in WITHOUT:
     sys.modules[_name] = None  # as if it were not installed
 
 # numba needs llvmlite
 NO_NUMBA = find_spec("numba") is None or sys.modules.get("llvmlite", "") is None
 collect_ignore = ["xpapply/frontends/numba.py"] if NO_NUMBA else []
+
+DEEP = settings.default.max_examples > 100
+
+
+def dealt(cases, one_in=3):
+    """One in so many cases of something slow, spread over all; all of them with a deep profile."""
+    cases = [*cases]
+    return cases if DEEP else random.Random(0).sample(cases, -(-len(cases) // one_in))
+
 
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
 """Libraries whose absence is a failure, not a skip: a GPU run cannot pass by skipping."""
@@ -53,7 +65,45 @@ def pytest_configure(config):
         config.addinivalue_line("markers", f"{name}: of SciPy's own tests, which ours import")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cases",
+        choices=["each", "all"],
+        default="each",
+        help="of a test with several parameters: as many cases as it takes for each value of each "
+        "parameter to occur, or all",
+    )
+    parser.addoption("--deal", type=int, default=1, help="one in so many of a test's cases")
+
+
+def chosen(items, seed, deal=1):
+    """The cases that run: each value of each parameter occurs in one; of these one in `deal`.
+
+    Which ones depends on `seed`, and on what each is called, not on what else there is.
+    """
+    tests, kept = {}, set()
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for cases in tests.values():
+        cases.sort(key=lambda item: zlib.crc32(f"{seed} {item.nodeid}".encode()))
+        seen, run = set(), []
+        for item in cases:
+            spec = getattr(item, "callspec", None)
+            values = set(enumerate(spec._idlist)) if spec else {item.nodeid}
+            if not values <= seen:
+                seen |= values
+                run.append(item)
+        kept.update(run[::deal])
+    return kept
+
+
 def pytest_collection_modifyitems(config, items):
+    if config.option.cases == "each":
+        # those for a GPU run where there is one, and take a minute there
+        rest = [item for item in items if not item.get_closest_marker("gpu")]
+        dropped = {*rest} - chosen(rest, REQUIRED + WITHOUT, config.option.deal)
+        config.hook.pytest_deselected(items=[item for item in items if item in dropped])
+        items[:] = [item for item in items if item not in dropped]
     if NO_NUMBA:  # `collect_ignore` does not hold for a file that `testpaths` names
         for item in items:
             if item.path.name == "compared.md":

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
@@ -239,7 +239,6 @@ def test_nan_and_infinities_stay_where_they_are(data):
 
 
 @pytest.mark.kernels
-@settings(max_examples=30)
 @given(data=st.data())
 def test_kernels_of_feature_maps(data):
     """As host C++: they read parts of records, and write others."""

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, note
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from random_functions import DTYPES, THEMES, Function, slices
 from thresholds import always_plan
@@ -15,7 +15,7 @@ import xpapply
 from xpapply.frontends.python.run import runner
 from xpapply.planning.python import python_functions
 
-SAMPLE = 200
+SAMPLE = min(1000, 5 * settings.default.max_examples)  # more with a deeper profile
 CONTRADICTIONS = (
     "differs from one",
     "two runs of it differ",
