@@ -2,7 +2,6 @@
 
 import gc
 import os
-import random
 import sys
 import warnings
 import zlib
@@ -38,15 +37,6 @@ for _name in WITHOUT:
 NO_NUMBA = find_spec("numba") is None or sys.modules.get("llvmlite", "") is None
 collect_ignore = ["xpapply/frontends/numba.py"] if NO_NUMBA else []
 
-DEEP = settings.default.max_examples > 100
-
-
-def dealt(cases, one_in=3):
-    """One in so many cases of something slow, spread over all; all of them with a deep profile."""
-    cases = [*cases]
-    return cases if DEEP else random.Random(0).sample(cases, -(-len(cases) // one_in))
-
-
 REQUIRED = [name for name in os.environ.get("XPAPPLY_REQUIRE", "").split(",") if name]
 """Libraries whose absence is a failure, not a skip: a GPU run cannot pass by skipping."""
 
@@ -71,36 +61,55 @@ def pytest_addoption(parser):
         choices=["each", "all"],
         default="each",
         help="of a test with several parameters: as many cases as it takes for each value of each "
-        "parameter to occur, or all",
+        "parameter to occur (and one in so many where a test says so), or all",
     )
-    parser.addoption("--deal", type=int, default=1, help="one in so many of a test's cases")
+    parser.addoption("--deal", type=int, default=1, help="with each: one case in so many of these")
 
 
 def chosen(items, seed, deal=1):
     """The cases that run: each value of each parameter occurs in one; of these one in `deal`.
 
-    Which ones depends on `seed`, and on what each is called, not on what else there is.
+    Of tests with the mark `one_in` one in so many at the least, with `every_case` all. Which ones
+    depends on `seed`, and on what each is called, not on what else there is.
     """
     tests, kept = {}, set()
     for item in items:
         tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tests.values():
+        if cases[0].get_closest_marker("every_case"):
+            kept.update(cases)
+            continue
         cases.sort(key=lambda item: zlib.crc32(f"{seed} {item.nodeid}".encode()))
         seen, run = set(), []
         for item in cases:
-            spec = getattr(item, "callspec", None)
-            values = set(enumerate(spec._idlist)) if spec else {item.nodeid}
+            values = values_of(item)
             if not values <= seen:
                 seen |= values
                 run.append(item)
-        kept.update(run[::deal])
+        one_in = cases[0].get_closest_marker("one_in")
+        kept.update(run[:: max(deal, one_in.args[0] if one_in else 1)])
     return kept
 
 
+def values_of(item):
+    """What a case has of each parameter; of those that one `parametrize` names, of all together."""
+    spec = getattr(item, "callspec", None)
+    if spec is None:
+        return {item.nodeid}
+    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    names = [n.replace(",", " ").split() if isinstance(n, str) else [*n] for n in names]
+    rest = [[n] for n in spec.params.keys() - {n for group in names for n in group}]
+    return {(*group, *(id(spec.params[n]) for n in group)) for group in (*names, *rest)}
+
+
+@pytest.hookimpl(trylast=True)  # among what `-k` and `-m` leave
 def pytest_collection_modifyitems(config, items):
-    if config.option.cases == "each":
+    deep = settings.default.max_examples > 100
+    if config.option.cases == "each" and not deep and not any("::" in a for a in config.args):
         # those for a GPU run where there is one, and take a minute there
         rest = [item for item in items if not item.get_closest_marker("gpu")]
+        if "llvmlite" in WITHOUT:
+            rest = [item for item in rest if not item.get_closest_marker("kernels")]
         dropped = {*rest} - chosen(rest, REQUIRED + WITHOUT, config.option.deal)
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]

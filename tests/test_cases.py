@@ -4,31 +4,49 @@ from types import SimpleNamespace
 
 import pytest
 
-from conftest import chosen, dealt
+from conftest import chosen, values_of
 
 
 class Item:
-    def __init__(self, test, *ids):
+    """As pytest's, of a test with the parameters `ids`, each of a `parametrize` of its own."""
+
+    def __init__(self, test, *ids, marks=(), together=False):
         self.nodeid = f"{test}[{'-'.join(ids)}]" if ids else test
+        names = [f"p{k}" for k in range(len(ids))]
+        self._marks = [pytest.mark.parametrize(n, []) for n in names]
+        if together:
+            self._marks = [pytest.mark.parametrize(",".join(names), [])]
+        self._marks = [m.mark for m in (*self._marks, *marks)]
         if ids:
-            self.callspec = SimpleNamespace(_idlist=ids)
+            self.callspec = SimpleNamespace(params=dict(zip(names, ids, strict=True)))
+
+    def iter_markers(self, name):
+        return [m for m in self._marks if m.name == name]
+
+    def get_closest_marker(self, name):
+        return next(iter(self.iter_markers(name)), None)
 
 
-def product(test, first, second):
-    return [Item(test, a, b) for a in first for b in second]
+def product(test, first, second, **how):
+    return [Item(test, a, b, **how) for a in first for b in second]
 
 
 def test_each_value_occurs():
-    items = product("t.py::f", "abcdefgh", "xyz")
-    kept = chosen(items, "")
-    assert {i.callspec._idlist[0] for i in kept} == {*"abcdefgh"}
-    assert {i.callspec._idlist[1] for i in kept} == {*"xyz"}
+    kept = chosen(product("t.py::f", "abcdefgh", "xyz"), "")
+    assert {i.callspec.params["p0"] for i in kept} == {*"abcdefgh"}
+    assert {i.callspec.params["p1"] for i in kept} == {*"xyz"}
     assert len(kept) < 12
 
 
 def test_tests_without_parameters_or_with_one_lose_nothing():
     items = [Item("t.py::f"), Item("t.py::g"), *(Item("t.py::h", c) for c in "abcdef")]
     assert chosen(items, "") == {*items}
+
+
+def test_parameters_that_are_named_together_are_one():
+    items = product("t.py::f", "abcd", "xyz", together=True)
+    assert chosen(items, "") == {*items}
+    assert len(values_of(items[0])) == 1
 
 
 def test_the_choice_is_the_same_beside_other_tests_and_another_with_another_seed():
@@ -46,7 +64,9 @@ def test_deals_leave_one_of_each(deal):
     assert len(kept) == 1 + -(-10 // deal)
 
 
-def test_dealt_cases_are_spread():
-    assert dealt(range(100)) == dealt(range(100))
-    assert len({*dealt(range(100))}) in (34, 100)
-    assert dealt([]) == []
+def test_marks_say_how_many():
+    items = [Item("t.py::h", c, marks=[pytest.mark.one_in(3)]) for c in "abcdefghij"]
+    assert len(chosen(items, "")) == 4
+    assert len(chosen(items, "", 5)) == 2
+    items = product("t.py::f", "abcd", "xyz", marks=[pytest.mark.every_case])
+    assert chosen(items, "", 5) == {*items}

@@ -341,6 +341,7 @@ COPIES = {
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("f", COPIES.values(), ids=COPIES)
 def test_results_are_nobody_elses_memory(lib, f):
     if lib.name == "array_api_strict":

@@ -244,3 +244,42 @@ def test_help_shows_the_public_names():
     for name in xpapply.__all__:
         assert name in text
     assert "Apply a function to the 1-D slices of an array along an axis." in text
+
+
+def test_several_threads_may_be_the_first_to_call():
+    """One imports the frontend of Python functions, and others find it half loaded."""
+    raised = in_new_process(
+        "import threading, numpy as np, xpapply\n"
+        "x, raised = np.random.default_rng(0).random((400, 8)), []\n"
+        "start = threading.Barrier(6)\n"
+        "def run():\n"
+        "    start.wait()\n"
+        "    try:\n"
+        "        xpapply.explain(lambda v: v.max() - v.min(), -1, x)\n"
+        "    except Exception as error:\n"
+        "        raised.append(repr(error))\n"
+        "threads = [threading.Thread(target=run) for _ in range(6)]\n"
+        "[t.start() for t in threads]\n"
+        "[t.join() for t in threads]\n"
+        "print(raised)"
+    )
+    assert raised == []
+
+
+def test_a_module_without_a_frontend_is_named(tmp_path):
+    info = tmp_path / "strange-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strange\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[xpapply.frontends]\nstrange = strange_frontend\n")
+    (tmp_path / "strange_frontend.py").write_text("def lift(f, aval, args, kwargs): ...\n")
+    (tmp_path / "strange.py").write_text("class Net:\n    def __call__(self, v): return v\n")
+    said = in_new_process(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import numpy as np, strange, xpapply\n"
+        "try:\n"
+        "    xpapply.apply_along_axis(strange.Net(), -1, np.ones((3, 4)))\n"
+        "except TypeError as error:\n"
+        "    print(repr(str(error)))"
+    )
+    assert "strange_frontend" in said
+    assert "FRONTEND" in said

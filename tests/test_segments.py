@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xpapply
@@ -239,6 +239,7 @@ def test_nan_and_infinities_stay_where_they_are(data):
 
 
 @pytest.mark.kernels
+@settings(max_examples=min(30, settings().max_examples))
 @given(data=st.data())
 def test_kernels_of_feature_maps(data):
     """As host C++: they read parts of records, and write others."""

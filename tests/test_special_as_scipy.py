@@ -95,6 +95,7 @@ def scipy_namespace(lib):
     return importlib.import_module(module)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize(("cls", "name", "cases"), scipy_tests())
 def test_scipys_own_tests(scipys, any_lib, cls, name, cases):
     if any_lib.name == "jax" and name not in ON_JAX:

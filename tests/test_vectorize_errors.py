@@ -179,6 +179,7 @@ RESULTS = {
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", RESULTS)
 @pytest.mark.parametrize("where", ["", "where"])
 def test_results_of_other_shapes(name, where, way):
@@ -189,6 +190,7 @@ def test_results_of_other_shapes(name, where, way):
     says(error, "(106,)", found, promised, signature)
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", RESULTS)
 def test_first_results_of_other_shapes(name, way):
     _, other, signature, found, _ = RESULTS[name]
@@ -219,6 +221,7 @@ COUNTS = {
 }
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", COUNTS)
 @pytest.mark.parametrize("first", [False, True])
 def test_the_number_of_results(name, first, way):

@@ -503,6 +503,7 @@ interp(s,k,v) fft.rfft(v) unwrap(v) count_nonzero(v) nanmedian(v) quantile(v,0.3
 """
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("source", LONG.split())
 @pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "i8", "i4"])
 def test_long_slices(source: str, dtype: str) -> None:

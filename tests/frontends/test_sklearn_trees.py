@@ -342,6 +342,7 @@ def test_compiled_plans_run_without_scikit_learn(fitted, tmp_path):
     np.testing.assert_array_equal(eval(ran.stdout), fitted("forest").predict_proba(arr))
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", ["forest", "boosting", "pipeline of numbers", "isolation"])
 def test_on_other_libraries(fitted, name, xp):
     if xp.engine in ("numpy", "torch"):

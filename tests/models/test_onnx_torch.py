@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx_models import by_runtime
 from torch import nn
@@ -252,6 +252,7 @@ def convolutional(draw):
 
 @pytest.mark.parametrize("dynamo", [False, True])
 @given(drawn=dense() | convolutional())
+@settings(max_examples=min(25, settings().max_examples))
 def test_random_networks(tmp_path_factory, dynamo, drawn):
     if dynamo:
         pytest.importorskip("onnxscript")

@@ -152,7 +152,7 @@ def test_divisions_of_integers(f, engine):
 
 
 @given(st.lists(st.tuples(st.floats(), st.floats().filter(bool)), min_size=5, max_size=20))
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=max(8, settings().max_examples // 2))
 def test_random_divisions(pairs):
     usual = np.random.default_rng(0).normal(size=(60, 2))
     a, b = np.concatenate([usual, np.array(pairs)]).T

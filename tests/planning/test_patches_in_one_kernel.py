@@ -181,7 +181,7 @@ def test_other_rounding(f, dtype):
 
 
 @pytest.mark.parametrize("f", NEAR.values(), ids=NEAR)
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=max(8, settings().max_examples // 3))
 @given(data=st.data())
 def test_special_numbers_of_other_rounding(f, data):
     x = special(data, "float64")
@@ -251,7 +251,7 @@ def test_what_a_determinant_decides_is_numpys():
 
 
 @pytest.mark.parametrize("f", EXACT.values(), ids=EXACT)
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=max(8, settings().max_examples // 3))
 @given(data=st.data())
 def test_special_numbers(f, data):
     compare(f, special(data, data.draw(st.sampled_from(["float64", "float32"]))))

@@ -110,7 +110,7 @@ def same(got, want):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", SLICES)
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=max(8, settings().max_examples // 3))
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_slices(name, data, seed):
     f, signature = SLICES[name]
@@ -135,7 +135,7 @@ def test_slices(name, data, seed):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=max(8, settings().max_examples // 3))
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
 def test_numbers(name, data, seed):
     f, rng = NUMBERS[name], np.random.default_rng(seed)

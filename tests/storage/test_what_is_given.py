@@ -155,6 +155,7 @@ def test_missing_values_are_not_taken_for_numbers():
 DTYPES = ["?", "i1", "u2", ">f4", ">i8", "c8", "f2", "S5", "U7", "M8[s]", "m8[ns]"]
 
 
+@pytest.mark.every_case
 @pytest.mark.filterwarnings("ignore:The data type .* Zarr V3 specification")
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", FILES)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import sys
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -234,10 +233,8 @@ def owner(f: Any) -> Any:
 
 def find(f: Any) -> Frontend:
     """The frontend that serves `f`: that of Python functions where no other does."""
-    found = _own(f)
-    if found is None:
-        found = (sys.modules.get(_PYTHON) or importlib.import_module(_PYTHON)).FRONTEND
-    return found
+    # waits for a thread that imports it
+    return _own(f) or importlib.import_module(_PYTHON).FRONTEND  # type: ignore[no-any-return]
 
 
 def _own(f: Any) -> Frontend | None:
@@ -295,5 +292,11 @@ def _serving(callable_type: Any) -> Frontend | None:
         root = cls.__module__.partition(".")[0]
         module = None if root in _UNSERVED else registry.find("frontends", root)
         if module is not None:
-            return module.FRONTEND  # type: ignore[no-any-return]
+            found = getattr(module, "FRONTEND", None)
+            if not isinstance(found, Frontend):
+                raise TypeError(
+                    f"{module.__name__} serves objects of {root} and has no FRONTEND: give it an "
+                    "instance of a subclass of xpapply.frontends.Frontend"
+                )
+            return found
     return None

@@ -2,7 +2,7 @@
 
 It is the fallback for every `f` that no engine can run at once, and the oracle
 of every parity test. NumPy's and CuPy's own loops are the definition on their
-arrays. CuPy's is called; so is NumPy's, but for plain arrays, where `thin_loop` gives the same for
+arrays. CuPy's is called; so is NumPy's, but for plain arrays, where `thin` gives the same for
 less. Any other library gets the same contract here.
 
 What `f` raises passes through as it is, with a note that says at which slice. To know that costs

@@ -160,9 +160,6 @@ def of_network(
     one = "networks run at once on the slices of one array, to one result"
     if not math.prod(map(math.prod, shapes)):
         raise TraceError(one)
-    if len(operands) > 1:
-        arr = _side_by_side(operands, dims.loop, shapes)
-        axes = (arr.ndim - 1,)
     dtype = arrays.dtype_name(arr)
     known, method = cache_of(f)
     key = (method, "flat", shapes, dtype, several)
@@ -178,6 +175,9 @@ def of_network(
             known.leaves[key] = flat._replace(call=flat.call.__func__)
     else:
         flat = flat._replace(call=MethodType(flat.call, frontends.owner(f)))
+    if len(operands) > 1:
+        arr = _side_by_side(operands, dims.loop, shapes)
+        axes = (arr.ndim - 1,)
     found = FlatSlices(f, flat, axes, arr, (), {})
     if not found.network.vectorized:
         known.leaves.pop(key, None)

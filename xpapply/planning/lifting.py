@@ -58,11 +58,11 @@ def of_slice(
             raise
         try:
             flat = frontend.flattened(f, shape, dtype)
-            if flat is None:
-                raise error
-            found = lift(flat.call, ShapeDtype((math.prod(shape),), dtype), *more)
+            found = flat and lift(flat.call, ShapeDtype((math.prod(shape),), dtype), *more)
         except (TraceError, InputError):
             raise error from None
+        if found is None:
+            raise
     return with_input(found, shape)
 
 

@@ -10,7 +10,6 @@ from slice_ways import EVERY, case
 from thresholds import always_plan
 
 import xpapply
-from conftest import dealt
 from xpapply.arrays.layout import Dim
 from xpapply.backends.cpu.slice_forms import Slices, way
 from xpapply.codegen.llvm.slice_kernel import slice_kernel, why_not
@@ -102,7 +101,8 @@ def test_functions_with_their_marks(name, lying, target, monkeypatch):
     check_loops(host_llvm.assembly(found, target), name)
 
 
-@pytest.mark.parametrize("c", dealt(EVERY), ids=lambda c: c.name)
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("c", EVERY, ids=lambda c: c.name)
 def test_every_function_on_every_cpu(c):
     for target in TARGETS.values():
         assert why_not(c.graph, target) is None

@@ -91,6 +91,7 @@ def compare(place, f, axis=1, arr=ARR):
     return plan
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("name", GENERAL)
@@ -104,6 +105,7 @@ def test_every_library(place, name, axis, dtype):
     assert plan.vectorized, plan
 
 
+@pytest.mark.every_case
 @pytest.mark.parametrize("name", METHODS)
 def test_methods_and_decisions(place, name):
     if place.name == "array_api_strict":

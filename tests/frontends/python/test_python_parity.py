@@ -12,7 +12,7 @@ import xpapply
 from xpapply import get_array_module
 from xpapply.limits import LIMITS
 
-EXAMPLES = settings().max_examples // 8
+EXAMPLES = max(5, settings().max_examples // 8)
 SHAPES = [(24, 5), (6, 5, 4), (2, 13, 5)]
 """Few, as JAX compiles for every shape."""
 

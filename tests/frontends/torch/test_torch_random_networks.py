@@ -258,7 +258,7 @@ def check(xp, net, data, shape, dtype, calls):
 
 @pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")
 @pytest.mark.parametrize("engine", parameters(WINDOWS))
-@settings(max_examples=settings().max_examples // 3 or 1)
+@settings(max_examples=max(8, settings().max_examples // 3))
 @given(data=st.data(), n=st.integers(1, 3), dtype=st.sampled_from(["float64", "float32"]))
 def test_networks_of_windows(engine, n, data, dtype):
     net, shape = data.draw(of_places(n))
@@ -273,7 +273,7 @@ def test_networks_of_windows(engine, n, data, dtype):
 
 
 @pytest.mark.parametrize("engine", parameters(OWN_WAYS))
-@settings(max_examples=settings().max_examples // 3 or 1)
+@settings(max_examples=max(8, settings().max_examples // 3))
 @given(data=st.data(), dtype=st.sampled_from(["float64", "float32"]))
 def test_networks_of_steps(engine, data, dtype):
     net, shape = data.draw(of_steps())

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xpapply
-from conftest import dealt
 from xpapply.errors import InputError
 
 torch = pytest.importorskip("torch")
@@ -298,15 +297,16 @@ def test_without_torch(name):
     assert peak < 60e6  # all slices at once would take 200 MB and more
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("n", range(1, 7))
 @pytest.mark.parametrize("kind", ["max", "avg"])
-def test_every_small_pool_with_ceil_mode(kind):
+def test_every_small_pool_with_ceil_mode(kind, n):
     """Windows that go beyond the end, also where there is no other."""
     torchs = getattr(nn.functional, f"{kind}_pool1d")
     ours = getattr(xpapply, f"{kind}_pool")
     x = np.random.default_rng(0).random((2, 3, 6))
-    cases = [(n, k, s, p) for n in range(1, 7) for k in range(1, 6) for s in range(1, 5)
-             for p in range(k // 2 + 1)]  # fmt: skip
-    for n, size, stride, padding in dealt(cases):
+    cases = [(k, s, p) for k in range(1, 6) for s in range(1, 5) for p in range(k // 2 + 1)]
+    for size, stride, padding in cases:
         given = x[..., :n]
         try:
             want = torchs(torch.from_numpy(given), size, stride, padding, ceil_mode=True).numpy()
