@@ -209,3 +209,13 @@ def test_no_function_inside_a_function_calls_itself():
 def test_a_recursive_closure_is_found():
     source = "def f(x):\n    found = []\n    def g(y):\n        found.append(g(y))\n    g(x)"
     assert list(recursive_closures(ast.parse(source))) == [("g", 3)]
+
+
+def test_a_class_name_stands_for_one_thing_in_a_folder():
+    names = [
+        (path.parent, node.name)
+        for path in MODULES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert {name for name in names if names.count(name) > 1} == set()

@@ -16,7 +16,7 @@ from .errors import InputError, TraceError
 from .ir.graph import Graph, ShapeDtype
 from .ir.slices import accumulators
 from .ir.slices.slice_graph import Accumulator, Expression, SliceBuilder, expressions
-from .slice_functions.call import Call
+from .slice_functions.call import BoundKernel
 from .slice_functions.function import Slicewise
 
 __all__ = ["elementwise", "reduction"]
@@ -129,7 +129,7 @@ class elementwise:
         """What the loop over slices would give: it does not matter which."""
         return _stacked(self(*operands), axis)
 
-    def bound(self, axis: int, *operands: Any) -> Call:
+    def bound(self, axis: int, *operands: Any) -> BoundKernel:
         """What `along` runs."""
         return self._call.bound(operands, ())
 
@@ -249,7 +249,7 @@ class reduction:
         """What the loop over slices along `axis` would give."""
         return _stacked(self(*operands, axis=axis), axis)
 
-    def bound(self, axis: int, *operands: Any) -> Call:
+    def bound(self, axis: int, *operands: Any) -> BoundKernel:
         """What `along` runs."""
         return self._call.bound(operands, axis)
 

@@ -10,7 +10,7 @@ from xpapply.arrays import jitted
 from xpapply.backends import array_api
 from xpapply.functions import cache
 from xpapply.planning import compiled
-from xpapply.slice_functions import call as bound_call
+from xpapply.slice_functions import call as bound_kernels
 
 X = np.random.default_rng(0).normal(size=(6, 4, 12)).astype("f4")
 NET = xpapply.MLP([X[0, :3], X[1, :2, :3]], activation="tanh")
@@ -61,7 +61,7 @@ CASES = {
 
 
 def op_by_op(monkeypatch):
-    for where in (array_api, bound_call, compiled):
+    for where in (array_api, bound_kernels, compiled):
         monkeypatch.setattr(where, "program", lambda run, like: run)
     cache.clear()
 

@@ -32,7 +32,7 @@ def counts(count: Count, x: Any, weights: Any, axes: tuple[int, ...], least: int
     options = blocks.own_options()
     labels = range(x.ndim)
     made = blocks.mapped(
-        _Pieces(count, axes, options), given, labels, {}, dtype, "bincount-pieces",
+        _Counts(count, axes, options), given, labels, {}, dtype, "bincount-pieces",
         pieces=dict.fromkeys(axes, 1), tuples=True,
     )  # fmt: skip
     at = axes[0] if axes else x.ndim
@@ -61,7 +61,7 @@ def _known(dtype: Any, least: int) -> int | None:
     return least if least >= most else None
 
 
-class _Pieces:
+class _Counts:
     """The counts of a block."""
 
     def __init__(self, count: Count, axes: tuple[int, ...], options: dict[str, Any]) -> None:

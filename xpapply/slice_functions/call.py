@@ -57,7 +57,7 @@ class _Result:
         return arrays.permute(y, tuple(np.argsort(self.order)))
 
 
-class Call:
+class BoundKernel:
     """A function of slices for arguments of one layout.
 
     Attributes
@@ -105,7 +105,7 @@ class Call:
         self._kernels = (KERNEL if self._library == "jax" else "one array operation per node",)
         self._run: Any = None
         self._program: Callable[..., Any] | None = None
-        self._fresh: Call | None = None
+        self._fresh: BoundKernel | None = None
         self._own = choice.backend(self._library)
         reasons: list[str] = []
         found = choice.able_for_slices(graph, own, reasons)
@@ -115,7 +115,9 @@ class Call:
         self._context = None if borrower is None else borrower.context
         if out is not None:
             self._check(out, like)
-            self._fresh = Call(name, graph, several, given, as_is, shape, axes, keepdims, None)
+            self._fresh = BoundKernel(
+                name, graph, several, given, as_is, shape, axes, keepdims, None
+            )
         backends = [b for b, _ in found if not isinstance(b, array_api.ArrayAPI)]
         if backends and (out is None or self._is_direct(out)):
             self._lower(backends, given, like, out)

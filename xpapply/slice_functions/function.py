@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..functions.cache import BoundedDict, Dict, kept
 from ..ir.slices.slice_graph import written
 from .arguments import Number, kind_of, looked_at, no_arrays, normalize_axes, same_place, signature
-from .call import Call
+from .call import BoundKernel
 
 
 class Slicewise:
@@ -63,7 +63,7 @@ class Slicewise:
 
     def bound(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
-    ) -> Call:
+    ) -> BoundKernel:
         """What runs on such arrays: made by the first call, or by who asks before."""
         if axis is not None and type(axis) is not int:  # 1.0 == 1 would be found below
             several = isinstance(axis, (tuple, list))
@@ -71,14 +71,14 @@ class Slicewise:
         key: Any = (axis, keepdims, config.current().engine, *map(signature, operands))
         if out is not None:
             key += ("out", *map(signature, as_tuple(out)))
-        found: Call | None = self._known.get(key)
+        found: BoundKernel | None = self._known.get(key)
         if found is None:
             found = self._known[key] = self.planned(operands, axis, keepdims, out)
         return found
 
     def planned(
         self, operands: Sequence[Any], axis: Any = None, keepdims: bool = False, out: Any = None
-    ) -> Call:
+    ) -> BoundKernel:
         """What would run on such arrays."""
         if not operands:
             raise TypeError(f"{self.name} got no arguments: give at least one array")
@@ -109,6 +109,6 @@ class Slicewise:
             from . import on_dask
 
             about = (self.name, graph, several, len(shape), axes, keepdims)
-            return on_dask.Call(*about)  # type: ignore[return-value]
+            return on_dask.OnDask(*about)  # type: ignore[return-value]
         as_is = [x is y for x, y in zip(operands, given, strict=True)]
-        return Call(self.name, graph, several, given, as_is, shape, axes, keepdims, out)
+        return BoundKernel(self.name, graph, several, given, as_is, shape, axes, keepdims, out)

@@ -20,11 +20,11 @@ from ..functions.cache import BoundedDict
 from ..ir.graph import VECTOR, Graph, Node, ShapeDtype
 from ..ir.ops import OPS
 from ..ir.slices.slice_graph import Accumulator, SliceBuilder
-from . import call as bound_call
+from . import call
 from .arguments import Number, looked_at, signature, typed
 
 
-class Call:
+class OnDask:
     """A function of slices for arguments among which there are arrays of dask.
 
     Attributes
@@ -212,7 +212,7 @@ _NOT_SAID = ("_known", "_token", "graph")
 class _OnBlock:
     """A graph for blocks."""
 
-    def __init__(self, call: Call, graph: Graph) -> None:
+    def __init__(self, call: OnDask, graph: Graph) -> None:
         from ..backends.dask import blocks
 
         self.name, self.axes, self.graph = call.name, call.axes, graph
@@ -245,7 +245,7 @@ class _OnBlock:
                 own = [tuple(x.shape) for x in given if not isinstance(x, Number)]
                 shape = np.broadcast_shapes(*own)
                 about = (self.name, self.graph, True, given, as_is, shape, self.axes, True, None)
-                found = self._known[key] = bound_call.Call(*about)
+                found = self._known[key] = call.BoundKernel(*about)
             return found(operands)  # type: ignore[no-any-return]
 
     def _with_numbers(self, blocks: Sequence[Any], numbers: dict[int, Any]) -> list[Any]:
@@ -259,7 +259,7 @@ class _Task(_OnBlock):
     """The results: of blocks, and of what has been accumulated over whole slices."""
 
     def __init__(
-        self, call: Call, graph: Graph, numbers: dict, count: int, states: bool, vectors: bool
+        self, call: OnDask, graph: Graph, numbers: dict, count: int, states: bool, vectors: bool
     ) -> None:
         inputs = [graph.nodes[i] for i in graph.inputs]
         total = len(call.graph.inputs)
@@ -301,7 +301,7 @@ class _Pieces(_OnBlock):
 
     def __init__(
         self,
-        call: Call,
+        call: OnDask,
         graph: Graph,
         numbers: dict,
         count: int,

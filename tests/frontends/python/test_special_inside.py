@@ -5,7 +5,7 @@ import pytest
 
 import xpapply
 from xpapply import special
-from xpapply.slice_functions.call import Call
+from xpapply.slice_functions.call import BoundKernel
 
 EXTREMES = xpapply.reduction(
     lambda x: (x, x),
@@ -85,9 +85,9 @@ def test_objects_run_on_all_slices_at_once(name, case):
 def test_explain_tells_of_the_call_that_runs(name, case, monkeypatch):
     x, axis = case
     f, ran = OBJECTS[name], []
-    run = Call.__call__
+    run = BoundKernel.__call__
     noted = lambda self, *args: ran.append(self) or run(self, *args)  # noqa: E731
-    monkeypatch.setattr(Call, "__call__", noted)
+    monkeypatch.setattr(BoundKernel, "__call__", noted)
     plan = xpapply.explain(f, axis, x)
     assert not ran
     got = xpapply.apply_along_axis(f, axis, x)

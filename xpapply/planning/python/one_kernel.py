@@ -22,7 +22,7 @@ from ...ir.graph import Graph, Node, ShapeDtype
 from ...ir.ops import OPS
 from ...ir.slices.to_slice_graph import Sliced, of_numbers, sliced
 from ...limits import LIMITS
-from ...slice_functions.call import Call
+from ...slice_functions.call import BoundKernel
 
 
 def _passes(n: Node) -> float:
@@ -146,7 +146,9 @@ class OneKernel:
             return None
         given = list(rows.views)
         with config.options(engine="numpy"):
-            call = Call("f", graph, True, given, [True] * len(given), rows.batch, (), False, None)
+            call = BoundKernel(
+                "f", graph, True, given, [True] * len(given), rows.batch, (), False, None
+            )
         return _Loops(self, call, rows)
 
     @property
@@ -164,7 +166,7 @@ class OneKernel:
         given = self._operands(found, rows)
         shape = (*rows.batch, self._length)
         with config.options(engine="cpu"):
-            call = Call(
+            call = BoundKernel(
                 "f",
                 found.graph,
                 True,
@@ -258,11 +260,11 @@ class _Loops(_OnRows):
     ----------
     kernel : OneKernel
         Whose it is: a later one has other constants.
-    call : Call
+    call : BoundKernel
         What runs it, of `graph`.
     """
 
-    def __init__(self, kernel: OneKernel, call: Call, rows: Rows) -> None:
+    def __init__(self, kernel: OneKernel, call: BoundKernel, rows: Rows) -> None:
         self.kernel, self.call, self.graph = kernel, call, call.graph
         self.engine, self.reasons, self.kernels = call.engine, call.reasons, call.kernels
         self.like = _lie(rows)

@@ -14,7 +14,7 @@ from ...functions.cache import BoundedDict
 from ...ir.graph import Graph
 from ...ir.slices.to_slice_graph import sliced
 from ...slice_functions.arguments import Number, signature
-from ...slice_functions.call import Call
+from ...slice_functions.call import BoundKernel
 
 
 class OneLaunch:
@@ -48,16 +48,16 @@ class OneLaunch:
         self._known = BoundedDict()
         self._on_device = BoundedDict()
 
-    def call_for(self, rows: Rows) -> Call | None:
+    def call_for(self, rows: Rows) -> BoundKernel | None:
         """What runs on slices that lie like these; None: nothing but array operations would."""
         now = config.current()
         key = (now.engine, now.precision, rows.batch, *map(signature, rows.views))
-        found: Call | str | None = self._known.get(key, "")
+        found: BoundKernel | str | None = self._known.get(key, "")
         if isinstance(found, str):
             found = self._known[key] = self._made(rows)
         return found
 
-    def _made(self, rows: Rows) -> Call | None:
+    def _made(self, rows: Rows) -> BoundKernel | None:
         given = self._operands(rows)
         as_is = [True] * len(rows.views) + self._vectors
         seen = [
@@ -66,7 +66,7 @@ class OneLaunch:
         ]
         shape, at = (*rows.batch, self._length), len(rows.batch)
         try:
-            call = Call("f", self._graph, True, seen, as_is, shape, (at,), False, None)
+            call = BoundKernel("f", self._graph, True, seen, as_is, shape, (at,), False, None)
         except UnsupportedError:
             if config.current().engine:
                 raise
@@ -87,7 +87,7 @@ class OneLaunch:
             ]
         return [*rows.views, *consts]
 
-    def __call__(self, call: Call, rows: Rows) -> list[Any]:
+    def __call__(self, call: BoundKernel, rows: Rows) -> list[Any]:
         """The results of all slices."""
         found = list(call(self._operands(rows)))
         outs = zip(self._graph.outs, self._whole.outs, strict=True)
