@@ -3,6 +3,7 @@
 `test_cupy_functions` runs CuPy itself.
 """
 
+import gc
 import sys
 import types
 import warnings
@@ -38,6 +39,15 @@ def compare(cp, f, x=ARR, axis=1):
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
     np.testing.assert_allclose(got.get(), want.get(), rtol=1e-10, atol=1e-12)
     return plan.kernels[0]
+
+
+def test_another_module_at_the_same_address():
+    """The names are those of the module that is there, not of one that was freed."""
+    for _ in range(40):
+        with standin_cupy.installed() as module:
+            assert names.public_names(module.sort)
+        del module
+        gc.collect()
 
 
 BARE = "sort median argmax cumsum diff all nanmean argsort gradient trapezoid exp unique_values"

@@ -14,7 +14,8 @@ CUPY = ("cupy", "cupyx")
 """The root packages of CuPy."""
 
 _names: dict[int, tuple[Any, tuple[str, ...]]] = {}
-_taken: tuple[int, int] = (0, 0)
+_taken: tuple[int, Any] = (0, None)
+"""How many modules they were taken from, and the package itself: its id may be another's later."""
 
 
 def root_of(x: Any) -> str:
@@ -27,8 +28,8 @@ def public_names(x: Any) -> tuple[str, ...]:
     """All names that a function of CuPy has in modules for everybody, the shortest path first."""
     global _taken
     present = [m for m in tuple(sys.modules) if m.partition(".")[0] in CUPY]
-    taken = (len(present), id(sys.modules.get("cupy")))
-    if taken != _taken:
+    taken = (len(present), sys.modules.get("cupy"))
+    if taken[0] != _taken[0] or taken[1] is not _taken[1]:
         _names.clear()
         for module in sorted((m for m in present if "._" not in m), key=lambda m: m.count(".")):
             for name, value in vars(sys.modules[module]).items():
