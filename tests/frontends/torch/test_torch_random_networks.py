@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import xpapply
@@ -228,7 +228,11 @@ def check(xp, net, data, shape, dtype, calls):
     net = net.to(getattr(torch, dtype))
     with torch.no_grad():
         given = torch.from_numpy(whole).to(getattr(torch, dtype))
-        want = net.double()(given.double()).numpy()
+        try:
+            want = net.double()(given.double()).numpy()
+        except ValueError as error:  # of torch: a norm of one value, in a batch of one slice
+            assume("Expected more than 1 value per channel" not in str(error))
+            raise
     net = net.to(getattr(torch, dtype))
     want = want.reshape(*batch, *want.shape[1:])
     ends = range(at, at + want.ndim - len(batch))
