@@ -116,7 +116,7 @@ def in_circles(graph):
 
 def between_files(annotations):
     graph = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in MODULES:
         parts = path.relative_to(PACKAGE).with_suffix("").parts
         graph[parts[:-1] if parts[-1] == "__init__" else parts] = set(
             imported(path, annotations=annotations)

@@ -221,13 +221,13 @@ def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: di
     if 0 not in arr.shape:
         try:
             flat = flatten(f, tuple(arr.shape[a] for a in axes), arrays.dtype_name(arr))
-            found = flat and FlatSlices(f, flat, axes, arr, args, kwargs)
+            found = None if flat is None else FlatSlices(f, flat, axes, arr, args, kwargs)
         except TraceError as error:
-            why = str(error)
-        else:
-            if found is not None and found.network.vectorized:
+            found, why = None, str(error)
+        if found is not None:
+            if found.network.vectorized:
                 return found
-            why = "" if found is None else "; ".join(found.network.reasons)
+            why = "; ".join(found.network.reasons)
     return AlongAxes(f, axes, arr, args, kwargs, why)
 
 

@@ -272,12 +272,14 @@ def _forget(gone: weakref.ref[Any], known: dict[weakref.ref[Any], Any] = _known)
 
 def is_network(f: Any) -> bool:
     """Whether a frontend of its own serves `f` as a function of one slice: a network, as a rule."""
-    return not is_python(f) and not is_compiled(f) and not hasattr(owner(f), "along")
+    own = None if type(f) in _FUNCTIONS else _own(f)
+    return own is not None and not own.is_compiled and not hasattr(owner(f), "along")
 
 
 def is_compiled(f: Any) -> bool:
     """Whether the user has compiled `f`, a function like any other: by numba."""
-    return find(f).is_compiled
+    own = None if type(f) in _FUNCTIONS else _own(f)
+    return own is not None and own.is_compiled
 
 
 def name_of(f: Any) -> str:

@@ -58,7 +58,8 @@ def of_slice(
             raise
         try:
             flat = frontend.flattened(f, shape, dtype)
-            found = flat and lift(flat.call, ShapeDtype((math.prod(shape),), dtype), *more)
+            flat_slice = ShapeDtype((math.prod(shape),), dtype)
+            found = None if flat is None else lift(flat.call, flat_slice, *more)
         except (TraceError, InputError):
             raise error from None
         if found is None:
