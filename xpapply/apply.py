@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -12,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, frontends, labelled, storage
-from .errors import InputError, TraceError, add_note
+from . import arrays, config, frontends
+from .errors import InputError
 from .functions import advice
 from .ir.avals import ShapeDtype
-from .limits import LIMITS
-from .loop import reference
 from .loop.arguments import Arguments, Looped
-from .planning.fallback import announce
-from .planning.plan import Plan, PlanOfSeveral, of_graph, of_several_graph
+from .planning.application import Application, shown
+from .planning.plan import Plan, of_graph
+from .planning.python import call as call_python
 
 if TYPE_CHECKING:
     from .ir.graph import Graph
+    from .planning.adapters import Adapted
 
 _MISSING: Any = inspect.Parameter.empty  # so that signatures show parameters without a default
 
@@ -128,52 +127,18 @@ def apply_along_axis(
         result = _again(f, axis, arr)
         if result is not None:
             return result
-    if f is _MISSING or not callable(f) or "func1d" in kwargs:
-        return apply_along_axis(*_by_name(f, axis, arr, args, kwargs), **kwargs)
-    now = config.current()
-    python = python and not now.engine
-    if "out" in kwargs or now.device or (type(arr) is not np.ndarray and storage.is_stored(arr)):
-        from .planning.chunked import streamed  # and with it what reads and writes files
+    if python and type(arr) is np.ndarray and type(axis) is int and _NAMED.isdisjoint(kwargs):
+        now = config.current()
+        if not (now.engine or now.device):
+            ndim = arr.ndim
+            if not -ndim <= axis < ndim:
+                arrays.normalize_axis_index(axis, ndim)  # raises
+            return call_python(f, axis % ndim, arr, args, kwargs)
+    return _adapted(_asked(f, axis, arr, args, kwargs)).results()
 
-        kwargs, out = streamed.own_out(f, kwargs)
-        if streamed.applies(arr, out):
-            p, arr = _in_blocks(f, axis, arr, args, kwargs, out)
-            return p(arr, p.axis)
-        arr = streamed.whole(arr)
-        if out is not None:
-            from .arrays import outputs
 
-            streamed.check_in_memory(arr, out)
-            outputs.write_into(out, apply_along_axis(f, axis, arr, *args, **kwargs), "out")
-            return out
-    if python and type(arr) is np.ndarray and type(axis) is int:
-        ndim = arr.ndim
-        if not -ndim <= axis < ndim:
-            arrays.normalize_axis_index(axis, ndim)  # raises
-        return _call_python(f, axis % ndim, arr, args, kwargs)
-    if (wing := labelled.wing(arr)) is not None:
-        _check_order(f, axis, arr, kwargs)
-        run = lambda x, a: apply_along_axis(f, a, x, *args, **kwargs)  # noqa: E731
-        return wing.along(run, arr, axis, config.current().output_dims)
-    if python and not isinstance(axis, tuple) and arrays.library(arr) in (None, "numpy"):
-        return _unusual(f, axis, arr, args, kwargs)
-    if arrays.library(arr) == "dask":
-        p = _blockwise(f, axis, arr, args, kwargs, tell=True)
-        return p(arr, p.axis)
-    if isinstance(axis, tuple):
-        along = _along_axes(f, axis, arr, args, kwargs)
-        if along is not None:
-            return along.results()
-        return apply_along_axis(f, axis[0], arr, *args, **kwargs)
-    arr, axis = _look(f, axis, arr)
-    from .planning import first_calls, planner
-
-    if not args and not kwargs and (result := first_calls.result(f, axis, arr)) is not None:
-        return result
-    p = planner.plan(f, axis, arr, args, kwargs)
-    if not p.vectorized:
-        announce(f, p.slices or 0, "; ".join(p.reasons), arr)
-    return p(arr, axis)
+_NAMED = frozenset(("out", "func1d"))
+"""Keywords that may be ours."""
 
 
 def _again(f: Any, axis: Any, arr: Any) -> Any:
@@ -185,89 +150,13 @@ def _again(f: Any, axis: Any, arr: Any) -> Any:
     return _again(f, axis, arr)
 
 
-def _call_python(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """A Python function on a NumPy array.
+def _adapted(app: Application) -> Adapted:
+    """What stands for an application; the way to it is loaded by the first one that takes it."""
+    global _adapted
+    from .planning import adapters
 
-    The tracer takes 30 ms to load: it is for the first array with more than a few
-    slices, not for networks.
-    """
-    global _call_python
-    if _TRACER not in sys.modules and math.prod(arr.shape) <= LIMITS.few_slices * arr.shape[axis]:
-        if config.current().fallback != "raise":
-            return reference.apply(f, axis, arr, args, kwargs)
-    from .planning.python import python_functions
-
-    _call_python = python_functions.call
-    return _call_python(f, axis, arr, args, kwargs)
-
-
-_TRACER = f"{__package__}.planning.python.python_functions"
-
-
-def _along_axes(f: Any, axis: tuple[Any, ...], arr: Any, args: tuple, kwargs: dict) -> Any:
-    """What applies `f` to slices along several axes; None: they are one."""
-    from .planning.flat_slices import FlatSlices, reshaped
-    from .planning.python.several_arrays import AlongAxes
-
-    _check_order(f, axis, arr, kwargs)
-    if arrays.library(arr) is None or isinstance(arr, np.generic):
-        arr = np.asanyarray(arr)
-    axes = _axes_of(axis, arr)
-    if len(axes) < 2:
-        return None
-    python, flatten, why = frontends.is_python(f), frontends.find(f).flattened, ""
-    if python and arrays.library(arr) == "jax" and not config.current().engine:
-        flatten = reshaped  # what runs there takes slices with one axis
-    if 0 not in arr.shape:
-        try:
-            flat = flatten(f, tuple(arr.shape[a] for a in axes), arrays.dtype_name(arr))
-            found = None if flat is None else FlatSlices(f, flat, axes, arr, args, kwargs)
-        except TraceError as error:
-            found, why = None, str(error)
-        if found is not None:
-            if found.network.vectorized:
-                return found
-            why = "; ".join(found.network.reasons)
-    return AlongAxes(f, axes, arr, args, kwargs, why)
-
-
-def _axes_of(axis: tuple[Any, ...], arr: Any) -> tuple[int, ...]:
-    """Several axes, as numbers from 0."""
-    axes = tuple(_axis_of(arr, a, len(arr.shape)) for a in axis)
-    if not axes:
-        raise ValueError("axis=() names no axis: give an integer, or a tuple of integers")
-    if len(set(axes)) < len(axes):
-        raise ValueError(f"axis={axis} names an axis twice")
-    return axes
-
-
-def _in_blocks(
-    f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: Any
-) -> tuple[Plan, Any]:
-    """The plan for an array in a file, or for results that go into one; and the array."""
-    from .planning.chunked import streamed
-
-    _check_order(f, axis, arr, kwargs)
-    if labelled.wing(arr) is not None:
-        raise InputError(
-            "out= in a file and device= are for arrays without labels: give the array inside, "
-            "da.data or df.to_numpy()"
-        )
-    if not storage.is_stored(arr) and arrays.library(arr) is None:
-        arr = np.asanyarray(arr)
-    axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
-    along = axes if len(axes) > 1 else axes[0]
-    return streamed.plan(apply_along_axis, f, along, arr, args, kwargs, out), arr
-
-
-def _blockwise(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, *, tell: bool) -> Plan:
-    """The plan for an array of dask."""
-    from .planning.chunked import blockwise
-
-    _check_order(f, axis, arr, kwargs)
-    axes = _axes_of(axis if isinstance(axis, tuple) else (axis,), arr)
-    along = axes if len(axes) > 1 else axes[0]
-    return blockwise.plan(apply_along_axis, f, along, arr, args, kwargs, tell=tell)
+    _adapted = adapters.adapted
+    return _adapted(app)
 
 
 def explain(
@@ -313,55 +202,15 @@ def explain(
     >>> xpapply.explain(set, -1, np.zeros((10, 8))).reasons
     ('it returns set; return a number, an array or a list of numbers',)
     """
-    if (device := arrays.elsewhere(arr)) is not None:
-        with device:
-            return explain(f, axis, arr, *args, **kwargs)
-    if f is _MISSING or not callable(f) or "func1d" in kwargs:
-        return explain(*_by_name(f, axis, arr, args, kwargs), **kwargs)
+    app, compare = _asked(f, axis, arr, args, kwargs), False
     if "compare" in kwargs:
         from .loop.vectorize import not_parameters
 
-        if not_parameters(f, ("compare",)) and kwargs.pop("compare"):
-            return _compared(f, axis, arr, args, kwargs)
-    if "out" in kwargs or config.current().device or storage.is_stored(arr):
-        from .planning.chunked import streamed
-
-        kwargs, out = streamed.own_out(f, kwargs)
-        if streamed.applies(arr, out):
-            return _in_blocks(f, axis, arr, args, kwargs, out)[0]
-        arr = streamed.whole(arr)
-    if (wing := labelled.wing(arr)) is not None:
-        arr, axis = wing.inside(arr, axis)
-    if arrays.library(arr) == "dask":
-        return _blockwise(f, axis, arr, args, kwargs, tell=False)
-    if isinstance(axis, tuple):
-        along = _along_axes(f, axis, arr, args, kwargs)
-        if along is not None:
-            return along.plan(frontends.name_of(f))  # type: ignore[no-any-return]
-        axis = axis[0]
-    arr, axis = _look(f, axis, arr)
-    from .planning import planner
-
-    p = planner.plan(f, axis, arr, args, kwargs)
-    return replace(p, _of=f)  # what is remembered does not keep f alive, what is asked for does
-
-
-def _compared(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Plan:
-    """The plan, and what each way takes."""
-    from .planning import compared
-
-    plan = explain(f, axis, arr, *args, **kwargs)
-    if plan.engine == "stream" or arrays.library(arr) == "dask":
-        raise InputError("compare=True is for arrays in memory: give a part of this one")
-    if (wing := labelled.wing(arr)) is not None:
-        arr, axis = wing.inside(arr, axis)
-    if arrays.library(arr) is None:
-        arr = np.asanyarray(arr)
-    if not isinstance(axis, tuple):
-        axis = arrays.normalize_axis_index(axis, arr.ndim)
-    else:
-        axis = tuple(arrays.normalize_axis_index(a, arr.ndim) for a in axis)
-    return replace(plan, compared=compared.compare(apply_along_axis, f, axis, arr, (args, kwargs)))
+        if not_parameters(app.f, ("compare",)):
+            compare = app.kwargs.pop("compare")
+    found = _adapted(app)
+    plan = found.plan()
+    return replace(plan, compared=found.compared()) if compare else plan
 
 
 def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "float32") -> Graph:
@@ -406,7 +255,7 @@ def lift(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "floa
     if not callable(f):
         raise TypeError(_no_function(f))
     if not isinstance(slice_shape, (tuple, list)):
-        raise TypeError(f"slice_shape={_shown(slice_shape)}: give a tuple, as in (8,) or (28, 28)")
+        raise TypeError(f"slice_shape={shown(slice_shape)}: give a tuple, as in (8,) or (28, 28)")
     if _is_vectorize(f) or any(isinstance(n, (tuple, list)) for n in slice_shape):
         return _lift_several(f, slice_shape, dtype)
     from .planning import lifting
@@ -483,17 +332,11 @@ def compile(f: Callable[..., Any], slice_shape: tuple[Any, ...], dtype: Any = "f
     from .ir.rewrite import compact, fold
 
     graph = compact(fold(lift(f, slice_shape, dtype)))
-    if _is_vectorize(f) or any(isinstance(n, (tuple, list)) for n in slice_shape):
-        return _compiled_several(f, graph)
-    return of_graph(frontends.name_of(f), graph)
-
-
-def _compiled_several(f: Callable[..., Any], graph: Graph) -> PlanOfSeveral:
-    """A plan that calls nothing but the graph."""
     if _is_vectorize(f):
         made: Any = f
-        return of_several_graph(frontends.name_of(made.pyfunc), graph, made.signature or "")
-    return of_several_graph(frontends.name_of(f), graph, "")
+        return of_graph(frontends.name_of(made.pyfunc), graph, made.signature or "")
+    several = any(isinstance(n, (tuple, list)) for n in slice_shape)
+    return of_graph(frontends.name_of(f), graph, "" if several else None)
 
 
 def _dtype_name(dtype: Any) -> str:
@@ -506,51 +349,30 @@ def _dtype_name(dtype: Any) -> str:
         raise TypeError(f"dtype={dtype!r}: {error}. Give one such as 'float32'") from None
 
 
-def _look(f: Any, axis: int, arr: Any) -> tuple[Any, int]:
-    _check_order(f, axis, arr)
-    if arrays.library(arr) is None or isinstance(arr, np.generic):
-        array = np.asanyarray(arr)
-        return array, _axis_of(arr, axis, array.ndim)
-    return arr, arrays.normalize_axis_index(axis, arr.ndim)
-
-
-def _axis_of(given: Any, axis: Any, ndim: int) -> int:
-    """The axis; where NumPy makes no array of what was `given`, the error says so."""
-    try:
-        return arrays.normalize_axis_index(axis, ndim)
-    except np.exceptions.AxisError as error:
-        if ndim == 0:
-            add_note(error, f"arr is neither an array nor a list: found {_shown(given)}")
-        raise
-
-
-def _unusual(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
-    """A Python function on lists, subclasses of ndarray, or along an axis that is no int."""
-    _check_order(f, axis, arr, kwargs)
-    array = np.asanyarray(arr)
-    axis = _axis_of(arr, axis, array.ndim)
-    if type(array) in (np.ndarray, np.memmap) and 0 not in array.shape and array.ndim:
-        return _call_python(f, axis, array, args, kwargs)
-    return reference.apply(f, axis, arr, args, kwargs)
-
-
 # --- what a call gave by other names, or in another order ---------------------------------
 
 _ORDER = "the order is f, axis, arr"
 
 
-def _by_name(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> tuple[Any, ...]:
-    """The arguments of a call that names `f`, which is taken from `kwargs`.
+def _asked(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Application:
+    """What a call asks for, which may name `f`; keywords of its own are left to `f`.
 
     As in NumPy, ``apply_along_axis(g, 0, arr, f=1)`` is for ``g(v, f=1)``, and so is
     ``apply_along_axis(func1d=g, axis=0, arr=arr, f=1)``.
+
+    Raises
+    ------
+    TypeError
+        If `f` is no function or given twice, or an argument is missing, or stands in the place of
+        another one.
     """
     if f is not _MISSING:
         if "func1d" in kwargs:
             raise TypeError("f is given twice: by position and as func1d=")
-        if callable(function := frontends.as_function(f)):
-            return function, axis, arr, *args
-        raise TypeError(_no_function(f, axis, arr))
+        if not callable(function := frontends.as_function(f)):
+            raise TypeError(_no_function(f, axis, arr))
+        _check_order(function, axis, arr, kwargs)
+        return Application(function, axis, arr, args, kwargs)
     for name in ("func1d", "f"):
         if name in kwargs:
             f = frontends.as_function(kwargs.pop(name))
@@ -558,7 +380,7 @@ def _by_name(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> tuple[An
     _check_order(f, axis, arr, kwargs)
     if not callable(f):
         raise TypeError(_no_function(f, axis, arr))
-    return f, axis, arr, *args
+    return Application(f, axis, arr, args, kwargs)
 
 
 def _check_order(f: Any, axis: Any, arr: Any, named: Iterable[str] = ()) -> None:
@@ -570,12 +392,12 @@ def _check_order(f: Any, axis: Any, arr: Any, named: Iterable[str] = ()) -> None
     swapped = callable(axis) or (hasattr(axis, "shape") and isinstance(arr, (int, np.integer)))
     no_array = callable(arr) and not hasattr(arr, "__array__") and arrays.library(arr) is None
     if swapped or no_array:
-        raise TypeError(f"{_ORDER}; found axis={_shown(axis)}, arr={_shown(arr)}")
+        raise TypeError(f"{_ORDER}; found axis={shown(axis)}, arr={shown(arr)}")
 
 
 def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
     """What is wrong with `f`, and what to do."""
-    text = f"f is not a function: found {_shown(f)}"
+    text = f"f is not a function: found {shown(f)}"
     if callable(axis) or callable(arr):
         return f"{text}; {_ORDER}"
     if isinstance(f, str) and callable(getattr(np, f, None)):
@@ -586,16 +408,3 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}. Pass the function itself, not what it returns"
     line = advice.for_model(f)
     return f"{text}: {line}" if line else text
-
-
-def _shown(x: Any) -> str:
-    """`x` in a message: arrays by shape, others by their name or class."""
-    if hasattr(x, "shape"):
-        return arrays.describe(x)
-    if x is None or isinstance(x, (str, int, float, complex)):
-        return repr(x)
-    if isinstance(x, (list, tuple, dict, set)):
-        return f"a {type(x).__name__} of {len(x)}"
-    if callable(x):
-        return f"the function {frontends.name_of(x)}"
-    return f"an object of class {type(x).__qualname__}"

@@ -33,7 +33,7 @@ from .slice_functions.arguments import signature
 if TYPE_CHECKING:
     from .ir.graph import ShapeDtype
     from .loop.arguments import Arguments
-    from .planning.plan import PlanOfSeveral
+    from .planning.plan import Plan
 
 
 class vectorize(OwnVectorize):  # called as a function
@@ -274,7 +274,7 @@ class vectorize(OwnVectorize):  # called as a function
         if (blockwise := self._blockwise(args, kwargs)) is not None:
             return blockwise(), None
         if (mixed := self._of_mixed(args, kwargs)) is not None:
-            from .planning.fallback import announce
+            from .planning.application import announce
 
             announce(self.pyfunc, mixed.slices, mixed.loops_for, [])
             return self._straight(args, kwargs), mixed
@@ -289,7 +289,7 @@ class vectorize(OwnVectorize):  # called as a function
                 self._like = like
         return found if leaves is None else leaves.put_back(found), call
 
-    def explain(self, *args: Any, **kwargs: Any) -> PlanOfSeveral:
+    def explain(self, *args: Any, **kwargs: Any) -> Plan:
         """What a call with these arguments would run, and why.
 
         Parameters
@@ -300,7 +300,7 @@ class vectorize(OwnVectorize):  # called as a function
 
         Returns
         -------
-        PlanOfSeveral
+        Plan
             As of `xpapply.explain`: print it. Called with arrays it is the vectorized function.
 
         Raises

@@ -62,8 +62,8 @@ def said(f: Any, axis: Any, source: Store, whole: Plan, name: str) -> str:
     share = (whole.slices or 0) / max(1, one.slices or 0)
     plan = replace(
         one,
-        result=whole.result,
-        arr_shape=whole.arr_shape,
+        results=whole.results,
+        shapes=whole.shapes,
         axis=whole.axis,
         floor=None if one.floor is None else one.floor * share,
         expected=None if one.expected is None else one.expected * share,

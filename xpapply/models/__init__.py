@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import InputError, UnsupportedError
 from ..ir import saved
 from ..limits import LIMITS
-from ..planning.plan import of_graph, of_several_graph
+from ..planning.plan import of_graph
 from . import inferred, pickles, programs, safetensors, torch_files
 from .inferred import Description, Tensor
 from .model import Model as Model
@@ -142,7 +142,7 @@ def _load(
         graph, about = saved.read(file)
         name = about.get("name", file.stem)
         if "signature" in about:
-            return of_several_graph(name, graph, about["signature"])
+            return of_graph(name, graph, about["signature"])
         if not len(graph.inputs) == len(graph.outs) == 1:
             raise InputError("a plan of several arrays or results that has no signature: damaged")
         return of_graph(name, graph)

@@ -5,67 +5,44 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import arrays, config, frontends
 from ..backends import choice
 from ..errors import InputError, UnsupportedError
 from ..limits import LIMITS
+from .adapters import results
+from .application import Application
+from .plan import Timed
 
 
-class Timed(NamedTuple):
-    """What one way takes."""
-
-    engine: str
-    seconds: float
-    """Per slice."""
-
-
-def compare(run: Callable[..., Any], f: Any, axis: Any, arr: Any, more: tuple) -> tuple[Timed, ...]:
-    """Each way that can run `f`, the fastest first, and the plain loop.
-
-    Parameters
-    ----------
-    run : callable
-        ``run(f, axis, arr, *args, **kwargs)``, as `xpapply.apply_along_axis`.
-    f, axis, arr
-        As it takes them; `axis` is not negative, or a tuple of such.
-    more : tuple
-        ``args, kwargs`` of `f`.
-    """
-    own = frontends.find(f).ways
+def compare(app: Application) -> tuple[Timed, ...]:
+    """Each way that can run `f`, the fastest first, and the plain loop."""
+    own = frontends.find(app.f).ways
     ways = [name for name in (*choice.names(), *own) if name != "loop"]
-    sample, few = (
-        _sample(arr, axis, LIMITS.compared_slices),
-        _sample(arr, axis, LIMITS.compared_looped),
-    )
-    found = [_timed(run, f, axis, sample, more, name) for name in dict.fromkeys(ways)]
-    found.append(_timed(run, f, axis, few, more, "loop"))
+    sample, few = _sample(app, LIMITS.compared_slices), _sample(app, LIMITS.compared_looped)
+    found = [_timed(sample, name) for name in dict.fromkeys(ways)]
+    found.append(_timed(few, "loop"))
     return tuple(sorted((t for t in found if t is not None), key=lambda t: t.seconds))
 
 
-def _sample(arr: Any, axis: Any, count: int) -> Any:
-    """Some slices of an array, where they lie."""
-    axes = axis if isinstance(axis, tuple) else (axis,)
+def _sample(app: Application, count: int) -> Application:
+    """Some of the slices, where they lie."""
+    arr = app.arr
     left, index = count, [slice(None)] * arr.ndim
     for a in range(arr.ndim - 1, -1, -1):
-        if a not in axes:
+        if a not in app.axes:
             n = max(1, min(arr.shape[a], left))
             index[a], left = slice(0, n), left // n
-    return arr[tuple(index)]
+    return app.on(arr[tuple(index)])
 
 
-def _timed(
-    run: Callable[..., Any], f: Any, axis: Any, x: Any, more: Sequence[Any], name: str
-) -> Timed | None:
+def _timed(app: Application, name: str) -> Timed | None:
     """One way, called until it has taken some time; the least of these calls."""
-    args, kwargs = more
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    slices = max(1, math.prod(n for a, n in enumerate(x.shape) if a not in axes))
+    x, slices = app.arr, max(1, math.prod(app.batch))
     with config.options(engine=name, fallback="silent", progress=False):
         try:
-            run(f, axis, x, *args, **kwargs)  # which compiles
+            results(app)  # which compiles
         except (InputError, UnsupportedError):
             return None
         _wait(x)
@@ -76,7 +53,7 @@ def _timed(
             and time.perf_counter() - began < LIMITS.compared_enough
         ):
             start = time.perf_counter()
-            run(f, axis, x, *args, **kwargs)
+            results(app)
             _wait(x)
             took.append(time.perf_counter() - start)
     return Timed(name, min(took) / slices)

@@ -303,7 +303,7 @@ class AnyLibrary:
         like = result.shape, np.dtype(own.result_dtype(result.dtype))
         from .chunked.on_block import OnBlock, mapped
 
-        task = OnBlock(None, self, axis, ((), {}), like, None, blocks.own_options())
+        task = OnBlock(self, axis, ((), {}), like, None, blocks.own_options())
         return mapped(task, arr, "compiled-along-axis")
 
     def __call__(self, arr: Any, axis: int) -> Any:

@@ -12,7 +12,7 @@ from .. import config, frontends
 from ..functions.cache import cache_of
 from ..limits import LIMITS
 from ..loop import reference, thin
-from .fallback import why_awkward
+from .application import why_awkward
 from .own_loop import OwnLoop
 from .planner import Remembered, key_of
 from .python.quick import Quick

@@ -15,6 +15,7 @@ from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
 from ..loop.signature import Dims
 from . import planner
+from .application import Application
 from .flat import Lay, reshape
 from .plan import Plan
 from .python import own_apply
@@ -25,8 +26,8 @@ class FlatSlices:
 
     Parameters
     ----------
-    f, axes, arr, args, kwargs
-        As of `apply_along_axis`.
+    app : Application
+        Along several axes.
     flat : FlatFunction
         `f` for flat slices.
 
@@ -36,46 +37,38 @@ class FlatSlices:
         What runs for the flat slices.
     """
 
-    def __init__(
-        self,
-        f: Any,
-        flat: frontends.FlatFunction,
-        axes: tuple[int, ...],
-        arr: Any,
-        args: tuple,
-        kwargs: dict,
-    ) -> None:
-        self._given = f, flat, axes, arr, args, kwargs
-        self._lay = Lay(axes, tuple(arr.shape))
-        self._rows = self._lay.flat(arr)
+    def __init__(self, app: Application, flat: frontends.FlatFunction) -> None:
+        self._app, self._flat = app, flat
+        self._lay = Lay(app.axes, tuple(app.arr.shape))
+        self._rows = self._lay.flat(app.arr)
         make = _by_the_library if frontends.is_python(flat.call) else planner.plan
-        self.network = make(flat.call, self._lay.at, self._rows, args, kwargs)
+        self.network = make(replace(app, f=flat.call, axis=self._lay.at, arr=self._rows))
 
     @property
     def container(self) -> Any:
         """What one slice gives, with nothing in it, where that is several results."""
-        structure = self._given[1].structure
+        structure = self._flat.structure
         return None if structure is None else structure.filled()
 
     def results(self) -> Any:
         """All of them."""
-        f, flat, axes, arr, args, kwargs = self._given
-        lay, rows = self._lay, self._rows
+        app, flat, lay, rows = self._app, self._flat, self._lay, self._rows
         if flat.structure is not None:
             found = planner.again(flat.call, lay.at, rows)
             return self.network(rows, lay.at) if found is None else found
-        if args or kwargs:
+        if app.args or app.kwargs:
             found = self.network(rows, lay.at)
             return lay.back(found) if flat.alike else found
-        run = planner.remember(f, axes, arr, (flat.call, lay.at, rows), lay.through(flat.alike))
+        through = lay.through(flat.alike)
+        run = planner.remember(app.f, app.axes, app.arr, (flat.call, lay.at, rows), through)
         if run is not None:
-            return run(arr)
+            return run(app.arr)
         found = self.network(rows, lay.at)
         return lay.back(found) if flat.alike else found
 
-    def plan(self, name: str) -> Plan:
-        """What runs; `name`: what the function is called."""
-        f, flat, axes, arr, args, kwargs = self._given
+    def plan(self) -> Plan:
+        """What runs."""
+        app, flat = self._app, self._flat
         result = self.network.result
         if flat.alike and result is not None:
             result = ShapeDtype((*result.shape[:-1], *self._lay.slice), result.dtype)
@@ -83,15 +76,15 @@ class FlatSlices:
         def call(x: Any, axes: Any) -> Any:
             if tuple(x.shape[a] for a in as_tuple(axes)) != self._lay.slice:
                 raise InputError(f"this plan is for slices {self._lay.slice}")
-            return FlatSlices(f, flat, axes, x, args, kwargs).results()
+            return FlatSlices(app.on(x, axes), flat).results()
 
         return replace(
             self.network,
-            name=name,
-            slice=ShapeDtype(self._lay.slice, arrays.dtype_name(arr)),
-            result=result,
-            arr_shape=tuple(arr.shape),
-            axis=axes,
+            name=frontends.name_of(app.f),
+            inputs=(app.slice,),
+            results=None if result is None else (result,),
+            shapes=(tuple(app.arr.shape),),
+            axis=app.axes,
             _call=call,
         )
 
@@ -108,20 +101,9 @@ def reshaped(f: Any, shape: tuple[int, ...], dtype: str) -> frontends.FlatFuncti
     return frontends.FlatFunction(of_flat)
 
 
-def _by_the_library(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
-    own = own_apply.find(f, axis, arr, args, kwargs)
-    return Plan(
-        name=frontends.name_of(f),
-        engine=own.engine,
-        kernels=own.kernels,
-        slice=ShapeDtype((arr.shape[axis],), arrays.dtype_name(arr)),
-        library=str(arrays.library(arr)),
-        device=str(arrays.device(arr)),
-        result=own.result,
-        arr_shape=tuple(arr.shape),
-        axis=axis,
-        _call=own.call,
-    )
+def _by_the_library(app: Application) -> Plan:
+    own = own_apply.find(app.f, app.axis, app.arr, app.args, app.kwargs)
+    return app.plan(own.engine, kernels=own.kernels, results=(own.result,), _call=own.call)
 
 
 class Slices:
@@ -129,9 +111,9 @@ class Slices:
 
     container = None
 
-    def __init__(self, f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> None:
-        self._given = arr, axis
-        self.network = planner.plan(f, axis, arr, args, kwargs)
+    def __init__(self, app: Application) -> None:
+        self._given = app.arr, app.axis
+        self.network = planner.plan(app)
 
     def results(self) -> Any:
         """All of them."""
@@ -152,7 +134,7 @@ def of_network(
     arr, results = operands[0], len(dims.signature.outputs)
     shapes = tuple(map(dims.sizes.shape, dims.signature.inputs))
     if len(operands) == results == len(shapes[0]) == 1:
-        return Slices(f, arr.ndim - 1, arr, args, kwargs)
+        return Slices(Application(f, arr.ndim - 1, arr, args, kwargs))
     if args or kwargs:
         raise TraceError("networks with further arguments run at once on vectors, to one result")
     axes = tuple(range(arr.ndim - len(shapes[0]), arr.ndim))
@@ -178,7 +160,7 @@ def of_network(
     if len(operands) > 1:
         arr = _side_by_side(operands, dims.loop, shapes)
         axes = (arr.ndim - 1,)
-    found = FlatSlices(f, flat, axes, arr, (), {})
+    found = FlatSlices(Application(f, axes, arr, (), {}), flat)
     if not found.network.vectorized:
         known.leaves.pop(key, None)
         raise TraceError("; ".join(found.network.reasons))

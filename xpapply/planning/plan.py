@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakSet
 
 import numpy as np
@@ -21,14 +21,22 @@ if TYPE_CHECKING:
     from ..backends import Later
     from ..ir.avals import ShapeDtype
     from ..ir.graph import Graph
-    from .compared import Timed
+
+
+class Timed(NamedTuple):
+    """What one way takes."""
+
+    engine: str
+    seconds: float
+    """Per slice."""
 
 
 @dataclass(eq=False, repr=False)
 class Plan:
-    """How `f` runs on the slices of an array.
+    """How `f` runs on the slices of an array, or of several.
 
-    Call it with an array: ``plan(arr, axis=-1)``.
+    Call it with an array, ``plan(arr, axis=-1)``, or with the arrays of a call of
+    `xpapply.vectorize`, ``plan(a, b)``.
 
     Attributes
     ----------
@@ -38,8 +46,8 @@ class Plan:
         What runs: "loop", "numpy", "cpu", "cupy", "torch", "torch.batch", "torch.vmap",
         "array_api";
         "compiled" for a plan that chooses when it is called.
-    slice : ShapeDtype, or tuple of them
-        Shape and dtype of one slice; of several arrays of one of each.
+    inputs : tuple of ShapeDtype
+        Shape and dtype of one slice of each array; `slice` is that of the only one.
     library, device : str
         The array library and the device that was planned for.
     reasons : tuple of str
@@ -48,12 +56,20 @@ class Plan:
         What the engine calls or launches.
     graph : Graph or None
         What `f` does to one slice.
-    result : ShapeDtype or None
-        Shape and dtype of one result; None where only the loop will tell.
-    arr_shape : tuple of int or None
-        Shape of the array that was planned for.
+    results : tuple of ShapeDtype or None
+        Shape and dtype of each result of one slice; None where only the loop will tell. `result`
+        is the only one.
+    shapes : tuple of tuple of int
+        Shapes of the arrays that were planned for; `arr_shape` is that of the only one.
     axis : int, tuple of int or None
-        The applied axis, or axes.
+        The applied axis, or axes. None: core dims are last, as `vectorize` has them.
+    signature : str or None
+        The core dims of `vectorize`, "" for a function of numbers; None: it is one array, along
+        `axis`.
+    count : int or None
+        The number of slices.
+    out_shapes : tuple of tuple of int or None
+        Shapes of the outputs of `vectorize`.
     limits : tuple of float or None
         Bytes and floating-point operations per second of the device, where known.
     floor, expected : float or None
@@ -65,20 +81,23 @@ class Plan:
 
     name: str
     engine: str
-    slice: ShapeDtype | tuple[ShapeDtype, ...]
+    inputs: tuple[ShapeDtype, ...]
     library: str
     device: str = "cpu"
     reasons: tuple[str, ...] = ()
     kernels: tuple[str, ...] = ()
     graph: Graph | None = None
-    result: ShapeDtype | None = None
-    arr_shape: tuple[int, ...] | None = None
+    results: tuple[ShapeDtype, ...] | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
     axis: int | tuple[int, ...] | None = None
+    signature: str | None = None
+    count: int | None = None
+    out_shapes: tuple[tuple[int, ...], ...] | None = None
     limits: tuple[float, float] | None = None
     floor: float | None = None
     expected: float | None = None
     compared: tuple[Timed, ...] = ()
-    _call: Callable[[Any, int], Any] | None = field(default=None, repr=False)
+    _call: Callable[..., Any] | None = field(default=None, repr=False)
     _of: Any = field(default=None, repr=False)
     """The function, for `_call` to find it alive."""
     _later: Later | None = field(default=None, repr=False)
@@ -103,8 +122,26 @@ class Plan:
         self.limits = self.floor = self.expected = None
 
     @property
+    def slice(self) -> Any:
+        """Shape and dtype of one slice; for `vectorize` a tuple, of one of each array."""
+        return self.inputs[0] if self.signature is None else self.inputs
+
+    @property
+    def result(self) -> ShapeDtype | None:
+        """Shape and dtype of the result of one slice, where that is known, and is one."""
+        found = self.results
+        return found[0] if found is not None and len(found) == 1 else None
+
+    @property
+    def arr_shape(self) -> tuple[int, ...] | None:
+        """Shape of the array that was planned for."""
+        return self.shapes[0] if self.shapes and self.signature is None else None
+
+    @property
     def slices(self) -> int | None:
         """The number of slices."""
+        if self.signature is not None:
+            return self.count
         if self.arr_shape is None or self.axis is None:
             return None
         return math.prod(n for a, n in enumerate(self.arr_shape) if a not in self._axes)
@@ -114,8 +151,10 @@ class Plan:
         return () if self.axis is None else as_tuple(self.axis)
 
     @property
-    def out_shape(self) -> tuple[int, ...] | None:
-        """Shape of the output, where it is known before running."""
+    def out_shape(self) -> Any:
+        """Shape of the output, where it is known before running; of several results a tuple."""
+        if self.signature is not None:
+            return _one(self.out_shapes)
         if self.arr_shape is None or self.axis is None or self.result is None:
             return None
         rest = [n for a, n in enumerate(self.arr_shape) if a not in self._axes]
@@ -123,18 +162,32 @@ class Plan:
         return (*rest[:at], *self.result.shape, *rest[at:])
 
     @property
-    def out_dtype(self) -> str | None:
-        """dtype of the output, where it is known before running."""
-        return None if self.result is None else self.result.dtype
+    def out_dtype(self) -> Any:
+        """dtype of the output, where it is known before running; of several results a tuple."""
+        return _one(self.results and tuple(x.dtype for x in self.results))
 
-    def __call__(self, arr: Any, axis: Any = None) -> Any:
-        """Run on all slices of `arr` along `axis`: by default the last, or as many as they have."""
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Run on all slices of arrays.
+
+        Of one array it is ``plan(arr, axis)``: by default the last, or as many as slices have.
+        """
+        if (device := arrays.elsewhere(*given, *named.values())) is not None:
+            with device:
+                return self(*given, **named)
+        if self.signature is None:
+            return self._along(*given, **named)
+        if self._call is None:  # compiled, or come from another process
+            from . import compiled
+
+            assert self.graph is not None
+            self._call = compiled.OfSeveral(self.graph)
+        return self._call(*given, **named)
+
+    def _along(self, arr: Any, axis: Any = None) -> Any:
+        """Run on all slices of one array."""
         if arrays.library(arr) is None and self.engine != "stream":
             arr = np.asanyarray(arr)
-        if (device := arrays.elsewhere(arr)) is not None:
-            with device:
-                return self(arr, axis)
-        dims = len(self.slice.shape)  # type: ignore[union-attr]  # of one array
+        dims = len(self.inputs[0].shape)
         if axis is None:
             axis = tuple(range(-dims, 0)) if dims != 1 else -1
         if dims == 1:
@@ -152,8 +205,8 @@ class Plan:
             from . import flat
 
             assert self.graph is not None
-            self._call = flat.AlongAxes(self.graph, self.slice)  # type: ignore[arg-type, assignment]
-        return self._call(arr, axes)  # type: ignore[arg-type, misc]
+            self._call = flat.AlongAxes(self.graph, self.inputs[0])
+        return self._call(arr, axes)
 
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
         """The plan for arrays like `arr` alone, with all that follows from that decided."""
@@ -168,7 +221,7 @@ class Plan:
         if aval != self.slice:
             raise InputError(
                 f"this plan of {self.name} is for slices {self.slice}: found {aval}. Convert the "
-                f"array, arr.astype({self.slice.dtype!r}), or compile the function for such slices"  # type: ignore[union-attr]
+                f"array, arr.astype({self.slice.dtype!r}), or compile the function for such slices"
             )
         return self.graph
 
@@ -208,7 +261,8 @@ class Plan:
         saved.write(path, self.graph, self._about())
 
     def _about(self) -> dict[str, str]:
-        return {"name": self.name}
+        about = {"name": self.name}
+        return about if self.signature is None else about | {"signature": self.signature}
 
     def _without_graph(self, to: str) -> str:
         why = "; ".join(self.reasons)
@@ -219,20 +273,29 @@ class Plan:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.graph is None:
+        state = self.__dict__ | {"_of": None, "_later": None, "_plans": None}
+        if self.graph is not None:
+            return state | {"_call": None}
+        if self.signature is None:
             raise TypeError(self._without_graph("to pickle"))
-        return self.__dict__ | {"_call": None, "_of": None, "_later": None, "_plans": None}
+        return state  # what `xpapply.vectorize` made is called again there
 
     def cost(self) -> tuple[int, int] | None:
-        """Fewest bytes to move and floating-point operations, for the whole array."""
+        """Fewest bytes to move and floating-point operations, for the whole array.
+
+        None where that is not known, and of several arrays.
+        """
         if self.graph is None or self.slices is None or self.result is None:
             return None
-        one = self.slice.nbytes + self.result.nbytes  # type: ignore[union-attr]  # with a graph
+        if self.signature is not None:
+            return None
+        one = self.inputs[0].nbytes + self.result.nbytes
         return one * self.slices, self.graph.flops() * self.slices
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain data."""
         cost = self.cost()
+        said = {} if self.signature is None else {"signature": self.signature}
         return {
             "name": self.name,
             "engine": self.engine,
@@ -241,9 +304,9 @@ class Plan:
             "kernels": list(self.kernels),
             "library": self.library,
             "device": self.device,
-            "slice": str(self.slice),
+            "slice": _listed(self.inputs),
             "slices": self.slices,
-            "result": None if self.result is None else str(self.result),
+            "result": None if self.results is None else _listed(self.results),
             "out_shape": self.out_shape,
             "out_dtype": self.out_dtype,
             "bytes": cost and cost[0],
@@ -251,30 +314,36 @@ class Plan:
             "floor": self.floor,
             "expected": self.expected,
             "compared": {t.engine: t.seconds for t in self.compared},
+            **said,
         }
 
     def _applied(self) -> str:
-        applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
-        applied = applied.replace("axis (", "axes (")
-        array = "an array" if self.library == "any" else f"a {_where(self)} array"
-        return f"{self.name} to {self.slice} slices of {array}{applied}"
-
-    def _given(self) -> str:
-        return "" if self.result is None else str(self.result)
+        slices = _listed(self.inputs)
+        if self.signature is None:
+            applied = "" if self.arr_shape is None else f" {self.arr_shape} along axis {self.axis}"
+            applied = applied.replace("axis (", "axes (")
+            array = "an array" if self.library == "any" else f"a {_where(self)} array"
+            return f"{self.name} to {slices} slices of {array}{applied}"
+        what = f"slices {slices}"
+        if not self.signature and not any(x.shape for x in self.inputs):
+            what = f"Python's numbers {slices}"
+        shapes = ", ".join(map(str, self.shapes))
+        by = f": {self.signature}" * bool(self.signature)
+        of = f"a {_where(self)} array" if len(self.shapes) == 1 else f"{_where(self)} arrays"
+        return f"{self.name} to {what} of {of} {shapes}".rstrip() + by
 
     def _lines(self) -> list[tuple[str, str]]:
         lines = [
             ("apply", self._applied()),
             ("engine", f"{self.engine}: {'; '.join(self.kernels) or 'one call per slice'}"),
         ]
-        given = self._given()
-        if not given:
+        if self.results is None:
             lines.append(("result", "known once the first slice has run"))
         else:
             out = ""
             if self.out_shape is not None:
                 out = f", {self.slices:,} slices, out {self.out_shape}"
-            lines.append(("result", f"{given}{out}"))
+            lines.append(("result", f"{_listed(self.results)}{out}"))
         cost = self.cost()
         if cost is not None:
             text = f"{_si(cost[0])}B to move, {_si(cost[1])}FLOP"
@@ -307,115 +376,23 @@ class Plan:
         return card.html(self.name, self._lines(), [(t.engine, t.seconds) for t in self.compared])
 
 
-@dataclass(eq=False, repr=False)
-class PlanOfSeveral(Plan):
-    """How `xpapply.vectorize` runs `f` on the slices of several arrays: ``plan(a, b)``.
+def of_graph(name: str, graph: Graph, signature: str | None = None) -> Plan:
+    """A plan that chooses how to run a graph when it is called.
 
-    Attributes are those of `Plan`. Of several results `out_shape` and `out_dtype` are tuples.
-
-    Attributes
-    ----------
-    shapes : tuple of tuple of int
-        Shapes of the arrays.
-    signature : str
-        The core dims; "" for a function of numbers.
-    count : int or None
-        The number of slices that `f` is applied to.
-    results : tuple of ShapeDtype or None
-        Shape and dtype of each result of one slice; None where only the loop will tell.
-    out_shapes : tuple of tuple of int or None
-        Shapes of the outputs.
+    `signature`: of slices of several arrays, or several results, as of `Plan`.
     """
-
-    shapes: tuple[tuple[int, ...], ...] = ()
-    signature: str = ""
-    count: int | None = None
-    results: tuple[ShapeDtype, ...] | None = None
-    out_shapes: tuple[tuple[int, ...], ...] | None = None
-
-    @property
-    def slices(self) -> int | None:
-        """The number of slices."""
-        return self.count
-
-    @property
-    def out_shape(self) -> Any:
-        """Shape of the output, where it is known before running; of several results a tuple."""
-        return _one(self.out_shapes)
-
-    @property
-    def out_dtype(self) -> Any:
-        """dtype of the output, where it is known before running; of several results a tuple."""
-        return _one(self.results and tuple(x.dtype for x in self.results))
-
-    def __call__(self, *given: Any, **named: Any) -> Any:
-        """Run on all slices of arrays."""
-        if (device := arrays.elsewhere(*given, *named.values())) is not None:
-            with device:
-                return self(*given, **named)
-        if self._call is None:  # compiled, or come from another process
-            from . import compiled
-
-            assert self.graph is not None
-            self._call = compiled.OfSeveral(self.graph)
-        return self._call(*given, **named)
-
-    def __getstate__(self) -> dict[str, Any]:
-        if self.graph is None:  # what `xpapply.vectorize` made is called again there
-            return self.__dict__ | {"_of": None, "_later": None, "_plans": None}
-        return super().__getstate__()
-
-    def _about(self) -> dict[str, str]:
-        return {"name": self.name, "signature": self.signature}
-
-    def cost(self) -> None:
-        """It is not told."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The plan as plain data."""
-        said = super().to_dict()
-        said["slice"] = _listed(self.slice)  # type: ignore[arg-type]
-        said["result"] = None if self.results is None else _listed(self.results)
-        return {**said, "signature": self.signature}
-
-    def _applied(self) -> str:
-        slices = _listed(self.slice)  # type: ignore[arg-type]
-        what = f"slices {slices}"
-        if not self.signature and not any(x.shape for x in self.slice):  # type: ignore[union-attr]
-            what = f"Python's numbers {slices}"
-        shapes = ", ".join(map(str, self.shapes))
-        by = f": {self.signature}" * bool(self.signature)
-        of = f"a {_where(self)} array" if len(self.shapes) == 1 else f"{_where(self)} arrays"
-        return f"{self.name} to {what} of {of} {shapes}".rstrip() + by
-
-    def _given(self) -> str:
-        return "" if self.results is None else _listed(self.results)
-
-
-def of_graph(name: str, graph: Graph) -> Plan:
-    """A plan that chooses how to run a graph when it is called with an array."""
+    runs = "chosen by the array that the plan is called with"
+    if signature is not None:
+        runs = "one array operation per node, in blocks of slices"
     return Plan(
         name=name,
         engine="compiled",
-        slice=graph.input,
-        library="any",
-        graph=graph,
-        result=graph.result,
-        kernels=("chosen by the array that the plan is called with",),
-    )
-
-
-def of_several_graph(name: str, graph: Graph, signature: str) -> PlanOfSeveral:
-    """The same for slices of several arrays, or several results."""
-    return PlanOfSeveral(
-        name=name,
-        engine="compiled",
-        slice=tuple(graph.nodes[i].aval for i in graph.inputs),
+        inputs=tuple(graph.nodes[i].aval for i in graph.inputs),
         library="any",
         graph=graph,
         results=tuple(graph.nodes[o].aval for o in graph.outs),
         signature=signature,
-        kernels=("one array operation per node, in blocks of slices",),
+        kernels=(runs,),
     )
 
 

@@ -24,13 +24,13 @@ from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
 from ..loop import reference
 from . import engines
-from .fallback import announce, in_loop, why_awkward
+from .application import Application, announce, why_awkward
 from .own_loop import OwnLoop
-from .plan import Plan
 
 if TYPE_CHECKING:
     from ..ir.graph import Graph
     from .measured import Measured
+    from .plan import Plan
 
 # --- memory ---------------------------------------------------------------------------
 
@@ -178,16 +178,17 @@ def _ahead(p: Plan, arr: Any) -> bool:
     )
 
 
-def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
-    """Decide how ``apply_along_axis(f, axis, arr, *args, **kwargs)`` runs."""
-    if args or kwargs:
-        return _plan(f, axis, arr, args, kwargs)[0]
-    known, method = cache_of(f)
+def plan(app: Application) -> Plan:
+    """Decide how a function is applied to the slices along one axis."""
+    if app.args or app.kwargs:
+        return _plan(app)[0]
+    axis, arr = app.axis, app.arr
+    known, method = cache_of(app.f)
     key = key_of(method, axis, arr)
     found = known.plans.get(key)
     if found is not None and found.plan is not None and found.unchanged():
         return found.plan
-    p, unchanged = _plan(f, axis, arr, args, kwargs)
+    p, unchanged = _plan(app)
     if unchanged is not None:
         if type(unchanged) is _Rests:
             if found is not None and type(found.unchanged) is _Rests:
@@ -206,53 +207,30 @@ def plan(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Plan:
 # --- deciding -------------------------------------------------------------------------
 
 
-def _plan(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict
-) -> tuple[Plan, Callable[[], bool] | None]:
+def _plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     """A plan, and how to tell that it still holds (None: not worth remembering)."""
+    f, arr = app.f, app.arr
     if masked.is_masked(arr) and frontends.is_network(f):
-        p, unchanged = _plan(f, axis, np.asarray(arr.data), args, kwargs)
+        p, unchanged = _plan(app.on(np.asarray(arr.data)))
         assert p._call is not None
         return replace(p, _call=masked.on_data(p._call)), unchanged
-    library = arrays.library(arr)
-    assert library is not None
-    shape = tuple(arr.shape)
-    aval = ShapeDtype((shape[axis],), arrays.dtype_name(arr))
-    common: dict[str, Any] = {
-        "name": frontends.name_of(f),
-        "slice": aval,
-        "library": library,
-        "arr_shape": shape,
-        "axis": axis,
-        "device": str(arrays.device(arr)),
-    }
     frontend = frontends.find(f)
     forced = config.current().engine
     choice.check_name(forced, frontend.ways)
-
     if forced == "loop":
-        why = ("the loop was asked for",)
-        return in_loop(frontend.slice_function(f), arr, args, kwargs, why, common), None
+        return app.in_loop(("the loop was asked for",), frontend.slice_function(f)), None
     if frontends.is_python(f):
-        if 0 in shape[:axis] + shape[axis + 1 :]:
-            raise ValueError(reference.EMPTY)
+        app.check_any()
         from .python import python_functions  # and with it the tracer, which networks do not need
 
-        return python_functions.plan(f, axis, arr, args, kwargs, common)
-    return _plan_network(frontend, f, axis, arr, args, kwargs, common)
+        return python_functions.plan(app)
+    return _plan_network(frontend, app)
 
 
-def _plan_network(
-    frontend: Frontend,
-    f: Any,
-    axis: int,
-    arr: Any,
-    args: tuple,
-    kwargs: dict,
-    common: dict[str, Any],
-) -> tuple[Plan, Callable[[], bool] | None]:
-    """The same for what a frontend of its own can lift; `common`: what every plan says."""
-    shape, aval, forced = common["arr_shape"], common["slice"], config.current().engine
+def _plan_network(frontend: Frontend, app: Application) -> tuple[Plan, Callable[[], bool] | None]:
+    """The same for what a frontend of its own can lift."""
+    f, axis, arr, args, kwargs = app.f, app.axis, app.arr, app.args, app.kwargs
+    aval, device, forced = app.slice, str(arrays.device(arr)), config.current().engine
     own_ways = frontend.ways
 
     rests: _Rests | None = None
@@ -260,7 +238,7 @@ def _plan_network(
 
     def loop_for(*reasons: str) -> tuple[Plan, _Rests | None]:
         one = frontend.slice_function(f)
-        p = in_loop(one, arr, args, kwargs, reasons, common)
+        p = app.in_loop(reasons, one)
         if rests is None:
             return p, None
         alive = WeakMethod(given) if isinstance(given, MethodType) else ref(given)
@@ -273,13 +251,12 @@ def _plan_network(
     awkward = why_awkward(arr)
     if awkward and not (masked.is_masked(arr) and "slicewise" in own_ways):
         return loop_for(awkward)
-    if 0 in shape[:axis] + shape[axis + 1 :]:
-        raise ValueError(reference.EMPTY)
+    app.check_any()
     _same_device(arr, (*args, *kwargs.values()))
     if not (args or kwargs):
         f = frontend.fitted(f, aval.shape, aval.dtype)
     lifted = _lift(frontend, f, aval, args, kwargs)
-    if shape[axis] == 0:
+    if aval.shape[0] == 0:
         return loop_for("the slices are empty")
     reasons: list[str] = []
     bound, engine = lifted.bound, None
@@ -293,7 +270,7 @@ def _plan_network(
     half = ""
     if engine is not None and engine.slower_than_half and not forced:
         half = frontend.half_dtype(f, arr, args, kwargs)
-    slower = "" if engine is None or forced else _why_slower(engine, half, common["device"])
+    slower = "" if engine is None or forced else _why_slower(engine, half, device)
     times: Measured | None = None
     may = own_ways and (not forced or forced in own_ways or "slicewise" in own_ways)
     if may and (engine is None or slower):
@@ -315,37 +292,36 @@ def _plan_network(
                 times, slower = _weighed(engine, own, slower, arr, axis, measure=not half)
             reasons += [slower] * bool(slower)
             if times is None or not times.own_is_faster:
-                p = Plan(
-                    engine=own.engine,
+                result = own.result or (None if graph is None else graph.result)
+                p = app.plan(
+                    own.engine,
                     kernels=own.kernels,
                     reasons=(*reasons, *own.reasons),
                     graph=graph,
-                    result=own.result or (None if graph is None else graph.result),
-                    expected=times and times.other * _slices(shape, axis),
+                    results=None if result is None else (result,),
+                    expected=times and times.other * math.prod(app.batch),
                     _call=own.call,
                     _later=None if engine is None else engine.later,
-                    **common,
                 )
                 return p, own.unchanged or lifted.unchanged
     if engine is not None:
         checked = lifted.checked
-        p = Plan(
-            engine=engine.name,
+        p = app.plan(
+            engine.name,
             kernels=engine.kernels,
             reasons=tuple(reasons),
             graph=graph if checked is None else checked.shown,
-            result=engine.result if checked is None else checked.result,
+            results=(engine.result if checked is None else checked.result,),
             limits=choice.limits(engine.backend, arr),
             floor=engine.floor,
-            expected=engine.expected if times is None else times.own * _slices(shape, axis),
+            expected=engine.expected if times is None else times.own * math.prod(app.batch),
             _call=engine if checked is None else checked.around(engine),
             _later=engine.later,
-            **common,
         )
         return p, lifted.unchanged
     if forced:
         why = "; ".join(reasons) or f"it is not an engine for {arrays.describe(arr)}"
-        raise UnsupportedError(f"engine {forced!r} cannot run {common['name']}: {why}")
+        raise UnsupportedError(f"engine {forced!r} cannot run {frontends.name_of(app.f)}: {why}")
     return loop_for(*reasons)
 
 
@@ -381,11 +357,6 @@ def _weighed(
         less, more = ways if times.own_is_faster else ways[::-1]
         slower = times.said(more[0], more[1], less[0])
     return times, f"{engine.name}: {engine.failed}" if engine.failed else slower
-
-
-def _slices(shape: tuple[int, ...], axis: int) -> int:
-    """How many slices there are along an axis that is not empty."""
-    return math.prod(shape) // shape[axis]
 
 
 def _lift(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> _Lifted:

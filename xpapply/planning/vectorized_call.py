@@ -600,7 +600,7 @@ def _operand(x: Any, beside: bool) -> Any:
 
 
 def _announce(*given: Any) -> None:
-    from .fallback import announce
+    from .application import announce
 
     announce(*given)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,34 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, fold
 from ...loop import reference
 from ...loop.vectorize import not_parameters
+from ..adapters import results
+from ..application import Application
 from .on_block import First, inner
+
+
+class Smaller:
+    """What runs a function on a block: a smaller application, which takes the same way.
+
+    Parameters
+    ----------
+    f : callable
+        The function.
+    """
+
+    def __init__(self, f: Any) -> None:
+        self._f = f
+
+    def __call__(self, block: Any, axis: Any, *args: Any, **kwargs: Any) -> Any:
+        return results(Application(self._f, axis, block, args, kwargs))
+
+    def __dask_tokenize__(self) -> Any:
+        from dask.base import normalize_token
+
+        if frontends.is_network(self._f):
+            import uuid
+
+            return uuid.uuid4().hex  # not even its pickle stays the same: it is never found again
+        return normalize_token(self._f)
 
 
 class Decided(NamedTuple):
@@ -39,25 +66,15 @@ class Decided(NamedTuple):
 
 
 def decide(
-    run: Callable[..., Any],
-    f: Any,
-    axis: Any,
-    slice_: ShapeDtype,
-    args: tuple,
-    kwargs: dict,
-    first_slice: Callable[[], Any],
-    library: str,
+    app: Application, slice_: ShapeDtype, first_slice: Callable[[], Any], library: str
 ) -> Decided:
     """What ``f(slice, *args, **kwargs)`` returns.
 
     Parameters
     ----------
-    run : callable
-        ``run(f, axis, arr, *args, **kwargs)``: `xpapply.apply_along_axis` on a block.
-    f, axis, args, kwargs
-        As of `xpapply.apply_along_axis`. For functions of Python the keywords ``dtype`` and
-        ``shape`` say what a result is, as for `dask.array.apply_along_axis`, unless `f` has
-        parameters of these names.
+    app : Application
+        For functions of Python the keywords ``dtype`` and ``shape`` say what a result is, as for
+        `dask.array.apply_along_axis`, unless `f` has parameters of these names.
     slice_ : ShapeDtype
         Of a slice.
     first_slice : callable
@@ -66,7 +83,8 @@ def decide(
     library : str
         That of the blocks.
     """
-    given, kwargs = _given(f, kwargs)
+    f, args = app.f, app.args
+    given, kwargs = _given(f, app.kwargs)
     graph, result, why = None, None, ""
     if frontends.is_network(f) or not given.whole:
         why = f"slices of dtype {slice_.dtype}"
@@ -78,8 +96,8 @@ def decide(
         result = ShapeDtype(result.shape, own.result_dtype(result.dtype))
     shape, dtype, first = given.shape, given.dtype, None
     if result is None and not given.whole:
-        first = _first(run, f, axis, first_slice(), args, kwargs)
-        result = ShapeDtype(inner(first.y, first.x, as_tuple(axis)), "")
+        first = _first(replace(app, arr=first_slice(), kwargs=kwargs))
+        result = ShapeDtype(inner(first.y, first.x, app.axes), "")
         dtype = dtype or first.y.dtype
     if result is not None:
         shape = result.shape if shape is None else shape
@@ -93,14 +111,14 @@ _NUMBERS = ("bool", "int", "uint", "float", "complex")
 """dtypes that a graph may have, without their bits."""
 
 
-def _first(run: Any, f: Any, axis: Any, x: Any, args: tuple, kwargs: dict) -> First:
+def _first(app: Application) -> First:
     """What `f` makes of the first slice."""
-    if x is None:
+    if app.arr is None:
         raise ValueError(reference.EMPTY)
     with config.options(fallback="silent"):
-        y = run(f, axis, x, *args, **kwargs)
+        y = results(app)
         y = y if hasattr(y, "ndim") else np.asanyarray(y)
-    return First(x, y)
+    return First(app.arr, y)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ...loop.arguments import Looped
 from ...loop.results import Leaves
 from ...loop.signature import CoreDims, Signature, core_at, core_last, places, resolve
 from ...loop.vectorize import LoopedCall
-from ..plan import PlanOfSeveral
+from ..plan import Plan
 from .blockwise import FIRST, snapshot
 
 
@@ -204,7 +204,7 @@ class Blockwise:
             x = x[(..., *(None,) * len(own))]
         return core_at(x, own)
 
-    def plan(self, call: Any) -> PlanOfSeveral:
+    def plan(self, call: Any) -> Plan:
         """What would run, for `call`, which takes these arguments."""
         from ...backends.dask import blocks
 
@@ -217,10 +217,10 @@ class Blockwise:
         kernel = f"chunk by chunk when they are computed, each as a {blocks.kind(like)}"
         loops = [x.shape[: x.ndim - c] for x, c in zip(self._operands, self._cores, strict=True)]
         unknown = any(math.isnan(n) for loop in loops for n in loop)
-        return PlanOfSeveral(
+        return Plan(
             name=frontends.name_of(self._vectorized.pyfunc),
             engine="dask",
-            slice=tuple(self._slices()),
+            inputs=tuple(self._slices()),
             library="dask",
             device=blocks.device(like),
             kernels=(f"{kernel}: {tasks}" if tasks else kernel, *self.kernels),

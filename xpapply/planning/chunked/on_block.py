@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config, frontends
+from ... import arrays, config
 from ...arrays import as_tuple
 from ...errors import add_note
 from ...loop import reference
@@ -33,10 +33,8 @@ class OnBlock:
 
     Parameters
     ----------
-    run : callable or None
-        ``run(f, axis, block, *args, **kwargs)``; None: `what` is called by itself.
-    what : callable
-        The function; or what runs it, ``what(block, axis)``, with all of it in its token.
+    run : callable
+        ``run(block, axis, *args, **kwargs)`` gives the results, on any block.
     axis : int or tuple of int
         As of `xpapply.apply_along_axis`.
     more : tuple
@@ -53,8 +51,7 @@ class OnBlock:
 
     def __init__(
         self,
-        run: Callable[..., Any] | None,
-        what: Any,
+        run: Callable[..., Any],
         axis: Any,
         more: tuple[tuple, dict],
         result: tuple[tuple[int, ...], np.dtype],
@@ -63,20 +60,15 @@ class OnBlock:
         of: str = "a dask array",
     ) -> None:
         self._of = of
-        self._run, self._what, self.axis, self.more = run, what, axis, more
+        self._run, self.axis, self.more = run, axis, more
         (self.shape, self.dtype), self._first, self._options = result, first, options
         self._axes, self._at = as_tuple(axis), reference.first_place(as_tuple(axis))
 
     def __dask_tokenize__(self) -> Any:
         from dask.base import normalize_token
 
-        what: Any = self._what
-        if self._run is not None and frontends.is_network(what):
-            import uuid
-
-            what = uuid.uuid4().hex  # not even its pickle stays the same: it is never found again
         given = (self.axis, self.more, self.shape, self.dtype, self._options)
-        return normalize_token(("xpapply", what, *given))
+        return normalize_token(("xpapply", self._run, *given))
 
     def __call__(self, more: Any, block: Any) -> Any:
         """The results for the slices of a block; `more`: computed arguments, if not None."""
@@ -114,10 +106,7 @@ class OnBlock:
             raise
 
     def _on(self, block: Any, args: tuple, kwargs: dict) -> Any:
-        if self._run is None:
-            y = self._what(block, self.axis)
-        else:
-            y = self._run(self._what, self.axis, block, *args, **kwargs)
+        y = self._run(block, self.axis, *args, **kwargs)
         return y if arrays.library(y) == "cupy" else np.asanyarray(y)
 
     def _begins_otherwise(self, block: Any, args: tuple, kwargs: dict) -> bool:

@@ -8,7 +8,6 @@ or its result for the first slice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +26,10 @@ from ...loop.vectorize import not_parameters
 from ...runtime import progress
 from ...storage import blocks, check, in_file, is_stored, stores, stream
 from ...storage.journal import Journal
+from ..application import Application
 from ..plan import Plan
 from . import block_results
 from .on_block import OnBlock
-
-Run = Callable[..., Any]
-"""``run(f, axis, arr, *args, **kwargs)``: `xpapply.apply_along_axis` on a block."""
 
 
 def own_out(f: Any, kwargs: dict) -> tuple[dict, Any]:
@@ -93,18 +90,19 @@ def _is_target(out: Any) -> bool:
     return has and arrays.library(out) is None
 
 
-def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: Any) -> Plan:
-    """Decide how ``apply_along_axis(f, axis, arr, *args, **kwargs)`` runs block by block.
+def plan(app: Application, out: Any) -> Plan:
+    """Decide how a function is applied block by block.
 
-    `axis` is not negative, or a tuple of such. `out` gets the results; None: an array in memory
+    `out` gets the results; None: an array in memory
     does. The keywords ``dtype`` and ``shape`` say what a result is, as for dask arrays.
     """
+    f, arr, axes = app.f, app.arr, app.axes
     for x, name in ((arr, "arr"), (out, "out")):
         if masked.is_masked(x):
             raise InputError(f"{name} is a masked array, and blocks have no mask: use {name}.data")
     frontend = frontends.find(f)
     choice.check_name(config.current().engine, frontend.ways)
-    axes, source = as_tuple(axis), stores.store(arr)
+    source = stores.store(arr)
     shape = source.shape
     if 0 in [n for a, n in enumerate(shape) if a not in axes]:
         raise ValueError(reference.EMPTY)
@@ -116,7 +114,7 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: 
     threads = 1 if transfers is None else transfers.threads
     start = (lambda: first) if transfers is None else (lambda: transfers.now(first))
     with config.options(progress=False, device=""):
-        found = block_results.decide(run, f, axis, slice_, args, kwargs, start, library)
+        found = block_results.decide(app, slice_, start, library)
     slices = blocks.Slices(shape, axes, reference.first_place(axes), found.shape)
     each = first.nbytes + math.prod(found.shape) * found.dtype.itemsize
     if out is None:
@@ -133,24 +131,21 @@ def plan(run: Run, f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict, out: 
     now = config.current()
     options = {name: getattr(now, name) for name in now.__slots__}
     options |= {"progress": False, "device": "", "memory": 0, "resume": False}
-    task = OnBlock(
-        run, f, axis, (args, found.kwargs), (found.shape, found.dtype), found.first, options,
-        source.describe(),
-    )  # fmt: skip
+    more, result = (app.args, found.kwargs), (found.shape, found.dtype)
+    runs = block_results.Smaller(f)
+    task = OnBlock(runs, app.axis, more, result, found.first, options, source.describe())
     streamed = _Streamed(f, task, source, target, cut, out, transfers)
     told = f"the first slice says what results are: {found.why}"
-    return Plan(
-        name=frontends.name_of(f),
-        engine="stream",
-        slice=slice_,
+    return app.plan(
+        "stream",
+        inputs=(slice_,),
         library="numpy",
         device=config.current().device or "cpu",
         reasons=() if found.first is None else (told,),
         kernels=(streamed.said(),),
         graph=found.graph,
-        result=ShapeDtype(found.shape, found.dtype.name),
-        arr_shape=shape,
-        axis=axis,
+        results=(ShapeDtype(found.shape, found.dtype.name),),
+        shapes=(shape,),
         _call=streamed,
     )
 

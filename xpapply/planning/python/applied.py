@@ -23,7 +23,7 @@ from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.arguments import Arguments, Looped
 from .. import engines
-from ..fallback import announce, why_awkward
+from ..application import Application, announce, why_awkward
 
 
 class Applied(Protocol):
@@ -85,15 +85,9 @@ def _one_kernel(*given: Any) -> Any:
     return OneKernel(*given)
 
 
-@dataclass(slots=True)
-class Along:
-    """What `apply_along_axis` applies a function to."""
-
-    f: Any
-    axis: int
-    arr: Any
-    args: tuple
-    kwargs: dict
+@dataclass(frozen=True, slots=True, eq=False)
+class Along(Application):
+    """What `apply_along_axis` applies a Python function to, along one axis."""
 
     @property
     def slices(self) -> int:
@@ -183,7 +177,7 @@ class Along:
         announce(self.f, self.slices, why, self.arr)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OnHost(Along):
     """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
 

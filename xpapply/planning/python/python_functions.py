@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import arrays, config
+from ... import arrays, config, frontends
 from ...backends import choice
 from ...errors import InputError, TraceError, UnsupportedError
 from ...frontends.python.run import account
@@ -29,7 +29,7 @@ from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
 from .. import engines
-from ..fallback import in_loop
+from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
@@ -258,13 +258,9 @@ def call(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> Any:
     return found.what.loop(found.known)
 
 
-def plan(
-    f: Any, axis: int, arr: Any, args: tuple, kwargs: dict, common: dict[str, Any]
-) -> tuple[Plan, Callable[[], bool] | None]:
-    """The plan of `f`, and how to tell that it still holds (None: not worth remembering).
-
-    `common`: what every plan says.
-    """
+def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
+    """The plan of `f`, and how to tell that it still holds (None: not worth remembering)."""
+    f, axis, arr, args, kwargs = app.f, app.axis, app.arr, app.args, app.kwargs
     what = Along(f, axis, arr, args, kwargs)
     found = decide(what)
     traced, one = found.traced, found.what.f
@@ -272,10 +268,10 @@ def plan(
     says = (one.says,) if batched else ()
     if traced is None:
         assert found.why is not None
-        return _otherwise(found.what, found.why, says, common)
-    seen: dict[str, Any] = {"result": traced.results[0], "graph": traced.graph}
+        return _otherwise(app, found.what, found.why, says)
+    seen: dict[str, Any] = {"results": traced.results[:1], "graph": traced.graph}
     if found.why is not None:
-        return in_loop(one, arr, args, kwargs, (found.why,), common, **seen), None
+        return app.in_loop((found.why,), one, **seen), None
     alive = _alive(one)
 
     def run(x: Any, a: int) -> Any:
@@ -286,11 +282,11 @@ def plan(
         reasons.append(f"the last call ran in the loop: {traced.record.why}")
     if why := why_given_up(traced, found.what.rows(), one):
         because = tuple(reasons or [why])
-        told: dict[str, Any] = {"engine": "loop", "reasons": because, "kernels": says}
-        return Plan(_call=run, _plans=traced.plans, **told, **seen, **common), None
+        told: dict[str, Any] = {"reasons": because, "kernels": says}
+        return app.plan("loop", _call=run, _plans=traced.plans, **told, **seen), None
     # slices that were tried may have told that the loop takes less time
     if (quick := decide(what).why) is not None:
-        return in_loop(one, arr, args, kwargs, (quick,), common, **seen), None
+        return app.in_loop((quick,), one, **seen), None
     engine = None
     rows = Rows(arr, axis)
     kernel = traced.kernel_for(rows)
@@ -304,16 +300,21 @@ def plan(
     elif (slower := traced.slower_than_half(rows)) is not None:
         reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
     runs = kernel or engine
-    name = common["library"] if runs is None else kernel.engine if engine is None else engine.name
-    p = Plan(
-        engine=name,
+    name = (
+        str(arrays.library(arr))
+        if runs is None
+        else kernel.engine
+        if engine is None
+        else engine.name
+    )
+    p = app.plan(
+        name,
         kernels=(*(traced.kernels if runs is None else runs.kernels), *says),
         reasons=tuple(reasons),
         limits=None if engine is None else choice.limits(engine.backend, arr),
         _call=run,
         _plans=traced.plans,
         **seen,
-        **common,
     )
     # of batches: whether f takes a slice is asked anew
     if args or kwargs or batched:
@@ -341,36 +342,34 @@ def _completed(why: str, f: Any) -> str:
 
 
 def _otherwise(
-    what: Along, why: str, says: tuple[str, ...], common: dict[str, Any]
+    app: Application, what: Along, why: str, says: tuple[str, ...]
 ) -> tuple[Plan, Callable[[], bool] | None]:
     """The plan of a function that cannot be traced: the array's library may have a way."""
     f, axis, arr, args, kwargs = what.f, what.axis, what.arr, what.args, what.kwargs
     if config.current().engine:
-        raise UnsupportedError(
-            f"engine {config.current().engine!r} cannot run {common['name']}: {why}"
-        )
+        name = frontends.name_of(app.f)
+        raise UnsupportedError(f"engine {config.current().engine!r} cannot run {name}: {why}")
     try:
         known = _agreed(what)
         if known is not None:
-            return _on_host(what, known, common)
+            return _on_host(app, what, known)
         from . import own_apply
 
         own = own_apply.find(f, axis, arr, args, kwargs)
     except TraceError as error:
-        if common["library"] != "jax":
-            return in_loop(f, arr, args, kwargs, (why,), common), None
+        if arrays.library(arr) != "jax":
+            return app.in_loop((why,), f), None
         try:
-            return _on_host(what, (why, str(error)), common)
+            return _on_host(app, what, (why, str(error)))
         except TraceError as further:
             said = dict.fromkeys((why, str(error), str(further)))
-            return in_loop(f, arr, args, kwargs, tuple(said), common), None
-    p = Plan(
-        engine=own.engine,
+            return app.in_loop(tuple(said), f), None
+    p = app.plan(
+        own.engine,
         kernels=(*own.kernels, *says),
         reasons=(why,),
-        result=own.result,
+        results=(own.result,),
         _call=own.call,
-        **common,
     )
     return p, None
 
@@ -393,7 +392,7 @@ def _agreed(what: Along) -> tuple[str, ...] | None:
 
 
 def _on_host(
-    what: Along, reasons: tuple[str, ...], common: dict[str, Any]
+    app: Application, what: Along, reasons: tuple[str, ...]
 ) -> tuple[Plan, Callable[[], bool] | None]:
     """The plan of a function that runs on NumPy's view of the array's memory.
 
@@ -425,14 +424,13 @@ def _on_host(
 
     rows = mine.rows()
     kernel = traced.kernel_for(rows)
-    p = Plan(
-        engine="numpy" if kernel is None else kernel.engine,
+    p = app.plan(
+        "numpy" if kernel is None else kernel.engine,
         kernels=(*(traced if kernel is None else kernel).kernels, own_apply.ON_HOST),
         reasons=reasons,
-        result=result,
+        results=(result,),
         _call=run,
         _plans=traced.plans,
-        **common,
     )
     if args or kwargs or mine.f is not what.f:
         return p, None

@@ -28,8 +28,8 @@ from ...loop.own_vectorize import note
 from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
 from ...loop.vectorize import LoopedCall
 from .. import engines
-from ..fallback import announce
-from ..plan import Plan, PlanOfSeveral
+from ..application import Application, announce
+from ..plan import Plan
 from . import python_functions, running
 from .one_kernel import OneKernel
 from .one_launch import OneLaunch
@@ -366,7 +366,7 @@ def plan(
     out_shape: Callable[[int, tuple[int, ...]], tuple[int, ...]],
     call: Callable[..., Any],
     compiled: str | None,
-) -> PlanOfSeveral:
+) -> Plan:
     """What would run where `vectorize` applies a function.
 
     Parameters
@@ -398,9 +398,9 @@ def plan(
         if dtypes is not None:
             pairs = zip(results, dtypes, strict=True)
             results = tuple(x._replace(dtype=d.name) for x, d in pairs)
-    return PlanOfSeveral(
+    return Plan(
         name=frontends.name_of(what.f),
-        slice=what.slices_of,
+        inputs=what.slices_of,
         shapes=tuple(shapes),
         signature="" if what.call.arguments.numbers else str(what.dims.signature),
         count=what.slices,
@@ -417,20 +417,16 @@ class AlongAxes:
     The results stand where the first of the axes was.
     """
 
-    def __init__(
-        self, f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict, why: str = ""
-    ) -> None:
+    def __init__(self, app: Application, why: str = "") -> None:
+        f, args, kwargs = app.f, app.args, app.kwargs
         compiled = frontends.is_compiled(f)
         if not compiled and not frontends.is_python(f):
             f = frontends.find(f).slice_function(f)
             why = why or "networks run at once along one axis; slices with several are looped over"
-        self._f, self._axes, self._arr, self._more = f, axes, arr, (args, kwargs)
-        self._looped = False
-        rest = [n for a, n in enumerate(arr.shape) if a not in axes]
-        if 0 in rest:
-            raise ValueError(reference.EMPTY)
-        moved = core_last(arr, axes)
-        names = tuple(CoreDim(f"d{k}") for k in range(len(axes)))
+        self._app, self._f, self._looped = app, f, False
+        app.check_any()
+        moved = core_last(app.arr, app.axes)
+        names = tuple(CoreDim(f"d{k}") for k in range(len(app.axes)))
         dims = resolve(Signature((names,), ()), [tuple(moved.shape)])
         call = LoopedCall(f, Arguments((Looped(0), *args), kwargs))
         self._compiled: tuple[Any, str] | None = None
@@ -446,13 +442,15 @@ class AlongAxes:
 
     def _note(self, error: BaseException, index: tuple[int, ...]) -> None:
         inner = iter(index)
-        parts = [":" if a in self._axes else str(next(inner)) for a in range(self._arr.ndim)]
+        axes, ndim = self._app.axes, self._app.arr.ndim
+        parts = [":" if a in axes else str(next(inner)) for a in range(ndim)]
         add_note(error, f"raised at the slice arr[{', '.join(parts)}]")
         advice.note(error)
 
     def _loop(self) -> Any:
         self._looped = True
-        return reference.along(self._f, self._axes, self._arr, *self._more, self._note)
+        app = self._app
+        return reference.along(self._f, app.axes, app.arr, app.args, app.kwargs, self._note)
 
     def results(self) -> Any:
         """All of them."""
@@ -467,22 +465,17 @@ class AlongAxes:
         return self._placed(found)
 
     def _placed(self, found: Any) -> Any:
-        return results_at(found, self._what.dims.loop, reference.first_place(self._axes))
+        return results_at(found, self._what.dims.loop, reference.first_place(self._app.axes))
 
-    def plan(self, name: str) -> Plan:
-        """What would run; `name`: what the function is called."""
+    def plan(self) -> Plan:
+        """What would run."""
         if self._compiled is None:
             found, said = _said(decide(self._what))
         else:
             found, said = _said(Decision(self._what))
             said |= {"engine": "numba", "kernels": self._compiled[1:], "reasons": ()}
-        given = self._more
-        return Plan(
-            name=name,
-            slice=self._what.slices_of[0],
-            result=None if found is None else found.results[0],
-            arr_shape=tuple(self._arr.shape),
-            axis=self._axes,
-            _call=lambda x, axes: AlongAxes(self._f, axes, x, *given).results(),  # type: ignore[arg-type]
+        return self._app.plan(
+            results=None if found is None else found.results[:1],
+            _call=lambda x, axes: AlongAxes(self._app.on(x, axes)).results(),
             **said,
         )
