@@ -275,7 +275,7 @@ def test_what_does_not_compile_is_computed_all_the_same(monkeypatch):
     def broken(*_):
         raise compiler.CompilerError("LLVM is out of sorts")
 
-    monkeypatch.setattr(networks, "_kernel", lambda *_: compiler.Patience(0.0, broken))
+    monkeypatch.setattr(networks, "_kernel", lambda *_: compiler.Deferred(0.0, broken))
     net, x = mlp(8, 13, 2), RNG.normal(size=(4, 8, 30)).astype("f4")
     y = xpapply.apply_along_axis(net, 1, x)
     np.testing.assert_allclose(y, by_definition(net, x, 1), rtol=1e-5, atol=1e-5)

@@ -54,7 +54,7 @@ def test_then_there_is_a_plan():
     net, x = network(), slices()
     xpapply.apply_along_axis(net, 1, x)
     (found,) = entries(net)
-    found.unchanged._quick.in_loop = 100.0
+    found.unchanged._quick.spent = 100.0
     again = xpapply.apply_along_axis(net, 1, x)
     (found,) = entries(net)
     assert found.plan is not None

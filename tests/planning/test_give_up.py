@@ -322,17 +322,18 @@ def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, coun
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, ARR)
         found = trace_of(f)
-        assert found.record.in_vain > 0
-        found.record.in_vain, found.record.in_loop = 1e9, 0.0
+        loops = found.record.loops
+        assert loops.limit > 0
+        loops.limit, loops.spent = 1e9, 0.0
         for _ in range(5):
             got = xpapply.apply_along_axis(f, -1, ARR)
             p = xpapply.explain(f, -1, ARR)
             assert p.engine == "loop"
             assert "too many ways" in p.reasons[0]
         assert len(runs) == 1
-        assert found.record.in_loop > 0
+        assert loops.spent > 0
         np.testing.assert_allclose(got, [many_ways(v) for v in ARR])
-        found.record.in_vain = found.record.in_loop
+        loops.limit = loops.spent
         xpapply.apply_along_axis(f, -1, ARR)
         assert len(runs) == 2
 
@@ -349,12 +350,12 @@ def test_loops_with_no_further_look_count_as_rest(few_paths, monkeypatch):
         v(ARR)
         assert len(runs) == 1
         found = trace_of(v.pyfunc).record
-        found.in_vain, found.in_loop = 1e9, 0.0
+        found.loops.limit, found.loops.spent = 1e9, 0.0
         for _ in range(3):
             v(ARR)
         assert len(short) == 3
         assert len(runs) == 1
-        assert found.in_loop > 0
+        assert found.loops.spent > 0
 
 
 def test_what_other_threads_run_meanwhile_does_not_decide(few_paths, counted, monkeypatch):

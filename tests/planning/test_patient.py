@@ -17,7 +17,7 @@ NET = xpapply.MLP([np.ones((3, 6), "f")], [np.arange(3, dtype="f")])
 
 @pytest.fixture
 def patient():
-    return engines.Patient(frontends.find(NET).lift(NET, ShapeDtype((6,), "float32"), (), {}))
+    return engines.Deferring(frontends.find(NET).lift(NET, ShapeDtype((6,), "float32"), (), {}))
 
 
 def ran(patient):
@@ -33,7 +33,7 @@ def test_few_slices_need_no_kernel(patient):
 
 def test_many_slices_get_one_once_that_pays(patient):
     patient(X, 1)
-    patient._left = 1e-9
+    patient._budget.limit = 1e-9
     patient(X, 1)
     assert ran(patient) == {"numpy", "cpu"}
 
@@ -45,4 +45,4 @@ def test_who_asks_for_an_engine_gets_it(patient):
 
 
 def test_copies_in_other_processes_are_patient_too(patient):
-    assert type(pickle.loads(pickle.dumps(patient))) is engines.Patient
+    assert type(pickle.loads(pickle.dumps(patient))) is engines.Deferring

@@ -10,7 +10,7 @@ from xpapply.frontends.python.run.runner import Traced
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
 from xpapply.planning.python import running
-from xpapply.planning.python.quick import Quick
+from xpapply.runtime.budget import Quick
 
 
 def kinds(f):

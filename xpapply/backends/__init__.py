@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..arrays.layout import Layout
     from ..codegen.cost import Estimate
     from ..ir.graph import Graph
+    from ..runtime.budget import Budget
 
 
 WAYS = ("cupy-elementwise", "cupy-reduction")
@@ -25,27 +26,10 @@ WAYS = ("cupy-elementwise", "cupy-reduction")
 
 
 class Later(NamedTuple):
-    """Something that is compiled once calls which something else serves have taken long enough.
+    """What calls may take before something is compiled for them, and what one is said to take."""
 
-    Attributes
-    ----------
-    patience : object
-        ``patience.waits(cost)`` counts a call, and is False from when it pays on, which
-        ``patience.is_over`` tells.
-    cost : float
-        Seconds that one of the calls is said to take.
-    """
-
-    patience: Any
+    budget: Budget
     cost: float
-
-    def counts(self, times: float = 1.0) -> bool:
-        """Count a call, of so many times the slices; whether there will be more of them."""
-        return bool(self.patience.waits(times * self.cost))
-
-    def is_over(self) -> bool:
-        """Whether what is compiled shall run from now on."""
-        return bool(self.patience.is_over)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from .. import frontends
 from ..errors import line_of
 from ..limits import LIMITS
+from ..runtime.budget import Budget
 
 
 @dataclass
@@ -71,11 +72,10 @@ class Seen:
     """
 
     __slots__ = (
-        "_cost",
+        "_budget",
         "_length",
         "_per_slice",
         "_slow",
-        "_spent",
         "_waiting",
         "core_ndim",
         "python",
@@ -87,7 +87,7 @@ class Seen:
     def __init__(self, row: Row, python: bool, stands_for: Any) -> None:
         self.row, self.python, self.stands_for = row, python, stands_for
         self._per_slice, self._length = -1.0, 1
-        self._cost = self._spent = 0.0
+        self._budget = Budget(0.0)  # of the loop, until the next look
         self._slow = 0
         self._waiting: list[tuple[int, int, float, str]] = []
         self.core_ndim: tuple[str | None, int] = (None, 0)  # of a signature, the last one
@@ -108,7 +108,7 @@ class Seen:
         if expected <= LIMITS.patched_worth:
             return False
         self.count()
-        return self._spent + expected > LIMITS.patched_again * self._cost
+        return self._budget.spent + expected > self._budget.limit
 
     def fell_back(self, slices: int, length: int, seconds: float, why: str) -> None:
         """A call went to the original at once, which took so many seconds.
@@ -135,7 +135,7 @@ class Seen:
     def looped(self, slices: int, length: int, seconds: float) -> None:
         """The loop ran for so many seconds."""
         self._per_slice, self._length = seconds / max(1, slices), max(1, length)
-        self._spent += seconds
+        self._budget.spent += seconds
 
     def ran(self, slices: int, length: int, took: float, loop: float) -> None:
         """It ran at once for so many seconds, and the loop would have for others.
@@ -152,7 +152,7 @@ class Seen:
     def refused(self, cost: float, why: str) -> None:
         """A look, which took so many seconds, said why the loop runs."""
         self.count()
-        self._cost, self._spent, self.why = cost, 0.0, why
+        self._budget, self.why = Budget(cost, LIMITS.patched_again), why
 
 
 _seen: dict[Any, Seen] = {}

@@ -21,6 +21,7 @@ from ..errors import CompilerError, InputError, UnsupportedError
 from ..functions.cache import BoundedDict, remembered
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
+from ..runtime.budget import Budget
 
 if TYPE_CHECKING:
     from ..ir.graph import Graph
@@ -43,8 +44,8 @@ class Bound:
         self._weights: dict[tuple[str, Any], Any] = {}
         self.failed: dict[str, str] = {}
         """What compilers said of it, by the names of engines."""
-        self.small = _Small()
-        """What counts its calls until it pays to compile anything."""
+        self.small = Budget(LIMITS.small_patience)
+        """What NumPy's engine may take for small arrays, before kernels are loaded and compiled."""
 
     def weights(self, engine: str, lowered: Lowered, like: Any) -> Any:
         """The weights as an engine wants them: packed and copied once."""
@@ -53,27 +54,6 @@ class Bound:
         if found is None:
             found = self._weights[key] = lowered.bind(self.graph.consts, like)
         return found
-
-
-class _Small:
-    """What NumPy's engine may take for small arrays, before kernels are loaded and compiled."""
-
-    def __init__(self) -> None:
-        self._left = LIMITS.small_patience
-
-    def holds(self, cost: float) -> bool:
-        """Whether a call that is said to take so many seconds is one of them."""
-        return cost < self._left
-
-    def waits(self, cost: float) -> bool:
-        """Count a call; whether there will be more of them."""
-        self._left -= cost
-        return not self.is_over
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all that it may take is spent."""
-        return self._left <= 0
 
 
 class Engine:
@@ -106,7 +86,7 @@ class Engine:
         self.faster_than_layers = False
         """What runs keeps the feature maps of a convolutional network on chip."""
         self.later: Later | None = None
-        """What counts calls, which another engine serves once they have taken long enough."""
+        """What calls may take, before another engine serves them."""
         self._slices, self._others = 0, AnyLibrary(bound)
 
     @property
@@ -138,8 +118,9 @@ class Engine:
         What is prepared does not count its calls, nor look how many slices there are.
         """
         if self.later is not None:
+            budget, cost = self.later
             slices = math.prod(arr.shape) / max(1, arr.shape[axis])
-            if not self.later.counts(max(1.0, slices / self._slices)):
+            if not budget.spend(max(1.0, slices / self._slices) * cost):
                 return self._others(arr, axis)
         return self.prepared(arr, axis)(arr)
 
@@ -317,40 +298,38 @@ class AnyLibrary:
         many = self.bound.graph.gathers and math.prod(arr.shape).bit_length()
         key = (arrays.library(arr), now.engine, now.precision, arrays.place(arr), many)
         engine = self._engines.get(key)
-        if engine is None or (engine.later is not None and not engine.later.counts()):
+        later = None if engine is None else engine.later
+        if engine is None or (later is not None and not later.budget.spend(later.cost)):
             engine = self._engines[key] = chosen(self.bound, arr, axis)
         return engine.prepared(arr, axis)(arr)
 
 
-class Patient(AnyLibrary):
-    """The same within a function of slices: by the array's own library until compiling pays.
-
-    That is told by what calls are said to take, not by a clock: see `Patience`.
-    """
+class Deferring(AnyLibrary):
+    """The same within a function of slices: by the array's own library until compiling pays."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self._left, self._is_numpys = LIMITS.engine_patience, not graph.descends
+        self._budget, self._is_numpys = Budget(LIMITS.engine_patience), not graph.descends
         self._each = LIMITS.engine_per_flop * graph.flops() + LIMITS.engine_per_value * len(
             graph.nodes
         )
 
     def __reduce__(self) -> Any:
-        return Patient, (self.bound.graph,)
+        return Deferring, (self.bound.graph,)
 
     def __call__(self, arr: Any, axis: int) -> Any:
         """Run on all slices of `arr` along `axis`."""
         cost, library = math.inf, arrays.library(arr)
         if type(arr) is np.ndarray or (library == "torch" and arr.is_cpu):
             cost = self._each * math.prod(arr.shape) / max(1, arr.shape[axis])
-        if cost < self._left and not config.current().engine:
-            self._left -= cost
+        if self._budget.holds(cost) and not config.current().engine:
+            self._budget.spend(cost)
             engine = "numpy" if self._is_numpys and library == "numpy" else "array_api"
             try:
                 with config.options(engine=engine):
                     return super().__call__(arr, axis)
             except UnsupportedError:
-                self._left = 0.0
+                self._budget.end()
         return super().__call__(arr, axis)
 
 

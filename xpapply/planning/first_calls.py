@@ -12,10 +12,10 @@ from .. import config, frontends
 from ..functions.cache import cache_of
 from ..limits import LIMITS
 from ..loop import reference, thin
+from ..runtime.budget import Quick
 from .application import why_awkward
 from .own_loop import OwnLoop
 from .planner import Remembered, key_of
-from .python.quick import Quick
 
 
 def result(f: Any, axis: int, arr: Any) -> Any:
@@ -53,7 +53,7 @@ class _Looped:
 
     def result(self, f: Any, arr: Any) -> Any:
         """What the loop gives; None if `f` raises for the first slice."""
-        if self._loop.unseen < 0:
+        if (unseen := self._loop.unseen).spent > unseen.limit:
             self._loop.look(f)
         try:
             return self._quick.timed(self._count, self._loop, f, arr)

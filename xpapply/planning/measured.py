@@ -77,11 +77,13 @@ def counted(
 ) -> tuple[Callable[[Any], Any], Callable[[], bool]]:
     """What serves arrays of few slices, and whether it still does: until a kernel pays."""
 
+    budget, cost = later
+
     def call(arr: Any) -> Any:
-        later.counts()
+        budget.spend(cost)
         return run(arr)
 
-    return call, lambda: not later.is_over() and unchanged()
+    return call, lambda: not budget.is_over and unchanged()
 
 
 def _seconds(calls: Sequence[Callable[[Any, int], Any]], x: Any, axis: int) -> list[float]:

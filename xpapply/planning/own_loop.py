@@ -11,6 +11,7 @@ from weakref import proxy, ref
 from ..frontends import Frontend
 from ..limits import LIMITS
 from ..loop import reference
+from ..runtime.budget import Budget
 
 
 class OwnLoop:
@@ -39,8 +40,8 @@ class OwnLoop:
         self._weak = None if isinstance(f, MethodType) else proxy(f)
         self._one: Callable[..., Any] | None = None
         self._modes: list[ref[Any]] = []
-        self.unseen = 0.0
-        """Seconds of loops until there is another look at what `f` depends on."""
+        self.unseen = Budget(0.0)
+        """What loops may take until there is another look at what `f` depends on."""
         self.look(f)
 
     def look(self, f: Any, seconds: float = 0.0) -> None:
@@ -52,7 +53,7 @@ class OwnLoop:
         if self._weak is not None:
             self._one = self._frontend.slice_function(self._weak)
         self._modes = [ref(m) for m in self._frontend.by_mode(f)]
-        self.unseen = LIMITS.loops_per_look * (seconds + perf_counter() - began)
+        self.unseen = Budget(LIMITS.loops_per_look * (seconds + perf_counter() - began))
 
     @property
     def holds(self) -> bool:
@@ -65,7 +66,7 @@ class OwnLoop:
         began = perf_counter()
         one = self._one or self._frontend.slice_function(f)
         result = reference.apply(one, self.axis, arr, (), {})
-        self.unseen -= perf_counter() - began
+        self.unseen.spent += perf_counter() - began
         return result
 
 

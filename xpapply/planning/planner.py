@@ -23,6 +23,7 @@ from ..functions.cache import cache_of
 from ..ir.avals import ShapeDtype
 from ..limits import LIMITS
 from ..loop import reference
+from ..runtime.budget import Budget
 from . import engines
 from .application import Application, announce, why_awkward
 from .own_loop import OwnLoop
@@ -68,20 +69,22 @@ class _Rests:
     """
 
     def __init__(self, own: OwnLoop, unchanged: Callable[[], bool], seconds: float) -> None:
-        self._loop, self._unchanged, self._left = own, unchanged, LIMITS.loops_per_refusal * seconds
-        self._look, self._seconds, self._times = False, 0.0, 1.0
+        self._loop, self._unchanged = own, unchanged
+        self._look, self._seconds = False, 0.0
+        self.budget = Budget(LIMITS.loops_per_refusal * seconds)
 
     def follows(self, before: _Rests) -> None:
         """This was another try in vain: the next one comes after twice as many loops."""
-        if before._left <= 0:
-            self._times = 2 * before._times
-            self._left *= self._times
+        if before.budget.is_over:
+            self.budget = before.budget.again(self.budget.limit)
 
     def __call__(self) -> bool:
-        if self._left > 0 and self._loop.unseen > 0:
+        budget, unseen = self.budget, self._loop.unseen
+        rests = budget.spent < budget.limit
+        if rests and unseen.spent < unseen.limit:
             return self._loop.holds
         began = perf_counter()
-        self._look = self._left > 0 and self._unchanged()
+        self._look = rests and self._unchanged()
         self._seconds = perf_counter() - began
         return self._look
 
@@ -96,7 +99,7 @@ class _Rests:
                 return masked.on_data(lambda x, _: self._loop(f, x))(arr, self._loop.axis)
             return self._loop(f, arr)
         finally:
-            self._left -= perf_counter() - began
+            self.budget.spent += perf_counter() - began
 
 
 def key_of(method: Hashable, axis: int | tuple[int, ...], arr: Any) -> Hashable:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from .. import config, frontends
 from ..limits import LIMITS
 from ..loop.own_vectorize import SCALARS
+from ..runtime.budget import Budget
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.sum))
 
@@ -76,9 +76,11 @@ def kinds(operands: Iterable[Any]) -> Hashable:
     return tuple([x.dtype if type(x) is np.ndarray else type(x) for x in operands])
 
 
-@dataclass(slots=True)
-class Loops:
+class Loops(Budget):
     """A function that runs in the loop, for arguments of some kinds.
+
+    The budget is of loops until the long way is gone again: what the function reaches may have
+    changed.
 
     Attributes
     ----------
@@ -86,30 +88,30 @@ class Loops:
         For up to so many elements.
     options : Options
         Those that were in force.
-    left : float
-        Seconds of loops until the long way is gone again: what the function reaches may have
-        changed.
-    record : object or None
-        Of runs, whose `in_loop` says for how long the loop has run instead.
+    others : Budget or None
+        Of loops until something else is tried, by which the long way goes.
     """
 
-    most: float
-    options: config.Options
-    left: float
-    record: Any = None
+    __slots__ = ("most", "options", "others")
+
+    def __init__(self, seconds: float, most: float, others: Budget | None) -> None:
+        super().__init__(seconds)
+        self.most, self.options, self.others = most, config.current(), others
 
     def hold(self, size: float) -> bool:
         """Whether so many elements are looped over without a further look."""
-        return size <= self.most and self.left > 0 and config.current() is self.options
+        return size <= self.most and self.spent < self.limit and config.current() is self.options
 
     def took(self, seconds: float) -> None:
         """Note how long a loop took."""
-        self.left -= seconds
-        if self.record is not None:
-            self.record.in_loop += seconds
+        self.spent += seconds
+        if self.others is not None:
+            self.others.spent += seconds
 
 
-def loops(most: float, seconds: float, in_loop: float, record: Any = None) -> Loops | None:
+def loops(
+    most: float, seconds: float, in_loop: float, others: Budget | None = None
+) -> Loops | None:
     """What is remembered of a call; None: nothing.
 
     Parameters
@@ -118,10 +120,10 @@ def loops(most: float, seconds: float, in_loop: float, record: Any = None) -> Lo
         Up to how many elements the loop runs.
     seconds, in_loop : float
         How long the call took, and the loop in it.
-    record : object, optional
-        Of runs instead of which the loop runs for a while.
+    others : Budget, optional
+        Of loops until something else is tried.
     """
     if not most or not is_plain():
         return None
     left = LIMITS.loops_per_plan * min(LIMITS.plan_of_vectorize, seconds - in_loop)
-    return Loops(max(most, LIMITS.few_elements), config.current(), left, record)
+    return Loops(left, max(most, LIMITS.few_elements), others)

@@ -608,7 +608,7 @@ def _announce(*given: Any) -> None:
 def _at_once(*given: Any) -> tuple[Any, Any, float, Any]:
     """All slices, what runs such calls again, and up to how many elements the loop runs in them.
 
-    The last is the record of runs that rest meanwhile.
+    The last is the budget of loops that run instead of something else.
     The tracer is loaded for the first call that may need it.
     """
     *_, dims, by_loop, _, why = given

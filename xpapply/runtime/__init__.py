@@ -1,1 +1,1 @@
-"""Around calls: threads, error states, warnings, progress, modules found by name."""
+"""Around calls: budgets, threads, error states, warnings, progress, modules found by name."""

@@ -124,11 +124,11 @@ class BoundKernel:
 
     @property
     def engine(self) -> str:
-        return self._run.engine if type(self._run) is _Patient else self._engine
+        return self._run.engine if type(self._run) is _Deferring else self._engine
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        return self._run.kernels if type(self._run) is _Patient else self._kernels
+        return self._run.kernels if type(self._run) is _Deferring else self._kernels
 
     @property
     def compiled(self) -> Any:
@@ -165,7 +165,7 @@ class BoundKernel:
             self._engine = backend.name
             if getattr(self._run, "seconds", 0.0) and not config.current().engine:
                 facts = self.graph, self._layout, like
-                self._run = _Patient(self._run, backend, self._left, *facts)
+                self._run = _Deferring(self._run, backend, self._left, *facts)
             else:
                 self._kernels = self._run.kernels
             return True
@@ -316,7 +316,7 @@ class BoundKernel:
         )
 
 
-class _Patient:
+class _Deferring:
     """A run that is compiled first, and the engine that runs until that pays."""
 
     def __init__(
@@ -330,13 +330,13 @@ class _Patient:
     ) -> None:
         self._run, self._name = run, backend.name
         self._other, self._other_name = None, ""
-        if others and run.would_wait:
+        if others and run.is_deferred:
             self._other = others[0].lower_slices(graph, layout, like)
             self._other_name = others[0].name
 
     def __call__(self, given: Sequence[Any], outs: Sequence[Any]) -> None:
         other = self._other
-        if other is not None and self._run.waits():
+        if other is not None and self._run.defer():
             other(given, outs)
         else:
             self._other = None

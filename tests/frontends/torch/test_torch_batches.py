@@ -15,6 +15,7 @@ import xpapply
 from conftest import library
 from xpapply.limits import LIMITS
 from xpapply.planning import planner
+from xpapply.runtime.budget import Budget
 
 torch = library("torch")
 chunks = pytest.importorskip("xpapply.frontends.torch.calls.chunks")
@@ -782,18 +783,19 @@ def test_modules_that_nothing_runs_at_once_are_tried_once(monkeypatch):
 
 
 def test_each_further_try_in_vain_comes_after_twice_as_many_loops():
-    own = SimpleNamespace(unseen=1.0, holds=True)
+    own = SimpleNamespace(unseen=Budget(1.0), holds=True)
     first = planner._Rests(own, lambda: True, 1.0)
-    waits = [first._left]
+    waits = [first.budget.limit]
     for _ in range(3):
-        first._left, later = 0.0, planner._Rests(own, lambda: True, 1.0)
+        first.budget.end()
+        later = planner._Rests(own, lambda: True, 1.0)
         later.follows(first)
-        waits.append(later._left)
+        waits.append(later.budget.limit)
         first = later
     assert waits == [LIMITS.loops_per_refusal * 2**k for k in range(4)]
     again = planner._Rests(own, lambda: True, 1.0)
     again.follows(first)  # whose rest was not over: the module has changed
-    assert again._left == LIMITS.loops_per_refusal
+    assert again.budget.limit == LIMITS.loops_per_refusal
 
 
 def test_the_dtype_of_a_module_that_makes_its_layers_as_it_runs():

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 from ...codegen.llvm.target import Target
 from ...errors import CompilerError
 from ...runtime import threads
+from ...runtime.budget import Budget
 from . import disk_cache, object_file
 from .host import host, llvm, lock, versions, why_not
 from .machine_code import LEVEL, Function, in_memory, machine, packed, stored
@@ -160,12 +161,11 @@ def begun(make: Callable[[], _Made]) -> Callable[[], _Made]:
     return lambda: future.result() if os.getpid() == process else make()
 
 
-class Patience(Generic[_Made]):
-    """Something that is compiled once that pays, while what is slower runs.
+class Deferred(Budget, Generic[_Made]):
+    """Something that is compiled once that pays: the budget is of what is slower, meanwhile.
 
-    It pays when the other has taken so long, or would at once. That is told by what calls are said
-    to take, not by a clock: results, which differ by rounding, then are the same whenever a
-    program runs again. After a quarter of that time another thread compiles.
+    It pays when the other has taken so long, or would at once. After a quarter of that another
+    thread compiles.
 
     Parameters
     ----------
@@ -173,41 +173,34 @@ class Patience(Generic[_Made]):
         How long the other may take, all together.
     make : callable
         Compiles it.
+
+    Attributes
+    ----------
+    is_begun : bool
+        Whether another thread compiles.
     """
 
+    __slots__ = ("_found", "_make", "is_begun")
+
     def __init__(self, seconds: float, make: Callable[[], _Made]) -> None:
-        self._seconds, self._spent = seconds, 0.0
+        super().__init__(seconds)
         self._make: Callable[[], _Made] | None = make
-        self._begun = False
+        self.is_begun = False
 
-    def would_wait(self, cost: float) -> bool:
-        """Whether a call that takes so many seconds otherwise is one of those that wait."""
-        return self._spent + cost < self._seconds
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nobody waits from now on."""
-        return not self.would_wait(0.0)
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether another thread compiles."""
-        return self._begun
-
-    def waits(self, cost: float) -> bool:
-        """The same of the call that is made now, which counts."""
-        if not self.would_wait(cost):
-            self._seconds = 0.0
+    def spend(self, cost: float) -> bool:
+        """Whether a call that takes so many seconds otherwise does so, which counts."""
+        if not self.holds(cost):
+            self.end()
             return False
-        self._spent += cost
+        self.spent += cost
         make = self._make
-        if not self._begun and make is not None and 4 * self._spent >= self._seconds:
-            self._begun, self._make = True, begun(make)
+        if not self.is_begun and make is not None and 4 * self.spent >= self.limit:
+            self.is_begun, self._make = True, begun(make)
         return True
 
     def made(self) -> _Made:
-        """What was compiled, for which nobody waits from now on."""
-        self._seconds = 0.0
+        """What was compiled, which everybody runs from now on."""
+        self.end()
         make = self._make
         if make is not None:
             self._found = make()

@@ -53,7 +53,7 @@ def why_no_kernel(graph: Graph, like: Any) -> str | None:
 
 def too_few(graph: Graph, slices: int) -> str | None:
     """Why a kernel is not worth the time that it takes to compile, or None."""
-    if not graph.gathers or config.current().engine == "cpu" or _few(graph).is_over():
+    if not graph.gathers or config.current().engine == "cpu" or _few_are_over(graph):
         return None
     if slices * graph.flops() / 2 >= LIMITS.network_compiled * _products(graph):
         return None
@@ -67,24 +67,18 @@ def _products(graph: Graph) -> int:
     return sum(n.op == "einsum" for n in graph.nodes)
 
 
-class _Few:
-    """Calls of few slices of a network with convolutions, in all layouts."""
-
-    patience: compiler.Patience[Any] | None = None
-
-    def is_over(self) -> bool:
-        """Whether they have taken what a kernel takes to compile, which has begun."""
-        return self.patience is not None and self.patience.is_over
-
-    def wait(self) -> None:
-        """For the thread that compiles, if it does."""
-        if self.patience is not None and self.is_over():
-            self.patience.made()
-
-
 @remembered(256)
-def _few(graph: Graph) -> _Few:
-    return _Few()
+def _few(graph: Graph) -> list[compiler.Deferred[Any]]:
+    """What calls of few slices of a network with convolutions wait for, in all layouts.
+
+    Empty until there was one.
+    """
+    return []
+
+
+def _few_are_over(graph: Graph) -> bool:
+    """Whether they have taken what a kernel takes to compile, which has begun."""
+    return any(x.is_over for x in _few(graph))
 
 
 def later(graph: Graph, x: Any, at: int) -> Later | None:
@@ -98,17 +92,15 @@ def later(graph: Graph, x: Any, at: int) -> Later | None:
 
 def counting(graph: Graph, x: Any, at: int, slices: int) -> Later | None:
     """The same where there is one."""
-    few = _few(graph)
-    if few.is_over():
+    if _few_are_over(graph):
         return None
-    if few.patience is None:
+    few = _few(graph)
+    if not few:
         about = graph, NetworkLowered(graph).access(x, at), compiler.host()
         there = _loaded(*about) is not None
         seconds = LIMITS.network_loading if there else LIMITS.network_compiling * _products(graph)
-        few.patience = compiler.Patience(seconds, lambda: _kernel(*about).made())
-    return Later(
-        few.patience, LIMITS.windows_call + LIMITS.windows_mac * slices * graph.flops() / 2
-    )
+        few[:] = [compiler.Deferred(seconds, lambda: _kernel(*about).made())]
+    return Later(few[0], LIMITS.windows_call + LIMITS.windows_mac * slices * graph.flops() / 2)
 
 
 @remembered(512)
@@ -135,8 +127,8 @@ def _loaded(graph: Graph, access: network.Access, target: Target) -> compiler.Fu
 
 
 @remembered(256)
-def _kernel(graph: Graph, access: network.Access, target: Target) -> compiler.Patience[_Compiled]:
-    """A kernel, which may be compiled later: nobody waits for one that is on disk."""
+def _kernel(graph: Graph, access: network.Access, target: Target) -> compiler.Deferred[_Compiled]:
+    """A kernel, which may be compiled later: one that is on disk is not deferred."""
     there = _loaded(graph, access, target)
 
     def make() -> _Compiled:
@@ -145,7 +137,7 @@ def _kernel(graph: Graph, access: network.Access, target: Target) -> compiler.Pa
         found = there or compiler.compile(kernel.text, network.NAME, key, target)
         return kernel, found
 
-    return compiler.Patience(0.0 if there else LIMITS.network_patience, make)
+    return compiler.Deferred(0.0 if there else LIMITS.network_patience, make)
 
 
 class _Weights:
@@ -288,16 +280,16 @@ class NetworkLowered(Lowered):
         macs = self._macs_of(x, at)
         ready = functools.partial(self._ready, lies, macs, address_of(x), at, bound)
         cost = LIMITS.network_call + LIMITS.network_mac * macs
-        if not self._would_wait(lies, macs):
+        if not self._is_deferred(lies, macs):
             return ready()
-        patience = _kernel(self.graph, lies.access, self._target)
+        deferred = _kernel(self.graph, lies.access, self._target)
         definition = self._by_definition(at, bound)
         found: Callable[[Any, Any], None] | None = None
 
         def call(x: Any, out: Any) -> None:
             nonlocal found
             if found is None:
-                if patience.waits(cost):
+                if deferred.spend(cost):
                     definition(x, out)
                     return
                 found = ready()
@@ -305,12 +297,12 @@ class NetworkLowered(Lowered):
 
         return call
 
-    def _would_wait(self, lies: _Layout, macs: float) -> bool:
+    def _is_deferred(self, lies: _Layout, macs: float) -> bool:
         """Whether a call runs by definition, as long as its kernel is not compiled."""
         if self.graph.gathers or macs >= LIMITS.network_pool or config.current().engine == "cpu":
             return False
-        patience = _kernel(self.graph, lies.access, self._target)
-        return patience.would_wait(LIMITS.network_call + LIMITS.network_mac * macs)
+        deferred = _kernel(self.graph, lies.access, self._target)
+        return deferred.holds(LIMITS.network_call + LIMITS.network_mac * macs)
 
     def _macs_of(self, x: Any, at: int) -> float:
         return self._macs * math.prod(x.shape) / max(1, x.shape[at])
@@ -328,7 +320,9 @@ class NetworkLowered(Lowered):
         self, lies: _Layout, macs: float, address: Callable[[Any], int], at: int, bound: _Weights
     ) -> Callable[[Any, Any], None]:
         """The kernel for arrays that lie so."""
-        _few(self.graph).wait()
+        for deferred in _few(self.graph):
+            if deferred.is_over:
+                deferred.made()  # for the thread that compiles, if it does
         kernel, function = _kernel(self.graph, lies.access, self._target).made()
         sizes = np.array(lies.sizes, np.int64)
         weights = bound.address(kernel)
@@ -394,6 +388,6 @@ class NetworkLowered(Lowered):
         count = config.current().thread_count() if macs >= LIMITS.network_pool else 1
         shown = f"one kernel, {self._target.name}, {count} thread{'s' * (count > 1)}"
         if at is not None and macs < LIMITS.network_pool:
-            if self._would_wait(self._lies(x, at), macs):
+            if self._is_deferred(self._lies(x, at), macs):
                 shown += "; the first calls run layer by layer, while it compiles"
         return Estimate((shown,), (), None, None)

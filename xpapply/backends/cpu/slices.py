@@ -70,22 +70,22 @@ class LoweredSlices:
         levels = max(graph.levels()) if self._pieces > 1 else 0
         there = not levels and is_compiled(self._whole, form)
         self.seconds = 0.0 if there else LIMITS.slices_compiling * (1 + 2 * levels)
-        self._patience = compiler.Patience(self.seconds, self._compiled)
+        self._deferred = compiler.Deferred(self.seconds, self._compiled)
 
     @property
-    def would_wait(self) -> bool:
+    def is_deferred(self) -> bool:
         """Whether another engine shall run a call, until it has taken as long as compiling."""
-        return self._patience.would_wait(self._estimate)
+        return self._deferred.holds(self._estimate)
 
     @property
     def compiling(self) -> float:
         """Seconds that compiling takes, if that has yet to be done."""
-        waits = self._made is None and self.seconds
-        return self.seconds + loading() if waits else 0.0
+        is_due = self._made is None and self.seconds
+        return self.seconds + loading() if is_due else 0.0
 
-    def waits(self) -> bool:
+    def defer(self) -> bool:
         """The same of the call that is made now, which counts."""
-        return self._patience.waits(self._estimate)
+        return self._deferred.spend(self._estimate)
 
     def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> None:
         """Write the results of the slices of `arrays` into `outs`."""
@@ -96,7 +96,7 @@ class LoweredSlices:
     @property
     def is_begun(self) -> bool:
         """Whether another thread compiles."""
-        return self._patience.is_begun
+        return self._deferred.is_begun
 
     def instead_of(self, seconds: float) -> None:
         """Until then calls run that take so long each, not those of NumPy's engine."""
@@ -109,7 +109,7 @@ class LoweredSlices:
     @property
     def _run(self) -> Kernel | Pieces:
         if self._made is None:
-            self._made = self._patience.made()
+            self._made = self._deferred.made()
         return self._made
 
     def _compiled(self) -> Kernel | Pieces:

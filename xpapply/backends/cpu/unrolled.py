@@ -193,12 +193,12 @@ class Unrolled(Lowered):
         """The kernel for arrays that lie like these, compiled."""
         return OnArrays(self.graph, xs, at, outs)
 
-    def patience(
+    def deferred(
         self,
         seconds: float,
         xs: Sequence[np.ndarray],
         at: int,
         outs: Callable[[], Sequence[np.ndarray]],
-    ) -> compiler.Patience[OnArrays]:
+    ) -> compiler.Deferred[OnArrays]:
         """The same, once what is slower has taken so many seconds."""
-        return compiler.Patience(seconds, lambda: self.on(xs, at, outs()))
+        return compiler.Deferred(seconds, lambda: self.on(xs, at, outs()))

@@ -268,25 +268,25 @@ class _Loops(_OnRows):
         self.kernel, self.call, self.graph = kernel, call, call.graph
         self.engine, self.reasons, self.kernels = call.engine, call.reasons, call.kernels
         self.like = _lie(rows)
-        self._patient = None if config.current().engine else call.compiled
-        if self._patient is not None:
+        self._deferred = None if config.current().engine else call.compiled
+        if self._deferred is not None:
             nodes = kernel.nodes
             numbers = sum(math.prod(n.aval.shape) for n in nodes) * math.prod(rows.batch)
-            self._patient.instead_of(LIMITS.eager_compiling * _seconds(len(nodes), numbers))
+            self._deferred.instead_of(LIMITS.eager_compiling * _seconds(len(nodes), numbers))
 
     @property
     def is_worth(self) -> bool:
         """Whether NumPy's calls would have taken a good part of what compiling takes."""
-        return self._patient is None or not self._patient.would_wait
+        return self._deferred is None or not self._deferred.is_deferred
 
     @property
     def compiling(self) -> float:
         """Seconds that compiling takes, if that has yet to be done."""
-        return 0.0 if self._patient is None else float(self._patient.compiling)
+        return 0.0 if self._deferred is None else float(self._deferred.compiling)
 
     def waited(self) -> bool:
         """NumPy's calls ran instead: whether another thread compiles by now."""
-        return self._patient is not None and self._patient.waits() and self._patient.is_begun
+        return self._deferred is not None and self._deferred.defer() and self._deferred.is_begun
 
     def make(self) -> None:
         """Compile it, if that has not been done."""
@@ -329,14 +329,14 @@ class _Short(_OnRows):
         self._cost = LIMITS.eager_compiling * _seconds(len(lowered.graph.nodes), numbers)
         seconds = 0.0 if config.current().engine else lowered.seconds
         self._compiling = 0.0 if config.current().engine else lowered.compiling
-        self._patience = lowered.patience(seconds, shadows, order.at, lambda: _arrays(outs))
+        self._deferred = lowered.deferred(seconds, shadows, order.at, lambda: _arrays(outs))
         self.kernels = lowered.kernels
         self._run: Any = None
 
     @property
     def is_worth(self) -> bool:
         """Whether NumPy's calls would have taken a good part of what compiling takes."""
-        return not self._patience.would_wait(self._cost)
+        return not self._deferred.holds(self._cost)
 
     @property
     def compiling(self) -> float:
@@ -345,12 +345,12 @@ class _Short(_OnRows):
 
     def waited(self) -> bool:
         """NumPy's calls ran instead: whether another thread compiles by now."""
-        return self._patience.waits(self._cost) and self._patience.is_begun
+        return self._deferred.spend(self._cost) and self._deferred.is_begun
 
     def make(self) -> None:
         """Compile it, if that has not been done."""
         if self._run is None:
-            self._run = self._patience.made()
+            self._run = self._deferred.made()
 
     def _empty(self) -> list[np.ndarray]:
         return _arrays(self._outs)

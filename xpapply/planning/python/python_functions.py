@@ -28,12 +28,12 @@ from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
+from ...runtime.budget import Quick
 from .. import engines
 from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
-from .quick import Quick
 from .running import Refused
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"

@@ -22,8 +22,8 @@ from ...frontends.python.trace.tree import TooManyPaths, Users
 from ...functions.cache import cache_of
 from ...limits import LIMITS
 from ...runtime import error_state
+from ...runtime.budget import Quick
 from .applied import Along, Applied, plain
-from .quick import Quick
 
 
 def quick(f: Any) -> Quick:
@@ -145,7 +145,7 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     """The loop, whose seconds are counted."""
     started = time.perf_counter()
     result = what.loop(known)
-    record.in_loop += time.perf_counter() - started
+    record.loops.spent += time.perf_counter() - started
     return result
 
 
@@ -180,13 +180,13 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
         if forced and isinstance(error, UnsupportedError):
             raise
         if isinstance(error, TooManyPaths):
-            record.in_vain += account.took
+            record.in_vain(account.took)
         return error, _NONE
     took = account.took
     if is_timed:
         record.ran(account, took, traced.compiles)
         if traced.why_left and traced.looped > what.slices // 2:
-            record.in_vain += max(0.0, took - account.loop)
+            record.in_vain(max(0.0, took - account.loop))
             return TooManyPaths(traced.why_left), result
     if traced.tree.count == paths and not forced and not traced.compiles:
         slow = took > LIMITS.plan_worth + LIMITS.given_up_from * what.slices * traced.seconds

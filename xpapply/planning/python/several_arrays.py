@@ -27,6 +27,7 @@ from ...loop.arguments import Arguments, Looped
 from ...loop.own_vectorize import note
 from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
 from ...loop.vectorize import LoopedCall
+from ...runtime.budget import Quick
 from .. import engines
 from ..application import Application, announce
 from ..plan import Plan
@@ -34,7 +35,6 @@ from . import python_functions, running
 from .one_kernel import OneKernel
 from .one_launch import OneLaunch
 from .python_functions import Decision
-from .quick import Quick
 from .ready import Ready
 from .way_out import completed
 
@@ -63,7 +63,7 @@ class Several:
         What ran, if that can run again without a further look.
     looped : float
         Up to how many slices the loop runs, if it has run.
-    record : Record or None
+    record : Budget or None
         Of runs that rest while the loop runs.
     """
 
@@ -230,7 +230,7 @@ def run(what: Several) -> Any:
         result = running.at_once(traced, found.what)
         record = traced.record
         if (record.rests or record.refused) and traced.library == "numpy":
-            what.looped, what.record = what.slices, record
+            what.looped, what.record = what.slices, record.loops
             return result
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)

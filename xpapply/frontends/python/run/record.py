@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ....limits import LIMITS
+from ....runtime.budget import Budget
 from . import account
 
 
@@ -22,8 +23,8 @@ class Record:
         What the last run that failed said.
     lost : bool
         Whether the last run was one of them.
-    in_vain, in_loop : float
-        Seconds of runs that found too many paths, and of the loop after runs that failed.
+    loops : Budget
+        What the loop may take before the next run, after runs that found too many paths.
     slow : int
         Runs one after the other that took longer than the loop.
     saved : float
@@ -35,12 +36,11 @@ class Record:
     """
 
     __slots__ = (
+        "_budgets",
         "_least",
-        "_left",
-        "_waits",
+        "_times",
         "given_up",
-        "in_loop",
-        "in_vain",
+        "loops",
         "lost",
         "planning",
         "refused",
@@ -53,17 +53,21 @@ class Record:
     def __init__(self) -> None:
         self.refused = self.why = ""
         self.given_up = self.slow = self.runs = 0
-        self.in_vain = self.in_loop = 0.0
+        self.loops = Budget(0.0)
         self.lost = False
         self.saved, self.planning = LIMITS.lent, 0.0
         self._least: dict[int, float] = {}
-        self._left: dict[int, float] = {}
-        self._waits = LIMITS.loops_per_run
+        self._budgets: dict[int, Budget] = {}
+        self._times = LIMITS.loops_per_run
 
     @property
     def rests(self) -> bool:
         """Whether the loop runs for now: it has not taken as long yet as what was tried."""
-        return self.given_up > 0 and self.in_loop < LIMITS.loops_per_run * self.in_vain
+        return self.given_up > 0 and not self.loops.is_over
+
+    def in_vain(self, seconds: float) -> None:
+        """Note a run that found too many paths: the loop runs for longer than it took."""
+        self.loops.limit += LIMITS.loops_per_run * seconds
 
     def expected(self, slices: int) -> float | None:
         """CPU seconds of a run of so many slices, by earlier ones; None: not known."""
@@ -82,12 +86,13 @@ class Record:
         if not self.is_slower(slices, seconds):
             return False
         key = slices.bit_length()
-        left = self._left.get(key, self._waits * self._least[key]) - slices * seconds
-        self._left[key] = left
-        if left > 0:
+        budget = self._budgets.get(key)
+        if budget is None:
+            budget = self._budgets[key] = Budget(self._least[key], self._times)
+        if budget.spend(slices * seconds):
             return True
-        del self._least[key], self._left[key]
-        self._waits *= 2
+        del self._least[key], self._budgets[key]
+        self._times *= 2
         return False
 
     def most(self, slices: int, seconds: float) -> float:

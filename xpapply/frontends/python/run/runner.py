@@ -83,7 +83,7 @@ class Traced:
     ) -> None:
         several = isinstance(slice0, tuple)
         self.library = arrays.library(slice0[0] if several else slice0)
-        self._tracing = Tracing(arguments, str(self.library), engines.Patient)
+        self._tracing = Tracing(arguments, str(self.library), engines.Deferring)
         self._tracing.limit, self._tracing.per_step = limit, per_step
         self.unchanged: Callable[[Any], bool] = self._tracing.watch
         try:

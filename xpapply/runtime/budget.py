@@ -1,0 +1,110 @@
+"""Budgets of seconds: what runs at once may take so long before something better is made.
+
+What is better has to be compiled, planned or looked for first, and nobody knows how often it will
+be wanted. So that is deferred until what runs meanwhile has taken about as long: then both together
+take at most about twice as long as whichever of them would have been right from the start. What was
+tried in vain is tried again later, each time after a wait twice as long.
+
+Compiled code is deferred by costs that are said in advance, not by a clock. Its results differ by
+rounding from those of what runs meanwhile, and so are the same whenever a program runs again.
+Loops define all results, so that those which wait for something faster go by the clock.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Budget:
+    """Seconds that something may take before something else is made or tried.
+
+    Parameters
+    ----------
+    seconds, times : float
+        How many there are: their product. `times` is doubled after each try in vain.
+
+    Attributes
+    ----------
+    limit : float
+        How many there are.
+    spent : float
+        Those that were taken. To add to it is the quickest way to take some.
+    """
+
+    __slots__ = ("limit", "spent", "times")
+
+    def __init__(self, seconds: float, times: float = 1.0) -> None:
+        self.limit, self.spent, self.times = times * seconds, 0.0, times
+
+    def holds(self, cost: float) -> bool:
+        """Whether so many more seconds leave some over."""
+        return self.spent + cost < self.limit
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left."""
+        return self.spent >= self.limit
+
+    def spend(self, cost: float) -> bool:
+        """Take so many seconds; whether some are left."""
+        self.spent += cost
+        return self.spent < self.limit
+
+    def end(self) -> None:
+        """Leave nothing, whatever other threads spend at this moment."""
+        self.limit = 0.0
+
+    def again(self, seconds: float) -> Budget:
+        """The next one, after another try in vain: twice as many times so many seconds."""
+        return Budget(seconds, 2 * self.times)
+
+
+class Quick(Budget):
+    """Loops over a function that take less time than a plan, which they are a budget for.
+
+    Parameters
+    ----------
+    seconds : float
+        What loops may take, all together.
+    most : float
+        What one loop may take.
+
+    Attributes
+    ----------
+    seconds : float
+        The least that a slice has taken.
+    """
+
+    __slots__ = ("most", "seconds")
+
+    def __init__(self, seconds: float, most: float) -> None:
+        super().__init__(seconds)
+        self.most, self.seconds = most, math.inf
+
+    @property
+    def slices(self) -> float:
+        """For up to so many slices."""
+        return self.most / self.seconds
+
+    def serves(self, slices: int) -> bool:
+        """Whether the loop runs for so many slices."""
+        return slices * self.seconds <= self.most and self.spent <= self.limit
+
+    def timed(self, slices: int, loop: Callable[..., Any], *args: Any) -> Any:
+        """What a loop gives; it is noted what it takes."""
+        started = time.perf_counter()
+        result = loop(*args)
+        seconds = time.perf_counter() - started
+        self.seconds = min(self.seconds, seconds / slices)
+        self.spent += seconds
+        return result
+
+    def unchanged(self, f: Any) -> bool:
+        """Whatever has changed, the loop gives what `f` gives."""
+        return True
+
+
+__all__ = ["Budget", "Quick"]
