@@ -370,6 +370,29 @@ def test_where_no_thread_starts_any_more_the_caller_compiles(monkeypatch):
     assert compiler.begun(threading.current_thread)() is threading.current_thread()
 
 
+def test_compiling_is_deferred_and_begins_after_a_quarter(monkeypatch):
+    begun = []
+    monkeypatch.setattr(compiler, "begun", lambda make: begun.append(make) or make)
+    deferred = compiler.Deferred(8.0, lambda: "made")
+    assert deferred.spend(1.0)
+    assert not deferred.is_begun
+    assert deferred.spend(1.0)
+    assert deferred.is_begun
+    assert deferred.spend(5.0)
+    assert len(begun) == 1
+    assert not deferred.spend(1.0)  # it would take as long as compiling
+    deferred.spent = 0.0  # another thread, which had read it before
+    assert not deferred.holds(0.0)
+    assert deferred.made() == "made"
+
+
+def test_nobody_waits_for_what_is_compiled():
+    deferred = compiler.Deferred(8.0, lambda: "made")
+    assert deferred.made() == "made"
+    assert deferred.is_over
+    assert not deferred.spend(0.0)
+
+
 def test_a_process_that_ends_waits_for_the_other_thread():
     code = f"""
 import sys
