@@ -7,9 +7,9 @@ import pytest
 
 import xpapply
 from conftest import library
-from xpapply.frontends.python.run.kernel_of_paths import KernelOfPaths
 from xpapply.limits import LIMITS
 from xpapply.planning import vectorized_call
+from xpapply.planning.python.kernel_of_paths import KernelOfPaths
 from xpapply.planning.python.one_launch import OneLaunch
 
 FEW = LIMITS.few_slices

@@ -15,11 +15,12 @@ import pytest
 
 import xpapply
 from xpapply import config
-from xpapply.frontends.python.run import account, in_blocks, record, runner
+from xpapply.frontends.python.run import account, in_blocks, record
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
 from xpapply.loop import reference
 from xpapply.planning.python import applied, python_functions, running, several_arrays
+from xpapply.planning.python.traced import TracedFunction
 
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
@@ -316,8 +317,8 @@ def test_too_many_paths_are_tried_three_times(few_paths, counted):
 
 def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, counted, monkeypatch):
     monkeypatch.setattr(LIMITS, "loops_per_run", 1.0)
-    runs, run = [], runner.Traced.__call__
-    monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
+    runs, run = [], TracedFunction.__call__
+    monkeypatch.setattr(TracedFunction, "__call__", lambda *given: (runs.append(1), run(*given))[1])
     f = fresh(many_ways)
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, ARR)
@@ -341,8 +342,8 @@ def test_the_loop_takes_as_long_as_a_run_in_vain_before_the_next(few_paths, coun
 def test_loops_with_no_further_look_count_as_rest(few_paths, monkeypatch):
     """Those of `vectorize`: the next run would come ever so much later."""
     monkeypatch.setattr(LIMITS, "loops_per_run", 1.0)
-    runs, run = [], runner.Traced.__call__
-    monkeypatch.setattr(runner.Traced, "__call__", lambda *given: (runs.append(1), run(*given))[1])
+    runs, run = [], TracedFunction.__call__
+    monkeypatch.setattr(TracedFunction, "__call__", lambda *given: (runs.append(1), run(*given))[1])
     v = xpapply.vectorize(fresh(many_ways), signature="(n)->()")
     short, straight = [], v._straight
     v._straight = lambda *given: (short.append(1), straight(*given))[1]
@@ -377,7 +378,7 @@ def test_what_other_threads_run_meanwhile_does_not_decide(few_paths, counted, mo
 
 def test_no_kernel_is_made_of_paths_that_are_not_all(few_paths, counted, monkeypatch):
     pytest.importorskip("llvmlite")
-    from xpapply.frontends.python.run.kernel_of_paths import KernelOfPaths
+    from xpapply.planning.python.kernel_of_paths import KernelOfPaths
 
     made, as_graphs = [], KernelOfPaths._as_graphs
     monkeypatch.setattr(
@@ -670,7 +671,7 @@ def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, coun
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     f = fresh()
     plan = xpapply.explain(f, -1, ARR)
-    monkeypatch.setattr(runner.Traced, "__call__", broken)
+    monkeypatch.setattr(TracedFunction, "__call__", broken)
     with xpapply.options(fallback="silent"):
         got = xpapply.apply_along_axis(f, -1, ARR)
     np.testing.assert_array_equal(got, [f(v) for v in ARR])
@@ -982,7 +983,7 @@ def test_planning_of_elements_ends_when_it_has_taken_what_it_may():
     with LIMITS.set(**more):
         xpapply.vectorize(other)(x)
     (traced,) = cache_of(other)[0].traced.values()
-    assert isinstance(traced, runner.Traced)
+    assert isinstance(traced, TracedFunction)
 
 
 def rarely_writes(v, _=None):
@@ -1055,7 +1056,7 @@ def test_it_is_so_for_a_function():
     limits = {"lent": 0.0, "run_tells": 1.25, "loops_per_run": 20.0, "plan_worth": 0.0}
     with LIMITS.set(**limits), xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, 1, x)
-        (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, runner.Traced))
+        (traced,) = (t for t in cache_of(f)[0].traced.values() if isinstance(t, TracedFunction))
         slow = 2 * 1000 * traced.seconds
         traced.record.runs, traced.record._least[(1000).bit_length()] = 2, slow
         before, loops = traced.record.runs, 0

@@ -6,13 +6,12 @@ import pytest
 import xpapply
 from xpapply.errors import UnsupportedError
 from xpapply.frontends.python.graphs.to_graph import to_graph
-from xpapply.frontends.python.run.runner import Traced
 from xpapply.ir.graph import ShapeDtype
 from xpapply.ir.rewrite import compact, fold
 from xpapply.ir.slices.to_slice_graph import sliced
 from xpapply.loop.arguments import Arguments, Looped
-from xpapply.planning import engines
 from xpapply.planning.python.one_launch import OneLaunch
+from xpapply.planning.python.traced import TracedFunction
 
 
 def correlation(a, b):
@@ -135,7 +134,7 @@ def graph_of(name, length=40, dtypes=("float32", "float32")):
     results = signature.partition("->")[2].count("(")
     slices = tuple(arrays_of([(length,)] * 2, dtypes))
     how = Arguments((Looped(0), Looped(1)), {}, results=results if results > 1 else 0)
-    path = Traced(f, how, slices, slices, engines)._blocks.path
+    path = TracedFunction(f, how, slices, slices)._blocks.path
     return compact(fold(to_graph(path, tuple(ShapeDtype((length,), d) for d in dtypes))))
 
 

@@ -16,11 +16,11 @@ from thresholds import always_plan
 
 import xpapply
 from xpapply.backends import numpy as numpy_backend
-from xpapply.frontends.python.run import kernel_of_paths, runner
 from xpapply.frontends.python.run.rows import Rows
 from xpapply.functions import cache
 from xpapply.limits import LIMITS
-from xpapply.planning.python import python_functions
+from xpapply.planning.python import kernel_of_paths, python_functions
+from xpapply.planning.python import traced as tracing
 
 pytest.importorskip("llvmlite")
 
@@ -98,7 +98,7 @@ def no_kernel(f, axis, x, state):
     """Why a function did not run as one kernel, or ""."""
     known, _ = python_functions.cache_of(f)
     traced = next(iter(known.traced.values()), None)
-    if not isinstance(traced, runner.Traced):
+    if not isinstance(traced, tracing.TracedFunction):
         return "it is not traced" if traced is None else traced.why
     with np.errstate(**state):
         call = traced.kernel_for(Rows(x, axis))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import xpapply
-from xpapply.frontends.python.run.runner import Traced
 from xpapply.functions.cache import cache_of
 from xpapply.limits import LIMITS
 from xpapply.planning.python import running
+from xpapply.planning.python.traced import TracedFunction
 from xpapply.runtime.budget import Quick
 
 
@@ -34,7 +34,7 @@ def test_loops_over_networks_are_once_they_have_taken_some_time(monkeypatch):
     monkeypatch.setattr(running, "holds_network", lambda f: True)
     f, x = lambda v: v[0] if v[1] > 0 else v[2] + 1, slices(100)
     np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, x), np.apply_along_axis(f, 1, x))
-    assert kinds(f) == {Traced}
+    assert kinds(f) == {TracedFunction}
 
 
 def test_more_slices_than_the_loop_is_best_for(monkeypatch):
@@ -43,7 +43,7 @@ def test_more_slices_than_the_loop_is_best_for(monkeypatch):
     xpapply.apply_along_axis(f, 1, slices(100))
     assert kinds(f) == {Quick}
     xpapply.apply_along_axis(f, 1, slices(200_000))
-    assert kinds(f) == {Traced}
+    assert kinds(f) == {TracedFunction}
 
 
 @pytest.mark.parametrize("otypes", [None, ["f8"]])
@@ -70,7 +70,7 @@ def test_a_few_numbers_are_looped_over_as_numpy_does(monkeypatch, otypes):
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     with np.errstate(all="ignore"):
         xpapply.vectorize(f, otypes)(*slices(1000).T[:2])
-    assert kinds(f) == {Traced}
+    assert kinds(f) == {TracedFunction}
 
 
 def test_what_raises_tells_where_and_is_looked_at_later(monkeypatch):
@@ -92,4 +92,4 @@ def test_engines_that_are_asked_for_and_no_fallback_wait_for_nothing(monkeypatch
     f, x = lambda a: a * 2 + 1, slices(20)[:, 0]
     with xpapply.options(fallback="raise"):
         xpapply.vectorize(f)(x)
-    assert kinds(f) == {Traced}
+    assert kinds(f) == {TracedFunction}

@@ -12,8 +12,8 @@ from random_functions import DTYPES, THEMES, Function, slices
 from thresholds import always_plan
 
 import xpapply
-from xpapply.frontends.python.run import runner
 from xpapply.planning.python import python_functions
+from xpapply.planning.python.traced import TracedFunction
 
 SAMPLE = min(1000, 5 * settings.default.max_examples)  # more with a deeper profile
 CONTRADICTIONS = (
@@ -161,7 +161,7 @@ def test_most_are_vectorised(theme):
         raised, ran = check(function, axis, arr)
         if raised or ran is None:
             continue
-        if isinstance(ran, runner.Traced) and not ran.looped:
+        if isinstance(ran, TracedFunction) and not ran.looped:
             fast += 1
             continue
         why = getattr(ran, "why", "") or "some slices ran alone"

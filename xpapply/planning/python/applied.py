@@ -15,15 +15,14 @@ import numpy as np
 from ... import arrays
 from ...frontends.python.run.account import Account, Begun
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.run.runner import Traced
 from ...frontends.python.trace.tree import Users
 from ...functions import samples
 from ...functions.cache import arguments, cache_of
 from ...limits import LIMITS
 from ...loop import reference, thin
 from ...loop.arguments import Arguments, Looped
-from .. import engines
 from ..application import Application, announce, why_awkward
+from .traced import TracedFunction
 
 
 class Applied(Protocol):
@@ -56,7 +55,7 @@ class Applied(Protocol):
         What `f` raises for the very first slice is raised as it is, for others as `Users`.
         """
 
-    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
+    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice, in so many CPU seconds.
 
         Raises `TraceError` with the reason why it cannot be.
@@ -65,7 +64,7 @@ class Applied(Protocol):
     def for_batches(self, said: BaseException | str) -> Applied | None:
         """The same with `f` for batches of one, if `f` asked for them in what it raised."""
 
-    def run(self, traced: Traced, account: Account | None = None) -> Any:
+    def run(self, traced: TracedFunction, account: Account | None = None) -> Any:
         """All slices at once."""
 
     def loop(self, known: Sequence[Any] = ()) -> Any:
@@ -76,13 +75,6 @@ class Applied(Protocol):
 
     def announce(self, why: str) -> None:
         """Tell whoever has to know that the loop runs."""
-
-
-def _one_kernel(*given: Any) -> Any:
-    """What makes one kernel of all paths, which few first calls get to."""
-    from .one_kernel import OneKernel
-
-    return OneKernel(*given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,20 +129,11 @@ class Along(Application):
         """Seconds of a turn of NumPy's loop beside the call."""
         return LIMITS.loop_turn
 
-    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> Traced:
+    def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice."""
         arguments = Arguments((Looped(0), *self.args), self.kwargs)
-        return Traced(
-            self.f,
-            arguments,
-            slice0,
-            sample,
-            engines,
-            begun,
-            _one_kernel,
-            around=self.around,
-            limit=limit,
-        )
+        how = {"around": self.around, "limit": limit}
+        return TracedFunction(self.f, arguments, slice0, sample, begun, **how)
 
     def for_batches(self, said: BaseException | str) -> Along | None:
         """The same with `f` for batches of one, if `f` asked for them in what it raised."""

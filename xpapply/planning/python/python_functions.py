@@ -19,7 +19,6 @@ from ...frontends.python.run import account
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.in_blocks import OnlyTraced, Raises
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.run.runner import Traced
 from ...frontends.python.sandbox.tracing import why_impure
 from ...frontends.python.trace.tree import TooLong, Users
 from ...functions import samples
@@ -35,6 +34,7 @@ from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .running import Refused
+from .traced import TracedFunction
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
@@ -54,7 +54,7 @@ class Decision:
     ----------
     what : Applied
         What the function is applied to. It may be a method for batches of one slice.
-    traced : Traced or None
+    traced : TracedFunction or None
         What runs it on all slices at once.
     why : str or None
         Why the loop runs; None: it does not.
@@ -67,7 +67,7 @@ class Decision:
     """
 
     what: Any
-    traced: Traced | None = None
+    traced: TracedFunction | None = None
     why: str | None = None
     quick: bool = False
     begun: Begun | None = None
@@ -94,7 +94,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if calls and remembered.serves(what.slices) and not config.current().engine:
             return Decision(what, why=_QUICK, quick=True, loops=remembered)
         quick, remembered = remembered, None
-    found: Traced | Refused | None = remembered
+    found: TracedFunction | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
         found = None
     saved = 0.0
@@ -132,7 +132,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         found = _trace(what, known, key, begun, saved, limited)
-    if isinstance(found, Traced):
+    if isinstance(found, TracedFunction):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
     if begun is not None:  # it takes a slice
@@ -146,7 +146,7 @@ def _refusal(what: Applied, why: str, calls: bool) -> Decision:
     return Decision(what, why=why) if batched is None else decide(batched, calls=calls)
 
 
-def _sooner_in_loop(found: Traced, slices: int, kept: bool) -> str | None:
+def _sooner_in_loop(found: TracedFunction, slices: int, kept: bool) -> str | None:
     """Why the loop takes less time than all slices at once.
 
     `kept`: whether the trace is remembered, so that later calls need not plan.
@@ -172,7 +172,7 @@ def _trace(
     begun: Begun | None,
     saved: float = 0.0,
     limited: bool = False,
-) -> Traced | Refused:
+) -> TracedFunction | Refused:
     """How `f` runs on all slices at once, or the reason why it does not; remembered as `key`.
 
     `saved`: CPU seconds that it may take beside those of a first call.
@@ -186,7 +186,7 @@ def _trace(
     limit = _planning(loop) + saved + account.loading()
     ends = (limited or begun is not None) and not config.current().engine
     try:
-        made: Traced | Refused = _traced(what, begun, limit if ends else math.inf)
+        made: TracedFunction | Refused = _traced(what, begun, limit if ends else math.inf)
     except TraceError as error:
         why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
         made = Refused(why, error.unchanged or running.always)
@@ -203,7 +203,7 @@ def _trace(
             return made
     if key is not None:
         known.traced[key] = made
-        if isinstance(made, Traced) and made.keeps:
+        if isinstance(made, TracedFunction) and made.keeps:
             weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
     return made
 
@@ -213,7 +213,7 @@ def _planning(loop: float) -> float:
     return LIMITS.planning_share * (LIMITS.first_call + LIMITS.first_call_share * loop)
 
 
-def _traced(what: Applied, begun: Begun | None, limit: float) -> Traced:
+def _traced(what: Applied, begun: Begun | None, limit: float) -> TracedFunction:
     """Trace on the first slice; on another one, if `f` raises for the first and catches that.
 
     `limit`: CPU seconds that it may take, where the first calls have told what the loop takes.
@@ -322,7 +322,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     return p, _still(traced, f, axis, arr, kernel)
 
 
-def why_given_up(traced: Traced, rows: Rows, f: Any) -> str:
+def why_given_up(traced: TracedFunction, rows: Rows, f: Any) -> str:
     """Why a call would give up and run the loop, or "": asked where a person wants to know."""
     if traced.library != "numpy" or config.current().engine:
         return ""
@@ -385,7 +385,7 @@ def _agreed(what: Along) -> tuple[str, ...] | None:
     except TraceError:
         return None
     found = cache_of(what.f)[0].traced.get(replace(what, arr=view).key)
-    if not isinstance(found, Traced) or not found.unchanged(what.f):
+    if not isinstance(found, TracedFunction) or not found.unchanged(what.f):
         return None
     known = found.agreed.get((view.shape, what.axis))
     return None if known is None else known[1]
@@ -463,7 +463,7 @@ def _alive(f: Any) -> Callable[[], Any]:
 
 
 def _still(
-    traced: Traced, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
+    traced: TracedFunction, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
 ) -> Callable[[], bool] | None:
     """How to tell that a trace is still what runs: it has not been given up.
 

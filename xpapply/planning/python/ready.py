@@ -12,10 +12,10 @@ import numpy as np
 
 from ... import arrays, config
 from ...frontends.python.run.rows import RowsOfSeveral
-from ...frontends.python.run.runner import Traced
 from ...functions.cache import FunctionCache, cache_of
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
+from .traced import TracedFunction
 
 
 class Ready:
@@ -34,10 +34,10 @@ class Ready:
         ... and the arrays that they are of.
     arguments : Arguments
         What it got.
-    traced : Traced
+    traced : TracedFunction
         What ran.
     run : callable
-        What runs on slices, as `xpapply.frontends.python.run.runner.Traced.ran` gives it.
+        What runs on slices, as `xpapply.frontends.python.run.runner.TracedFunction.ran` gives it.
     any_shapes : bool
         Whether that takes arrays that have yet to be broadcast.
     """
@@ -48,7 +48,7 @@ class Ready:
         rows: RowsOfSeveral,
         operands: Sequence[Any],
         arguments: Arguments,
-        traced: Traced,
+        traced: TracedFunction,
         run: Callable[[RowsOfSeveral], Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:

@@ -17,13 +17,13 @@ from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Rows
-from ...frontends.python.run.runner import Traced
 from ...frontends.python.trace.tree import TooManyPaths, Users
 from ...functions.cache import cache_of
 from ...limits import LIMITS
 from ...runtime import error_state
 from ...runtime.budget import Quick
 from .applied import Along, Applied, plain
+from .traced import TracedFunction
 
 
 def quick(f: Any) -> Quick:
@@ -149,7 +149,7 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     return result
 
 
-def engine_of(traced: Traced, rows: Rows) -> str:
+def engine_of(traced: TracedFunction, rows: Rows) -> str:
     """What runs slices like these, by the name that plans show."""
     run = traced.kernel_for(rows) or traced.launch_for(rows)
     if run is not None:

@@ -16,7 +16,6 @@ from ...backends import choice
 from ...errors import TraceError, UnsupportedError, add_note
 from ...frontends.python.run.account import Account, Begun
 from ...frontends.python.run.rows import RowsOfSeveral, results_at
-from ...frontends.python.run.runner import Traced
 from ...functions import advice
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import arguments, cache_of
@@ -28,14 +27,12 @@ from ...loop.own_vectorize import note
 from ...loop.signature import CoreDim, Dims, Signature, core_last, resolve
 from ...loop.vectorize import LoopedCall
 from ...runtime.budget import Quick
-from .. import engines
 from ..application import Application, announce
 from ..plan import Plan
 from . import python_functions, running
-from .one_kernel import OneKernel
-from .one_launch import OneLaunch
 from .python_functions import Decision
 from .ready import Ready
+from .traced import TracedFunction
 from .way_out import completed
 
 
@@ -143,15 +140,14 @@ class Several:
 
     def traced(
         self, slice0: Any, sample: Any, begun: Begun | None = None, limit: float = math.inf
-    ) -> Traced:
+    ) -> TracedFunction:
         """`f` traced on a slice."""
-        ways = engines, begun, OneKernel, OneLaunch
         around = 0.0 if self.call.arguments.numbers else LIMITS.signature_loop_turn
         more: dict[str, Any] = {"around": around, "limit": limit}
         if begun is None:
             step = LIMITS.step_of_numbers if self.call.arguments.numbers else LIMITS.step_of_arrays
             more["per_step"] = LIMITS.planning_share * LIMITS.first_call_share * self.slices * step
-        found = Traced(self.f, self.call.arguments, slice0, sample, *ways, **more)
+        found = TracedFunction(self.f, self.call.arguments, slice0, sample, begun, **more)
         why = _why_other_results(found, self)
         if why:
             raise TraceError(why)
@@ -173,7 +169,7 @@ class Several:
         """Why no plan can be made for such arrays."""
         return _why_not(self)
 
-    def run(self, traced: Traced, account: Account | None = None) -> Any:
+    def run(self, traced: TracedFunction, account: Account | None = None) -> Any:
         """All slices at once."""
         return traced(self.rows(), self.f, account)
 
@@ -301,7 +297,7 @@ _KINDS = {"U": "text", "S": "text", "M": "dates", "m": "times", "O": "objects"}
 """What elements of a dtype are that are no numbers, by its kind."""
 
 
-def _why_other_results(found: Traced, what: Several) -> str | None:
+def _why_other_results(found: TracedFunction, what: Several) -> str | None:
     """Why the results are none that the signature promises: the loop says it as NumPy does."""
     signature = what.dims.signature
     if not signature.outputs:  # which promises nothing
@@ -318,7 +314,7 @@ def _why_other_results(found: Traced, what: Several) -> str | None:
 # --- plans --------------------------------------------------------------------------------------
 
 
-def _said(decision: Decision) -> tuple[Traced | None, dict[str, Any]]:
+def _said(decision: Decision) -> tuple[TracedFunction | None, dict[str, Any]]:
     """What runs, and what every plan says of it."""
     what, why = decision.what, decision.why or ""
     found = None if why else decision.traced
@@ -382,7 +378,7 @@ def plan(
     compiled : str or None
         What runs a function that the user has compiled; None: the interpreter does.
     """
-    found: Traced | None = None
+    found: TracedFunction | None = None
     said: dict[str, Any]
     if compiled is not None:
         said = {"engine": "numba", "kernels": (compiled,), "library": "numpy"}

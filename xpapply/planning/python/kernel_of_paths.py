@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .... import config
-from ....errors import UnsupportedError
-from ....limits import LIMITS
-from ....runtime import registry
-from ..trace.tree import Call, Differs, SideExit, Tree, Users
-from .rows import Block, Chosen, Rows
+from ... import config
+from ...errors import UnsupportedError
+from ...frontends.python.run.rows import Block, Chosen, Rows
+from ...frontends.python.trace.tree import Call, Differs, SideExit, Tree, Users
+from ...limits import LIMITS
+from ...runtime import registry
 
 if TYPE_CHECKING:
-    from ....ir.graph import Graph
-    from ..graphs.to_graph import Avals
+    from ...frontends.python.graphs.to_graph import Avals
+    from ...ir.graph import Graph
 
 _PASSES: dict[Any, float] = {
     "math": 20.0,
@@ -49,9 +49,6 @@ class KernelOfPaths:
         The paths.
     aval : ShapeDtype or tuple of ShapeDtype
         Of a slice; of several arrays that of each.
-    make : callable
-        What makes a kernel of the paths' graphs, and of how many results they have: see
-        `xpapply.planning.python.one_kernel`.
     dtype : dtype or tuple of dtypes, optional
         Of the results, if one is asked for.
     results : int
@@ -59,8 +56,8 @@ class KernelOfPaths:
 
     Attributes
     ----------
-    made : object or None
-        What `make` gave.
+    made : OneKernel or None
+        The kernel of the paths' graphs.
     why_not : str
         Why there is none.
     """
@@ -69,11 +66,10 @@ class KernelOfPaths:
         self,
         tree: Tree,
         aval: Avals,
-        make: Callable[[Any, int], Any],
         dtype: Any = None,
         results: int = 0,
     ) -> None:
-        self._tree, self._aval, self._make, self._dtype = tree, aval, make, dtype
+        self._tree, self._aval, self._dtype = tree, aval, dtype
         self._results = results
         self.made: Any = None
         self.why_not = ""
@@ -119,8 +115,10 @@ class KernelOfPaths:
             self._paths, self._many_left = self._tree.count, False
             self._drop()
             self._checked = False
+            from .one_kernel import OneKernel  # which few first calls get to
+
             try:
-                self.made = self._make(self._as_graphs(), max(1, self._results))
+                self.made = OneKernel(self._as_graphs(), max(1, self._results))
                 if self.made.passes > self._passes_of_calls():
                     self._drop("NumPy's calls for each path make fewer passes")
                     self._many_left = True  # further paths may make them more
@@ -146,8 +144,8 @@ class KernelOfPaths:
         ends = {x and (x[0], self._dtype or x[1]) for x in self._tree.results}
         if len(ends - {None}) > 1:
             raise UnsupportedError("its slices have results of several shapes or dtypes")
-        from ....ir.rewrite import compact
-        from ..graphs.to_graph import to_graph
+        from ...frontends.python.graphs.to_graph import to_graph
+        from ...ir.rewrite import compact
 
         found: list[tuple[tuple[bool | int, ...], Graph | None]] = []
         for path in self._tree.paths():
