@@ -429,7 +429,7 @@ def test_tensors_have_a_meaning_of_their_own(monkeypatch):
     monkeypatch.setattr(portable._Unpickler, "find_class", _nothing)
     for made in (f, LINEAR):
         again = pickle.loads(pickle.dumps(made))
-        assert isinstance(again.pyfunc, portable.Sent)
+        assert isinstance(again.pyfunc, portable.PortableFunction)
         np.testing.assert_allclose(again(X), made(X), rtol=1e-4, atol=1e-5)
         if made is f:
             with pytest.raises(xpapply.UnsupportedError, match="What it does to tensors"):
@@ -470,7 +470,7 @@ def test_sent_on_from_where_it_cannot_be_made(monkeypatch):
     inner(X)
     with patch.object(portable._Unpickler, "find_class", _nothing):
         inner = pickle.loads(pickle.dumps(inner))
-    assert isinstance(inner.pyfunc, portable.Sent)
+    assert isinstance(inner.pyfunc, portable.PortableFunction)
 
     @V
     def outer(k):
@@ -534,7 +534,7 @@ def test_parity(data):
         sent_ = pickle.dumps(v)
         with patch.object(portable._Unpickler, "find_class", _nothing):
             again = pickle.loads(sent_)
-        assert isinstance(again.pyfunc, portable.Sent)
+        assert isinstance(again.pyfunc, portable.PortableFunction)
         found = _outcome(again, made, kwargs)
         assert type(found) is type(want), (found, want)
         if isinstance(want, Exception):

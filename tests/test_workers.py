@@ -37,13 +37,13 @@ def at_once(monkeypatch):
 def shared(monkeypatch):
     """The numbers of slices that other processes were asked for."""
     found = []
-    results = processes._Task.results
+    results = processes._LoopTask.results
 
     def seen(self, start, count, seconds):
         found.append(count - start)
         return results(self, start, count, seconds)
 
-    monkeypatch.setattr(processes._Task, "results", seen)
+    monkeypatch.setattr(processes._LoopTask, "results", seen)
     return found
 
 
@@ -404,7 +404,7 @@ def test_without_joblib(monkeypatch):
 def test_quick_loops_stay_here(shared, monkeypatch):
     monkeypatch.undo()
     found = []
-    monkeypatch.setattr(processes._Task, "results", lambda *args: found.append(args))
+    monkeypatch.setattr(processes._LoopTask, "results", lambda *args: found.append(args))
     xpapply.apply_along_axis(spread, -1, X)
     assert not found
 

@@ -25,9 +25,9 @@ from .loop.results import Leaves
 from .loop.signature import Dims, Signature, resolve
 from .loop.vectorize import LoopedCall, OnError, looped_call, not_parameters, of_slices
 from .planning import portable, straight
-from .planning.portable import Kind, Sent
+from .planning.portable import InputSpec, PortableFunction
 from .planning.straight import Loops
-from .planning.vectorized_call import GUFUNC, Call
+from .planning.vectorized_call import GUFUNC, VectorizedCall
 from .slice_functions.arguments import signature
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class vectorize(OwnVectorize):  # called as a function
         without keywords, and what is remembered of that."""
         self._plain: tuple[Any, Any] = None, None
         """A function whose results are no containers, and the `otypes` for which that is known."""
-        self._kinds: dict[Hashable, Kind] = {}
+        self._kinds: dict[Hashable, InputSpec] = {}
         """What it was called with: what graphs go to other processes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -265,7 +265,9 @@ class vectorize(OwnVectorize):  # called as a function
             loops.took(perf_counter() - began)
         return found
 
-    def _looked_at(self, args: tuple, kwargs: dict, layout: Hashable) -> tuple[Any, Call | None]:
+    def _looked_at(
+        self, args: tuple, kwargs: dict, layout: Hashable
+    ) -> tuple[Any, VectorizedCall | None]:
         """The results of a call of any kind; and the call, which tells what ran."""
         if labelled.given((*args, *kwargs.values())) is not None:
             found = self._of_labelled(self, args, kwargs)
@@ -336,7 +338,7 @@ class vectorize(OwnVectorize):  # called as a function
         call = self._of_mixed(args, kwargs) or self._call(args, kwargs)[0]
         return call.plan(partial(self, **again))  # type: ignore[no-any-return]
 
-    def _call(self, args: tuple, kwargs: dict) -> tuple[Call, Leaves | None]:
+    def _call(self, args: tuple, kwargs: dict) -> tuple[VectorizedCall, Leaves | None]:
         """A call with its keywords understood, and what puts its results together again."""
         kwargs, how = self._keywords(args, kwargs)
         if self._core is not None and self.otypes is not None:
@@ -351,7 +353,7 @@ class vectorize(OwnVectorize):  # called as a function
         if leaves is not None:
             call = replace(call, arguments=replace(call.arguments, leaves=leaves))
         on_error = OnError(self._on_error, self._fill)
-        made = Call(call, self._core, operands, self.otypes, self.cache, on_error, **how)
+        made = VectorizedCall(call, self._core, operands, self.otypes, self.cache, on_error, **how)
         return made, None if "out" in how else leaves
 
     def _keywords(self, args: tuple, kwargs: dict) -> tuple[dict, dict]:
@@ -362,7 +364,7 @@ class vectorize(OwnVectorize):  # called as a function
             how = {k: kwargs.pop(k) for k in not_parameters(self.pyfunc, named, self._takes(args))}
         return kwargs, how
 
-    def _of_mixed(self, args: tuple, kwargs: dict) -> Call | None:
+    def _of_mixed(self, args: tuple, kwargs: dict) -> VectorizedCall | None:
         """A call with lists whose elements only NumPy's own loop hands on; None: without any."""
         if self._core is not None or self._on_error != "raise":
             return None
@@ -421,7 +423,7 @@ class vectorize(OwnVectorize):  # called as a function
         """Send graphs for such a call as well, which is only made in other processes."""
         self._called_with(portable.kind_of(given, slices))
 
-    def _called_with(self, kind: Kind | None) -> None:
+    def _called_with(self, kind: InputSpec | None) -> None:
         """Remember a kind of call, and forget the oldest of many."""
         if kind is None:
             return
@@ -453,7 +455,7 @@ class vectorize(OwnVectorize):  # called as a function
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, **_fresh(), _like=None, _kinds={})
-        if isinstance(self.pyfunc, Sent):
+        if isinstance(self.pyfunc, PortableFunction):
             self._kinds = {kind.key: kind for kind, _ in self.pyfunc.graphs}
             self.pyfunc = self.pyfunc.function(self)
 

@@ -177,7 +177,7 @@ def test_blocks_follow_the_file(tmp_path):
     """The slices of one block lie side by side, so that a disk reads on."""
     for order, lengths in (("C", (1, 6, 5)), ("F", (4, 1, 5))):
         m = np.memmap(tmp_path / order, "f8", "w+", shape=(8, 6, 5), order=order)
-        slices = blocks.Slices(m.shape, (2,), 2, ())
+        slices = blocks.SlicesInBlocks(m.shape, (2,), 2, ())
         target = stores.store(np.zeros((8, 6)))
         with xpapply.options(memory=5 * 6 * 48):
             cut = blocks.cut(slices, stores.store(m), target, 48, 5)

@@ -1,9 +1,9 @@
 """The slices of a loop shared by several processes, for functions that only compute.
 
 The loop stays what it is, NumPy's own as a rule, in this process: what it calls in the place of
-``f`` is `Calls`, which gives it the results in its order, wherever they were found. So shapes,
-dtypes, the order of exceptions and what is noted on them are the loop's. Where ``f`` raises in
-another process, it is called here for the same slice, and raises here.
+``f`` is `SharedCalls`, which gives it the results in its order, wherever they were found. So
+shapes, dtypes, the order of exceptions and what is noted on them are the loop's. Where ``f`` raises
+in another process, it is called here for the same slice, and raises here.
 
 joblib keeps the processes (loky), and the arrays in memory that they share.
 """
@@ -38,7 +38,7 @@ _SHARED = "/dev/shm"
 """Where files are in memory, on Linux."""
 
 
-class Slices(NamedTuple):
+class SharedSlices(NamedTuple):
     """What a loop goes through.
 
     Attributes
@@ -103,10 +103,10 @@ def called(
     f: Callable[..., Any],
     arguments: Arguments,
     arrays: Sequence[Any],
-    slices: Callable[[], Slices],
+    slices: Callable[[], SharedSlices],
     count: int,
     extra: int = 0,
-) -> Calls:
+) -> SharedCalls:
     """What a loop calls for its slices, under the options in force; a context for the loop.
 
     Parameters
@@ -124,7 +124,7 @@ def called(
     count : int
         How many there are.
     extra : int
-        Calls before the first slice.
+        SharedCalls before the first slice.
 
     Raises
     ------
@@ -135,7 +135,7 @@ def called(
     """
     now = config.current()
     processes = min(now.worker_count(), count)
-    task: _Task | None = None
+    task: _LoopTask | None = None
     if processes > 1:
         why = _why_not(f, arguments, arrays)
         if why:
@@ -143,8 +143,8 @@ def called(
         else:
             # containers are taken apart here, in the order of the first one
             packed = _packed(f, replace(arguments, leaves=None))
-            task = _Task(f, packed, slices(), arguments, processes)
-    return Calls(call, task, count, extra)
+            task = _LoopTask(f, packed, slices(), arguments, processes)
+    return SharedCalls(call, task, count, extra)
 
 
 def _say(f: Any, text: str) -> None:
@@ -193,12 +193,12 @@ def _packed(f: Any, arguments: Arguments) -> np.ndarray:
 
 
 @dataclass
-class _Task:
+class _LoopTask:
     """What other processes are told."""
 
     f: Any
     packed: np.ndarray
-    slices: Slices
+    slices: SharedSlices
     arguments: Arguments
     processes: int
     quick: bool = True
@@ -258,13 +258,13 @@ class _Task:
                 found.close()
 
 
-class Calls:
+class SharedCalls:
     """``f`` for the slices of a loop, in their order: called here, then in other processes.
 
     It is a context, in which the loop runs.
     """
 
-    def __init__(self, f: Any, task: _Task | None, count: int, extra: int) -> None:
+    def __init__(self, f: Any, task: _LoopTask | None, count: int, extra: int) -> None:
         self._f, self._task, self._count = f, task, count
         self._progress = progress.shown(count)
         self._bar: progress.Bar | None = None
@@ -274,7 +274,7 @@ class Calls:
         self._until = self._began + LIMITS.workers_look
         self.__name__ = getattr(f, "__name__", "f")  # which NumPy's warnings name
 
-    def __enter__(self) -> Calls:
+    def __enter__(self) -> SharedCalls:
         self._bar = self._progress.__enter__()
         return self
 
@@ -458,7 +458,7 @@ def _work(
     """The results of some calls, and the warnings."""
     try:
         f, arguments = _made(views[0], state.number)
-        slices = Slices([x.open() for x in views[1:]], loop)
+        slices = SharedSlices([x.open() for x in views[1:]], loop)
     except Exception as error:
         why = f"another process has no such function: {type(error).__name__}: {error}"
         return [_Failed(why, goes_on=False)] * (end - start), []

@@ -115,8 +115,8 @@ def _called(f: Any, axes: tuple[int, ...], arr: Any, args: tuple, kwargs: dict) 
     rest = tuple(a for a in range(arr.ndim) if a not in along)
     batch = tuple(arr.shape[a] for a in rest)
 
-    def slices() -> processes.Slices:
-        return processes.Slices([arr.transpose(*rest, *along)], batch)
+    def slices() -> processes.SharedSlices:
+        return processes.SharedSlices([arr.transpose(*rest, *along)], batch)
 
     own = f.continues if type(f) is thin.Continued else f  # but for the first slice
     return processes.called(f, own, arguments, [arr], slices, math.prod(batch))

@@ -131,8 +131,8 @@ def of_numbers(
         operands = [np.asanyarray(x, order="C") for x in operands]  # gone through in order
         shape = np.broadcast_shapes(*(x.shape for x in operands))
 
-        def slices() -> processes.Slices:
-            return processes.Slices([np.broadcast_to(x, shape) for x in operands], shape)
+        def slices() -> processes.SharedSlices:
+            return processes.SharedSlices([np.broadcast_to(x, shape) for x in operands], shape)
 
         arguments = replace(call.arguments, numbers=True)
         extra = otypes is None and not cache and on_error.how == "raise"  # a call tells the dtypes
@@ -237,8 +237,8 @@ def of_slices(
         for x, shape in zip(operands, shapes, strict=True)
     ]
 
-    def slices() -> processes.Slices:
-        return processes.Slices(views, dims.loop)
+    def slices() -> processes.SharedSlices:
+        return processes.SharedSlices(views, dims.loop)
 
     def ends() -> tuple[Any, Any]:
         last = tuple(n - 1 for n in dims.loop)

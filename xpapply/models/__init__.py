@@ -21,7 +21,7 @@ from ..ir import saved
 from ..limits import LIMITS
 from ..planning.plan import of_graph
 from . import inferred, pickles, programs, safetensors, torch_files
-from .inferred import Description, Tensor
+from .inferred import Description, SavedTensor
 from .model import Model as Model
 
 _TORCH_BEFORE_1_6 = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
@@ -260,7 +260,7 @@ def _of_weights(
 
 
 def _model(
-    file: Path, weights: dict[str, Tensor], given: Description, said: Description | None = None
+    file: Path, weights: dict[str, SavedTensor], given: Description, said: Description | None = None
 ) -> Model:
     """The model of weights, with what is said by the caller, a file beside or the metadata."""
     beside = file.with_suffix(".json")

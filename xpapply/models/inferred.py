@@ -28,7 +28,7 @@ _BRANCHES = frozenset(
 """Words in keys of layers that do not stand in one line, or are not what their shapes say."""
 
 
-class Tensor(NamedTuple):
+class SavedTensor(NamedTuple):
     """Weights as NumPy has them, with the dtype that they have in the file."""
 
     array: np.ndarray
@@ -162,7 +162,7 @@ class _Unit(NamedTuple):
 
 
 def layers_of(
-    tensors: Mapping[str, Tensor], said: Description, json_name: str
+    tensors: Mapping[str, SavedTensor], said: Description, json_name: str
 ) -> tuple[list[Layer], str]:
     """The layers of a file of weights, and the dtype of their result.
 
@@ -211,7 +211,7 @@ def unwrapped(names: Iterable[str]) -> str:
     return found
 
 
-def _dtype_of(tensors: Sequence[Tensor]) -> str:
+def _dtype_of(tensors: Sequence[SavedTensor]) -> str:
     names = {t.dtype for t in tensors}
     wrong = sorted(n for n in names if n not in ("float16", "bfloat16", "float32", "float64"))
     if wrong:

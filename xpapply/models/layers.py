@@ -48,7 +48,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Kind:
+class LayerKind:
     """How a kind of layer is written, which weights it has, and which parameters with defaults.
 
     Weights whose names end in "?" may be missing; a parameter whose default is ``...`` may not.
@@ -400,9 +400,9 @@ _WINDOW: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "padding": (_each(0), 0),
 }
 
-KINDS: dict[str, Kind] = {
-    "linear": Kind(_linear, ("weight", "bias?")),
-    "conv": Kind(
+KINDS: dict[str, LayerKind] = {
+    "linear": LayerKind(_linear, ("weight", "bias?")),
+    "conv": LayerKind(
         _conv,
         ("weight", "bias?"),
         {
@@ -412,24 +412,24 @@ KINDS: dict[str, Kind] = {
             "groups": (lambda x: _whole(x, 1), 1),
         },
     ),
-    "batch_norm": Kind(_batch_norm, ("running_mean", "running_var", "weight?", "bias?"), _EPS),
-    "layer_norm": Kind(_layer_norm, ("weight?", "bias?"), _EPS),
-    "group_norm": Kind(
+    "batch_norm": LayerKind(_batch_norm, ("running_mean", "running_var", "weight?", "bias?"), _EPS),
+    "layer_norm": LayerKind(_layer_norm, ("weight?", "bias?"), _EPS),
+    "group_norm": LayerKind(
         _group_norm, ("weight?", "bias?"), {"groups": (lambda x: _whole(x, 1), ...), **_EPS}
     ),
-    "prelu": Kind(_prelu, ("weight",)),
-    "max_pool": Kind(
+    "prelu": LayerKind(_prelu, ("weight",)),
+    "max_pool": LayerKind(
         _max_pool, (), {**_WINDOW, "dilation": (_each(1), 1), "ceil_mode": (_flag, False)}
     ),
-    "avg_pool": Kind(
+    "avg_pool": LayerKind(
         _avg_pool,
         (),
         {**_WINDOW, "ceil_mode": (_flag, False), "count_include_pad": (_flag, True)},
     ),
-    "adaptive_max_pool": Kind(_adaptive("max"), (), {"size": (_each(1), ...)}),
-    "adaptive_avg_pool": Kind(_adaptive("mean"), (), {"size": (_each(1), ...)}),
-    "flatten": Kind(_flatten),
-    "reshape": Kind(_reshape, (), {"shape": (_shape, ...)}),
-    "dropout": Kind(lambda x, layer: x),
+    "adaptive_max_pool": LayerKind(_adaptive("max"), (), {"size": (_each(1), ...)}),
+    "adaptive_avg_pool": LayerKind(_adaptive("mean"), (), {"size": (_each(1), ...)}),
+    "flatten": LayerKind(_flatten),
+    "reshape": LayerKind(_reshape, (), {"shape": (_shape, ...)}),
+    "dropout": LayerKind(lambda x, layer: x),
 }
 """The rows: what they are called in lists of layers, with torch's names of parameters."""

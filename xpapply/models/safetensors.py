@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import InputError, UnsupportedError
 from ..limits import LIMITS
-from .inferred import Description, Tensor, described
+from .inferred import Description, SavedTensor, described
 
 _DTYPES = {
     "F64": "float64",
@@ -34,7 +34,7 @@ def looks_like(start: bytes, size: int) -> bool:
     return start[8:9] == b"{" and 2 <= int.from_bytes(start[:8], "little") <= size - 8
 
 
-def load(path: Path) -> tuple[dict[str, Tensor], Description]:
+def load(path: Path) -> tuple[dict[str, SavedTensor], Description]:
     """The weights by key, and what the metadata says of the network.
 
     Raises
@@ -69,7 +69,7 @@ def load(path: Path) -> tuple[dict[str, Tensor], Description]:
     return {str(name): _tensor(str(name), x) for name, x in found}, _said(metadata)
 
 
-def _tensor(name: str, x: dict[str, Any]) -> Tensor:
+def _tensor(name: str, x: dict[str, Any]) -> SavedTensor:
     dtype = _DTYPES.get(str(x["dtype"]))
     if dtype is None:
         raise InputError(
@@ -77,9 +77,9 @@ def _tensor(name: str, x: dict[str, Any]) -> Tensor:
         )
     if dtype == "bfloat16":  # the upper half of a float32
         wide = np.frombuffer(x["data"], "<u2").astype(np.uint32) << 16
-        return Tensor(wide.view(np.float32).reshape(x["shape"]), dtype)
+        return SavedTensor(wide.view(np.float32).reshape(x["shape"]), dtype)
     array = np.frombuffer(x["data"], np.dtype(dtype).newbyteorder("<")).reshape(x["shape"])
-    return Tensor(array.astype(dtype, copy=False), dtype)
+    return SavedTensor(array.astype(dtype, copy=False), dtype)
 
 
 def _said(metadata: dict[str, str]) -> Description:

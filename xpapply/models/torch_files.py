@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import InputError, UnsupportedError
 from ..limits import LIMITS
 from . import pickles
-from .inferred import Tensor, unwrapped
+from .inferred import SavedTensor, unwrapped
 
 _ALLOWED = frozenset(
     (
@@ -80,19 +80,19 @@ def kind_of_zip(path: Path) -> str:
     return "weights" if "data.pkl" in ends else ""
 
 
-def as_arrays(weights: Mapping[str, Any]) -> dict[str, Tensor]:
+def as_arrays(weights: Mapping[str, Any]) -> dict[str, SavedTensor]:
     """Weights as NumPy has them."""
     return {k: _tensor(k, x) for k, x in weights.items()}
 
 
-def _tensor(name: str, x: Any) -> Tensor:
+def _tensor(name: str, x: Any) -> SavedTensor:
     import torch
 
     dtype = str(x.dtype).removeprefix("torch.")
     if x.layout != torch.strided or x.is_quantized or x.device.type == "meta":
         raise InputError(f"{name} is not a plain tensor, but {x.layout} on {x.device}")
     x = x.detach()
-    return Tensor(np.array((x.float() if dtype == "bfloat16" else x).numpy()), dtype)
+    return SavedTensor(np.array((x.float() if dtype == "bfloat16" else x).numpy()), dtype)
 
 
 def state_dict(path: Path, key: str | None) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def into_module(module: Any, weights: Mapping[str, Any]) -> Any:
     return net.eval()
 
 
-def tensors(weights: Mapping[str, Tensor]) -> dict[str, Any]:
+def tensors(weights: Mapping[str, SavedTensor]) -> dict[str, Any]:
     """Weights of another file as tensors."""
     torch = imported(Path("module="))
     return {

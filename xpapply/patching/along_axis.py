@@ -19,7 +19,7 @@ from ..loop import originals, reference
 from ..loop.thin import Continued
 from ..planning.python import python_functions, running
 from ..planning.python.applied import Along
-from .records import Seen, seen, tell
+from .records import SeenFunction, seen, tell
 
 busy: ContextVar[bool] = ContextVar("xpapply_patched_call", default=False)
 """Whether a patched call is being planned, or runs at once. NumPy's own code may make others then,
@@ -104,7 +104,7 @@ along_cupy = functools.partial(_along, "cupy.apply_along_axis")
 class Attempt:
     """One call that is looked at: whether it runs at once, and what is told of it."""
 
-    def __init__(self, known: Seen, slices: int, length: int) -> None:
+    def __init__(self, known: SeenFunction, slices: int, length: int) -> None:
         self._known, self._slices, self._length = known, slices, length
         self.why, self.looped = "", 0.0
         self._started = _perf()

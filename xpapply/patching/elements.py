@@ -26,7 +26,7 @@ from ..loop.vectorize import looped_call
 from ..planning.python import running
 from ..planning.python.several_arrays import Several
 from .along_axis import Attempt, busy
-from .records import Seen, seen
+from .records import SeenFunction, seen
 
 NAME = "numpy.vectorize"
 _NO_ARRAYS = "arguments other than plain arrays of numbers are left to the original"
@@ -89,7 +89,7 @@ def _parsed(signature: str) -> Signature | None:
     return None if any(d.optional or d.size is not None for d in dims) else found
 
 
-def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: Seen) -> Any:
+def _look(self: Any, f: Any, args: tuple, kwargs: dict, known: SeenFunction) -> Any:
     """What the function is applied to; a text: why the original runs; a tuple: its result."""
     if config.current().engine == "loop" or self.cache:
         return "cache=True counts calls" if self.cache else "options(engine='loop')"

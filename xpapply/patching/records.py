@@ -64,7 +64,7 @@ class Row:
         return found
 
 
-class Seen:
+class SeenFunction:
     """What was seen of a function: what is told of it, and when to look at it again.
 
     Looking takes time, so that calls whose loop is short go to the original at once: by the time
@@ -155,11 +155,11 @@ class Seen:
         self._budget, self.why = Budget(cost, LIMITS.patched_again), why
 
 
-_seen: dict[Any, Seen] = {}
+_seen: dict[Any, SeenFunction] = {}
 _lock = threading.Lock()
 
 
-def seen(f: Any, loop: str) -> Seen:
+def seen(f: Any, loop: str) -> SeenFunction:
     """What was seen of `f` in calls of a loop."""
     # by the code's identity: the hash of code is made anew each time
     key = (loop, id(f.__code__ if type(f) is FunctionType else _key(f)))
@@ -183,7 +183,7 @@ def _key(f: Any) -> Any:
     return type(f)
 
 
-def _made(f: Any, key: Any, loop: str) -> Seen:
+def _made(f: Any, key: Any, loop: str) -> SeenFunction:
     if len(_seen) >= LIMITS.patched_functions:
         f, key = None, ("others", loop)
     with _lock:
@@ -191,7 +191,7 @@ def _made(f: Any, key: Any, loop: str) -> Seen:
             name = "other functions" if f is None else frontends.name_of(f)
             place = "" if f is None else _place(f)
             python = f is None or (callable(f) and frontends.is_python(f))
-            _seen[key] = Seen(Row(name, place, loop), python, _key(f))  # which stays alive
+            _seen[key] = SeenFunction(Row(name, place, loop), python, _key(f))  # which stays alive
         return _seen[key]
 
 

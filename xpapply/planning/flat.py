@@ -51,7 +51,7 @@ def reshape(x: Any, shape: tuple[int, ...]) -> Any:
     return arrays.compat(x).reshape(x, shape)
 
 
-class AlongAxes:
+class FlatGraph:
     """A graph of slices with any number of axes, for arrays of any library.
 
     Parameters

@@ -106,7 +106,7 @@ def _by_the_library(app: Application) -> Plan:
     return app.plan(own.engine, kernels=own.kernels, results=(own.result,), _call=own.call)
 
 
-class Slices:
+class OneAxisSlices:
     """A network applied to the slices along one axis, as `FlatSlices` is to those along several."""
 
     container = None
@@ -122,7 +122,7 @@ class Slices:
 
 def of_network(
     f: Any, operands: list[Any], dims: Dims, args: tuple, kwargs: dict
-) -> Slices | FlatSlices:
+) -> OneAxisSlices | FlatSlices:
     """What runs a network on slices along the last axes of arrays.
 
     Raises
@@ -134,7 +134,7 @@ def of_network(
     arr, results = operands[0], len(dims.signature.outputs)
     shapes = tuple(map(dims.sizes.shape, dims.signature.inputs))
     if len(operands) == results == len(shapes[0]) == 1:
-        return Slices(Application(f, arr.ndim - 1, arr, args, kwargs))
+        return OneAxisSlices(Application(f, arr.ndim - 1, arr, args, kwargs))
     if args or kwargs:
         raise TraceError("networks with further arguments run at once on vectors, to one result")
     axes = tuple(range(arr.ndim - len(shapes[0]), arr.ndim))

@@ -205,7 +205,7 @@ class Plan:
             from . import flat
 
             assert self.graph is not None
-            self._call = flat.AlongAxes(self.graph, self.inputs[0])
+            self._call = flat.FlatGraph(self.graph, self.inputs[0])
         return self._call(arr, axes)
 
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:

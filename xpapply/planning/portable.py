@@ -34,7 +34,7 @@ from ..loop.signature import Signature, resolve
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
-class Kind(NamedTuple):
+class InputSpec(NamedTuple):
     """A kind of call that a function has one graph for.
 
     Attributes
@@ -66,18 +66,20 @@ class Kind(NamedTuple):
         return given.places(), arguments(*given.constants()), self.slices
 
 
-def kind_of(given: Arguments, slices: tuple[ShapeDtype, ...]) -> Kind | None:
+def kind_of(given: Arguments, slices: tuple[ShapeDtype, ...]) -> InputSpec | None:
     """The kind of a call; None where its arguments are more than numbers and texts."""
     args, kwargs = given.constants()
     if not all(type(a) in _PLAIN for a in (*args, *kwargs.values())):
         return None
-    return Kind(given.args, tuple(given.kwargs.items()), slices)
+    return InputSpec(given.args, tuple(given.kwargs.items()), slices)
 
 
 # --- the process that sends ---------------------------------------------------------------------
 
 
-def packed(owner: Any, f: Any, kinds: Sequence[Kind], signature: Signature | None) -> Sent:
+def packed(
+    owner: Any, f: Any, kinds: Sequence[InputSpec], signature: Signature | None
+) -> PortableFunction:
     """A function for another process.
 
     Parameters
@@ -86,7 +88,7 @@ def packed(owner: Any, f: Any, kinds: Sequence[Kind], signature: Signature | Non
         What it is the function of, which it may call itself.
     f : callable
         The function.
-    kinds : sequence of Kind
+    kinds : sequence of InputSpec
         What it was called with.
     signature : Signature or None
         That of `owner`.
@@ -96,7 +98,7 @@ def packed(owner: Any, f: Any, kinds: Sequence[Kind], signature: Signature | Non
     TypeError
         If it cannot be pickled: what in it cannot, and what to do.
     """
-    if isinstance(f, Sent):
+    if isinstance(f, PortableFunction):
         return f
     token = str(len(_now.sending))  # the same whenever it is pickled, as caches want it
     _now.sending[id(owner)] = token
@@ -111,7 +113,7 @@ def packed(owner: Any, f: Any, kinds: Sequence[Kind], signature: Signature | Non
     finally:
         del _now.sending[id(owner)]
     more = _parameters(f), frontends.is_network(f)
-    return Sent(frontends.name_of(f), token, given, by_value, _shared(graphs), *more)
+    return PortableFunction(frontends.name_of(f), token, given, by_value, _shared(graphs), *more)
 
 
 def _pickled(f: Any) -> bytes:
@@ -211,7 +213,9 @@ def _users_modules(given: bytes) -> Iterator[tuple[str, ModuleType]]:
             yield name, module
 
 
-def _graphs(f: Any, kinds: Sequence[Kind], signature: Signature) -> Iterator[tuple[Kind, Graph]]:
+def _graphs(
+    f: Any, kinds: Sequence[InputSpec], signature: Signature
+) -> Iterator[tuple[InputSpec, Graph]]:
     """The graphs of a function as it is now, for the kinds that have one."""
     from ..ir.rewrite import compact, fold
     from . import lifting
@@ -232,11 +236,11 @@ def _graphs(f: Any, kinds: Sequence[Kind], signature: Signature) -> Iterator[tup
             continue
 
 
-def _of_dtype(kind: Kind, dtype: str) -> Kind:
+def _of_dtype(kind: InputSpec, dtype: str) -> InputSpec:
     return kind._replace(slices=tuple(s._replace(dtype=dtype) for s in kind.slices))
 
 
-def _expected(f: Any, signature: Signature) -> Iterator[Kind]:
+def _expected(f: Any, signature: Signature) -> Iterator[InputSpec]:
     """What a network may be called with, where its signature or its first layer tells."""
     shapes = tuple(tuple(d.size for d in core) for core in signature.inputs)
     length = frontends.find(f).length_of_slices(f)
@@ -245,10 +249,10 @@ def _expected(f: Any, signature: Signature) -> Iterator[Kind]:
     if any(None in shape for shape in shapes):
         return
     looped = tuple(map(Looped, range(len(shapes))))
-    yield Kind(looped, (), tuple(ShapeDtype(s, "float32") for s in shapes))  # type: ignore[arg-type]
+    yield InputSpec(looped, (), tuple(ShapeDtype(s, "float32") for s in shapes))  # type: ignore[arg-type]
 
 
-def _shared(graphs: tuple[tuple[Kind, Graph], ...]) -> tuple[tuple[Kind, Graph], ...]:
+def _shared(graphs: tuple[tuple[InputSpec, Graph], ...]) -> tuple[tuple[InputSpec, Graph], ...]:
     """The same with equal constants as one, which is pickled once."""
     known: dict[Any, np.ndarray] = {}
 
@@ -310,7 +314,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 @dataclass(eq=False)
-class Sent:
+class PortableFunction:
     """A function from another process: the function itself if it can be made here, or its graphs.
 
     Attributes
@@ -321,7 +325,7 @@ class Sent:
         What stands in the pickle for what it is the function of.
     pickled, by_value : bytes
         The function; the same with the user's modules, b"" if it needs none.
-    graphs : tuple of (Kind, Graph)
+    graphs : tuple of (InputSpec, Graph)
         What it does to slices.
     parameters : tuple of (name, kind), or None
         Those of the function.
@@ -333,7 +337,7 @@ class Sent:
     token: str
     pickled: bytes
     by_value: bytes
-    graphs: tuple[tuple[Kind, Graph], ...]
+    graphs: tuple[tuple[InputSpec, Graph], ...]
     parameters: tuple[tuple[str, int], ...] | None
     network: bool
 
@@ -381,7 +385,7 @@ class Sent:
             )
         return f"{type(error).__name__}: {error}"
 
-    def graph(self, kind: Kind | None) -> tuple[int, Graph]:
+    def graph(self, kind: InputSpec | None) -> tuple[int, Graph]:
         """The number and the graph of a kind of call.
 
         Raises
@@ -394,7 +398,7 @@ class Sent:
                 return k, graph
         raise UnsupportedError(self._refusal(kind)) from self._why
 
-    def _refusal(self, kind: Kind | None) -> str:
+    def _refusal(self, kind: InputSpec | None) -> str:
         there = "; ".join(str(known) for known, _ in self.graphs)
         asked = "such a call" if kind is None else f"slices {kind}"
         only = f", only for {there}" * bool(there)
@@ -410,16 +414,16 @@ class Sent:
         given = [np.asarray(x) if arrays.library(x) is None else x for x in slices]
         aval = [ShapeDtype(tuple(x.shape), arrays.dtype_name(x)) for x in given]
         looped = tuple(map(Looped, range(len(given))))
-        return self.results(Kind(looped, tuple(kwargs.items()), tuple(aval)), given)
+        return self.results(InputSpec(looped, tuple(kwargs.items()), tuple(aval)), given)
 
     def lift(self, aval: ShapeDtype) -> Graph:
         """The graph for slices of this shape and dtype."""
         try:
-            return self.graph(Kind((Looped(0),), (), (aval,)))[1]
+            return self.graph(InputSpec((Looped(0),), (), (aval,)))[1]
         except UnsupportedError as error:
             raise TraceError(str(error)) from error.__cause__
 
-    def results(self, kind: Kind | None, operands: Sequence[Any]) -> Any:
+    def results(self, kind: InputSpec | None, operands: Sequence[Any]) -> Any:
         """The results of all slices of arrays with their core dims last."""
         from . import compiled, engines
 
@@ -450,7 +454,7 @@ class Sent:
             return "Autograd would record this call; under torch.no_grad(), or detached, it runs"
         return ""
 
-    def plan(self, by_loop: Any, kind: Kind | None, out_shape: Callable[..., Any]) -> Any:
+    def plan(self, by_loop: Any, kind: InputSpec | None, out_shape: Callable[..., Any]) -> Any:
         """The plan for a call, of that which the loop would have; `out_shape`: of a result."""
         _, graph = self.graph(kind)
         results = tuple(graph.nodes[o].aval for o in graph.outs)

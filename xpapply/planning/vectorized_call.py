@@ -22,13 +22,13 @@ from ..loop.arguments import Looped
 from ..loop.own_vectorize import Place, note
 from ..loop.signature import Dims, Places, Signature, core_at, core_last, places, resolve
 from ..loop.vectorize import LoopedCall, OnError, dtype_of, filler, of_numbers, of_slices
-from .portable import Kind, Sent, kind_of
+from .portable import InputSpec, PortableFunction, kind_of
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
 """Keywords of a call that say how it is looped, unless `f` has parameters of these names."""
 
 
-class Call:
+class VectorizedCall:
     """One call.
 
     Parameters
@@ -66,7 +66,7 @@ class Call:
         dtype: Any = None,
     ) -> None:
         self._otypes, self._cache, self._network = otypes, cache, None
-        self._sent = call.f if isinstance(call.f, Sent) else None
+        self._sent = call.f if isinstance(call.f, PortableFunction) else None
         network = frontends.is_network(call.f) and not frontends.is_compiled(call.f)
         network = network and self._sent is None
         if signature is not None and network:
@@ -193,7 +193,7 @@ class Call:
         return math.prod(self._dims.loop)
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> InputSpec | None:
         """What a graph of the function would be for; None: there are none for such calls."""
         if self._numbers:
             return None

@@ -66,7 +66,7 @@ class Bar:
 def _bar(total: int, unit: str, seconds: float) -> Any:
     """Something to see, for a run that began so many seconds ago."""
     if importlib.util.find_spec("tqdm") is None:
-        return _Line(total, unit, seconds)
+        return _StatusLine(total, unit, seconds)
     from tqdm import tqdm
 
     made = tqdm(
@@ -80,7 +80,7 @@ def _bar(total: int, unit: str, seconds: float) -> Any:
     return made
 
 
-class _Line:
+class _StatusLine:
     """Where tqdm is not installed."""
 
     def __init__(self, total: int, unit: str, seconds: float) -> None:

@@ -55,7 +55,7 @@ here = _Here()
 """Who notes what is warned of in this thread, where `NOTED` is a filter; None: it is shown."""
 
 
-class _Noted:
+class _NotedWarning:
     """Stands for the pattern of texts in a filter: it matches what is noted.
 
     Libraries that make filters of another thread's anew (scikit-learn) do so by its `pattern`.
@@ -77,7 +77,7 @@ class _Noted:
         return True
 
 
-NOTED: Any = ("ignore", _Noted(), Warning, None, 0)
+NOTED: Any = ("ignore", _NotedWarning(), Warning, None, 0)
 """A filter that shows nothing of what is noted, and does nothing in other threads."""
 _EVERYTHING = ("ignore", None, Warning, None, 0)
 """The filter of ``simplefilter("ignore")``."""

@@ -81,7 +81,9 @@ class OnDask:
                 continue
             one = Graph(graph.nodes, tuple(graph.outs[k] for k in which)).pruned()
             own = given if states is None or vectors else []
-            task = _Task(self, one, numbers, len(given) if own else 0, states is not None, vectors)
+            task = _BlockTask(
+                self, one, numbers, len(given) if own else 0, states is not None, vectors
+            )
             if states is not None:
                 own = [*own, (states, range(self._ndim))]
             for k, y in zip(which, self._mapped(task, own, vectors), strict=True):
@@ -93,7 +95,7 @@ class OnDask:
 
         return blocks.whole(x, [k for k, label in enumerate(labels) if label in self.axes])
 
-    def _mapped(self, task: _Task, given: list[Any], vectors: bool) -> list[Any]:
+    def _mapped(self, task: _BlockTask, given: list[Any], vectors: bool) -> list[Any]:
         from ..backends.dask import blocks
 
         graph = task.graph
@@ -119,7 +121,9 @@ class OnDask:
         if found:
             starts = [(blocks.starts(chunks[a]), (a,)) for a in self.axes]
         lengths = tuple(sum(chunks[a]) for a in self.axes)
-        task = _Pieces(self, first, numbers, len(given), lengths, _flags(graph) if found else ())
+        task = _PiecesOfBlocks(
+            self, first, numbers, len(given), lengths, _flags(graph) if found else ()
+        )
         own = [*given, *starts]
         made = blocks.mapped(
             task, own, range(self._ndim), {}, np.dtype("f8"), f"{self.name}-pieces",
@@ -255,7 +259,7 @@ class _OnBlock:
         return found
 
 
-class _Task(_OnBlock):
+class _BlockTask(_OnBlock):
     """The results: of blocks, and of what has been accumulated over whole slices."""
 
     def __init__(
@@ -296,7 +300,7 @@ def _with_inputs(graph: Graph, kept: Sequence[int]) -> Graph:
     return Graph(tuple(nodes), tuple(at[o] for o in graph.outs))
 
 
-class _Pieces(_OnBlock):
+class _PiecesOfBlocks(_OnBlock):
     """What is accumulated over a block."""
 
     def __init__(

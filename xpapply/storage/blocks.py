@@ -20,7 +20,7 @@ from .stores import Block, Store
 
 
 @dataclass(frozen=True)
-class Slices:
+class SlicesInBlocks:
     """The slices of one array and what becomes of them in another.
 
     Attributes
@@ -70,7 +70,7 @@ class Cut:
 
     Attributes
     ----------
-    slices : Slices
+    slices : SlicesInBlocks
     order : tuple of int
         The axes that are looped over, slowest first.
     lengths : tuple of int
@@ -81,7 +81,7 @@ class Cut:
         How often each chunk is read.
     """
 
-    slices: Slices
+    slices: SlicesInBlocks
     order: tuple[int, ...]
     lengths: tuple[int, ...]
     nbytes: int
@@ -94,7 +94,7 @@ class Cut:
         return math.prod(-(-self.slices.shape[a] // self.lengths[a]) for a in self.order)
 
 
-def cut(slices: Slices, source: Store, target: Store, one: int, together: int) -> Cut:
+def cut(slices: SlicesInBlocks, source: Store, target: Store, one: int, together: int) -> Cut:
     """Cut the slices of `source` so that their results go into `target`.
 
     `one`: bytes of a slice and its result; `together`: how many blocks are there at a time.
@@ -144,7 +144,7 @@ def _free() -> int:
     return 4 * LIMITS.stored_memory
 
 
-def _order(source: Store, target: Store, slices: Slices) -> Sequence[int]:
+def _order(source: Store, target: Store, slices: SlicesInBlocks) -> Sequence[int]:
     """The axes of the array, slowest first: as they lie in the file."""
     if source.path is not None or target.path is None:
         return source.order
@@ -160,7 +160,7 @@ def _reads(length: int, block: int, unit: int) -> float:
 
 
 def _raise_too_large(
-    slices: Slices, lengths: dict[int, int], size: int, together: int, target: Store
+    slices: SlicesInBlocks, lengths: dict[int, int], size: int, together: int, target: Store
 ) -> None:
     found = tuple(lengths.get(a, n) for a, n in enumerate(slices.shape))
     asked = config.current().memory

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from .writer import Value, Writer, formula
+from .writer import FormulaWriter, Value, formula
 
 
-def _steps(b: Writer, est: Any, x: Value) -> tuple[Any, Value]:
+def _steps(b: FormulaWriter, est: Any, x: Value) -> tuple[Any, Value]:
     """The last step of a pipeline, and what the others make of a sample."""
     *before, last = [step for _, step in est.steps]
     for step in before:
@@ -20,7 +20,7 @@ def _steps(b: Writer, est: Any, x: Value) -> tuple[Any, Value]:
 
 
 def _last(name: str) -> Any:
-    def write(b: Writer, est: Any, x: Value) -> Any:
+    def write(b: FormulaWriter, est: Any, x: Value) -> Any:
         last, x = _steps(b, est, x)
         if last in (None, "passthrough"):
             return x
@@ -30,14 +30,14 @@ def _last(name: str) -> Any:
 
 
 def _inner(name: str) -> Any:
-    def write(b: Writer, est: Any, x: Value) -> Any:
+    def write(b: FormulaWriter, est: Any, x: Value) -> Any:
         return b.of(est.best_estimator_, name, x)
 
     return write
 
 
 def _frozen(name: str) -> Any:
-    def write(b: Writer, est: Any, x: Value) -> Any:
+    def write(b: FormulaWriter, est: Any, x: Value) -> Any:
         return b.of(est.estimator, name, x)
 
     return write
@@ -53,7 +53,7 @@ for _name in (
 
 
 @formula("FeatureUnion.transform")
-def union(b: Writer, est: Any, x: Value) -> Value:
+def union(b: FormulaWriter, est: Any, x: Value) -> Value:
     """One after the other."""
     if est.transformer_weights or any(isinstance(t, str) for _, t in est.transformer_list):
         raise TraceError("a FeatureUnion with weights, or without some of its transformers")
@@ -63,7 +63,7 @@ def union(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("TransformedTargetRegressor.predict")
-def transformed(b: Writer, est: Any, x: Value) -> Value:
+def transformed(b: FormulaWriter, est: Any, x: Value) -> Value:
     """What the regressor predicts, transformed back."""
     found = b.of(est.regressor_, "predict", x)
     alone = not found.shape
@@ -73,7 +73,7 @@ def transformed(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("FunctionTransformer.inverse_transform")
-def inverse_function(b: Writer, est: Any, x: Value) -> Value:
+def inverse_function(b: FormulaWriter, est: Any, x: Value) -> Value:
     """A ufunc of NumPy, or nothing."""
     given = est.inverse_func
     if est.inv_kw_args or not (given is None or isinstance(given, np.ufunc)):
@@ -82,7 +82,7 @@ def inverse_function(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("FunctionTransformer.transform")
-def function(b: Writer, est: Any, x: Value) -> Value:
+def function(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The same."""
     if est.kw_args or not (est.func is None or isinstance(est.func, np.ufunc)):
         raise TraceError("the function of a FunctionTransformer is not a ufunc of NumPy")

@@ -19,10 +19,10 @@ from .. import Checked
 from . import composed, linear, models, trees  # noqa: F401  # which fill the table
 from .batch import alive, along, estimator_and_name
 from .rows import back, result_of
-from .writer import Choice, Takes, Writer
+from .writer import ChosenValue, FormulaWriter, Takes
 
 
-def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Writer, Any]:
+def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[FormulaWriter, Any]:
     """The builder, and the value or the choice that a method gives."""
     if args or kwargs or isinstance(f, functools.partial):
         raise TraceError("formulas are known of methods without further arguments")
@@ -31,7 +31,7 @@ def written(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> tuple[Writer
     estimator, name = estimator_and_name(f)
     if why := why_singly(estimator, name):
         raise TraceError(why)
-    b = Writer()
+    b = FormulaWriter()
     try:
         found = b.of(estimator, name, b.input(aval))
     except TraceError:
@@ -49,9 +49,9 @@ def lift(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
     return graph
 
 
-def _as_numbers(b: Writer, found: Any) -> Any:
+def _as_numbers(b: FormulaWriter, found: Any) -> Any:
     """What a method gives; labels, looked up in the graph."""
-    if not isinstance(found, Choice):
+    if not isinstance(found, ChosenValue):
         return found
     labels, index = found.labels, found.index
     if labels.dtype.kind not in "biuf":
@@ -72,7 +72,7 @@ def checked(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
     b, found = written(f, aval, args, kwargs)
     labels, value = None, found
     fine = functools.reduce(lambda x, y: x & y, (x == x for x in b.odd)) if b.odd else None
-    if isinstance(found, Choice):
+    if isinstance(found, ChosenValue):
         labels, value = found.labels, found.index
         for sure in (found.sure, fine):
             value = value if sure is None else b.where(sure, value, value.dtype.type(-1))

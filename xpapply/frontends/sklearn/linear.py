@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from .writer import Choice, Value, Writer, formula
+from .writer import ChosenValue, FormulaWriter, Value, formula
 
 # --- linear models ----------------------------------------------------------------------------
 
@@ -21,7 +21,7 @@ from .writer import Choice, Value, Writer, formula
         "BaseSGDRegressor.predict",
     ),
 )
-def regression(b: Writer, est: Any, x: Value) -> Value:
+def regression(b: FormulaWriter, est: Any, x: Value) -> Value:
     """``X @ coef_.T + intercept_``"""
     found = b.affine(est.coef_, x, est.intercept_)
     flat = np.ndim(est.coef_) == 1 or type(est).__name__.startswith("SGD")
@@ -29,7 +29,7 @@ def regression(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("_GeneralizedLinearRegressor.predict")
-def generalized(b: Writer, est: Any, x: Value) -> Value:
+def generalized(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Behind the link."""
     found = b.affine(est.coef_, b.floats(x), est.intercept_)
     link = type(est._base_loss.link).__name__
@@ -39,14 +39,14 @@ def generalized(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("LinearClassifierMixin.decision_function", "LinearDiscriminantAnalysis.decision_function")
-def linear_decision(b: Writer, est: Any, x: Value) -> Value:
+def linear_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
     """One score per class; of two classes one score."""
     found = b.affine(np.atleast_2d(est.coef_), x, est.intercept_)
     return b.number(found) if found.shape == (1,) else found
 
 
 @formula("LinearClassifierMixin.predict", "_RidgeClassifierMixin.predict")
-def linear_classes(b: Writer, est: Any, x: Value) -> Choice:
+def linear_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The class with the highest score."""
     binarizer = getattr(est, "_label_binarizer", None)
     if getattr(binarizer, "y_type_", "").startswith("multilabel"):
@@ -63,7 +63,7 @@ def _expit(x: Value) -> Value:
 
 
 @formula("LinearClassifierMixin._predict_proba_lr")
-def one_against_rest(b: Writer, est: Any, x: Value) -> Value:
+def one_against_rest(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Probabilities of one class against all others, scaled to 1."""
     scores = b.of(est, "decision_function", x)
     found = _expit(scores)
@@ -74,7 +74,7 @@ def one_against_rest(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("LogisticRegression.predict_proba")
-def logistic(b: Writer, est: Any, x: Value) -> Value:
+def logistic(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of two classes the logistic function, of more softmax."""
     if len(est.classes_) <= 2 or getattr(est, "multi_class", "multinomial") == "ovr":
         return one_against_rest(b, est, x)
@@ -84,7 +84,7 @@ def logistic(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("SGDClassifier.predict_proba")
-def sgd(b: Writer, est: Any, x: Value) -> Value:
+def sgd(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The same for one loss."""
     if est.loss != "log_loss":
         raise TraceError(f"the formula of probabilities for loss={est.loss!r} is not known")
@@ -92,20 +92,20 @@ def sgd(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("LogisticRegression.predict_log_proba", "SGDClassifier.predict_log_proba")
-def log_of_probabilities(b: Writer, est: Any, x: Value) -> Value:
+def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm."""
     return np.log(b.of(est, "predict_proba", x))
 
 
 @formula("LinearDiscriminantAnalysis.predict_proba")
-def discriminant(b: Writer, est: Any, x: Value) -> Value:
+def discriminant(b: FormulaWriter, est: Any, x: Value) -> Value:
     """As of logistic regression."""
     scores = b.of(est, "decision_function", x)
     return b.op("softmax", scores, axis=0) if scores.shape else b.pair(_expit(scores))
 
 
 @formula("LinearDiscriminantAnalysis.predict_log_proba")
-def log_discriminant(b: Writer, est: Any, x: Value) -> Value:
+def log_discriminant(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm; of 0 that of the smallest number."""
     found = b.of(est, "predict_proba", x)
     least = float(np.finfo(found.dtype).smallest_normal)
@@ -113,7 +113,7 @@ def log_discriminant(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("LinearDiscriminantAnalysis.transform")
-def discriminant_axes(b: Writer, est: Any, x: Value) -> Value:
+def discriminant_axes(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The projection."""
     few = est.scalings_[:, : est._max_components].T
     return b.product(few, x - est.xbar_ if est.solver == "svd" else x)
@@ -123,7 +123,7 @@ def discriminant_axes(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("StandardScaler.transform")
-def standard(b: Writer, est: Any, x: Value) -> Value:
+def standard(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Centred and divided."""
     x = b.floats(x, half=True)
     x = b.into(x, np.subtract, est.mean_) if est.with_mean else x
@@ -131,7 +131,7 @@ def standard(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("StandardScaler.inverse_transform")
-def not_standard(b: Writer, est: Any, x: Value) -> Value:
+def not_standard(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Back again."""
     x = b.floats(x, half=True)
     x = b.into(x, np.multiply, est.scale_) if est.with_std else x
@@ -139,7 +139,7 @@ def not_standard(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("MinMaxScaler.transform")
-def min_max(b: Writer, est: Any, x: Value) -> Value:
+def min_max(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Scaled and moved."""
     x = b.into(b.into(b.floats(x, half=True), np.multiply, est.scale_), np.add, est.min_)
     low, high = map(float, est.feature_range)
@@ -147,26 +147,26 @@ def min_max(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("MinMaxScaler.inverse_transform")
-def not_min_max(b: Writer, est: Any, x: Value) -> Value:
+def not_min_max(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Back again."""
     return b.into(b.into(b.floats(x, half=True), np.subtract, est.min_), np.divide, est.scale_)
 
 
 @formula("MaxAbsScaler.transform")
-def max_abs(b: Writer, est: Any, x: Value) -> Value:
+def max_abs(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Divided."""
     x = b.into(b.floats(x, half=True), np.divide, est.scale_)
     return np.clip(x, -1.0, 1.0) if getattr(est, "clip", False) else x
 
 
 @formula("MaxAbsScaler.inverse_transform")
-def not_max_abs(b: Writer, est: Any, x: Value) -> Value:
+def not_max_abs(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Back again."""
     return b.into(b.floats(x, half=True), np.multiply, est.scale_)
 
 
 @formula("RobustScaler.transform")
-def robust(b: Writer, est: Any, x: Value) -> Value:
+def robust(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Centred and divided."""
     x = b.floats(x, half=True)
     x = b.into(x, np.subtract, est.center_) if est.with_centering else x
@@ -174,7 +174,7 @@ def robust(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("RobustScaler.inverse_transform")
-def not_robust(b: Writer, est: Any, x: Value) -> Value:
+def not_robust(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Back again."""
     x = b.floats(x, half=True)
     x = b.into(x, np.multiply, est.scale_) if est.with_scaling else x
@@ -182,7 +182,7 @@ def not_robust(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("Normalizer.transform")
-def normalized(b: Writer, est: Any, x: Value) -> Value:
+def normalized(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Divided by the norm, unless that is 0."""
     x = b.floats(x, half=True)
     if est.norm == "l2":
@@ -195,7 +195,7 @@ def normalized(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("PolynomialFeatures.transform")
-def polynomial(b: Writer, est: Any, x: Value) -> Value:
+def polynomial(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Products of features: each is one that was there before, times a feature."""
     x = b.floats(x, half=True)
     powers = np.asarray(est.powers_)
@@ -228,7 +228,7 @@ def polynomial(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("_BasePCA.transform", "IncrementalPCA.transform")
-def components(b: Writer, est: Any, x: Value) -> Value:
+def components(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The projection."""
     matrix = est.components_
     found = b.affine(matrix, b.floats(x), -(est.mean_ @ matrix.T))
@@ -239,7 +239,7 @@ def components(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("_BasePCA.inverse_transform")
-def not_components(b: Writer, est: Any, x: Value) -> Value:
+def not_components(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Back again."""
     matrix = est.components_
     if est.whiten:
@@ -248,19 +248,19 @@ def not_components(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("TruncatedSVD.transform")
-def truncated(b: Writer, est: Any, x: Value) -> Value:
+def truncated(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The projection."""
     return b.product(est.components_, x)
 
 
 @formula("TruncatedSVD.inverse_transform")
-def not_truncated(b: Writer, est: Any, x: Value) -> Value:
+def not_truncated(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Back again."""
     return b.product(est.components_.T, x)
 
 
 @formula("FastICA.transform")
-def independent(b: Writer, est: Any, x: Value) -> Value:
+def independent(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The projection of what is centred."""
     x = b.floats(x)
     return b.product(est.components_, b.into(x, np.subtract, est.mean_) if est.whiten else x)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import TraceError
-from .writer import Choice, Value, Writer, formula
+from .writer import ChosenValue, FormulaWriter, Value, formula
 
 # --- networks -----------------------------------------------------------------------------------
 
 _ACTIVATIONS = {"logistic": "sigmoid", "tanh": "tanh", "relu": "relu", "identity": ""}
 
 
-def _layers(b: Writer, est: Any, x: Value) -> tuple[Value, Value]:
+def _layers(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, Value]:
     """What the last layer gets, and what it gives before its activation."""
     before = x
     last = len(est.coefs_) - 1
@@ -28,7 +28,7 @@ def _layers(b: Writer, est: Any, x: Value) -> tuple[Value, Value]:
     return before, x
 
 
-def _out(b: Writer, est: Any, x: Value) -> Value:
+def _out(b: FormulaWriter, est: Any, x: Value) -> Value:
     name = est.out_activation_
     if name == "softmax":
         return b.op("softmax", x, axis=0)
@@ -38,27 +38,27 @@ def _out(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("MLPRegressor.predict")
-def network(b: Writer, est: Any, x: Value) -> Value:
+def network(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The layers."""
     found = _out(b, est, _layers(b, est, x)[1])
     return b.number(found) if found.shape == (1,) else found
 
 
 @formula("MLPClassifier.predict_proba")
-def network_probabilities(b: Writer, est: Any, x: Value) -> Value:
+def network_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The layers."""
     found = _out(b, est, _layers(b, est, x)[1])
     return b.pair(b.number(found)) if found.shape == (1,) else found
 
 
 @formula("MLPClassifier.predict_log_proba")
-def log_of_probabilities(b: Writer, est: Any, x: Value) -> Value:
+def log_of_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm."""
     return np.log(b.of(est, "predict_proba", x))
 
 
 @formula("MLPClassifier.predict")
-def network_classes(b: Writer, est: Any, x: Value) -> Choice:
+def network_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The class with the highest probability."""
     if est._label_binarizer.y_type_ not in ("binary", "multiclass"):
         raise TraceError("several labels for one sample")
@@ -73,7 +73,7 @@ def network_classes(b: Writer, est: Any, x: Value) -> Choice:
 
 
 @formula("_BaseKMeans.predict", "KMeans.predict", "MiniBatchKMeans.predict")
-def cluster(b: Writer, est: Any, x: Value) -> Choice:
+def cluster(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The centre that is nearest."""
     x, centres = b.floats(x), est.cluster_centers_
     half = -0.5 * np.einsum("km,km->k", centres, centres)
@@ -83,7 +83,7 @@ def cluster(b: Writer, est: Any, x: Value) -> Choice:
 
 
 @formula("_BaseKMeans.transform")
-def distances(b: Writer, est: Any, x: Value) -> Value:
+def distances(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Those to the centres; of float32 they are computed in float64."""
     x, centres = b.floats(x), est.cluster_centers_
     dtype = np.result_type(x.dtype, centres.dtype).name
@@ -95,40 +95,40 @@ def distances(b: Writer, est: Any, x: Value) -> Value:
 # --- likelihoods ----------------------------------------------------------------------------------
 
 
-def _posterior(b: Writer, joint: Value) -> Value:
+def _posterior(b: FormulaWriter, joint: Value) -> Value:
     return joint - b.logsumexp(joint)
 
 
-def _likeliest(b: Writer, joint: Value, x: Value, matrix: Any, labels: Any) -> Choice:
+def _likeliest(b: FormulaWriter, joint: Value, x: Value, matrix: Any, labels: Any) -> ChosenValue:
     return b.best(joint, b.tolerance(x, matrix, 1.0, joint), labels)
 
 
 @formula("_BaseNB.predict_joint_log_proba")
-def joint_of_bayes(b: Writer, est: Any, x: Value) -> Value:
+def joint_of_bayes(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of a class and a sample."""
     return _joint(b, est, x)[0]
 
 
 @formula("_BaseNB.predict_log_proba")
-def log_bayes(b: Writer, est: Any, x: Value) -> Value:
+def log_bayes(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of a class, if the sample is known."""
     return _posterior(b, _joint(b, est, x)[0])
 
 
 @formula("_BaseNB.predict_proba")
-def bayes(b: Writer, est: Any, x: Value) -> Value:
+def bayes(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The same, not its logarithm."""
     return np.exp(b.of(est, "predict_log_proba", x))
 
 
 @formula("_BaseNB.predict")
-def class_of_bayes(b: Writer, est: Any, x: Value) -> Choice:
+def class_of_bayes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The likeliest one."""
     joint, matrix = _joint(b, est, x)
     return _likeliest(b, joint, x, matrix, est.classes_)
 
 
-def _joint(b: Writer, est: Any, x: Value) -> tuple[Value, np.ndarray]:
+def _joint(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, np.ndarray]:
     """The logarithms of joint probabilities, and what the sample is multiplied with."""
     kind = type(est).__name__
     if kind == "GaussianNB":
@@ -151,7 +151,7 @@ def _joint(b: Writer, est: Any, x: Value) -> tuple[Value, np.ndarray]:
     raise TraceError(f"the formula of {kind} is not known")
 
 
-def _weighted(b: Writer, est: Any, x: Value) -> tuple[Value, np.ndarray]:
+def _weighted(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, np.ndarray]:
     """The logarithms of the densities of a mixture, and what the sample is multiplied with."""
     if type(est).__name__ != "GaussianMixture":
         raise TraceError(f"the formula of {type(est).__name__} is not known")
@@ -174,19 +174,19 @@ def _weighted(b: Writer, est: Any, x: Value) -> tuple[Value, np.ndarray]:
 
 
 @formula("BaseMixture.score_samples")
-def density(b: Writer, est: Any, x: Value) -> Value:
+def density(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Its logarithm."""
     return b.logsumexp(_weighted(b, est, x)[0])
 
 
 @formula("BaseMixture.predict_proba")
-def responsibilities(b: Writer, est: Any, x: Value) -> Value:
+def responsibilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of each component."""
     return np.exp(_posterior(b, _weighted(b, est, x)[0]))
 
 
 @formula("BaseMixture.predict")
-def component(b: Writer, est: Any, x: Value) -> Choice:
+def component(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The likeliest one."""
     joint, matrix = _weighted(b, est, x)
     return _likeliest(b, joint, x, matrix, np.arange(joint.shape[0]))
@@ -195,7 +195,7 @@ def component(b: Writer, est: Any, x: Value) -> Choice:
 # --- support vectors ------------------------------------------------------------------------------
 
 
-def _kernel(b: Writer, est: Any, x: Value) -> Value:
+def _kernel(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of a sample and each support vector, in float64."""
     if est._sparse or not isinstance(est.kernel, str) or est.kernel == "precomputed":
         raise TraceError(f"the formula of kernel={est.kernel!r} is not known")
@@ -217,19 +217,19 @@ def _kernel(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("BaseLibSVM.predict", "OneClassSVM.decision_function")
-def support_regression(b: Writer, est: Any, x: Value) -> Value:
+def support_regression(b: FormulaWriter, est: Any, x: Value) -> Value:
     """A sum of kernels."""
     return b.number(b.affine(est._dual_coef_, _kernel(b, est, x), est._intercept_))
 
 
 @formula("OneClassSVM.score_samples")
-def score_of_one(b: Writer, est: Any, x: Value) -> Value:
+def score_of_one(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Without the offset."""
     return support_regression(b, est, x) + b.array(est.offset_[0], "float64")
 
 
 @formula("OneClassSVM.predict")
-def one_class(b: Writer, est: Any, x: Value) -> Choice:
+def one_class(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """1 inside, -1 outside."""
     kernel = _kernel(b, est, x)
     score = b.number(b.affine(est._dual_coef_, kernel, est._intercept_))
@@ -249,7 +249,7 @@ def _pairs(est: Any) -> np.ndarray:
     return np.array(found)
 
 
-def _of_pairs(b: Writer, est: Any, x: Value) -> tuple[Value, Value]:
+def _of_pairs(b: FormulaWriter, est: Any, x: Value) -> tuple[Value, Value]:
     """The decision for each pair of classes, positive for the first; and what rounding may move."""
     kernel, matrix = _kernel(b, est, x), _pairs(est)
     scores = b.affine(matrix, kernel, est._intercept_)
@@ -265,7 +265,7 @@ def _votes(est: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @formula("BaseSVC.decision_function")
-def support_decision(b: Writer, est: Any, x: Value) -> Value:
+def support_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of pairs, or votes with what breaks their ties."""
     scores, _ = _of_pairs(b, est, x)
     if len(est.classes_) == 2:
@@ -280,7 +280,7 @@ def support_decision(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("BaseSVC.predict")
-def support_classes(b: Writer, est: Any, x: Value) -> Choice:
+def support_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The class with the most votes; of equal ones the first."""
     if est.break_ties and len(est.classes_) > 2:
         raise TraceError("break_ties=True")
@@ -290,4 +290,4 @@ def support_classes(b: Writer, est: Any, x: Value) -> Choice:
     votes = b.product(first, won) + b.product(second, 1.0 - won)
     clear = b.cast(np.abs(scores) > tolerance, "float64")  # NaN is not
     known = b.total(clear) == float(clear.shape[0])
-    return Choice(b.position(votes), known, est.classes_)
+    return ChosenValue(b.position(votes), known, est.classes_)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import TraceError
 from ...ir.forest import Tree, descent
-from .writer import Choice, Takes, Value, Writer, formula
+from .writer import ChosenValue, FormulaWriter, Takes, Value, formula
 
 _BEYOND = 3.4028235677973366e38
 """What float32 has no number for: it becomes infinity, which scikit-learn refuses."""
@@ -30,7 +30,9 @@ def _of_estimator(est: Any, values: np.ndarray, features: Any = None) -> Tree:
     return Tree(left, right, feature, tree.threshold, missing, values)
 
 
-def _columns(b: Writer, x: Value, trees: Sequence[Sequence[Tree]], start: np.ndarray) -> Value:
+def _columns(
+    b: FormulaWriter, x: Value, trees: Sequence[Sequence[Tree]], start: np.ndarray
+) -> Value:
     """The same of trees for each number of the result."""
     parts = [descent(b, x, t, s) for t, s in zip(trees, start, strict=True)]
     return parts[0] if len(parts) == 1 else b.node("concat", *parts, axis=0)
@@ -39,7 +41,7 @@ def _columns(b: Writer, x: Value, trees: Sequence[Sequence[Tree]], start: np.nda
 # --- what scikit-learn takes ------------------------------------------------------------------
 
 
-def _float32(b: Writer, x: Value, *, nan: bool) -> Value:
+def _float32(b: FormulaWriter, x: Value, *, nan: bool) -> Value:
     """A sample as trees compare it; what they refuse is asked of the method itself."""
     found = b.cast(x, "float32")
     if b.nodes[x.index].op == "input":
@@ -59,7 +61,7 @@ def _takes_nan(est: Any) -> bool:
 # --- trees and forests ------------------------------------------------------------------------
 
 
-def _sums(b: Writer, est: Any, x: Value) -> Value:
+def _sums(b: FormulaWriter, est: Any, x: Value) -> Value:
     """What all trees give, added up: for each output and, of classes, each class."""
     alone = not hasattr(est, "estimators_")
     several = [est] if alone else est.estimators_
@@ -72,7 +74,7 @@ def _sums(b: Writer, est: Any, x: Value) -> Value:
     return found if alone else found / b.array(float(len(several)), "float64")
 
 
-def _parts(b: Writer, est: Any, sums: Value) -> list[Value]:
+def _parts(b: FormulaWriter, est: Any, sums: Value) -> list[Value]:
     """The probabilities of each output."""
     counts = np.atleast_1d(est.n_classes_).tolist()
     most = sums.shape[0] // len(counts)
@@ -85,7 +87,7 @@ def _parts(b: Writer, est: Any, sums: Value) -> list[Value]:
 
 
 @formula("DecisionTreeClassifier.predict_proba", "ForestClassifier.predict_proba")
-def probabilities(b: Writer, est: Any, x: Value) -> Value:
+def probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Of each class; of several outputs one row each."""
     parts = _parts(b, est, _sums(b, est, x))
     if len(parts) == 1:
@@ -96,15 +98,15 @@ def probabilities(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("DecisionTreeClassifier.predict_log_proba", "ForestClassifier.predict_log_proba")
-def log_probabilities(b: Writer, est: Any, x: Value) -> Value:
+def log_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm."""
     return np.log(probabilities(b, est, x))
 
 
-def _classes(b: Writer, est: Any, x: Value) -> Choice:
+def _classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     parts = _parts(b, est, _sums(b, est, x))
     if len(parts) == 1:
-        return Choice(
+        return ChosenValue(
             b.op("argmax", parts[0], axis=(0,), keepdims=False), None, np.asarray(est.classes_)
         )
     # the labels of all outputs, one after the other, have the dtype of the first
@@ -114,17 +116,17 @@ def _classes(b: Writer, est: Any, x: Value) -> Choice:
         index = b.op("argmax", part, axis=(0,), keepdims=False) + np.int64(before)
         chosen.append(b.op("reshape", index, shape=(1,)))
         before += len(own)
-    return Choice(b.node("concat", *chosen, axis=0), None, np.concatenate(labels))
+    return ChosenValue(b.node("concat", *chosen, axis=0), None, np.concatenate(labels))
 
 
 @formula("ForestClassifier.predict")
-def forest_classes(b: Writer, est: Any, x: Value) -> Choice:
+def forest_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The likeliest class, of equal ones the first."""
     return _classes(b, est, x)
 
 
 @formula("ForestRegressor.predict", "BaseDecisionTree.predict")
-def mean_of_trees(b: Writer, est: Any, x: Value) -> Any:
+def mean_of_trees(b: FormulaWriter, est: Any, x: Value) -> Any:
     """The mean of what trees predict, or what one does: numbers, or a class."""
     if hasattr(est, "classes_"):
         return _classes(b, est, x)
@@ -133,7 +135,7 @@ def mean_of_trees(b: Writer, est: Any, x: Value) -> Any:
 
 
 @formula("BaseDecisionTree.apply")
-def leaf(b: Writer, est: Any, x: Value) -> Value:
+def leaf(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The number of the leaf."""
     x = _float32(b, x, nan=_takes_nan(est))
     numbers = np.arange(est.tree_.node_count, dtype=np.float64)[:, None]
@@ -143,7 +145,7 @@ def leaf(b: Writer, est: Any, x: Value) -> Value:
 # --- boosting ---------------------------------------------------------------------------------
 
 
-def _raw(b: Writer, est: Any, x: Value) -> Value:
+def _raw(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The sums of `GradientBoosting*`, one for each class of more than two."""
     if est.init_ != "zero" and not type(est.init_).__name__.startswith("Dummy"):
         raise TraceError(f"it begins with what {type(est.init_).__name__} predicts")
@@ -156,7 +158,7 @@ def _raw(b: Writer, est: Any, x: Value) -> Value:
     return _columns(b, x, columns, begin)
 
 
-def _raw_of_histograms(b: Writer, est: Any, x: Value) -> Value:
+def _raw_of_histograms(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The same of `HistGradientBoosting*`."""
     if getattr(est, "_preprocessor", None) is not None:
         raise TraceError("features that are categories")
@@ -187,7 +189,7 @@ def _of_predictor(nodes: np.ndarray) -> Tree:
     )
 
 
-def _decision(b: Writer, est: Any, x: Value) -> Value:
+def _decision(b: FormulaWriter, est: Any, x: Value) -> Value:
     hist = type(est).__name__.startswith("Hist")
     found = _raw_of_histograms(b, est, x) if hist else _raw(b, est, x)
     return b.number(found) if found.shape == (1,) else found
@@ -197,19 +199,19 @@ _BOTH = ("GradientBoostingClassifier", "HistGradientBoostingClassifier")
 
 
 @formula(*(f"{name}.decision_function" for name in _BOTH))
-def boosted_decision(b: Writer, est: Any, x: Value) -> Value:
+def boosted_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The sum."""
     return _decision(b, est, x)
 
 
 @formula("GradientBoostingRegressor.predict")
-def boosted(b: Writer, est: Any, x: Value) -> Value:
+def boosted(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The sum."""
     return _decision(b, est, x)
 
 
 @formula("HistGradientBoostingRegressor.predict")
-def boosted_by_histograms(b: Writer, est: Any, x: Value) -> Value:
+def boosted_by_histograms(b: FormulaWriter, est: Any, x: Value) -> Value:
     """The sum, behind the link."""
     found = _decision(b, est, x)
     link = type(est._loss.link).__name__
@@ -219,17 +221,17 @@ def boosted_by_histograms(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula(*(f"{name}.predict" for name in _BOTH))
-def boosted_classes(b: Writer, est: Any, x: Value) -> Choice:
+def boosted_classes(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """The class with the highest sum; of two the second, if the sum is above 0."""
     sums = _decision(b, est, x)
     if sums.shape:
-        return Choice(b.op("argmax", sums, axis=(0,), keepdims=False), None, est.classes_)
+        return ChosenValue(b.op("argmax", sums, axis=(0,), keepdims=False), None, est.classes_)
     second = sums > 0.0 if type(est).__name__.startswith("Hist") else sums >= 0.0
-    return Choice(b.cast(second, "int64"), None, est.classes_)
+    return ChosenValue(b.cast(second, "int64"), None, est.classes_)
 
 
 @formula(*(f"{name}.predict_proba" for name in _BOTH))
-def boosted_probabilities(b: Writer, est: Any, x: Value) -> Value:
+def boosted_probabilities(b: FormulaWriter, est: Any, x: Value) -> Value:
     """By the loss."""
     sums = _decision(b, est, x)
     loss = type(est._loss).__name__
@@ -242,7 +244,7 @@ def boosted_probabilities(b: Writer, est: Any, x: Value) -> Value:
 
 
 @formula("GradientBoostingClassifier.predict_log_proba")
-def boosted_logarithms(b: Writer, est: Any, x: Value) -> Value:
+def boosted_logarithms(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Their logarithm."""
     return np.log(boosted_probabilities(b, est, x))
 
@@ -250,7 +252,7 @@ def boosted_logarithms(b: Writer, est: Any, x: Value) -> Value:
 # --- isolation forests ------------------------------------------------------------------------
 
 
-def _isolated(b: Writer, est: Any, x: Value) -> Value:
+def _isolated(b: FormulaWriter, est: Any, x: Value) -> Value:
     known = b.nodes[x.index].op == "input"
     x = b.cast(x, "float32")
     if known:
@@ -279,20 +281,20 @@ def _mean_path(samples: float) -> float:
 
 
 @formula("IsolationForest.score_samples")
-def isolation(b: Writer, est: Any, x: Value) -> Value:
+def isolation(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Near -1 where few steps lead to a leaf."""
     return -_isolated(b, est, x)
 
 
 @formula("IsolationForest.decision_function")
-def isolation_decision(b: Writer, est: Any, x: Value) -> Value:
+def isolation_decision(b: FormulaWriter, est: Any, x: Value) -> Value:
     """Below 0 for what is isolated."""
     return -_isolated(b, est, x) - b.array(est.offset_, "float64")
 
 
 @formula("IsolationForest.predict")
-def isolated(b: Writer, est: Any, x: Value) -> Choice:
+def isolated(b: FormulaWriter, est: Any, x: Value) -> ChosenValue:
     """-1 for what is isolated, else 1."""
     score = isolation_decision(b, est, x)
     inside = b.cast(score >= 0.0, "float64")
-    return Choice(inside, np.abs(score) > b.array(1e-9, "float64"), np.array([-1, 1]))
+    return ChosenValue(inside, np.abs(score) > b.array(1e-9, "float64"), np.array([-1, 1]))

@@ -16,7 +16,7 @@ from ...ir.rewrite import MATVEC
 Value = Any
 """An `ir.builder.Value`, with NumPy's ufuncs."""
 
-Formula = Callable[["Writer", Any, Value], Any]
+Formula = Callable[["FormulaWriter", Any, Value], Any]
 
 FORMULAS: dict[str, Formula] = {}
 """By the qualified name of the method: those who override it have another one."""
@@ -33,7 +33,7 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 
 
 @dataclass
-class Choice:
+class ChosenValue:
     """One of some labels.
 
     Attributes
@@ -67,7 +67,7 @@ class Takes(NamedTuple):
     below: float | None = None
 
 
-class Writer(NumPyBuilder):
+class FormulaWriter(NumPyBuilder):
     """Builds the graph of a method of an estimator.
 
     Attributes
@@ -176,7 +176,7 @@ class Writer(NumPyBuilder):
         found = self.op("argmax", scores, axis=(0,), keepdims=False)
         return self.cast(found, dtype if dtype in ("float32", "float64") else "int64")
 
-    def best(self, scores: Value, tolerance: Value, labels: Any) -> Choice:
+    def best(self, scores: Value, tolerance: Value, labels: Any) -> ChosenValue:
         """The label with the highest score."""
         labels = np.asarray(labels)
         if scores.shape != labels.shape:
@@ -184,12 +184,12 @@ class Writer(NumPyBuilder):
         high = self.op("max", scores, axis=(0,), keepdims=False)
         tolerance = tolerance + np.abs(high) * _near(scores)
         near = self.cast(scores >= high - tolerance, scores.aval.dtype)
-        return Choice(self.position(scores), self.total(near) == 1.0, labels)
+        return ChosenValue(self.position(scores), self.total(near) == 1.0, labels)
 
-    def positive(self, score: Value, tolerance: Value, labels: Any) -> Choice:
+    def positive(self, score: Value, tolerance: Value, labels: Any) -> ChosenValue:
         """The second label where a score is above 0."""
         index = self.cast(score > 0.0, score.aval.dtype)
-        return Choice(index, np.abs(score) > tolerance, np.asarray(labels))
+        return ChosenValue(index, np.abs(score) > tolerance, np.asarray(labels))
 
 
 def _near(*values: Value) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...errors import TraceError
 from ...ir.ops import F
-from .program import DTYPES, HALVES, Node
-from .writer import Given, Row, Writer, row
+from .program import DTYPES, HALVES, DecodedNode
+from .writer import Given, OnnxWriter, Row, row
 
 _SAME = {
     "Abs": "abs",
@@ -56,7 +56,7 @@ _SAME = {
 
 
 def _same(name: str) -> Row:
-    def write(w: Writer, n: Node, *operands: Given) -> Any:
+    def write(w: OnnxWriter, n: DecodedNode, *operands: Given) -> Any:
         return w.op(name, *w.alike(*operands))
 
     return write
@@ -71,7 +71,7 @@ def _integers(*operands: Given) -> bool:
 
 
 @row("Div", "Mod")
-def _div(w: Writer, n: Node, a: Given, b: Given) -> Any:
+def _div(w: OnnxWriter, n: DecodedNode, a: Given, b: Given) -> Any:
     """Of integers it is cut towards zero: of shapes, that is, and so of constants."""
     if n.op == "Div" and not _integers(a, b):
         return w.op("divide", *w.alike(a, b))
@@ -86,7 +86,7 @@ def _div(w: Writer, n: Node, a: Given, b: Given) -> Any:
 
 
 @row("Pow")
-def _pow(w: Writer, n: Node, x: Given, y: Given) -> Any:
+def _pow(w: OnnxWriter, n: DecodedNode, x: Given, y: Given) -> Any:
     if _integers(x):
         base, exponent = w.known(x, "a power of integers"), w.known(y, "a power of integers")
         w.room(*np.broadcast_shapes(base.shape, exponent.shape))
@@ -101,7 +101,7 @@ def _pow(w: Writer, n: Node, x: Given, y: Given) -> Any:
     return w.op("pow", a, b if a.aval.dtype == b.aval.dtype else _cast(w, b, a.aval.dtype))
 
 
-def _cast(w: Writer, x: Any, dtype: str) -> Any:
+def _cast(w: OnnxWriter, x: Any, dtype: str) -> Any:
     if x.aval.dtype == dtype:
         return x
     if dtype == "bool":
@@ -110,7 +110,7 @@ def _cast(w: Writer, x: Any, dtype: str) -> Any:
 
 
 @row("Cast", "CastLike")
-def _to(w: Writer, n: Node, x: Given, like: Given = None) -> Any:
+def _to(w: OnnxWriter, n: DecodedNode, x: Given, like: Given = None) -> Any:
     if n.op == "CastLike":
         dtype = like.dtype.name
     else:
@@ -128,7 +128,7 @@ def _to(w: Writer, n: Node, x: Given, like: Given = None) -> Any:
 
 
 @row("Clip")
-def _clip(w: Writer, n: Node, x: Given, low: Given = None, high: Given = None) -> Any:
+def _clip(w: OnnxWriter, n: DecodedNode, x: Given, low: Given = None, high: Given = None) -> Any:
     y = w.value(x)
     if n.version < 11:
         low, high = n.attr("min"), n.attr("max")
@@ -139,7 +139,7 @@ def _clip(w: Writer, n: Node, x: Given, low: Given = None, high: Given = None) -
 
 
 @row("Min", "Max", "Sum", "Mean")
-def _of_several(w: Writer, n: Node, *operands: Given) -> Any:
+def _of_several(w: OnnxWriter, n: DecodedNode, *operands: Given) -> Any:
     op = {"Min": "minimum", "Max": "maximum"}.get(n.op, "add")
     if not operands:
         raise TraceError("without any input")
@@ -149,13 +149,13 @@ def _of_several(w: Writer, n: Node, *operands: Given) -> Any:
 
 
 @row("IsNaN")
-def _is_nan(w: Writer, n: Node, x: Given) -> Any:
+def _is_nan(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = w.value(x)
     return v != v
 
 
 @row("IsInf")
-def _is_inf(w: Writer, n: Node, x: Given) -> Any:
+def _is_inf(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = w.value(x)
     if not n.attr("detect_negative", 1):
         return v == math.inf
@@ -163,57 +163,57 @@ def _is_inf(w: Writer, n: Node, x: Given) -> Any:
 
 
 @row("Sign")
-def _sign(w: Writer, n: Node, x: Given) -> Any:
+def _sign(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = w.value(x)
     return F.where(v > 0, 1, F.where(v < 0, -1, F.where(v == v, 0, v)))  # NaN stays
 
 
 @row("LeakyRelu")
-def _leaky(w: Writer, n: Node, x: Given) -> Any:
+def _leaky(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     return w.op("leaky_relu", w.value(x), negative_slope=n.number("alpha", 0.01))
 
 
 @row("PRelu")
-def _prelu(w: Writer, n: Node, x: Given, slope: Given) -> Any:
+def _prelu(w: OnnxWriter, n: DecodedNode, x: Given, slope: Given) -> Any:
     return w.op("prelu", *w.alike(x, slope))
 
 
 @row("Elu", "Celu")
-def _elu(w: Writer, n: Node, x: Given) -> Any:
+def _elu(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     return w.op(n.op.lower(), w.value(x), alpha=n.number("alpha", 1.0))
 
 
 @row("Selu")
-def _selu(w: Writer, n: Node, x: Given) -> Any:
+def _selu(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = w.value(x)
     alpha, gamma = n.number("alpha", 1.67326319217681884765625), n.number("gamma", 1.0507010221)
     return F.where(v > 0.0, v, F.expm1(v) * alpha) * gamma
 
 
 @row("ThresholdedRelu")
-def _thresholded(w: Writer, n: Node, x: Given) -> Any:
+def _thresholded(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = w.value(x)
     return F.where(v > n.number("alpha", 1.0), v, 0.0)
 
 
 @row("Shrink")
-def _shrink(w: Writer, n: Node, x: Given) -> Any:
+def _shrink(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v, bias, by = w.value(x), n.number("bias", 0.0), n.number("lambd", 0.5)
     return F.where(v < -by, v + bias, F.where(v > by, v - bias, 0.0))
 
 
 @row("HardSigmoid")
-def _hard_sigmoid(w: Writer, n: Node, x: Given) -> Any:
+def _hard_sigmoid(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     y = w.value(x) * n.number("alpha", 0.2) + n.number("beta", 0.5)
     return F.minimum(F.maximum(y, 0.0), 1.0)
 
 
 @row("Gelu")
-def _gelu(w: Writer, n: Node, x: Given) -> Any:
+def _gelu(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     return w.op("gelu", w.value(x), approximate=n.attr("approximate", "none"))
 
 
 @row("Swish")
-def _swish(w: Writer, n: Node, x: Given) -> Any:
+def _swish(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v, alpha = w.value(x), n.number("alpha", 1.0)
     return w.op("silu", v) if alpha == 1 else v / (F.exp(v * -alpha) + 1.0)

@@ -12,8 +12,8 @@ from ...errors import TraceError
 from ...ir.builder import Value
 from ...ir.ops import F
 from ...ir.tiles import windows
-from .program import Node, ints
-from .writer import Given, Writer, axis_of, row
+from .program import DecodedNode, ints
+from .writer import Given, OnnxWriter, axis_of, row
 
 _STACK = "abcdefgh"
 """Letters of axes in front of a matrix."""
@@ -22,14 +22,14 @@ _STACK = "abcdefgh"
 # --- products ---------------------------------------------------------------------------------
 
 
-def product(w: Writer, matrix: np.ndarray, x: Value) -> Value:
+def product(w: OnnxWriter, matrix: np.ndarray, x: Value) -> Value:
     """``matrix @ x`` of the last axis."""
     lead = _STACK[: len(x.shape) - 1]
     return w.op("einsum", w.const(matrix), x, subscripts=f"nm,{lead}m->{lead}n")  # type: ignore[no-any-return]
 
 
 @row("MatMul")
-def _matmul(w: Writer, n: Node, a: Given, b: Given) -> Value:
+def _matmul(w: OnnxWriter, n: DecodedNode, a: Given, b: Given) -> Value:
     if isinstance(b, np.ndarray) and b.ndim == 2 and isinstance(a, Value):
         if not a.shape or a.shape[-1] != b.shape[0]:
             raise TraceError(f"a product of {a.shape} and {b.shape}")
@@ -58,7 +58,7 @@ def _matmul(w: Writer, n: Node, a: Given, b: Given) -> Value:
 
 
 @row("Gemm")
-def _gemm(w: Writer, n: Node, a: Given, b: Given, c: Given = None) -> Value:
+def _gemm(w: OnnxWriter, n: DecodedNode, a: Given, b: Given, c: Given = None) -> Value:
     alpha, beta = n.number("alpha", 1.0), n.number("beta", 1.0)
     x = w.value(a)
     x = F.permute_dims(x, axes=(1, 0)) if n.attr("transA") else x
@@ -89,7 +89,7 @@ def _times(x: np.ndarray, factor: float) -> np.ndarray:
 class _Windows:
     """What convolutions and pools say of their windows."""
 
-    def __init__(self, n: Node, places: Sequence[int], taps: Sequence[int]) -> None:
+    def __init__(self, n: DecodedNode, places: Sequence[int], taps: Sequence[int]) -> None:
         count = len(places)
         self.taps = tuple(taps)
         self.steps: tuple[int, ...] = tuple(n.attr("strides") or (1,) * count)
@@ -117,14 +117,16 @@ class _Windows:
         return (less, total - less) if self.auto != "SAME_LOWER" else (total - less, less)
 
 
-def _with_bias(w: Writer, y: Value, bias: Given) -> Value:
+def _with_bias(w: OnnxWriter, y: Value, bias: Given) -> Value:
     if bias is None:
         return y
     b, n = w.known(bias, "a bias"), len(y.shape) - 2
     return y + w.value(w.made(b, ("bias", n), lambda: b.reshape(-1, *(1,) * n)))  # type: ignore[no-any-return]
 
 
-def _filters(w: Writer, n: Node, x: Value, weight: Given, axis: int, times: int) -> np.ndarray:
+def _filters(
+    w: OnnxWriter, n: DecodedNode, x: Value, weight: Given, axis: int, times: int
+) -> np.ndarray:
     """The filters of a convolution, which fit the channels."""
     filters = w.known(weight, "a filter")
     if len(x.shape) != filters.ndim or not 3 <= filters.ndim <= 5:
@@ -135,7 +137,7 @@ def _filters(w: Writer, n: Node, x: Value, weight: Given, axis: int, times: int)
 
 
 @row("Conv")
-def _conv(w: Writer, n: Node, x: Given, weight: Given, bias: Given = None) -> Value:
+def _conv(w: OnnxWriter, n: DecodedNode, x: Given, weight: Given, bias: Given = None) -> Value:
     v, groups = w.value(x), n.attr("group", 1)
     filters = _filters(w, n, v, weight, 1, groups)
     of = _Windows(n, v.shape[2:], filters.shape[2:])
@@ -152,7 +154,9 @@ def _conv(w: Writer, n: Node, x: Given, weight: Given, bias: Given = None) -> Va
 
 
 @row("ConvTranspose")
-def _conv_transpose(w: Writer, n: Node, x: Given, weight: Given, bias: Given = None) -> Value:
+def _conv_transpose(
+    w: OnnxWriter, n: DecodedNode, x: Given, weight: Given, bias: Given = None
+) -> Value:
     v, groups = w.value(x), n.attr("group", 1)
     filters = _filters(w, n, v, weight, 0, 1)
     count = filters.ndim - 2
@@ -188,7 +192,7 @@ def _conv_transpose(w: Writer, n: Node, x: Given, weight: Given, bias: Given = N
 
 
 @row("MaxPool", "AveragePool")
-def _pool(w: Writer, n: Node, x: Given) -> Value:
+def _pool(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     if len(n.outputs) > 1 and n.outputs[1]:
         raise TraceError("a maximum pool with indices: the graph has no places in windows")
@@ -205,7 +209,7 @@ def _pool(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("GlobalAveragePool", "GlobalMaxPool")
-def _global_pool(w: Writer, n: Node, x: Given) -> Value:
+def _global_pool(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     op = "mean" if n.op == "GlobalAveragePool" else "max"
     return w.op(op, v, axis=tuple(range(2, len(v.shape))), keepdims=True)  # type: ignore[no-any-return]
@@ -214,7 +218,7 @@ def _global_pool(w: Writer, n: Node, x: Given) -> Value:
 # --- norms ------------------------------------------------------------------------------------
 
 
-def _per_channel(w: Writer, x: Given, v: Value, key: str = "channel") -> Value:
+def _per_channel(w: OnnxWriter, x: Given, v: Value, key: str = "channel") -> Value:
     """A constant for each channel, axis 1."""
     c, n = w.known(x, "a parameter of a norm"), len(v.shape) - 2
     if c.shape != (v.shape[1],):
@@ -224,7 +228,7 @@ def _per_channel(w: Writer, x: Given, v: Value, key: str = "channel") -> Value:
 
 @row("BatchNormalization")
 def _batch_norm(
-    w: Writer, n: Node, x: Given, scale: Given, bias: Given, mean: Given, variance: Given
+    w: OnnxWriter, n: DecodedNode, x: Given, scale: Given, bias: Given, mean: Given, variance: Given
 ) -> Value:
     if n.attr("training_mode", 0) or not n.attr("spatial", 1):
         raise TraceError("in training mode, or not per channel")
@@ -241,7 +245,7 @@ def _batch_norm(
 
 
 @row("LayerNormalization", "RMSNormalization")
-def _layer_norm(w: Writer, n: Node, x: Given, scale: Given, bias: Given = None) -> Value:
+def _layer_norm(w: OnnxWriter, n: DecodedNode, x: Given, scale: Given, bias: Given = None) -> Value:
     v = w.value(x)
     axes = tuple(range(axis_of(n.attr("axis", -1), len(v.shape)), len(v.shape)))
     eps = n.number("epsilon", 1e-5)
@@ -254,7 +258,7 @@ def _layer_norm(w: Writer, n: Node, x: Given, scale: Given, bias: Given = None) 
 
 
 @row("InstanceNormalization")
-def _instance_norm(w: Writer, n: Node, x: Given, scale: Given, bias: Given) -> Value:
+def _instance_norm(w: OnnxWriter, n: DecodedNode, x: Given, scale: Given, bias: Given) -> Value:
     v = w.value(x)
     axes = tuple(range(2, len(v.shape)))
     y = w.op("standardize", v, axis=axes, eps=n.number("epsilon", 1e-5))
@@ -262,7 +266,7 @@ def _instance_norm(w: Writer, n: Node, x: Given, scale: Given, bias: Given) -> V
 
 
 @row("GroupNormalization")
-def _group_norm(w: Writer, n: Node, x: Given, scale: Given, bias: Given) -> Value:
+def _group_norm(w: OnnxWriter, n: DecodedNode, x: Given, scale: Given, bias: Given) -> Value:
     v, groups = w.value(x), n.attr("num_groups")
     shape = v.shape
     apart = (shape[0], groups, math.prod(shape[1:]) // groups)
@@ -272,7 +276,7 @@ def _group_norm(w: Writer, n: Node, x: Given, scale: Given, bias: Given) -> Valu
 
 
 @row("Softmax", "LogSoftmax")
-def _softmax(w: Writer, n: Node, x: Given) -> Value:
+def _softmax(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     op = "softmax" if n.op == "Softmax" else "log_softmax"
     axis = axis_of(n.attr("axis", -1 if n.version >= 13 else 1), len(v.shape))
@@ -289,7 +293,7 @@ _REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "Lo
 
 
 @row(*(f"Reduce{name}" for name in _REDUCTIONS))
-def _reduce(w: Writer, n: Node, x: Given, given: Given = None) -> Value:
+def _reduce(w: OnnxWriter, n: DecodedNode, x: Given, given: Given = None) -> Value:
     v, keep = w.value(x), bool(n.attr("keepdims", 1))
     name = n.op.removeprefix("Reduce")
     since = 13 if name == "Sum" else 18
@@ -324,7 +328,7 @@ def _reduce(w: Writer, n: Node, x: Given, given: Given = None) -> Value:
 
 
 @row("ArgMax", "ArgMin")
-def _position(w: Writer, n: Node, x: Given) -> Value:
+def _position(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     if n.attr("select_last_index", 0):
         raise TraceError("select_last_index")
     v = w.value(x)
@@ -336,7 +340,7 @@ def _position(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("Resize", "Upsample")
-def _resize(w: Writer, n: Node, x: Given, *more: Given) -> Value:
+def _resize(w: OnnxWriter, n: DecodedNode, x: Given, *more: Given) -> Value:
     v, mode = w.value(x), n.attr("mode", "nearest")
     old = n.op == "Upsample" or n.version < 11
     where = n.attr("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")

@@ -11,23 +11,23 @@ from ...errors import TraceError
 from ...ir.builder import Value
 from ...ir.ops import F
 from .layers import product
-from .program import ML, Node, ints
+from .program import ML, DecodedNode, ints
 from .shapes import cut
-from .writer import Given, Writer, axis_of, row
+from .writer import Given, OnnxWriter, axis_of, row
 
 
-def _floats(w: Writer, x: Given) -> Value:
+def _floats(w: OnnxWriter, x: Given) -> Value:
     v = w.value(x)
     return v if v.aval.dtype == "float32" else w.op("cast", v, dtype="float32")  # type: ignore[no-any-return]
 
 
-def _factors(w: Writer, n: Node, name: str, default: float, dtype: str) -> Value:
+def _factors(w: OnnxWriter, n: DecodedNode, name: str, default: float, dtype: str) -> Value:
     found = np.array(n.attr(name) or (default,), np.float32).astype(dtype)
     return w.value(found if found.size > 1 else found.reshape(()))
 
 
 @row("Scaler", domain=ML)
-def _scaler(w: Writer, n: Node, x: Given) -> Any:
+def _scaler(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = w.value(x)
     v = v if v.dtype.kind == "f" else _floats(w, v)
     y = v - _factors(w, n, "offset", 0.0, v.aval.dtype)
@@ -35,7 +35,7 @@ def _scaler(w: Writer, n: Node, x: Given) -> Any:
 
 
 @row("Normalizer", domain=ML)
-def _normalizer(w: Writer, n: Node, x: Given) -> Any:
+def _normalizer(w: OnnxWriter, n: DecodedNode, x: Given) -> Any:
     v = _floats(w, x)
     last, norm = (len(v.shape) - 1,), n.attr("norm", "MAX")
     if norm == "MAX":
@@ -49,7 +49,7 @@ def _normalizer(w: Writer, n: Node, x: Given) -> Any:
     return v / F.where(by == 0.0, 1.0, by)
 
 
-def _linear(w: Writer, n: Node, x: Given, rows: int) -> Value:
+def _linear(w: OnnxWriter, n: DecodedNode, x: Given, rows: int) -> Value:
     v, c = _floats(w, x), np.array(n.attr("coefficients"), np.float32)
     if len(v.shape) != 2 or c.size != rows * v.shape[1]:
         raise TraceError(f"{c.size} coefficients of {rows} results, of a value {v.shape}")
@@ -62,7 +62,7 @@ def _linear(w: Writer, n: Node, x: Given, rows: int) -> Value:
     return y + w.const(np.array(offsets, np.float32))  # type: ignore[no-any-return]
 
 
-def after(w: Writer, n: Node, y: Value) -> Value:
+def after(w: OnnxWriter, n: DecodedNode, y: Value) -> Value:
     """What a node does with its scores at last."""
     how = n.attr("post_transform", "NONE")
     if how not in ("NONE", "LOGISTIC", "SOFTMAX"):
@@ -73,12 +73,12 @@ def after(w: Writer, n: Node, y: Value) -> Value:
 
 
 @row("LinearRegressor", domain=ML)
-def _regressor(w: Writer, n: Node, x: Given) -> Value:
+def _regressor(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     return after(w, n, _linear(w, n, x, n.attr("targets", 1)))
 
 
 @row("LinearClassifier", domain=ML)
-def _classifier(w: Writer, n: Node, x: Given) -> tuple[Given, Given]:
+def _classifier(w: OnnxWriter, n: DecodedNode, x: Given) -> tuple[Given, Given]:
     texts = n.attr("classlabels_strings") or ()
     labels = n.attr("classlabels_ints") or range(len(texts))
     if len(labels) < 2 or len(n.attr("intercepts") or labels) != len(labels):
@@ -89,7 +89,7 @@ def _classifier(w: Writer, n: Node, x: Given) -> tuple[Given, Given]:
     return label, after(w, n, scores)
 
 
-def looked_up(w: Writer, table: np.ndarray, places: Value) -> Value:
+def looked_up(w: OnnxWriter, table: np.ndarray, places: Value) -> Value:
     """``table[places]``, of numbers in one dimension."""
     count = len(table)
     if np.array_equal(table, np.arange(count)):
@@ -102,7 +102,7 @@ def looked_up(w: Writer, table: np.ndarray, places: Value) -> Value:
 
 
 @row("ArrayFeatureExtractor", domain=ML)
-def _extracted(w: Writer, n: Node, x: Given, places: Given) -> Value:
+def _extracted(w: OnnxWriter, n: DecodedNode, x: Given, places: Given) -> Value:
     v = w.value(x)
     count = math.prod(places.shape)
     if isinstance(places, np.ndarray):
@@ -121,13 +121,13 @@ def _extracted(w: Writer, n: Node, x: Given, places: Given) -> Value:
 
 
 @row("Binarizer", domain=ML)
-def _binarizer(w: Writer, n: Node, x: Given) -> Value:
+def _binarizer(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     return F.where(v > n.number("threshold", 0.0), 1, F.where(v > v, v, 0))  # type: ignore[no-any-return]
 
 
 @row("Imputer", domain=ML)
-def _imputer(w: Writer, n: Node, x: Given) -> Value:
+def _imputer(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     if v.dtype.kind != "f":
         raise TraceError(f"of {v.aval.dtype}")
@@ -137,7 +137,7 @@ def _imputer(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("FeatureVectorizer", domain=ML)
-def _side_by_side(w: Writer, n: Node, *parts: Given) -> Value:
+def _side_by_side(w: OnnxWriter, n: DecodedNode, *parts: Given) -> Value:
     values = [_floats(w, x) for x in parts]
     axis = axis_of(1, len(values[0].shape))
     return w.op("concat", *values, axis=axis) if len(values) > 1 else values[0]  # type: ignore[no-any-return]

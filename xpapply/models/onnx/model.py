@@ -14,7 +14,7 @@ from ...functions.cache import BoundedDict
 from ...ir.graph import Graph, ShapeDtype
 from ...mlp import by_definition
 from . import elementwise, layers, runtime, shapes, trees, writer  # noqa: F401  # the table
-from .program import Program, parse
+from .program import Decoded, parse
 
 
 class OnnxModel:
@@ -33,14 +33,14 @@ class OnnxModel:
     def __init__(self, data: bytes, name: str) -> None:
         self._data, self._name = data, name
         self._graphs: dict[Any, Graph | TraceError] = BoundedDict()
-        self._parsed: Program | None = None
+        self._parsed: Decoded | None = None
         self._running: runtime.Session | None = None
 
     def __reduce__(self) -> Any:
         return OnnxModel, (self._data, self._name)
 
     @property
-    def _program(self) -> Program:
+    def _program(self) -> Decoded:
         if self._parsed is None:
             self._parsed = parse(self._data)
         return self._parsed

@@ -46,7 +46,7 @@ _FIELDS = {
 
 
 @dataclass(frozen=True)
-class Node:
+class DecodedNode:
     """One operator applied to values, which have names."""
 
     op: str
@@ -75,13 +75,13 @@ class Node:
 class Body:
     """The nodes of a graph in their order, and its constants."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[DecodedNode, ...]
     constants: dict[str, np.ndarray]
     outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Program:
+class Decoded:
     """A model with one input and one output.
 
     Attributes
@@ -109,7 +109,7 @@ class Program:
         return sum(c.nbytes for c in self.body.constants.values())
 
 
-def parse(data: bytes) -> Program:
+def parse(data: bytes) -> Decoded:
     """The program of a model that `files.read` has made sure of."""
     model = onnx.load_model_from_string(data)
     versions = opsets(model)
@@ -119,7 +119,7 @@ def parse(data: bytes) -> Program:
     (output,) = graph.output
     body = _body(graph, versions)
     body = Body(_needed(body.nodes, body.outputs), body.constants, body.outputs)
-    return Program(
+    return Decoded(
         body,
         given.name,
         output.name,
@@ -222,12 +222,12 @@ def _body(graph: Any, versions: dict[str, int]) -> Body:
     return Body(nodes, constants, tuple(x.name for x in graph.output))
 
 
-def _node(k: int, node: Any, versions: dict[str, int]) -> Node:
+def _node(k: int, node: Any, versions: dict[str, int]) -> DecodedNode:
     domain = domain_of(node)
     attrs = {a.name: _attribute(a, versions) for a in node.attribute}
     name = node.name or f"#{k}"
     inputs, outputs = tuple(node.input), tuple(node.output)
-    return Node(node.op_type, domain, versions.get(domain, 0), name, inputs, outputs, attrs)
+    return DecodedNode(node.op_type, domain, versions.get(domain, 0), name, inputs, outputs, attrs)
 
 
 def _attribute(a: Any, versions: dict[str, int]) -> Any:
@@ -247,7 +247,7 @@ def _attribute(a: Any, versions: dict[str, int]) -> Any:
     return None
 
 
-def _needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[Node, ...]:
+def _needed(nodes: Iterable[DecodedNode], outputs: Iterable[str]) -> tuple[DecodedNode, ...]:
     """The nodes that outputs depend on."""
     live, keep = set(outputs), []
     for node in reversed(tuple(nodes)):
@@ -258,7 +258,7 @@ def _needed(nodes: Iterable[Node], outputs: Iterable[str]) -> tuple[Node, ...]:
     return tuple(reversed(keep))
 
 
-def _read(node: Node) -> Iterator[str]:
+def _read(node: DecodedNode) -> Iterator[str]:
     yield from node.inputs
     for value in node.attrs.values():
         if isinstance(value, Body):

@@ -12,14 +12,14 @@ from ...errors import TraceError
 from ...ir.builder import Value
 from ...ir.ops import F
 from ...ir.tiles import windows
-from .program import Node, ints
-from .writer import Given, Writer, axis_of, row
+from .program import DecodedNode, ints
+from .writer import Given, OnnxWriter, axis_of, row
 
 _ALL = (None, None, None)
 """In the key of an index: the whole axis."""
 
 
-def _given_ints(n: Node, x: Given, name: str, since: int) -> tuple[int, ...] | None:
+def _given_ints(n: DecodedNode, x: Given, name: str, since: int) -> tuple[int, ...] | None:
     """Whole numbers that are an input, and before a version an attribute."""
     if n.version < since:
         found: tuple[int, ...] | None = n.attr(name)
@@ -31,7 +31,7 @@ def _given_ints(n: Node, x: Given, name: str, since: int) -> tuple[int, ...] | N
 
 
 @row("Identity", "Dropout")
-def _identity(w: Writer, n: Node, x: Given, *more: Given) -> Given:
+def _identity(w: OnnxWriter, n: DecodedNode, x: Given, *more: Given) -> Given:
     training = more[1] if len(more) > 1 else None
     if training is not None and w.known(training, "training_mode").any():
         raise TraceError("dropout in training mode draws random numbers")
@@ -39,7 +39,7 @@ def _identity(w: Writer, n: Node, x: Given, *more: Given) -> Given:
 
 
 @row("Reshape")
-def _reshape(w: Writer, n: Node, x: Given, shape: Given) -> Value:
+def _reshape(w: OnnxWriter, n: DecodedNode, x: Given, shape: Given) -> Value:
     v = w.value(x)
     zero = bool(n.attr("allowzero", 0))
     wanted = [
@@ -54,7 +54,7 @@ def _reshape(w: Writer, n: Node, x: Given, shape: Given) -> Value:
 
 
 @row("Flatten")
-def _flatten(w: Writer, n: Node, x: Given) -> Value:
+def _flatten(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     axis = n.attr("axis", 1)
     axis = axis + len(v.shape) if axis < 0 else axis
@@ -63,7 +63,7 @@ def _flatten(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("Squeeze")
-def _squeeze(w: Writer, n: Node, x: Given, axes: Given = None) -> Value:
+def _squeeze(w: OnnxWriter, n: DecodedNode, x: Given, axes: Given = None) -> Value:
     v = w.value(x)
     found = _given_ints(n, axes, "axes", 13)
     if found is None:
@@ -77,7 +77,7 @@ def _squeeze(w: Writer, n: Node, x: Given, axes: Given = None) -> Value:
 
 
 @row("Unsqueeze")
-def _unsqueeze(w: Writer, n: Node, x: Given, axes: Given = None) -> Value:
+def _unsqueeze(w: OnnxWriter, n: DecodedNode, x: Given, axes: Given = None) -> Value:
     v = w.value(x)
     found = _given_ints(n, axes, "axes", 13) or ()
     ndim = len(v.shape) + len(found)
@@ -87,7 +87,7 @@ def _unsqueeze(w: Writer, n: Node, x: Given, axes: Given = None) -> Value:
 
 
 @row("Transpose")
-def _transpose(w: Writer, n: Node, x: Given) -> Value:
+def _transpose(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     axes = n.attr("perm") or tuple(range(len(v.shape)))[::-1]
     if sorted(axes) != list(range(len(v.shape))):
@@ -96,7 +96,7 @@ def _transpose(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("Expand")
-def _expand(w: Writer, n: Node, x: Given, shape: Given) -> Value:
+def _expand(w: OnnxWriter, n: DecodedNode, x: Given, shape: Given) -> Value:
     v = w.value(x)
     wanted = w.room(*ints(shape, "a shape"))
     whole = w.room(*np.broadcast_shapes(v.shape, wanted))
@@ -107,7 +107,7 @@ def _expand(w: Writer, n: Node, x: Given, shape: Given) -> Value:
 
 
 @row("Tile")
-def _tile(w: Writer, n: Node, x: Given, repeats: Given) -> Value:
+def _tile(w: OnnxWriter, n: DecodedNode, x: Given, repeats: Given) -> Value:
     v = w.value(x)
     times = w.room(*ints(repeats, "repeats"))
     shape = v.shape
@@ -124,7 +124,7 @@ def _tile(w: Writer, n: Node, x: Given, repeats: Given) -> Value:
 
 
 @row("DepthToSpace", "SpaceToDepth")
-def _blocks(w: Writer, n: Node, x: Given) -> Value:
+def _blocks(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     v = w.value(x)
     b, k, h, s = n.attr("blocksize"), *v.shape[1:]
     lead = v.shape[:1]
@@ -145,7 +145,7 @@ def _blocks(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("Concat")
-def _concat(w: Writer, n: Node, *parts: Given) -> Value:
+def _concat(w: OnnxWriter, n: DecodedNode, *parts: Given) -> Value:
     values = [w.value(x) for x in parts]
     axis = axis_of(n.attr("axis"), len(values[0].shape))
     return values[0] if len(values) == 1 else w.op("concat", *values, axis=axis)  # type: ignore[no-any-return]
@@ -158,8 +158,8 @@ def cut(v: Value, axis: int, start: int, stop: int) -> Value:
 
 @row("Slice")
 def _slice(
-    w: Writer,
-    n: Node,
+    w: OnnxWriter,
+    n: DecodedNode,
     x: Given,
     starts: Given = None,
     ends: Given = None,
@@ -186,7 +186,7 @@ def _slice(
 
 
 @row("Gather")
-def _gather(w: Writer, n: Node, x: Given, indices: Given) -> Value:
+def _gather(w: OnnxWriter, n: DecodedNode, x: Given, indices: Given) -> Value:
     v = w.value(x)
     axis = axis_of(n.attr("axis", 0), len(v.shape))
     length = v.shape[axis]
@@ -207,7 +207,7 @@ def _gather(w: Writer, n: Node, x: Given, indices: Given) -> Value:
 
 
 @row("Split")
-def _split(w: Writer, n: Node, x: Given, split: Given = None) -> list[Value]:
+def _split(w: OnnxWriter, n: DecodedNode, x: Given, split: Given = None) -> list[Value]:
     v = w.value(x)
     axis = axis_of(n.attr("axis", 0), len(v.shape))
     sizes = _given_ints(n, split, "split", 13)
@@ -223,7 +223,12 @@ def _split(w: Writer, n: Node, x: Given, split: Given = None) -> list[Value]:
 
 @row("Pad")
 def _pad(
-    w: Writer, n: Node, x: Given, pads: Given = None, number: Given = None, axes: Given = None
+    w: OnnxWriter,
+    n: DecodedNode,
+    x: Given,
+    pads: Given = None,
+    number: Given = None,
+    axes: Given = None,
 ) -> Value:
     v = w.value(x)
     ndim, mode = len(v.shape), n.attr("mode", "constant")
@@ -253,17 +258,17 @@ def _pad(
 
 
 @row("Shape")
-def _shape(w: Writer, n: Node, x: Given) -> np.ndarray:
+def _shape(w: OnnxWriter, n: DecodedNode, x: Given) -> np.ndarray:
     return np.array(x.shape[n.attr("start", 0) : n.attr("end")], np.int64)
 
 
 @row("Size")
-def _size(w: Writer, n: Node, x: Given) -> np.ndarray:
+def _size(w: OnnxWriter, n: DecodedNode, x: Given) -> np.ndarray:
     return np.array(math.prod(x.shape), np.int64)
 
 
 @row("Constant")
-def _constant(w: Writer, n: Node) -> np.ndarray:
+def _constant(w: OnnxWriter, n: DecodedNode) -> np.ndarray:
     for name, value in n.attrs.items():
         if name == "value" and value is not None:
             return value  # type: ignore[no-any-return]
@@ -275,7 +280,7 @@ def _constant(w: Writer, n: Node) -> np.ndarray:
 
 
 @row("ConstantOfShape")
-def _filled(w: Writer, n: Node, shape: Given) -> Value:
+def _filled(w: OnnxWriter, n: DecodedNode, shape: Given) -> Value:
     value = n.attr("value")
     value = np.zeros(1, np.float32) if value is None else value
     number = w.scalar(value.ravel()[0].item(), value.dtype.name)
@@ -283,14 +288,14 @@ def _filled(w: Writer, n: Node, shape: Given) -> Value:
 
 
 @row("Range")
-def _range(w: Writer, n: Node, start: Given, limit: Given, delta: Given) -> np.ndarray:
+def _range(w: OnnxWriter, n: DecodedNode, start: Given, limit: Given, delta: Given) -> np.ndarray:
     first, last, step = (w.known(x, "a range").item() for x in (start, limit, delta))
     w.room(max(0, math.ceil((last - first) / step)))
     return np.arange(first, last, step, dtype=start.dtype)
 
 
 @row("Einsum")
-def _einsum(w: Writer, n: Node, *operands: Given) -> Value:
+def _einsum(w: OnnxWriter, n: DecodedNode, *operands: Given) -> Value:
     equation = n.attr("equation").replace(" ", "")
     if not re.fullmatch(r"[a-z]+(,[a-z]+)*->[a-z]*", equation):
         raise TraceError(f"the equation {equation!r}: letters and an arrow are known")

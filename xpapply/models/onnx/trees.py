@@ -12,20 +12,20 @@ from ...ir.forest import Tree, descent
 from ...ir.ops import F
 from ...limits import LIMITS
 from .ml import after, looked_up
-from .program import ML, Node
-from .writer import Given, Writer, row
+from .program import ML, DecodedNode
+from .writer import Given, OnnxWriter, row
 
 _MODES = ("BRANCH_LEQ", "BRANCH_LT", "LEAF")
 
 
-def _ints(n: Node, name: str) -> np.ndarray:
+def _ints(n: DecodedNode, name: str) -> np.ndarray:
     return np.array(n.attr(name) or (), np.int64)
 
 
 class _Forest:
     """The nodes of all trees, each a place in the file's lists."""
 
-    def __init__(self, n: Node, kind: str, width: int) -> None:
+    def __init__(self, n: DecodedNode, kind: str, width: int) -> None:
         if n.attr("nodes_values_as_tensor") is not None:
             raise TraceError("thresholds of float64")
         tree, node = _ints(n, "nodes_treeids"), _ints(n, "nodes_nodeids")
@@ -112,7 +112,9 @@ class _Forest:
         )
 
 
-def _sums(w: Writer, n: Node, x: Given, kind: str, width: int, base: np.ndarray) -> Value:
+def _sums(
+    w: OnnxWriter, n: DecodedNode, x: Given, kind: str, width: int, base: np.ndarray
+) -> Value:
     """What the leaves that a slice comes to have, added up: float32, of shape (1, width)."""
     v = w.value(x)
     if len(v.shape) != 2 or v.shape[0] != 1 or v.aval.dtype != "float32":
@@ -130,7 +132,7 @@ def _sums(w: Writer, n: Node, x: Given, kind: str, width: int, base: np.ndarray)
     return F.reshape(w.op("cast", found, dtype="float32"), shape=(1, width))  # type: ignore[no-any-return]
 
 
-def _base(n: Node, width: int) -> np.ndarray:
+def _base(n: DecodedNode, width: int) -> np.ndarray:
     given = n.attr("base_values")
     found = (
         np.array(given)
@@ -143,7 +145,7 @@ def _base(n: Node, width: int) -> np.ndarray:
 
 
 @row("TreeEnsembleRegressor", domain=ML)
-def _regressor(w: Writer, n: Node, x: Given) -> Value:
+def _regressor(w: OnnxWriter, n: DecodedNode, x: Given) -> Value:
     width = n.attr("n_targets", 1)
     if n.attr("post_transform", "NONE") != "NONE":  # which onnxruntime leaves out
         raise TraceError(f"post_transform={n.attr('post_transform')!r}")
@@ -151,7 +153,7 @@ def _regressor(w: Writer, n: Node, x: Given) -> Value:
 
 
 @row("TreeEnsembleClassifier", domain=ML)
-def _classifier(w: Writer, n: Node, x: Given) -> tuple[Given, Given]:
+def _classifier(w: OnnxWriter, n: DecodedNode, x: Given) -> tuple[Given, Given]:
     texts = n.attr("classlabels_strings") or ()
     labels = n.attr("classlabels_int64s") or range(len(texts))
     ids: tuple[int, ...] = n.attr("class_ids") or ()
@@ -164,7 +166,7 @@ def _classifier(w: Writer, n: Node, x: Given) -> tuple[Given, Given]:
     return None if texts else looked_up(w, table, place), scores
 
 
-def _of_two(w: Writer, n: Node, x: Given, at: int) -> tuple[Value, Value]:
+def _of_two(w: OnnxWriter, n: DecodedNode, x: Given, at: int) -> tuple[Value, Value]:
     """Which of two classes, and their scores, where the file has those of one."""
     sums = _sums(w, n, x, "class", 2, np.zeros(2))
     base = n.attr("base_values") or (0.0,)

@@ -20,7 +20,7 @@ from ...ir.graph import Graph, ShapeDtype
 from ...ir.rewrite import compact, expand, without_batch_of_one
 from ...ir.shapes import check_room
 from ...limits import LIMITS
-from .program import HALVES, ML, Body, Node, Program
+from .program import HALVES, ML, Body, Decoded, DecodedNode
 
 KNOWN = {"": (7, 26), ML: (1, 5)}
 """The versions of the sets of operators whose meaning is in the rows."""
@@ -44,7 +44,7 @@ def row(*names: str, domain: str = "") -> Callable[[Row], Row]:
     return decorate
 
 
-def why_unknown(node: Node) -> str | None:
+def why_unknown(node: DecodedNode) -> str | None:
     """Why a node has no row, or None."""
     if node.op == "If" and node.domain == "":
         return None
@@ -56,7 +56,7 @@ def why_unknown(node: Node) -> str | None:
     return None
 
 
-def graph_of(program: Program, aval: ShapeDtype, shape: tuple[int, ...]) -> Graph:
+def graph_of(program: Decoded, aval: ShapeDtype, shape: tuple[int, ...]) -> Graph:
     """The graph for slices `aval`, which the model takes in a shape.
 
     Raises
@@ -66,7 +66,7 @@ def graph_of(program: Program, aval: ShapeDtype, shape: tuple[int, ...]) -> Grap
     InputError
         Where nothing could compute it either.
     """
-    w = Writer(program)
+    w = OnnxWriter(program)
     x = w.input(aval)
     inside = computed_in(program.dtype)
     x = x if aval.dtype == inside else w.op("cast", x, dtype=inside)
@@ -104,10 +104,10 @@ class _Spent:
             raise InputError("its constants take far more memory than the file has weights")
 
 
-class Writer(Builder):
+class OnnxWriter(Builder):
     """Builds the graph of a program."""
 
-    def __init__(self, program: Program, spent: _Spent | None = None) -> None:
+    def __init__(self, program: Decoded, spent: _Spent | None = None) -> None:
         super().__init__()
         self.program = program
         self.half = program.dtype in HALVES
@@ -131,7 +131,7 @@ class Writer(Builder):
                 raise TraceError(what) from error
             env.update(zip(node.outputs, found, strict=False))
 
-    def _of_node(self, node: Node, env: dict[str, Given]) -> Sequence[Given]:
+    def _of_node(self, node: DecodedNode, env: dict[str, Given]) -> Sequence[Given]:
         if why := why_unknown(node):
             raise TraceError(why)
         if missing := [name for name in node.inputs if name and name not in env]:
@@ -153,7 +153,9 @@ class Writer(Builder):
                 self._spent.take(x.nbytes)
         return several
 
-    def _branch(self, node: Node, condition: Given, env: dict[str, Given]) -> Sequence[Given]:
+    def _branch(
+        self, node: DecodedNode, condition: Given, env: dict[str, Given]
+    ) -> Sequence[Given]:
         """The branch that is taken, where that is known."""
         if not isinstance(condition, np.ndarray) or condition.size != 1:
             raise TraceError("a branch that depends on the numbers of the slice")
@@ -162,9 +164,9 @@ class Writer(Builder):
         self.run(body, inner)
         return [inner[name] for name in body.outputs]
 
-    def _constant(self, write: Row, node: Node, given: Sequence[Given]) -> Sequence[Given]:
+    def _constant(self, write: Row, node: DecodedNode, given: Sequence[Given]) -> Sequence[Given]:
         """What a node makes of arrays: by its row, and the definitions of ops."""
-        w = Writer(self.program, self._spent)
+        w = OnnxWriter(self.program, self._spent)
         w.input(ShapeDtype((), "float32"))  # graphs have one
         found = self._checked(write(w, node, *given))
         values = [x for x in found if isinstance(x, Value)]

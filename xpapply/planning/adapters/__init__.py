@@ -40,7 +40,7 @@ class Adapted:
 def adapted(app: Application) -> Adapted:
     """What stands for an application."""
     if (device := arrays.elsewhere(app.arr)) is not None:
-        return _OnDevice(app, device)
+        return _Elsewhere(app, device)
     for name, takes in _CHAIN.items():
         if takes(app):
             found = import_module(f"{__name__}.{name}").adapt(app)
@@ -60,7 +60,7 @@ def results(app: Application) -> Any:
     return adapted(app).results()
 
 
-class _OnDevice(Adapted):
+class _Elsewhere(Adapted):
     """An array on a device that is not the current one, which it is meanwhile."""
 
     def __init__(self, app: Application, device: AbstractContextManager[Any]) -> None:

@@ -21,12 +21,12 @@ def adapt(app: Application) -> Adapted | Application:
     kwargs, out = streamed.own_out(app.f, app.kwargs)
     app = replace(app, kwargs=kwargs)
     if streamed.applies(app.arr, out):
-        return InBlocks(app, out)
+        return BlockByBlock(app, out)
     app = app.on(streamed.whole(app.arr))
     return app if out is None else IntoMemory(app, out)
 
 
-class InBlocks(Adapted):
+class BlockByBlock(Adapted):
     """The slices of what is read, or whose results are written, block by block."""
 
     def __init__(self, app: Application, out: Any) -> None:

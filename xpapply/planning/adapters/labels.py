@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..plan import Plan, Timed
 
 
-class Labelled(Adapted):
+class WithLabels(Adapted):
     """The slices of a labelled array, or of the variables of a Dataset."""
 
     def __init__(self, app: Application) -> None:
@@ -33,4 +33,4 @@ class Labelled(Adapted):
         return self._inside().compared()
 
 
-adapt = Labelled
+adapt = WithLabels

@@ -115,7 +115,7 @@ def plan(app: Application, out: Any) -> Plan:
     start = (lambda: first) if transfers is None else (lambda: transfers.now(first))
     with config.options(progress=False, device=""):
         found = block_results.decide(app, slice_, start, library)
-    slices = blocks.Slices(shape, axes, reference.first_place(axes), found.shape)
+    slices = blocks.SlicesInBlocks(shape, axes, reference.first_place(axes), found.shape)
     each = first.nbytes + math.prod(found.shape) * found.dtype.itemsize
     if out is None:
         target = stores.store(np.empty(slices.out_shape, found.dtype))
@@ -222,7 +222,7 @@ class _Streamed:
             journal.done = self._readable(cut, journal.done)
         else:
             self.target.check_room()
-        work = (_Work if self.transfers is None else _OnDevice)(self, journal)
+        work = (_Stages if self.transfers is None else _StagesOnDevice)(self, journal)
         left = [k for k in range(len(cut)) if journal is None or k not in journal.done]
         skip = set(range(len(cut))).difference(left)
         todo = ((k, block) for k, block in enumerate(cut) if k not in skip)
@@ -292,7 +292,7 @@ class _Streamed:
             add_note(error, text)
 
 
-class _Work:
+class _Stages:
     """What is done with each block."""
 
     threads = 1
@@ -329,7 +329,7 @@ class _Work:
             self._journal.note(index)
 
 
-class _OnDevice(_Work):
+class _StagesOnDevice(_Stages):
     """The same, with copies to a device and back."""
 
     def __init__(self, call: _Streamed, journal: Journal | None) -> None:

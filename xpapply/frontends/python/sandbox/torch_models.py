@@ -13,7 +13,7 @@ import numpy as np
 
 from ....batching import Batched, BatchingRule
 from ....runtime import registry
-from ..trace.tensors import Tensor, box, torch_module
+from ..trace.tensors import TracedTensor, box, torch_module
 from ..trace.tracer import replaced, tracers, values
 from .autocast import in_autocast
 from .proxies import Forbidden
@@ -32,7 +32,7 @@ class Model(Forbidden):
         recorder, frontend = stage.recorder, _frontend()
         found = list(tracers((args, kwargs)))
         for t in found:
-            if not isinstance(t, Tensor):
+            if not isinstance(t, TracedTensor):
                 raise recorder.refuse(f"{self._xp_name} of something that is not a tensor")
         stage.watch.add(frontend.watch(module, (), {}))
         # every one is asked, since asking may write a step down (`Selected`)

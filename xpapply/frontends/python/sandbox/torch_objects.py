@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from ..trace.python_builtins import real
-from ..trace.tensors import FROM_NUMPY, Tensor, box, call, from_numpy, torch_module
+from ..trace.tensors import FROM_NUMPY, TracedTensor, box, call, from_numpy, torch_module
 from ..trace.tracer import asked, tracers
 from . import ambient
 from .autocast import Autocast, AutocastClass, in_autocast
@@ -37,7 +37,7 @@ def substitute(stage: Stage, x: Any, name: str) -> Any:
             x, _content(x), lambda x, was: x.dtype == dtype and torch.equal(_content(x), was)
         )
         stage.checks.append(lambda: copy._version == before)
-        return Tensor(stage.recorder, copy, None)
+        return TracedTensor(stage.recorder, copy, None)
     return Forbidden(stage, x, name)
 
 
@@ -56,7 +56,7 @@ class _TorchFunction(Function):
         function, recorder = self.__xpapply_real__, self._xp_stage.recorder
         found = list(tracers((args, kwargs)))
         args, kwargs = tuple(map(real, args)), {k: real(v) for k, v in kwargs.items()}
-        if function.__name__ in FROM_NUMPY and found and not isinstance(args[0], Tensor):
+        if function.__name__ in FROM_NUMPY and found and not isinstance(args[0], TracedTensor):
             return from_numpy(recorder, function, *args, **kwargs)
         if function.__name__ in ("rand", "randn", "randint", "randperm", "normal", "bernoulli"):
             raise recorder.refuse(f"it draws random numbers: torch.{function.__name__}")
@@ -66,7 +66,7 @@ class _TorchFunction(Function):
             made = in_autocast(recorder, function)(*args, **kwargs)
             ambient.watch_torch(self._xp_stage.watch, function, args, kwargs, made)
             return box(recorder, made, None)
-        if any(isinstance(t, Tensor) and t.ref is not None for t in found):
+        if any(isinstance(t, TracedTensor) and t.ref is not None for t in found):
             return call(recorder, function, args, kwargs)
         given = asked((args, kwargs), f"torch.{function.__name__}()")
         found_here = in_autocast(recorder, function)(*given[0], **given[1])

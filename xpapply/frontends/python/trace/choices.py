@@ -29,7 +29,7 @@ _JOINED = frozenset(
 """What gives the same for both kinds, beside a number or an array of NumPy's kind."""
 
 
-class Choice(Tracer):
+class BranchChoice(Tracer):
     """A number of NumPy, or one of Python's constants.
 
     Whoever asks for its value or its kind decides: then slices part. `one` is a number of one kind
@@ -57,7 +57,7 @@ class Choice(Tracer):
                 found = self.one
             object.__setattr__(self, "_found", (self._decide() if found is None else found,))
         found = self._found[0]
-        return found.decided() if isinstance(found, Choice) else found
+        return found.decided() if isinstance(found, BranchChoice) else found
 
     @property  # type: ignore[misc]
     def value(self) -> Any:  # type: ignore[override]
@@ -97,7 +97,7 @@ class Choice(Tracer):
 
 def _kind(x: Any) -> Any:
     """The class of a number; None of what is none, or of one that nothing is known of."""
-    if isinstance(x, Choice):
+    if isinstance(x, BranchChoice):
         return _kind(x.one)
     value = x.value if isinstance(x, Tracer) else x
     if type(value) in (int, float, bool):
@@ -135,7 +135,7 @@ def _same_bits(a: Any, b: Any) -> bool:
 
 def _joined(ufunc: Any, python: Callable[..., Any], *operands: Any) -> Any:
     """An operation of which it makes no difference what its operands are."""
-    choices = [x for x in operands if isinstance(x, Choice)]
+    choices = [x for x in operands if isinstance(x, BranchChoice)]
     if any(x._found is not None for x in choices) or len({_kind(x) for x in choices}) > 1:
         return NotImplemented
     if len(operands) > 1 and ufunc not in _JOINED:
@@ -144,7 +144,7 @@ def _joined(ufunc: Any, python: Callable[..., Any], *operands: Any) -> Any:
     ones: list[Any] = []
     constants: list[tuple] = []
     for x in operands:
-        if isinstance(x, Choice):
+        if isinstance(x, BranchChoice):
             ones.append(x.one)
             constants.append(x.constants)
         elif not isinstance(x, Tracer) and type(x) in (int, float):
@@ -167,11 +167,11 @@ def _joined(ufunc: Any, python: Callable[..., Any], *operands: Any) -> Any:
     if made is None:
         return NotImplemented
     which = functools.reduce(np.logical_and, [x.is_constant for x in choices])
-    return Choice(one, made, which, lambda: python(*(_decided(x) for x in operands)))
+    return BranchChoice(one, made, which, lambda: python(*(_decided(x) for x in operands)))
 
 
 def _decided(x: Any) -> Any:
-    return x.decided() if isinstance(x, Choice) else x
+    return x.decided() if isinstance(x, BranchChoice) else x
 
 
 def _stands_beside(x: Any, kind: Any, constants: tuple) -> bool:
@@ -214,7 +214,7 @@ def extreme(recorder: Recorder, name: str, numbers: tuple) -> Any:
     better = operator.gt if name == "max" else operator.lt
     if not 2 <= len(numbers) <= LIMITS.choices or any(_kind(x) is None for x in numbers):
         return NotImplemented
-    if not any(isinstance(x, Choice) or (isinstance(x, Tracer) and x.ref) for x in numbers):
+    if not any(isinstance(x, BranchChoice) or (isinstance(x, Tracer) and x.ref) for x in numbers):
         return NotImplemented
     found = numbers[0]
     for x in numbers[1:]:
@@ -243,8 +243,8 @@ def _chosen(recorder: Recorder, condition: Any, yes: Any, no: Any) -> Any:
     if not isinstance(condition, Tracer):
         return yes if condition else no
     kind = _together(yes, no)
-    asked = condition.one if isinstance(condition, Choice) else condition
-    given = [x.one if isinstance(x, Choice) else x for x in (yes, no)]
+    asked = condition.one if isinstance(condition, BranchChoice) else condition
+    given = [x.one if isinstance(x, BranchChoice) else x for x in (yes, no)]
     real = _as(kind, _plain(given[0] if _plain(asked) else given[1]))
     row = find(np.where)
     assert row is not None
@@ -258,15 +258,15 @@ def _chosen(recorder: Recorder, condition: Any, yes: Any, no: Any) -> Any:
         which: Any = asked
     else:
         which = np.where(asked, *parts)  # type: ignore[call-overload]
-    return Choice(one, tuple(constants), which, lambda: yes if bool(condition) else no)
+    return BranchChoice(one, tuple(constants), which, lambda: yes if bool(condition) else no)
 
 
 def _is_constant(x: Any, kind: Any) -> Any:
-    return x.is_constant if isinstance(x, Choice) else bool(_constants(x, kind))
+    return x.is_constant if isinstance(x, BranchChoice) else bool(_constants(x, kind))
 
 
 def _constants(x: Any, kind: Any) -> tuple:
-    if isinstance(x, Choice):
+    if isinstance(x, BranchChoice):
         return x.constants
     return () if isinstance(x, Tracer) or type(x) is kind else (x,)
 
@@ -280,12 +280,12 @@ def as_one(tree: Any) -> Any:
 
     A list of them has NumPy's, unless all are Python's: one decision for all.
     """
-    tree = replaced(lambda t: t.one if isinstance(t, Choice) and t.has_one_dtype else t, tree)
-    found = [x for x in tracers(tree) if isinstance(x, Choice)]
+    tree = replaced(lambda t: t.one if isinstance(t, BranchChoice) and t.has_one_dtype else t, tree)
+    found = [x for x in tracers(tree) if isinstance(x, BranchChoice)]
     if len(found) < 2 or not isinstance(tree, (list, tuple)):
         return tree
     kinds = {_kind(x) for x in found}
-    others = [x for x in tracers(tree) if not isinstance(x, Choice)]
+    others = [x for x in tracers(tree) if not isinstance(x, BranchChoice)]
     if len(kinds) > 1 or others or not kinds <= {float, np.float64}:
         return tree
     if len(found) != np.size(replaced(lambda _: 0, tree)) or any(x._found for x in found):
@@ -297,15 +297,15 @@ def as_one(tree: Any) -> Any:
 
 def number(x: Any) -> Any:
     """A number of one kind that has the value of `x`, if that is all that matters."""
-    return x.one if isinstance(x, Choice) and x.exact else x
+    return x.one if isinstance(x, BranchChoice) and x.exact else x
 
 
 def beside(inputs: tuple) -> tuple:
     """Operands of a ufunc, with numbers of one kind where their kinds make no difference."""
-    if not any(isinstance(x, Choice) for x in inputs):
+    if not any(isinstance(x, BranchChoice) for x in inputs):
         return inputs
-    own = [x for x in inputs if isinstance(x, Choice)]
+    own = [x for x in inputs if isinstance(x, BranchChoice)]
     floats = all(_kind(x) is np.float64 and {*map(type, x.constants)} == {float} for x in own)
-    others = [_plain(x) for x in inputs if not isinstance(x, Choice)]
+    others = [_plain(x) for x in inputs if not isinstance(x, BranchChoice)]
     wide = all(type(x) in (int, float) or np.asarray(x).dtype == np.float64 for x in others)
     return tuple(map(number, inputs)) if floats and wide else inputs

@@ -28,7 +28,7 @@ def torch_module() -> Any:
     return sys.modules["torch"]
 
 
-class Tensor(Traced):
+class TracedTensor(Traced):
     """A tensor that may depend on the slice."""
 
     __slots__ = ("__weakref__", "recorder", "ref", "value")
@@ -47,7 +47,7 @@ class Tensor(Traced):
     def __torch_function__(
         cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        found = next(t for t in tracers((args, kwargs or {})) if isinstance(t, Tensor))
+        found = next(t for t in tracers((args, kwargs or {})) if isinstance(t, TracedTensor))
         return call(found.recorder, function, args, kwargs or {})
 
     # --- plain values -------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Tensor(Traced):
 
     def __getitem__(self, key: Any) -> Any:
         if (
-            isinstance(key, Tensor)
+            isinstance(key, TracedTensor)
             and key.ref is not None
             and key.value.dtype == torch_module().bool
         ):
@@ -94,7 +94,7 @@ class Tensor(Traced):
 
 
 def _operator(name: str) -> Any:
-    def method(self: Tensor, *others: Any) -> Any:
+    def method(self: TracedTensor, *others: Any) -> Any:
         return call(self.recorder, getattr(torch_module().Tensor, name), (self, *others), {})
 
     return method
@@ -105,21 +105,21 @@ for _name in (
     "rmatmul and rand or ror xor rxor lshift rlshift rshift rrshift neg abs invert "
     "lt le gt ge eq ne"
 ).split():
-    setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(TracedTensor, f"__{_name}__", _operator(f"__{_name}__"))
 
 
-class _Flat(Tensor):
+class _Flat(TracedTensor):
     """The values of a mask, as `known.ragged.Ragged`."""
 
     __slots__ = ()
 
 
-class Selected(Tensor):
+class Selected(TracedTensor):
     """The values of a mask. Whoever asks for its `ref` needs to know how many there are."""
 
     __slots__ = ("_even", "flat", "mask")
 
-    def __init__(self, flat: _Flat, mask: Tensor) -> None:
+    def __init__(self, flat: _Flat, mask: TracedTensor) -> None:
         self.flat, self.mask, self._even = flat, mask, None
         self.recorder, self.value = flat.recorder, flat.value
 
@@ -151,7 +151,7 @@ class Selected(Tensor):
         if self._even is not None:
             return NotImplemented
         if name in _ELEMENTWISE and all(map(self._beside, args)):
-            if any(True for _ in tracers(kwargs)) or isinstance(kwargs.get("out"), Tensor):
+            if any(True for _ in tracers(kwargs)) or isinstance(kwargs.get("out"), TracedTensor):
                 return NotImplemented
             given = tuple(x.flat if isinstance(x, Selected) else x for x in args)
             step = self.recorder.call(
@@ -182,7 +182,7 @@ class Selected(Tensor):
         if isinstance(x, Selected):
             same = self.mask.ref is not None and x.mask.ref == self.mask.ref
             return same and x._even is None
-        if isinstance(x, Tensor):
+        if isinstance(x, TracedTensor):
             return x.value.ndim == 0
         return not isinstance(x, (Traced, torch_module().Tensor, np.ndarray, list, tuple))
 
@@ -214,7 +214,7 @@ _REDUCTIONS = frozenset(
 )
 
 
-def _compressed(x: Tensor, mask: Tensor) -> Any:
+def _compressed(x: TracedTensor, mask: TracedTensor) -> Any:
     """``x[mask]``: how many values there are is asked only if somebody needs to know."""
     if isinstance(x, Selected) or isinstance(mask, Selected):
         return _of_one_length(x, mask)
@@ -226,7 +226,7 @@ def _compressed(x: Tensor, mask: Tensor) -> Any:
     return Selected(_Flat(recorder, step.value, step.ref), mask)
 
 
-def _of_one_length(x: Tensor, mask: Tensor) -> Any:
+def _of_one_length(x: TracedTensor, mask: TracedTensor) -> Any:
     """``x[mask]``: slices with other numbers of values take other paths."""
     recorder = x.recorder
     real = recorder.real(lambda: x.value[mask.value])
@@ -238,13 +238,13 @@ def _of_one_length(x: Tensor, mask: Tensor) -> Any:
     )
 
 
-def _number(x: Tensor) -> Any:
+def _number(x: TracedTensor) -> Any:
     if x.value.numel() != 1:
         bool(x.value)  # torch's own error
     return x
 
 
-def _attribute(x: Tensor, name: str) -> Any:
+def _attribute(x: TracedTensor, name: str) -> Any:
     recorder = x.recorder
     if name in ("shape", "dtype", "device", "ndim", "is_cuda", "requires_grad", "layout"):
         return getattr(x.value, name)
@@ -271,14 +271,14 @@ def _attribute(x: Tensor, name: str) -> Any:
 _getters = {name: operator.attrgetter(name) for name in ("T", "mT", "real")}
 
 
-def to_array(x: Tensor) -> Any:
+def to_array(x: TracedTensor) -> Any:
     """The array that the library of the slice makes of a tensor."""
     if x.recorder.library != "cupy":
         return to_numpy(x)
     return x.recorder.call(_CUPY, lambda t: t.cpu().numpy(), (x,), check=False)
 
 
-def to_numpy(x: Tensor) -> Any:
+def to_numpy(x: TracedTensor) -> Any:
     """``x.numpy()``."""
     return x.recorder.call(_NUMPY, lambda t: t.numpy(), (x,), check=False)
 
@@ -298,7 +298,7 @@ def _to_cupy(xp: Any, _: Any, args: tuple, kwargs: dict) -> Batched:
 _CUPY = BatchingRule("tensor to CuPy", _to_cupy)
 
 
-def _item(x: Tensor) -> Any:
+def _item(x: TracedTensor) -> Any:
     """``x.item()``: a Python number."""
     flat = call(x.recorder, torch_module().Tensor.reshape, (x, ()), {}) if x.value.ndim else x
     return to_numpy(flat).item()
@@ -307,7 +307,7 @@ def _item(x: Tensor) -> Any:
 def from_numpy(recorder: Recorder, function: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
     """``torch.from_numpy(x)`` and the like."""
     x = arrays.as_array(recorder, x)
-    if isinstance(x, Tensor):
+    if isinstance(x, TracedTensor):
         return call(recorder, torch_module().as_tensor, (x, *args), kwargs)
     if isinstance(x, Tracer) and x.weak:
         raise recorder.refuse("a tensor is made of a Python number")
@@ -348,7 +348,7 @@ def call(recorder: Recorder, function: Callable[..., Any], args: tuple, kwargs: 
     name = getattr(function, "__name__", "a torch function")
     function = in_autocast(recorder, function)
     for t in tracers((args, kwargs)):
-        if isinstance(t, Tensor):
+        if isinstance(t, TracedTensor):
             found = t.own_call(function, name, args, kwargs)
             if found is not NotImplemented:
                 return found
@@ -385,7 +385,7 @@ def result(recorder: Recorder, found: Any) -> Any:
             check=False,
         )
     if type(found) in (bool, int, float, complex):
-        number, any_slice = torch_module().asarray(found), Tensor(recorder, found, Ref(0))
+        number, any_slice = torch_module().asarray(found), TracedTensor(recorder, found, Ref(0))
         return recorder.call(
             tensor_rules.CONSTANT,
             lambda _: number,
@@ -393,7 +393,7 @@ def result(recorder: Recorder, found: Any) -> Any:
             batch=((any_slice, number), {}),
             check=False,
         )
-    if not isinstance(found, Tensor):
+    if not isinstance(found, TracedTensor):
         raise recorder.refuse(f"it returns {type(found).__name__} for a tensor")
     return found
 
@@ -401,7 +401,7 @@ def result(recorder: Recorder, found: Any) -> Any:
 def box(recorder: Recorder, real: Any, ref: Any) -> Any:
     """A result of torch."""
     if isinstance(real, torch_module().Tensor):
-        return Tensor(recorder, real, ref)
+        return TracedTensor(recorder, real, ref)
     if ref is None:
         return real
     raise recorder.refuse(f"a result of type {type(real).__name__}")

@@ -32,7 +32,7 @@ from ..pure import is_pure
 from ..results import Parts
 from .batched import BATCH, VMAP, Batches, Structured, out_of_memory
 from .chunk_sizes import ChunkSize
-from .repeated import Repeated, may_be_given, shares
+from .repeated import RepeatedModule, may_be_given, shares
 
 WAYS = (BATCH, VMAP)
 """What plans call the ways of `vectorized`."""
@@ -176,7 +176,7 @@ class _Chunks:
     def prepared(self, arr: Any, axis: int) -> Callable[[Any], Any]:
         """``call(arr)`` for arrays that lie like this one."""
         layout = _Layout(arr, axis)
-        repeated: Repeated | None = None
+        repeated: RepeatedModule | None = None
 
         def call(x: Any) -> Any:
             nonlocal repeated
@@ -196,7 +196,7 @@ class _Chunks:
 
         return call
 
-    def _repeated(self, arr: Any, layout: _Layout) -> Repeated | None:
+    def _repeated(self, arr: Any, layout: _Layout) -> RepeatedModule | None:
         """What `_call` comes to for such arrays, where one batch takes all slices in place."""
         batches, n = self._batches, layout.slices
         plain = type(arr) is np.ndarray or self.library != "numpy"
@@ -207,7 +207,7 @@ class _Chunks:
         order = layout.rows
         axes = None if order == tuple(range(arr.ndim)) else order
         alive = n * batches.bytes_per_slice
-        return Repeated(
+        return RepeatedModule(
             batches.tried_batch,
             arr,
             axes,

@@ -22,7 +22,7 @@ from .captured import Captured, can_capture
 from .recorded import recorded
 
 
-class Repeated:
+class RepeatedModule:
     """``repeated(arr)``: the results for arrays that lie alike; None where more is to be asked.
 
     Parameters
