@@ -202,7 +202,7 @@ def by_definition(net: Any, v: Any, lift: Callable[[ShapeDtype], Graph], key: An
     found = known.get(place)
     if found is None:
         graph = with_input(lift(aval), (math.prod(aval.shape),))
-        refused = array_api.BACKEND.why_not(graph, v)
+        refused = array_api.BACKEND.why_not(graph, (v,))
         if refused:
             raise UnsupportedError(refused)
         batched, lowered = batch(expand(graph)), array_api.BACKEND.lower(graph)

@@ -254,7 +254,7 @@ def test_errors_are_no_larger_than_torchs(torch, widths, seed):
 )
 def test_what_is_too_wide_is_left_to_others(f, slices, why):
     x = np.zeros((slices, 8), "f4")
-    assert why in cpu.BACKEND.why_not(graph_of(f, 8, "float32"), x)
+    assert why in cpu.BACKEND.why_not(graph_of(f, 8, "float32"), (x,))
     assert xpapply.explain(f, 1, x).engine in ("torch", "numpy")
 
 
@@ -360,7 +360,7 @@ def test_what_another_thread_cannot_compile_is_computed_all_the_same(patient, mo
 
 def test_other_byte_orders_are_left_to_others():
     x = np.zeros((100, 8), ">f4")
-    assert "another order" in cpu.BACKEND.why_not(graph_of(mlp(8, 2), 8, "float32"), x)
+    assert "another order" in cpu.BACKEND.why_not(graph_of(mlp(8, 2), 8, "float32"), (x,))
 
 
 def test_sizes_are_products():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tensor_cases import SHARED, bfloat16_net, double, graph_of, network
 
-import xpapply
 from xpapply.codegen import cost
 
 H200 = cost.Device(132, 1.78e9, 4.3e12, "wgmma", SHARED)
@@ -22,8 +21,7 @@ def estimate(monkeypatch, net, features, slices, dtype="float32", precision="hig
     """What `explain` would say of an array on an H200."""
     backend = pytest.importorskip("xpapply.backends.cupy")
     monkeypatch.setattr(backend.compiler, "device", lambda number: H200)
-    with xpapply.options(precision=precision):
-        lowered = backend.CuPyLowered(graph_of(net, features, dtype))
+    lowered = backend.CuPyLowered(graph_of(net, features, dtype), precision)
     return lowered.estimate(SimpleNamespace(size=features * slices, device=SimpleNamespace(id=0)))
 
 
@@ -48,7 +46,7 @@ def test_bfloat16_of_tensors_is_for_the_kernel_on_tensor_cores(monkeypatch, torc
     array = SimpleNamespace(size=16 << 20, device=SimpleNamespace(id=0), dtype=np.dtype("u2"))
     array.strides, array.itemsize = (32, 2), 2
     graph = graph_of(bfloat16_net(16, 64, 4), 16, "bfloat16")
-    assert backend.BACKEND.on_borrowed().why_not(graph, array) is None
+    assert backend.BACKEND.on_borrowed().why_not(graph, (array,)) is None
     lowered = backend.CuPyLowered(graph, borrowed=True)
     found = lowered.estimate(array, graph.consts)
     assert found.kernels == ("one kernel on tensor cores for all layers (bfloat16)",)
@@ -59,14 +57,16 @@ def test_bfloat16_of_tensors_is_for_the_kernel_on_tensor_cores(monkeypatch, torc
     assert own.graph.result.dtype == "float32"
     assert len(own._ways) > 1
     assert "registers" in backend.BACKEND.on_borrowed().why_not(
-        graph_of(bfloat16_net(16, 1000, 1000, 4), 16, "bfloat16"), array
+        graph_of(bfloat16_net(16, 1000, 1000, 4), 16, "bfloat16"), (array,)
     )
     net = bfloat16_net(16, 64, 4)
     with torch.no_grad():
         net[0].weight[0, 0] = torch.inf
-    assert "finite" in backend.BACKEND.on_borrowed().why_not(graph_of(net, 16, "bfloat16"), array)
+    assert "finite" in backend.BACKEND.on_borrowed().why_not(
+        graph_of(net, 16, "bfloat16"), (array,)
+    )
     monkeypatch.setattr(backend.compiler, "device", lambda number: replace(H200, core=""))
-    assert "compute capability" in backend.BACKEND.on_borrowed().why_not(graph, array)
+    assert "compute capability" in backend.BACKEND.on_borrowed().why_not(graph, (array,))
 
 
 @pytest.mark.parametrize("name", COSTED)

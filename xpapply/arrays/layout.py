@@ -192,6 +192,19 @@ def slowest_first(axes: Iterable[int], strides: Sequence[Sequence[int]]) -> tupl
     return tuple(sorted(axes, key=lambda a: -max(map(abs, strides[a]), default=0)))
 
 
+def side_by_side(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of an array in C order, in elements; zeros where it has none.
+
+    Examples
+    --------
+    >>> side_by_side((2, 3, 4)), side_by_side((2, 0))
+    ((12, 4, 1), (0, 0))
+    """
+    if 0 in shape:
+        return (0,) * len(shape)
+    return tuple(math.prod(shape[a + 1 :]) for a in range(len(shape)))
+
+
 class Dim(NamedTuple):
     """Neighbouring axes of several arrays that are one step in the memory of each."""
 
@@ -244,7 +257,8 @@ class Operand:
     strides : tuple of int or None
         In elements, for each axis of the shape that all arrays broadcast to; 0 where it
         broadcasts, and for results that are one number per slice along the applied axes.
-        None for a number that is passed by value.
+        None for a number that is passed by value. Results of functions that know the length of
+        their slices have axes of their own, in the place of the applied one.
     """
 
     dtype: str

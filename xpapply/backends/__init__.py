@@ -10,7 +10,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from .. import config
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from ..codegen.cost import Estimate
     from ..ir.graph import Graph
     from ..runtime.budget import Budget
-
-
-WAYS = ("cupy-elementwise", "cupy-reduction")
-"""The names of `Backend.way` of the backends here: each is a backend's, and what follows."""
 
 
 class Later(NamedTuple):
@@ -67,8 +63,30 @@ def _llvmlite_is_installed() -> bool:
     return importlib.util.find_spec("llvmlite") is not None
 
 
+class Run(Protocol):
+    """A graph on arrays that lie alike: all is decided but their addresses.
+
+    Attributes
+    ----------
+    kernels : tuple of str
+        As `Lowered` has them.
+    """
+
+    @property
+    def kernels(self) -> tuple[str, ...]: ...
+
+    def __call__(self, arrays: Sequence[Any], outs: Sequence[Any]) -> object:
+        """Fill `outs`, memory for the results.
+
+        It must not copy what it reads, nor wait for the device.
+        """
+
+
 class Lowered:
-    """The graph of one slice, compiled: what `Backend.lower` returns.
+    """A graph, compiled: what `Backend.lower` returns.
+
+    It runs by `__call__`, or by `prepared`, if the graph is of one array and one result and knows
+    the length of its slices, and by `on` otherwise.
 
     Attributes
     ----------
@@ -79,7 +97,7 @@ class Lowered:
     """
 
     graph: Graph
-    kernels: tuple[str, ...]
+    kernels: tuple[str, ...] = ()
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> Any:
         """The constants as this wants them, on the device of `like`.
@@ -106,6 +124,14 @@ class Lowered:
 
         Made once for a layout, so that repeated calls of few slices decide nothing again.
         """
+
+    def on(self, layout: Layout, like: Any) -> Run:
+        """What runs on arguments that lie as `layout` says, on the device of `like`.
+
+        The first of them are those that the graph has inputs for, and what `bind` gave follows. A
+        number among them is passed by value. `UnsupportedError` leaves them to the next engine.
+        """
+        raise NotImplementedError
 
     def faster_than_layers(self, x: Any, consts: tuple[Any, ...], at: int | None = None) -> bool:
         """Whether a network with convolutions takes less time here than in its own library.
@@ -150,13 +176,18 @@ class Backend:
 
     name: str
 
-    # --- networks and other functions of one slice ------------------------------------
+    # --- graphs -----------------------------------------------------------------------
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
-        """The reason why it cannot run the graph on arrays such as `like`, or None.
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        """The reason why it cannot run the graph on arrays such as `given`, or None.
 
-        A refusal goes to `Plan.reasons` and the next engine is tried.
+        `given` are the arguments that are not numbers. A refusal goes to `Plan.reasons` and the
+        next engine is tried, `array_api` in the end: the definition. Networks are graphs of one
+        array; a subclass that runs them alone has its own reasons beside those that are given here.
         """
+        if graph.any_length:
+            return "it has no functions of slices"
+        return "it has no graphs with several results" if graph.is_several else None
 
     def later(self, graph: Graph, x: Any, at: int) -> Later | None:
         """What tells when a graph that it refuses for few slices is worth a kernel, if it will be.
@@ -164,21 +195,12 @@ class Backend:
         `x` and `at` are what `Lowered.__call__` would get.
         """
 
-    def lower(self, graph: Graph) -> Lowered:
-        """The graph of one slice, compiled.
+    def lower(self, graph: Graph, precision: str = "highest") -> Lowered:
+        """A graph that it does not refuse, compiled, in the precision of ``options(precision=)``.
 
-        Called once per structure and ``options(precision=...)``, so it must not look at
-        ``graph.consts``: graphs that differ in their constants are equal. A backend that heeds the
-        precision reads ``config.current().precision`` here, and nowhere later.
+        Called once per structure, so it must not look at ``graph.consts``: graphs that differ in
+        their constants are equal. Functions of slices are always in the highest precision.
         """
-        raise NotImplementedError
-
-    def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
-        """The reason why it cannot run a graph with several results, on arrays like `like`."""
-        return "it has no graphs with several results"
-
-    def lower_several(self, graph: Graph) -> Any:
-        """The same as `lower`, with ``on(x, at, outs)`` that runs on arrays which lie so."""
         raise NotImplementedError
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
@@ -195,30 +217,6 @@ class Backend:
         They make the `floor` line of `explain`, where there is no estimate.
         """
 
-    # --- functions of the slices of several arrays ------------------------------------
-    # beside the above, since these have no weights and any number of arrays, whose layout decides
-    # how their slices are cut; a network that is such a function is made one by `ir.to_slice_graph`
-
-    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
-        """The reason why it cannot run a function of slices, or None.
-
-        `arrays` are the arguments that are not numbers. After a refusal `array_api` runs, one array
-        operation per node: the definition.
-        """
-        return "it has no functions of slices"
-
-    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
-        """``run(arrays, outs)`` for arguments that lie as `layout` says, with any addresses.
-
-        It fills `outs`, memory for the results, and has `kernels`, as `Lowered` has them. A number
-        among the arguments is passed by value. It must not copy what it reads, nor wait for the
-        device.
-        """
-        raise NotImplementedError
-
-    slices_engines: tuple[str, ...] = ()
-    """Other engines that run functions of slices on this library's arrays, to be asked first."""
-
     def counts(self, x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
         """How often each number occurs in a slice, or sums of weights: ``(batch..., bins)``.
 
@@ -226,6 +224,9 @@ class Backend:
         """
 
     # --- the memory of arrays ---------------------------------------------------------
+
+    slices_engines: tuple[str, ...] = ()
+    """Other engines that run functions of slices on this library's arrays, to be asked first."""
 
     def borrowers(self, x: Any, dtype: str) -> Sequence[Borrower]:
         """The other backends that run networks on arrays laid out like `x` faster, best first.

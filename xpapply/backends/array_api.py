@@ -83,13 +83,14 @@ class ArrayAPI(Backend):
 
     name = "array_api"
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
-        return missing(arrays.compat(like), expand(graph))
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        """What the library lacks; functions of slices run by `evaluate`, and none is lowered."""
+        xp = arrays.compat(given[0])
+        if graph.any_length:
+            return missing(xp, graph)
+        return super().why_not(graph, given) or missing(xp, expand(graph))
 
-    def slices_why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
-        return missing(arrays.compat(given[0]), graph)
-
-    def lower(self, graph: Graph) -> ArrayAPILowered:
+    def lower(self, graph: Graph, precision: str = "highest") -> ArrayAPILowered:
         return ArrayAPILowered(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
@@ -102,7 +103,7 @@ BACKEND = ArrayAPI()
 
 def run(graph: Graph, x: Any, axis: int) -> Any:
     """A graph by its definition on the slices of `x`, or on one slice; `UnsupportedError`."""
-    refused = BACKEND.why_not(graph, x)
+    refused = BACKEND.why_not(graph, (x,))
     if refused:
         raise UnsupportedError(refused)
     lowered = BACKEND.lower(graph)

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any
 from .. import arrays, config
 from ..errors import UnsupportedError
 from ..runtime import registry
-from . import WAYS, Backend, Borrower
+from . import Backend, Borrower
 
 if TYPE_CHECKING:
     from ..ir.graph import Graph
+
+
+WAYS = (
+    *("cupy-elementwise", "cupy-reduction"),
+    *("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch"),
+)
+"""Engines that are one way of a backend (`Backend.way`) or of a frontend (`Frontend.ways`) here.
+
+By name, for nothing is loaded to tell what there is; a test compares them.
+"""
 
 
 @functools.cache
@@ -34,7 +44,7 @@ def runner(name: str, library: str) -> Backend:
 def names() -> tuple[str, ...]:
     """The engines that there are, here and by entry points, whether or not they are installed."""
     found = dict.fromkeys(("loop", "array_api", *registry.names("backends")))
-    return (*found, *WAYS, *registry.OWN_WAYS)
+    return (*found, *WAYS)
 
 
 def check_name(forced: str, own_ways: tuple[str, ...] = ()) -> None:
@@ -103,10 +113,10 @@ def able_for_slices(
             raise UnsupportedError(f"engine {forced!r} does not run on {what}")
     if forced == "array_api" or (library == "torch" and forced == library):
         asked = []  # others ("loop", "torch.vmap" ...) say how functions of a slice run
-    found = [*able(asked, lambda b, _: b.slices_why_not(graph, given), reasons)]
+    found = [*able(asked, lambda b, _: b.why_not(graph, given), reasons)]
     if not found:
         reference = [(runner("array_api", library), None)]
-        found = [*able(reference, lambda b, _: b.slices_why_not(graph, given), reasons)]
+        found = [*able(reference, lambda b, _: b.why_not(graph, given), reasons)]
     if not found:
         raise UnsupportedError("; ".join(reasons))
     return found

@@ -136,7 +136,10 @@ class Torch(Backend):
 
     name = "torch"
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        no_network = super().why_not(graph, given)
+        if no_network is not None:
+            return no_network
         for node in expand(graph, _NATIVE).nodes:
             if node.op == "index" and any(
                 isinstance(k, tuple) and (k[2] or 1) < 0 for k in node.attr("key")
@@ -147,7 +150,7 @@ class Torch(Backend):
             return f"{refusal} in its blocks of products: torch.batch runs a module that has them"
         return refusal
 
-    def lower(self, graph: Graph) -> TorchLowered:
+    def lower(self, graph: Graph, precision: str = "highest") -> TorchLowered:
         return TorchLowered(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: torch.Tensor) -> torch.Tensor:

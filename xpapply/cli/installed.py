@@ -12,8 +12,6 @@ from importlib import metadata
 from importlib.util import find_spec
 
 from .. import __version__, config
-from ..backends import WAYS
-from ..backends.choice import names as engine_names
 from ..backends.cpu import disk_cache
 from ..errors import InputError
 from ..runtime import registry
@@ -55,8 +53,8 @@ def engines() -> dict[str, str]:
         By the name that `Plan.engine` shows.
     """
     found = {"loop": "always", "array_api": "any array of the array API standard"}
-    for name in engine_names():
-        if name not in found and name not in (*WAYS, *registry.OWN_WAYS):
+    for name in registry.names("backends"):
+        if name not in found:
             here = find_spec(_NEEDS.get(name, name)) is not None
             found[name] = "library installed" if here else "library not installed"
     return found

@@ -80,14 +80,11 @@ class Frontend:
         Whether a first plan takes so long that the loop runs until loops have taken about as long.
     is_compiled : bool
         Whether its functions compute anything, but are compiled already: then it has `looped`.
-    checks : bool
-        Whether a graph alone does not say all that its functions do: then it has `checked`.
     """
 
     ways: tuple[str, ...] = ()
     waits = False
     is_compiled = False
-    checks = False
 
     def lift(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
         """The graph of ``f(slice, *args, **kwargs)``.
@@ -169,9 +166,14 @@ class Frontend:
         what = "slices of one array" if len(avals) > 1 else "one result"
         raise UnsupportedError(f"{name_of(f)}: graphs of such networks are of {what}")
 
-    def checked(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked:
-        """What runs in the place of what `lift` gives."""
-        raise NotImplementedError
+    def checked(self, f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Checked | None:
+        """What runs in the place of what `lift` gives; None: a graph says all that `f` does."""
+        return None
+
+    @property
+    def checks(self) -> bool:
+        """Whether it has a `checked` of its own."""
+        return type(self).checked is not Frontend.checked
 
     # --- other ways to run -------------------------------------------------------------------
 

@@ -115,6 +115,16 @@ class Graph:
             found.append(n.op == "input" or any(found[a] for a in n.args))
         return found
 
+    @property
+    def any_length(self) -> bool:
+        """Whether it is a function of slices, which may have any length."""
+        return any(self.is_vector(i) for i in self.inputs)
+
+    @property
+    def is_several(self) -> bool:
+        """Whether it has several arrays or several results."""
+        return len(self.inputs) > 1 or len(self.outs) > 1
+
     def is_vector(self, i: int) -> bool:
         """Whether node `i` has one number per element of a slice of any length."""
         return self.nodes[i].aval.shape == VECTOR

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 @remembered(256)
 def _lowered(runner: Backend, graph: Graph, precision: str) -> Lowered:
-    """Compiled once per structure: graphs are equal when only their weights differ.
-
-    Backends read `precision` from the options in force.
-    """
-    return runner.lower(graph)
+    """Compiled once per structure: graphs are equal when only their weights differ."""
+    return runner.lower(graph, precision)
 
 
 class Bound:
@@ -360,7 +357,7 @@ def choose(bound: Bound, arr: Any, axis: int, reasons: list[str]) -> Engine | No
             asked.append((runner, (name, seen)))
     able = choice.able(
         asked,
-        lambda b, given: bound.failed.get(given[0]) or b.why_not(bound.graph, given[1]),
+        lambda b, given: bound.failed.get(given[0]) or b.why_not(bound.graph, given[1:]),
         reasons,
     )
     found = next(able, None)

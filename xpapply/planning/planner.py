@@ -373,11 +373,8 @@ def _lift(frontend: Frontend, f: Any, aval: ShapeDtype, args: tuple, kwargs: dic
         sources: tuple[Any, ...] = ()
         checked: frontends.Checked | None = None
         try:
-            if frontend.checks:
-                checked = frontend.checked(f, aval, args, kwargs)
-                graph = checked.graph
-            else:
-                graph = frontend.lift(f, aval, args, kwargs)
+            checked = frontend.checked(f, aval, args, kwargs)
+            graph = frontend.lift(f, aval, args, kwargs) if checked is None else checked.graph
             sources = graph.sources
             from ..ir.rewrite import compact, fold
 

@@ -14,10 +14,6 @@ from typing import Any
 
 from ..limits import LIMITS
 
-OWN_WAYS = ("torch.batch", "torch.vmap", "slicewise", "sklearn.batch", "onnx.batch")
-"""The `ways` of our frontends."""
-
-
 _PACKAGE = __package__.partition(".")[0]
 
 

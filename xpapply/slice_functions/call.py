@@ -158,7 +158,7 @@ class BoundKernel:
         while self._left:
             backend = self._left.pop(0)
             try:
-                self._run = backend.lower_slices(self.graph, self._layout, like)
+                self._run = backend.lower(self.graph).on(self._layout, like)
             except UnsupportedError as error:
                 self.reasons += (f"{backend.name}: {error}",)
                 continue
@@ -331,7 +331,7 @@ class _Deferring:
         self._run, self._name = run, backend.name
         self._other, self._other_name = None, ""
         if others and run.is_deferred:
-            self._other = others[0].lower_slices(graph, layout, like)
+            self._other = others[0].lower(graph).on(layout, like)
             self._other_name = others[0].name
 
     def __call__(self, given: Sequence[Any], outs: Sequence[Any]) -> None:

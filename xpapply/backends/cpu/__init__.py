@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays.layout import Layout
 from ...ir.graph import Graph
 from ...ir.slices.to_slice_graph import Sliced, sliced
 from .. import Backend, Later, Lowered
@@ -29,7 +28,14 @@ class CPU(Backend):
 
     name = "cpu"
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        if graph.any_length:
+            from . import slices
+
+            return slices.why_not(graph, given)
+        if graph.is_several:
+            return _short_why_not(graph, given)
+        (like,) = given
         if graph.descends:
             from . import trees
 
@@ -41,7 +47,7 @@ class CPU(Backend):
         refusal = networks.why_not(graph, like)
         if refusal is None:
             return None
-        if not _has_many_weights(graph) and self.several_why_not(graph, like) is None:
+        if not _has_many_weights(graph) and _short_why_not(graph, given) is None:
             return None
         if not graph.gathers or networks.serves(graph):
             return refusal
@@ -61,7 +67,13 @@ class CPU(Backend):
 
         return tiled.later(graph, x)
 
-    def lower(self, graph: Graph) -> Lowered:
+    def lower(self, graph: Graph, precision: str = "highest") -> Lowered:
+        if graph.any_length:
+            from . import function_of_slice
+
+            return function_of_slice.OfSlices(graph)
+        if graph.is_several:
+            return _short(graph)
         if graph.descends:
             from . import trees
 
@@ -73,34 +85,27 @@ class CPU(Backend):
             return function_of_slice.OneFunction(graph, found)
         if networks.serves(graph):
             return networks.NetworkLowered(graph)
-        if graph.gathers and self.several_why_not(graph) is not None:
+        if graph.gathers and _short_why_not(graph, ()) is not None:
             from . import tiled
 
             return tiled.TiledNetwork(graph)
-        return self.lower_several(graph)
-
-    def several_why_not(self, graph: Graph, like: Any = None) -> str | None:
-        from . import unrolled
-
-        return unrolled.why_not(graph, like)
-
-    def lower_several(self, graph: Graph) -> Unrolled:
-        from .unrolled import Unrolled
-
-        return Unrolled(graph)
+        return _short(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
         return np.empty(shape, dtype)
 
-    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
-        from . import slices
 
-        return slices.why_not(graph, arrays)
+def _short_why_not(graph: Graph, given: Sequence[Any]) -> str | None:
+    """Why no kernel has all numbers of a slice in registers, on such arrays; or None."""
+    from . import unrolled
 
-    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
-        from . import slices
+    return unrolled.why_not(graph, given)
 
-        return slices.LoweredSlices(graph, layout)
+
+def _short(graph: Graph) -> Unrolled:
+    from .unrolled import Unrolled
+
+    return Unrolled(graph)
 
 
 def _function_of_slices(graph: Graph) -> Sliced | None:

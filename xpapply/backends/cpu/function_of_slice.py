@@ -1,15 +1,17 @@
-"""A function of one slice that is elementwise work and reductions: a function of slices."""
+"""Functions of slices of any length, and those of one slice that are nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...arrays.layout import Layout
 from ...functions.cache import BoundedDict
 from ...ir.graph import Graph
 from ...ir.slices.to_slice_graph import Sliced, one_function
-from .. import Lowered
+from .. import Lowered, Run
 from . import compiler
 from .slices import LoweredSlices
 
@@ -21,33 +23,54 @@ def why_not(like: Any) -> str | None:
     return None
 
 
-class OneFunction(Lowered):
-    """Slices of any length, each element read once."""
+class ByLayout(Lowered):
+    """What `on` makes for every way in which arrays lie, from one array to one result.
 
-    def __init__(self, graph: Graph, found: Sliced) -> None:
-        self.graph, self._sliced = graph, found
+    Parameters
+    ----------
+    graph : Graph
+        What runs.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = self._runs = graph
         self._known = BoundedDict()
         self.kernels = (f"one kernel, {compiler.host().name}",)
+
+    def __call__(self, x: Any, at: int, bound: Sequence[Any], out: Any) -> Any:
+        """All slices of `x` into `out`; both in memory order."""
+        source, target = as_numpy(x), as_numpy(out)
+        key = (source.shape, source.strides, at, target.strides)
+        run: Run | None = self._known.get(key)
+        if run is None:
+            layout = one_function(self._runs, source, at, target)
+            run = self._known[key] = self.on(layout, source)
+        run((source, *bound), (target,))
+        return out
+
+
+class OfSlices(ByLayout):
+    """Slices of any length, each element read once."""
+
+    def on(self, layout: Layout, like: Any) -> LoweredSlices:
+        """The kernels for arrays that lie so."""
+        return LoweredSlices(self._runs, layout)
+
+
+class OneFunction(OfSlices):
+    """A function of one slice that is one of slices of any length."""
+
+    def __init__(self, graph: Graph, found: Sliced) -> None:
+        super().__init__(found.graph)
+        self.graph, self._consts = graph, found.consts
 
     def bind(self, consts: tuple[Any, ...], like: Any) -> list[Any]:
         """The constants that it reads: vectors, and numbers by value."""
         given = []
-        for i, k in zip(self._sliced.graph.inputs[1:], self._sliced.consts, strict=True):
+        for i, k in zip(self._runs.inputs[1:], self._consts, strict=True):
             x = np.ascontiguousarray(consts[k])
-            given.append(x if self._sliced.graph.is_vector(i) else x.reshape(())[()])
+            given.append(x if self._runs.is_vector(i) else x.reshape(())[()])
         return given
-
-    def __call__(self, x: Any, at: int, bound: list[Any], out: Any) -> Any:
-        """All slices of `x` into `out`; both in memory order."""
-        source, target = as_numpy(x), as_numpy(out)
-        key = (source.shape, source.strides, at, target.strides)
-        run: LoweredSlices | None = self._known.get(key)
-        if run is None:
-            graph = self._sliced.graph
-            layout = one_function(graph, source, at, target)
-            run = self._known[key] = LoweredSlices(graph, layout)
-        run((source, *bound), (target,))
-        return out
 
 
 def as_numpy(x: Any) -> np.ndarray:

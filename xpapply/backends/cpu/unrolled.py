@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ...arrays.layout import Dim, merged, slowest_first
+from ...arrays.layout import Dim, Layout, merged, slowest_first
 from ...codegen.llvm import unrolled
 from ...codegen.llvm.slice_kernel import Form
 from ...codegen.llvm.target import Target
 from ...errors import UnsupportedError
-from ...functions.cache import BoundedDict, Dict, kept
+from ...functions.cache import Dict, kept
 from ...ir.graph import Graph
 from ...limits import LIMITS
-from .. import Lowered
 from . import compiler
-from .function_of_slice import as_numpy
+from .function_of_slice import ByLayout
 from .host import loading
 from .kernels import Launch
 from .networks import NOT_NATIVE, values_of_constants
 from .slice_forms import STAGED, Choice, Slices, Way, itemsize
 
 
-def why_not(graph: Graph, like: Any) -> str | None:
-    """Why no such kernel runs a graph, on arrays like `like` if it is given; or None."""
+def why_not(graph: Graph, given: Sequence[Any]) -> str | None:
+    """Why no such kernel runs a graph, on arrays like `given` if there are any; or None."""
     refusal = compiler.why_not()
     if refusal is not None:
         return refusal
     if "bfloat16" in (graph.nodes[i].aval.dtype for i in (*graph.inputs, *graph.outs)):
         return "NumPy has no bfloat16"
-    if like is not None and not getattr(like.dtype, "isnative", True):
-        return NOT_NATIVE
-    if isinstance(like, np.ndarray) and any(s % like.itemsize for s in like.strides):
-        return f"strides {like.strides} are no multiples of the {like.itemsize} bytes of an element"
+    for x in given:
+        if not getattr(x.dtype, "isnative", True):
+            return NOT_NATIVE
+        if isinstance(x, np.ndarray) and any(s % x.itemsize for s in x.strides):
+            return f"strides {x.strides} are no multiples of the {x.itemsize} bytes of an element"
     return unrolled.why_not(graph, compiler.host())
 
 
@@ -47,24 +47,21 @@ class OnArrays(Launch):
     ----------
     graph : Graph
         As `unrolled.prepare` gives it.
-    xs : sequence of array
-        Their slices along axis `at` are the inputs; the other axes are alike.
-    outs : sequence of array
-        The results, with their axes in the place of `at`.
+    layout : Layout
+        Of the longest slices, along one axis: along the others all arrays are alike.
     """
 
-    def __init__(
-        self, graph: Graph, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]
-    ) -> None:
+    def __init__(self, graph: Graph, layout: Layout) -> None:
         target = compiler.host()
         operands = [*graph.inputs, *unrolled.constants(graph), *graph.outs]
         avals = [graph.nodes[i].aval for i in operands]
         sizes = [math.prod(a.shape) for a in avals]
-        slices = _slices(len(operands) - len(xs) - len(outs), xs, at, outs)
+        slices = _slices(graph, len(operands) - len(graph.inputs) - len(graph.outs), layout)
         found = _Choice(graph, slices, sizes, [a.dtype for a in avals], target).way()
         per_slice = unrolled.instructions(graph, target)
         cost = per_slice * math.prod(d.size for d in slices.batch) / max(1, found.tiles)
         super().__init__(found, _function(graph, found.form), [a.dtype for a in avals], cost)
+        self.kernels = (f"one kernel, {target.name}",)
 
 
 _compiled: Dict = kept(Dict())
@@ -85,23 +82,24 @@ def _function(graph: Graph, form: Form) -> compiler.Function:
     return found  # type: ignore[no-any-return]
 
 
-def _slices(consts: int, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]) -> Slices:
+def _slices(graph: Graph, consts: int, layout: Layout) -> Slices:
     """How slices, so many constants, and results lie."""
-    given = [[s // x.itemsize for s in x.strides] for x in xs]
-    x, inner, beside = xs[0], [], []
-    for out in outs:
-        ys, ndim = [s // out.itemsize for s in out.strides], out.ndim - x.ndim + 1
-        own = merged(out.shape, [(s,) for s in ys], range(at, at + ndim))
+    given = [x.strides for x in layout.inputs if x.strides is not None]
+    (at,), inner, beside = layout.axes, [], []
+    for o, out in zip(graph.outs, layout.outs, strict=True):
+        shape, ys = graph.nodes[o].aval.shape, out.strides or ()
+        ndim = len(shape)
+        own = merged(shape, [(s,) for s in ys[at : at + ndim]], range(ndim))
         if len(own) > 1:
             raise UnsupportedError("the numbers of a result are not evenly spaced")
         inner.append(own[0].steps[0] if own else 1)
         beside.append([*ys[:at], 0, *ys[at + ndim :]])
     steps = (*(s[at] for s in given), *(1,) * consts, *inner)
     nothing = (0,) * consts
-    strides = [(*(s[a] for s in given), *nothing, *(ys[a] for ys in beside)) for a in range(x.ndim)]
-    batch = slowest_first([a for a in range(x.ndim) if a != at], strides)
-    longest = max(x.shape[at] for x in xs)
-    return Slices(longest, steps, tuple(merged(x.shape, strides, batch)))
+    every = range(len(layout.shape))
+    strides = [(*(s[a] for s in given), *nothing, *(ys[a] for ys in beside)) for a in every]
+    batch = slowest_first([a for a in every if a != at], strides)
+    return Slices(layout.length, steps, tuple(merged(layout.shape, strides, batch)))
 
 
 class _Choice(Choice):
@@ -148,7 +146,7 @@ class _Choice(Choice):
         """Registers are few as it is."""
 
 
-class Unrolled(Lowered):
+class Unrolled(ByLayout):
     """A function of one slice.
 
     Attributes
@@ -160,9 +158,7 @@ class Unrolled(Lowered):
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = unrolled.prepare(graph)
-        self._known = BoundedDict()
-        self.kernels = (f"one kernel, {compiler.host().name}",)
+        super().__init__(unrolled.prepare(graph))
         self.instructions = unrolled.instructions(self.graph, compiler.host())
         self.seconds = (
             LIMITS.unrolled_compiling + LIMITS.unrolled_per_instruction * self.instructions
@@ -179,26 +175,10 @@ class Unrolled(Lowered):
             values = values_of_constants(self.graph, consts)
         return [np.ascontiguousarray(values[i]) for i in unrolled.constants(self.graph)]
 
-    def __call__(self, x: Any, at: int, bound: list[np.ndarray], out: Any) -> Any:
-        """All slices of `x` into `out`; both in memory order."""
-        source, target = as_numpy(x), as_numpy(out)
-        key = (source.shape, source.strides, at, target.strides)
-        run: OnArrays | None = self._known.get(key)
-        if run is None:
-            run = self._known[key] = self.on([source], at, [target])
-        run((source, *bound), (target,))
-        return out
+    def on(self, layout: Layout, like: Any = None) -> OnArrays:
+        """The kernel for arrays that lie so, compiled."""
+        return OnArrays(self.graph, layout)
 
-    def on(self, xs: Sequence[np.ndarray], at: int, outs: Sequence[np.ndarray]) -> OnArrays:
-        """The kernel for arrays that lie like these, compiled."""
-        return OnArrays(self.graph, xs, at, outs)
-
-    def deferred(
-        self,
-        seconds: float,
-        xs: Sequence[np.ndarray],
-        at: int,
-        outs: Callable[[], Sequence[np.ndarray]],
-    ) -> compiler.Deferred[OnArrays]:
+    def deferred(self, seconds: float, layout: Layout) -> compiler.Deferred[OnArrays]:
         """The same, once what is slower has taken so many seconds."""
-        return compiler.Deferred(seconds, lambda: self.on(xs, at, outs()))
+        return compiler.Deferred(seconds, lambda: self.on(layout))

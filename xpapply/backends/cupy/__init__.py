@@ -17,7 +17,7 @@ import cupy
 from cupy.cuda.compiler import CompileException
 
 from ... import arrays
-from ...arrays.layout import Layout, boxes, columns, run_blocks
+from ...arrays.layout import boxes, columns, run_blocks
 from ...codegen import chain, cost, tensor_network
 from ...codegen.graph_queries import prepare
 from ...config import PRECISIONS, current
@@ -43,7 +43,13 @@ class CuPy(Backend):
 
     name = "cupy"
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        if graph.any_length:
+            return slices.why_not(graph, given)
+        refusal = super().why_not(graph, given)
+        if refusal is not None:
+            return refusal
+        (like,) = given
         if like.dtype.kind not in "fiub":
             return f"no kernels for {like.dtype} input"
         if any(s % like.itemsize for s in like.strides):
@@ -52,8 +58,10 @@ class CuPy(Backend):
             return array_api.missing(arrays.compat(like), expand(graph))
         return graph.why_not_fused(gathers=self.name == BACKEND.name)
 
-    def lower(self, graph: Graph) -> Lowered:
-        return TreesLowered(graph) if graph.descends else CuPyLowered(graph)
+    def lower(self, graph: Graph, precision: str = "highest") -> Lowered:
+        if graph.any_length:
+            return slices.OfSlices(graph)
+        return TreesLowered(graph) if graph.descends else CuPyLowered(graph, precision)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         """From CuPy's pool."""
@@ -71,12 +79,6 @@ class CuPy(Backend):
         rate = 2 * clock * compiler.device(like.device.id).multiprocessors * 128
         return (memory, rate) if memory and rate else None
 
-    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
-        return slices.why_not(graph, arrays)
-
-    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> slices.Run:
-        return slices.Run(graph, layout, like)
-
     def counts(self, x: Any, weights: Any, axes: tuple[int, ...], bins: int) -> Any:
         return bincount.counts(x, weights, axes, bins)
 
@@ -90,14 +92,18 @@ class CuPy(Backend):
 class CuPyOnTensors(CuPy):
     """The same on the memory of tensors, which may be bfloat16."""
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
-        lowered = self.lower(graph)
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        if graph.any_length or graph.is_several:
+            return super().why_not(graph, given)
+        lowered = self.lower(graph, current().precision)
         if not isinstance(lowered, CuPyLowered) or not lowered.by_address:
-            return super().why_not(graph, like)
-        return lowered.refusal(like, graph.consts)
+            return super().why_not(graph, given)
+        return lowered.refusal(given[0], graph.consts)
 
-    def lower(self, graph: Graph) -> Lowered:
-        return TreesLowered(graph) if graph.descends else CuPyLowered(graph, borrowed=True)
+    def lower(self, graph: Graph, precision: str = "highest") -> Lowered:
+        if graph.any_length or graph.descends:
+            return super().lower(graph, precision)
+        return CuPyLowered(graph, precision, borrowed=True)
 
     def way(self, name: str) -> Backend | None:
         return _WAYS.get((name, True))
@@ -109,12 +115,14 @@ class CuPyWay(CuPy):
     def __init__(self, name: str, borrowed: bool) -> None:
         self.name, self._borrowed = name, borrowed
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
-        refusal = super().why_not(graph, like)
-        return refusal or self.lower(graph).refusal(like, graph.consts)
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        refusal = Backend.why_not(self, graph, given) or super().why_not(graph, given)
+        if refusal is not None:
+            return refusal
+        return self.lower(graph, current().precision).refusal(given[0], graph.consts)
 
-    def lower(self, graph: Graph) -> CuPyLowered:
-        return CuPyLowered(graph, borrowed=self._borrowed, way=self.name)
+    def lower(self, graph: Graph, precision: str = "highest") -> CuPyLowered:
+        return CuPyLowered(graph, precision, borrowed=self._borrowed, way=self.name)
 
 
 BACKEND, _ON_TENSORS = CuPy(), CuPyOnTensors()
@@ -208,8 +216,10 @@ class BlocksWay(Way):
 class CuPyLowered(Lowered):
     """A graph, and the ways to run it: which one is chosen by what each would take."""
 
-    def __init__(self, graph: Graph, *, borrowed: bool = False, way: str = "") -> None:
-        self._asked = current().precision
+    def __init__(
+        self, graph: Graph, precision: str = "highest", *, borrowed: bool = False, way: str = ""
+    ) -> None:
+        self._asked = precision
         self._result = graph.result.dtype
         graph = graph if borrowed else without_bfloat16(graph)
         self.graph = graph

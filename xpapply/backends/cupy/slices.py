@@ -20,6 +20,7 @@ from ...codegen.slice_kernels import Sharing, SliceKernels, size
 from ...functions.cache import BoundedDict, remembered
 from ...ir.graph import Graph
 from ...ir.slices.to_slice_graph import Sliced, one_function
+from .. import Lowered
 from . import compiler
 from .weights import Weights
 
@@ -236,6 +237,17 @@ def _vector(operands: Sequence[Operand], dims: Dims, steps: Sequence[int]) -> in
 @remembered(512)
 def _text(graph: Graph, share: Sharing) -> SliceKernels:
     return slice_kernels.slice_kernels(graph, share)
+
+
+class OfSlices(Lowered):
+    """A slice graph, for arrays that lie in any way."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def on(self, layout: Layout, like: Any) -> Run:
+        """The launches on the device of `like`, which may be a tensor."""
+        return Run(self.graph, layout, like)
 
 
 class Run:

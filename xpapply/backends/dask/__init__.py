@@ -6,6 +6,7 @@ such an array alone. `blocks.py` makes the graph of tasks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...ir.graph import Graph
@@ -17,7 +18,7 @@ class Dask(Backend):
 
     name = "dask"
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
         """It never can."""
         return "its blocks run one by one, each on an engine of its own"
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import config
-from ...arrays.layout import Layout, boxes, columns, run_blocks
+from ...arrays.layout import boxes, columns, run_blocks
 from ...ir.batch import batch
 from ...ir.graph import Graph
 from ...ir.ops import OPS
@@ -143,11 +143,19 @@ class NumPy(Backend):
     name = "numpy"
     slices_engines = ("cpu",)
 
-    def why_not(self, graph: Graph, like: Any) -> str | None:
-        lacks = kernels.missing(n.op for n in expand(graph).nodes)
+    def why_not(self, graph: Graph, given: Sequence[Any]) -> str | None:
+        if graph.any_length:
+            from . import slices
+
+            return slices.why_not(graph, given)
+        lacks = super().why_not(graph, given) or kernels.missing(n.op for n in expand(graph).nodes)
         return lacks or graph.why_not_fused(gathers=True)
 
-    def lower(self, graph: Graph) -> NumPyLowered:
+    def lower(self, graph: Graph, precision: str = "highest") -> Lowered:
+        if graph.any_length:
+            from . import slices
+
+            return slices.OfSlices(graph)
         return NumPyLowered(graph)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> np.ndarray:
@@ -172,16 +180,6 @@ class NumPy(Backend):
         if any(s < 0 or s % x.itemsize for s in x.strides):
             return here
         return (*here, Borrower("torch", lambda y: torch.from_numpy(_writable(y))))
-
-    def slices_why_not(self, graph: Graph, arrays: Sequence[Any]) -> str | None:
-        from . import slices
-
-        return slices.why_not(graph, arrays)
-
-    def lower_slices(self, graph: Graph, layout: Layout, like: Any) -> Any:
-        from . import slices
-
-        return slices.LoweredSlices(graph, layout)
 
     def counts(self, x: np.ndarray, weights: Any, axes: tuple[int, ...], bins: int) -> np.ndarray:
         return bincount.counts(x, weights, axes, bins)

@@ -23,6 +23,7 @@ from ...ir.slices.slice_graph import Accumulator
 from ...ir.subgraph import completed, part
 from ...limits import LIMITS
 from ...runtime import threads
+from .. import Lowered
 from . import kernels
 from .slice_program import CONSTANT, NUMBER, VECTOR, Fold, SliceProgram, SliceScratch
 from .views import Seen, View
@@ -37,6 +38,17 @@ def why_not(graph: Graph, arrays: Sequence[Any]) -> str | None:
     for by, _ in graph.accumulations():
         graphs += [by.combine] if by.chunk is None else [by.chunk, by.combine]
     return kernels.missing(n.op for g in graphs for n in g.nodes)
+
+
+class OfSlices(Lowered):
+    """A slice graph, for arrays that lie in any way."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def on(self, layout: Layout, like: Any) -> LoweredSlices:
+        """Blocks that fit how the arrays lie."""
+        return LoweredSlices(self.graph, layout)
 
 
 class LoweredSlices:

@@ -55,7 +55,6 @@ class SklearnFrontend(Frontend):
 
     ways = ("sklearn.batch",)
     waits = True
-    checks = True
     lift = staticmethod(graphs.lift)
     checked = staticmethod(graphs.checked)
     vectorized = staticmethod(batch.vectorized)

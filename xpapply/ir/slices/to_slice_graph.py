@@ -291,11 +291,11 @@ _COMPOSITES: dict[str, Callable[[_Conversion, Expression, dict[str, Any]], Any]]
 
 
 def one_function(graph: Graph, x: Any, at: int, out: Any) -> Layout:
-    """The layout of a slice graph that stands for a function of one slice.
+    """The layout of a function of one slice, as a slice graph or as any other.
 
-    Its inputs are the slices along axis `at` of `x`, then constants: vectors that lie one element
-    after the other, and numbers by value. Its result is written to `out`, whose axes that it has
-    in the place of `at` begin there.
+    Its inputs are the slices along axis `at` of `x`, then those of a slice graph for constants:
+    vectors that lie one element after the other, and numbers by value. Its result is written to
+    `out`, whose axes that it has in the place of `at` begin there.
     """
 
     def strides(a: Any) -> tuple[int, ...]:
@@ -306,7 +306,7 @@ def one_function(graph: Graph, x: Any, at: int, out: Any) -> Layout:
     for i in graph.inputs[1:]:
         inputs.append(Operand(graph.nodes[i].aval.dtype, along if graph.is_vector(i) else None))
     steps = list(strides(out))
-    if not graph.is_vector(graph.outs[0]):  # one number in place of the slice
+    if graph.any_length and not graph.is_vector(graph.outs[0]):  # one number in place of the slice
         steps[at : at + out.ndim - x.ndim + 1] = [0]
     outs = (Operand(out.dtype.name, tuple(steps)),)
     return Layout(tuple(x.shape), (at,), tuple(inputs), outs)

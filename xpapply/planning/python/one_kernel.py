@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ... import config
-from ...arrays.layout import Dim, MemoryOrder, merged, slowest_first
+from ...arrays.layout import Dim, Layout, MemoryOrder, Operand, merged, side_by_side, slowest_first
 from ...backends import choice
 from ...errors import UnsupportedError
 from ...frontends.python.run.rows import Rows
@@ -59,9 +59,7 @@ class OneKernel:
         self._graph = joined(paths, results)
         self._sliced = sliced(self._graph, as_numpy=True)
         compiled = choice.backend("cpu")
-        self._why_not_short = (
-            "no CPU" if compiled is None else compiled.several_why_not(self._graph)
-        )
+        self._why_not_short = "no CPU" if compiled is None else compiled.why_not(self._graph, ())
         self._of_numbers = None if self._why_not_short is None else of_numbers(self._graph)
         if not (self._sliced or self._of_numbers) and self._why_not_short is not None:
             raise UnsupportedError(self._why_not_short)
@@ -129,10 +127,10 @@ class OneKernel:
             return self._in_loops(compiled, self._sliced, rows)
         if self._why_not_short:
             return None
-        if any(compiled.several_why_not(self._graph, x) is not None for x in rows.views):
+        if compiled.why_not(self._graph, rows.views) is not None:
             return None
         if self._short is None:
-            self._short = compiled.lower_several(self._graph)
+            self._short = compiled.lower(self._graph)
             self._consts = self._short.bind(self._graph.consts, rows.like)
         try:
             return _Short(self, rows)
@@ -161,7 +159,7 @@ class OneKernel:
     # --- slices of any length -----------------------------------------------------------------
 
     def _in_loops(self, compiled: Any, found: Sliced, rows: Rows) -> Any:
-        if compiled.slices_why_not(found.graph, rows.views) is not None:
+        if compiled.why_not(found.graph, rows.views) is not None:
             return None
         given = self._operands(found, rows)
         shape = (*rows.batch, self._length)
@@ -317,19 +315,22 @@ class _Short(_OnRows):
             ((*before, *shape, *behind), dtype, order.result_axes(len(shape)))
             for shape, dtype in (*kernel.results, ShapeDtype((), "bool"))
         ]
-        # what lies like the arrays, and is never read
-        shadows = [
-            np.lib.stride_tricks.as_strided(np.empty(1, x.dtype), x.shape, x.strides).transpose(
-                order.axes
-            )
-            for x in given
-        ]
+        longest = max(given, key=lambda x: x.shape[-1])
+        layout = Layout(
+            tuple(longest.shape[a] for a in order.axes),
+            (order.at,),
+            tuple(
+                Operand(x.dtype.name, tuple(x.strides[a] // x.itemsize for a in order.axes))
+                for x in given
+            ),
+            tuple(Operand(dtype, side_by_side(shape)) for shape, dtype, _ in outs),
+        )
         lowered = kernel.short
         numbers = lowered.instructions * math.prod(rows.batch)
         self._cost = LIMITS.eager_compiling * _seconds(len(lowered.graph.nodes), numbers)
         seconds = 0.0 if config.current().engine else lowered.seconds
         self._compiling = 0.0 if config.current().engine else lowered.compiling
-        self._deferred = lowered.deferred(seconds, shadows, order.at, lambda: _arrays(outs))
+        self._deferred = lowered.deferred(seconds, layout)
         self.kernels = lowered.kernels
         self._run: Any = None
 
@@ -352,19 +353,12 @@ class _Short(_OnRows):
         if self._run is None:
             self._run = self._deferred.made()
 
-    def _empty(self) -> list[np.ndarray]:
-        return _arrays(self._outs)
-
     def __call__(self, consts: list[np.ndarray], rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
         self.make()
-        outs = self._empty()
+        outs = [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
         self._run((*rows.views, *consts), outs)  # whose addresses alone count
         *found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked
-
-
-def _arrays(outs: list[tuple[Any, ...]]) -> list[np.ndarray]:
-    return [np.empty(shape, dtype) for shape, dtype, _ in outs]
 
 
 def _in_line(rows: Rows) -> list[np.ndarray]:
