@@ -5,6 +5,7 @@ import copy
 import importlib
 import pickle
 import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -172,6 +173,40 @@ def test_frontends_and_backends_of_other_distributions(tmp_path):
     assert engine == "strange"
     assert len(set(names)) == len(names)
     assert set(names) > {"loop", "array_api", "numpy", "cupy", "torch", "strange"}
+
+
+def test_the_backend_in_the_documentation(tmp_path):
+    """The whole file that `docs/extending.md` shows, in a distribution of its own."""
+    pytest.importorskip("array_api_strict")
+    text = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+    (source,) = re.findall(r"the whole of `strict_backend.py`.*?```python\n(.*?)```", text, re.S)
+    assert sum(map(bool, source.splitlines())) < 25
+    declared = re.search(r'(?<="xpapply.backends"]\n)(.*?) = "(.*?)"\n', text)
+    info = tmp_path / "other-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    lines = f"[xpapply.backends]\n{declared[1]} = {declared[2]}\n"
+    (info / "entry_points.txt").write_text(lines)
+    (tmp_path / f"{declared[2]}.py").write_text(source)
+    plan, refused = in_new_process(
+        f"import sys; sys.path.append({str(tmp_path)!r})\n"
+        "import array_api_strict as xp, numpy as np, xpapply\n"
+        "net = xpapply.MLP([np.ones((2, 3)), np.ones((1, 2))], activation='tanh')\n"
+        "x = np.arange(24.0).reshape(2, 3, 4)\n"
+        "for axis, arr in ((1, x), (0, np.eye(3)), (2, x.astype('f4').transpose(2, 0, 1))):\n"
+        "    got = np.asarray(xpapply.apply_along_axis(net, axis, xp.asarray(arr)))\n"
+        "    np.testing.assert_allclose(got, np.apply_along_axis(net, axis, arr))\n"
+        "mean = xpapply.special.mean_var(xp.asarray(x), axis=1)[0]\n"
+        "np.testing.assert_allclose(np.asarray(mean), x.mean(1))\n"
+        "plan = xpapply.explain(net, 1, xp.asarray(x))\n"
+        "from xpapply.backends import choice\n"
+        "from xpapply.ir.slices.slice_graph import written\n"
+        "graph, reasons = written(lambda v: v + 1.0, [('float64', True)])[0], []\n"
+        "found = choice.able_for_slices(graph, [xp.asarray(x)], reasons)\n"
+        "print(((plan.engine, plan.kernels), ([b.name for b, _ in found], reasons)))"
+    )
+    assert plan == (declared[1], ("one array operation per node, all slices at once",))
+    assert refused == (["array_api"], [f"{declared[1]}: it has no functions of slices"])
 
 
 # --- the public names --------------------------------------------------------------------------
