@@ -353,9 +353,12 @@ class _Short(_OnRows):
         if self._run is None:
             self._run = self._deferred.made()
 
+    def _empty(self) -> list[np.ndarray]:
+        return [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
+
     def __call__(self, consts: list[np.ndarray], rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
         self.make()
-        outs = [np.empty(shape, dtype) for shape, dtype, _ in self._outs]
+        outs = self._empty()
         self._run((*rows.views, *consts), outs)  # whose addresses alone count
         *found, marked = (y.transpose(o[2]) for y, o in zip(outs, self._outs, strict=True))
         return found, marked
