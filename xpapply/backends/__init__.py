@@ -85,8 +85,8 @@ class Run(Protocol):
 class Lowered:
     """A graph, compiled: what `Backend.lower` returns.
 
-    It runs by `__call__`, or by `prepared`, if the graph is of one array and one result and knows
-    the length of its slices, and by `on` otherwise.
+    A graph of one array and one result that knows the length of its slices runs by `__call__`, or
+    by `prepared`; others run by `on`.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Lowered:
         """What runs on arguments that lie as `layout` says, on the device of `like`.
 
         The first of them are those that the graph has inputs for, and what `bind` gave follows. A
-        number among them is passed by value. `UnsupportedError` leaves them to the next engine.
+        number among them is passed by value. ``UnsupportedError`` leaves them to the next engine.
         """
         raise NotImplementedError
 
@@ -182,12 +182,13 @@ class Backend:
         """The reason why it cannot run the graph on arrays such as `given`, or None.
 
         `given` are the arguments that are not numbers. A refusal goes to `Plan.reasons` and the
-        next engine is tried, `array_api` in the end: the definition. Networks are graphs of one
-        array; a subclass that runs them alone has its own reasons beside those that are given here.
+        next engine is tried, `array_api` in the end: the definition. What is refused here are
+        graphs that `Lowered.__call__` cannot run. A subclass whose results have no `Lowered.on`
+        asks ``super().why_not`` before it looks at a graph.
         """
         if graph.any_length:
             return "it has no functions of slices"
-        return "it has no graphs with several results" if graph.is_several else None
+        return "it has no graphs of several arrays or results" if graph.is_several else None
 
     def later(self, graph: Graph, x: Any, at: int) -> Later | None:
         """What tells when a graph that it refuses for few slices is worth a kernel, if it will be.
