@@ -127,18 +127,14 @@ def apply_along_axis(
         result = _again(f, axis, arr)
         if result is not None:
             return result
-    if python and type(arr) is np.ndarray and type(axis) is int and _NAMED.isdisjoint(kwargs):
+    if python and type(arr) is np.ndarray and type(axis) is int and callable(f):
         now = config.current()
-        if not (now.engine or now.device):
+        if not (now.engine or now.device or f is _MISSING or "out" in kwargs or "func1d" in kwargs):
             ndim = arr.ndim
             if not -ndim <= axis < ndim:
                 arrays.normalize_axis_index(axis, ndim)  # raises
             return call_python(f, axis % ndim, arr, args, kwargs)
     return _adapted(_asked(f, axis, arr, args, kwargs)).results()
-
-
-_NAMED = frozenset(("out", "func1d"))
-"""Keywords that may be ours."""
 
 
 def _again(f: Any, axis: Any, arr: Any) -> Any:

@@ -254,6 +254,11 @@ class Places:
     outputs: tuple[tuple[int, ...], ...]
     keepdims: bool = False
 
+    def placed(self, k: int, x: Any) -> Any:
+        """Result `k`, whose core dims are last, with these where they go."""
+        own = self.outputs[k]
+        return core_at(x[(..., *(None,) * len(own))] if self.keepdims else x, own)
+
 
 def places(
     signature: Signature,

@@ -13,15 +13,15 @@ import numpy as np
 
 from .. import arrays, config, frontends
 from ..arrays import as_tuple
-from ..arrays.outputs import check_array, check_casts, check_count, write_into
 from ..arrays.selection import nth, nth_of, spread
 from ..errors import InputError, TraceError
 from ..ir.graph import ShapeDtype
 from ..limits import LIMITS
 from ..loop.arguments import Looped
 from ..loop.own_vectorize import Place, note
-from ..loop.signature import Dims, Places, Signature, core_at, core_last, places, resolve
+from ..loop.signature import Dims, Places, Signature, core_last, places, resolve
 from ..loop.vectorize import LoopedCall, OnError, dtype_of, filler, of_numbers, of_slices
+from .outs import Outs, check_device
 from .portable import InputSpec, PortableFunction, kind_of
 
 GUFUNC = ("axis", "axes", "keepdims", "out", "where", "fill", "dtype")
@@ -80,10 +80,9 @@ class VectorizedCall:
         arrays.get_array_module(*self._operands)  # raises for arrays of different libraries
         self._like = next((x for x in self._operands if arrays.library(x) != "numpy"), None)
         self._check_devices()
-        self._out = None if out is None else as_tuple(out)
         self._no_network = "networks run at once on the slices of one array"
         """Why the loop runs one."""
-        self._keeps = fill is None and self._out is not None
+        self._keeps = fill is None and out is not None
         """Whether what is in `out` stays where nothing is computed."""
         self._on_error = on_error if fill is None else replace(on_error, fill=fill)
         self._dtype = dtype
@@ -115,7 +114,8 @@ class VectorizedCall:
             self._operands = [core_last(x, own) for x, own in moved]
         self._dims = resolve(signature, [tuple(x.shape) for x in self._operands])
         self._mask = None if where is None else self._booleans(where)
-        self._check_outs()
+        targets = None if out is None else as_tuple(out)
+        self._outs = Outs(targets, self._places, self._dims, self._numbers, self._like)
 
     # --- devices ----------------------------------------------------------------------------
 
@@ -137,45 +137,7 @@ class VectorizedCall:
                 )
             self._operands[k] = arrays.asarray(x, like)
 
-    def _check_device(self, x: Any, name: str) -> None:
-        """Refuse an array that is not where the arguments are."""
-        if self._like is not None and arrays.device(x) != arrays.device(self._like):
-            raise InputError(
-                f"{name} is {arrays.describe(x)}, the arguments are on "
-                f"{arrays.device(self._like)}: give an array that is there"
-            )
-
-    # --- out --------------------------------------------------------------------------------
-
-    def _check_outs(self) -> None:
-        """Refuse what results cannot be written to, before `f` is called."""
-        if self._out is None:
-            return
-        outputs = self._dims.signature.outputs
-        if self._numbers:  # only f tells how many results it has
-            outputs = ((),) * len(self._out)
-        check_count(self._out, len(outputs))
-        for k, (target, core) in enumerate(zip(self._out, outputs, strict=True)):
-            if target is None:
-                continue
-            name = "out" if len(outputs) == 1 else f"out[{k}]"
-            check_array(target, self._like, name)
-            self._check_device(target, name)
-            if isinstance(target, np.ndarray) and not target.flags.writeable:
-                raise InputError(f"{name}={arrays.describe(target)} is read-only")
-            if self._dims.sizes.unknown(core):
-                continue
-            own = target if self._places is None else core_last(target, self._places.outputs[k])
-            shape = (*self._dims.loop, *(() if self._numbers else self._core(k)))
-            if tuple(own.shape) != shape:
-                wanted = shape if self._places is None else f"{shape} (core dims last)"
-                raise InputError(f"{name} has shape {tuple(target.shape)}, the result {wanted}")
-
-    def _core(self, k: int) -> tuple[int, ...]:
-        """The core dims of a result, as they are returned."""
-        if self._places is not None and self._places.keepdims:
-            return (1,) * len(self._places.outputs[k])
-        return self._dims.sizes.shape(self._dims.signature.outputs[k])
+    # --- facts ------------------------------------------------------------------------------
 
     @property
     def operands(self) -> list[Any]:
@@ -203,49 +165,16 @@ class VectorizedCall:
 
     def results(self) -> Any:
         """What the call returns."""
+        outs = self._outs
         if self._mask is not None and self._keeps and not arrays.compat(self._like).any(self._mask):
-            return self._out if len(self._out or ()) > 1 else (self._out or (None,))[0]
+            return outs.as_given
         if self._mask is None:
             found = self._looped(self._operands, self._dims, _same)
         else:
             found = self._of_some(self._mask)
         several = isinstance(found, tuple)
-        parts = [self._placed(k, x) for k, x in enumerate(as_tuple(found))]
-        if self._out is not None:
-            check_count(self._out, len(parts))
-            parts = [
-                x if target is None else self._written(k, target, x, several)
-                for k, (target, x) in enumerate(zip(self._out, parts, strict=True))
-            ]
+        parts = outs.filled(as_tuple(found), several, self._mask if self._keeps else None)
         return tuple(parts) if several else parts[0]
-
-    def _written(self, k: int, target: Any, x: Any, several: bool) -> Any:
-        """`target`, with a result in it."""
-        if self._mask is not None and self._keeps:
-            core = x.ndim - self._mask.ndim
-            mask = self._mask[(..., *(None,) * core)]
-            if self._places is not None:
-                mask = core_at(mask, self._places.outputs[k])
-            if isinstance(x, np.ndarray):
-                x = np.where(mask, x, target) if x.dtype == target.dtype else x
-                if x.dtype != target.dtype:
-                    check_casts(x, target, "out")
-                    np.copyto(target, x, casting="same_kind", where=mask)
-                    return target
-            else:
-                xp = arrays.compat(x)
-                x = xp.where(mask, xp.astype(x, target.dtype, copy=False), target)
-        write_into(target, x, f"out[{k}]" if several else "out")
-        return target
-
-    def _placed(self, k: int, x: Any) -> Any:
-        """A result with its core dims where `axis` and `axes` want them."""
-        if self._places is None:
-            return x
-        own = self._places.outputs[k]
-        if self._places.keepdims:
-            x = x[(..., *(None,) * len(own))]
-        return core_at(x, own)
 
     # --- the loop, or what runs instead ---------------------------------------------------------
 
@@ -282,7 +211,7 @@ class VectorizedCall:
     def _out_shape(self, k: int, core: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of a result that has these core dims for each slice."""
         whole = np.broadcast_to(np.zeros(()), (*self._dims.loop, *core))
-        return self._placed(k, whole).shape  # type: ignore[no-any-return]
+        return self._outs.placed(k, whole).shape  # type: ignore[no-any-return]
 
     def _looped(self, operands: list[Any], dims: Dims, place: Place) -> Any:
         """The results for all slices: one, or a tuple of them."""
@@ -509,7 +438,7 @@ class VectorizedCall:
         xp = arrays.compat(self._like)
         mask = where if arrays.library(where) else np.asarray(where)
         if arrays.library(mask) != "numpy":
-            self._check_device(mask, "where")
+            check_device(mask, self._like, "where")
         mask = mask if self._like is None else arrays.asarray(mask, self._like)
         if arrays.dtype_name(mask) != "bool":
             raise TypeError(f"where must be booleans: found {arrays.describe(mask)}. Use mask != 0")

@@ -22,7 +22,7 @@ from ...errors import InputError, TraceError, UnsupportedError, add_note
 from ...ir.graph import ShapeDtype
 from ...loop.arguments import Looped
 from ...loop.results import Leaves
-from ...loop.signature import CoreDims, Signature, core_at, core_last, places, resolve
+from ...loop.signature import CoreDims, Signature, core_last, places, resolve
 from ...loop.vectorize import LoopedCall
 from ..plan import Plan
 from .blockwise import FIRST, snapshot
@@ -192,17 +192,10 @@ class Blockwise:
         task = OnBlocks(fixed, given, self._how, self.results, self._masked, self._ndim, options)
         name = f"vectorized-{frontends.name_of(fixed.pyfunc).rpartition('.')[2].strip('<>')}"
         found = blocks.looped(task, self._operands, self._cores, self.results, name)
-        parts = [self._placed(k, y) for k, y in enumerate(found)]
+        parts = found
+        if self._places is not None:
+            parts = [self._places.placed(k, y) for k, y in enumerate(found)]
         return self._leaves.put_back(tuple(parts) if len(parts) > 1 else parts[0])
-
-    def _placed(self, k: int, x: Any) -> Any:
-        """A result with its core dims where `axis` and `axes` want them."""
-        if self._places is None:
-            return x
-        own = self._places.outputs[k]
-        if self._places.keepdims:
-            x = x[(..., *(None,) * len(own))]
-        return core_at(x, own)
 
     def plan(self, call: Any) -> Plan:
         """What would run, for `call`, which takes these arguments."""
