@@ -22,6 +22,9 @@ import xpapply
 from xpapply.functions import pickles
 from xpapply.planning import portable
 
+# torch says once a process that slices of vectorize are read-only: by order, here or elsewhere
+pytestmark = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+
 torch = pytest.importorskip("torch")
 cloudpickle = pytest.importorskip("cloudpickle")
 nn = torch.nn

@@ -124,7 +124,7 @@ class Tracing:
     def _input(self, recorder: Recorder, x: Any, ref: Ref) -> Any:
         """What stands for a slice."""
         if self._library == "torch":
-            return operations.tensors.Tensor(recorder, x, ref)
+            return operations.tensors.TracedTensor(recorder, x, ref)
         return recorder.input(x, ref)
 
     def _numbers(self, inputs: list[Any]) -> list[Any]:
