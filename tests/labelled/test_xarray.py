@@ -207,6 +207,15 @@ def as_tuple(found):
     return found if isinstance(found, tuple) else (found,)
 
 
+@pytest.mark.every_case
+@pytest.mark.parametrize("dtype", ["f8", "f2", "u1", "c8"])
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+def test_of_integers_and_halves_too(field, name, dtype):
+    """They ask a labelled array for its library and dtype."""
+    f, field = getattr(special, name), field.astype(dtype)
+    np.testing.assert_array_equal(f(field, axis="time").data, f(field.data, axis=0))
+
+
 @pytest.mark.parametrize("dim", ["time", "x", ("x", "time"), -1, None, ["y"]])
 @pytest.mark.parametrize("name", REDUCTIONS + IN_PLACE)
 @pytest.mark.parametrize("dtype", ["f8", "f2", "u1", "c8"])
