@@ -594,3 +594,13 @@ def test_arrays_of_query_planning_are_refused_with_the_way_out():
     command = [sys.executable, "-c", QUERY_PLANNING]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_any_names_of_further_arguments():
+    """What runs a block has names of its own."""
+    f = lambda v, block=1, self=2, app=3: v.sum() * block + self * app  # noqa: E731
+    x = np.arange(40.0).reshape(5, 8)
+    lazy = da.from_array(x, chunks=(2, 8))
+    more = {"block": 3, "self": 5, "app": 7}
+    want = np.apply_along_axis(f, 1, x, **more)
+    np.testing.assert_array_equal(xpapply.apply_along_axis(f, 1, lazy, **more).compute(), want)

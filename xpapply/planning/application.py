@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,7 @@ class Application:
 
     def on(self, arr: Any, axis: Any = None) -> Application:
         """The same function on another array, along the same axes or others."""
-        return replace(self, arr=arr, axis=self.axis if axis is None else axis)
+        return Application(self.f, self.axis if axis is None else axis, arr, self.args, self.kwargs)
 
     def settled(self) -> Application:
         """The same with an array of some library, or in a file, and with axes not negative.
@@ -60,13 +60,15 @@ class Application:
             If it names none, or one twice.
         """
         arr = self.arr
-        if isinstance(arr, np.generic) or (
-            arrays.library(arr) is None and not storage.is_stored(arr)
-        ):
+        is_array = arrays.library(arr) is not None or storage.is_stored(arr)
+        if not is_array or isinstance(arr, np.generic):
             arr = np.asanyarray(arr)
+        ndim = len(arr.shape)
         if not isinstance(self.axis, tuple):
-            return self.on(arr, axis_of(self.arr, self.axis, len(arr.shape)))
-        axes = tuple(axis_of(self.arr, a, len(arr.shape)) for a in self.axis)
+            axis = _axis_of(self.arr, self.axis, ndim, is_array)
+            same = arr is self.arr and axis is self.axis
+            return self if same else self.on(arr, axis)
+        axes = tuple(_axis_of(self.arr, a, ndim, is_array) for a in self.axis)
         if not axes:
             raise ValueError("axis=() names no axis: give an integer, or a tuple of integers")
         if len(set(axes)) < len(axes):
@@ -134,12 +136,12 @@ _FACTS: dict[str, Callable[[Application], Any]] = {
 """What a plan says of an application, by the name of its field."""
 
 
-def axis_of(given: Any, axis: Any, ndim: int) -> int:
+def _axis_of(given: Any, axis: Any, ndim: int, is_array: bool) -> int:
     """The axis; where NumPy makes no array of what was `given`, the error says so."""
     try:
         return arrays.normalize_axis_index(axis, ndim)
     except np.exceptions.AxisError as error:
-        if ndim == 0:
+        if ndim == 0 and not (is_array and hasattr(given, "__array__")):
             add_note(error, f"arr is neither an array nor a list: found {shown(given)}")
         raise
 

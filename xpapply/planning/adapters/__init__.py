@@ -1,9 +1,10 @@
 """The way from an application to what runs it, which apply, explain and compare walk alike.
 
-An adapter takes one thing off: labels, a file, chunks, a device, further axes. What is left is a
-smaller application, which takes the same way; so does each block of an array. The last one,
-`one_axis`, plans. Each is a file here, loaded when the first application needs it, with a function
-``adapt(app)``: it gives what stands for the application, or an application to go on with.
+An adapter takes one thing off: labels, a file, chunks, further axes; where the array is on another
+device, that is entered first. What is left is a smaller application, which takes the same way; so
+does each block of an array. The last one, `one_axis`, plans. Each is a file here, loaded when the
+first application needs it, with a function ``adapt(app)``: it gives what stands for the
+application, or an application to go on with.
 """
 
 from __future__ import annotations
@@ -43,11 +44,20 @@ def adapted(app: Application) -> Adapted:
         return _Elsewhere(app, device)
     for name, takes in _CHAIN.items():
         if takes(app):
-            found = import_module(f"{__name__}.{name}").adapt(app)
+            found = (_loaded.get(name) or _load(name))(app)
             if isinstance(found, Adapted):
                 return found
             app = found
     raise AssertionError("the last adapter takes all")
+
+
+_loaded: dict[str, Callable[[Application], Any]] = {}
+"""The function ``adapt`` of each file that was needed so far."""
+
+
+def _load(name: str) -> Callable[[Application], Any]:
+    found = _loaded[name] = import_module(f"{__name__}.{name}").adapt
+    return found
 
 
 def results(app: Application) -> Any:

@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 def adapt(app: Application) -> Adapted | Application:
     """What runs block by block, or what writes into `out`; else with the array in memory."""
     kwargs, out = streamed.own_out(app.f, app.kwargs)
-    app = replace(app, kwargs=kwargs)
     if streamed.applies(app.arr, out):
-        return BlockByBlock(app, out)
-    app = app.on(streamed.whole(app.arr))
+        return BlockByBlock(replace(app, kwargs=kwargs), out)
+    app = Application(app.f, app.axis, streamed.whole(app.arr), app.args, kwargs)
     return app if out is None else IntoMemory(app, out)
 
 

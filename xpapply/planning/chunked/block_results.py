@@ -38,7 +38,7 @@ class Smaller:
     def __init__(self, f: Any) -> None:
         self._f = f
 
-    def __call__(self, block: Any, axis: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, block: Any, axis: Any, /, *args: Any, **kwargs: Any) -> Any:
         return results(Application(self._f, axis, block, args, kwargs))
 
     def __dask_tokenize__(self) -> Any:

@@ -37,7 +37,7 @@ class Ready:
     traced : TracedFunction
         What ran.
     run : callable
-        What runs on slices, as `xpapply.frontends.python.run.runner.TracedFunction.ran` gives it.
+        What runs on slices, as `xpapply.planning.python.traced.TracedFunction.ran` gives it.
     any_shapes : bool
         Whether that takes arrays that have yet to be broadcast.
     """

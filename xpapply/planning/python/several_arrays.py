@@ -61,7 +61,7 @@ class Several:
     looped : float
         Up to how many slices the loop runs, if it has run.
     record : Budget or None
-        Of runs that rest while the loop runs.
+        What loops may take while runs rest.
     """
 
     call: LoopedCall
