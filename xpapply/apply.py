@@ -134,7 +134,10 @@ def apply_along_axis(
             if not -ndim <= axis < ndim:
                 arrays.normalize_axis_index(axis, ndim)  # raises
             return call_python(f, axis % ndim, arr, args, kwargs)
-    return _adapted(_asked(f, axis, arr, args, kwargs)).results()
+    app = _asked(f, axis, arr, args, kwargs)
+    if app.f is not f:  # it was named, or stands for a method: how that ran may be known
+        return apply_along_axis(app.f, axis, arr, *args, **app.kwargs)
+    return _adapted(app).results()
 
 
 def _again(f: Any, axis: Any, arr: Any) -> Any:
