@@ -89,6 +89,22 @@ class _Elsewhere(Adapted):
             return adapted(self._app).compared()
 
 
+class Inner(Adapted):
+    """Another application in the place of one, whose results may be known from before."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+
+    def results(self) -> Any:
+        return results(self._app)
+
+    def plan(self) -> Plan:
+        return adapted(self._app).plan()
+
+    def compared(self) -> tuple[Timed, ...]:
+        return adapted(self._app).compared()
+
+
 def _is_in_file(app: Application) -> bool:
     return "out" in app.kwargs or bool(config.current().device) or storage.is_stored(app.arr)
 

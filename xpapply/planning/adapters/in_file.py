@@ -10,10 +10,10 @@ from ...arrays import outputs
 from ...errors import InputError
 from ..application import Application
 from ..chunked import streamed
-from . import Adapted, adapted, results
+from . import Adapted, Inner
 
 if TYPE_CHECKING:
-    from ..plan import Plan, Timed
+    from ..plan import Plan
 
 
 def adapt(app: Application) -> Adapted | Application:
@@ -43,19 +43,14 @@ class BlockByBlock(Adapted):
         return streamed.plan(self._app, self._out)
 
 
-class IntoMemory(Adapted):
+class IntoMemory(Inner):
     """The slices of an array whose results are written into another one."""
 
     def __init__(self, app: Application, out: Any) -> None:
-        self._app, self._out = app, out
+        super().__init__(app)
+        self._out = out
 
     def results(self) -> Any:
         streamed.check_in_memory(self._app.arr, self._out)
-        outputs.write_into(self._out, results(self._app), "out")
+        outputs.write_into(self._out, super().results(), "out")
         return self._out
-
-    def plan(self) -> Plan:
-        return adapted(self._app).plan()
-
-    def compared(self) -> tuple[Timed, ...]:
-        return adapted(self._app).compared()

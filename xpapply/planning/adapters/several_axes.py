@@ -10,7 +10,7 @@ from .. import compared
 from ..application import Application
 from ..flat_slices import FlatSlices, reshaped
 from ..python.several_arrays import AlongAxes
-from . import Adapted, adapted, results
+from . import Adapted, Inner
 
 if TYPE_CHECKING:
     from ..plan import Plan, Timed
@@ -19,23 +19,7 @@ if TYPE_CHECKING:
 def adapt(app: Application) -> Adapted:
     """What runs on such slices; where the tuple names one axis, the application along that."""
     app = app.settled()
-    return SeveralAxes(app) if isinstance(app.axis, tuple) else OneInTuple(app)
-
-
-class OneInTuple(Adapted):
-    """The slices along the only axis of a tuple: how these ran may be known."""
-
-    def __init__(self, app: Application) -> None:
-        self._app = app
-
-    def results(self) -> Any:
-        return results(self._app)
-
-    def plan(self) -> Plan:
-        return adapted(self._app).plan()
-
-    def compared(self) -> tuple[Timed, ...]:
-        return adapted(self._app).compared()
+    return SeveralAxes(app) if isinstance(app.axis, tuple) else Inner(app)
 
 
 class SeveralAxes(Adapted):
