@@ -38,7 +38,18 @@ class Limits:
     slices_compiling = 0.04  # to compile a kernel of a function of slices, about
     unrolled_compiling = 0.01  # to compile a kernel without loops, about: in any case ...
     unrolled_per_instruction = 2e-5  # ... and for each of its instructions
+    typed_compiling = 0.008  # to compile a typed function: in any case ...
+    typed_per_instruction = 6e-5  # ... and for each of its instructions
+    typed_instruction = 1e-9  # an instruction of a typed function, about
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
+
+    # --- Typed functions: what is compiled from source ------------------------
+    typed_blocks = 1500  # blocks that a typed function may have
+    typed_versions = 40  # sets of types that a part of a function is written for
+    typed_depth = 12  # functions that call each other
+    typed_rounds = 1 << 31  # rounds of its `while` loops, after which the function itself runs
+    typed_arena = 1 << 20  # bytes for the arrays and lists that it makes for a slice, per thread
+    typed_marked = 0.2  # the share of slices left to the function from which that runs for all
 
     # --- Waiting: until a plan, a look or a compiler has paid ------------------
     few_slices = 16  # up to so many slices NumPy's loop takes less time than looking closer

@@ -55,8 +55,10 @@ def assembly(text: str, target: Target) -> str:
         return _emit(text, target, emit)
 
 
-def object_code(text: str, target: Target) -> bytes:
+def object_code(text: str, target: Target, *, passes: bool = False) -> bytes:
     """The object file that LLVM IR becomes on a CPU, which need not be this one.
+
+    `passes`: as of `compile`.
 
     Raises
     ------
@@ -64,7 +66,7 @@ def object_code(text: str, target: Target) -> bytes:
         If LLVM does not take the text, or if the code would call anything outside of it.
     """
     with lock:
-        code: bytes = _emit(text, target, lambda own, module: own.emit_object(module))
+        code: bytes = _emit(text, target, lambda own, module: own.emit_object(module), passes)
     others = object_file.calls(code)
     if others:
         names = ", ".join(sorted(others))
@@ -72,11 +74,17 @@ def object_code(text: str, target: Target) -> bytes:
     return code
 
 
-def _emit(text: str, target: Target, emit: Any) -> Any:
-    own = machine(target)
+def _emit(text: str, target: Target, emit: Any, passes: bool = False) -> Any:
+    own, binding = machine(target), llvm()
     try:
-        module = llvm().parse_assembly(text)
+        module = binding.parse_assembly(text)
         module.verify()
+        if passes:
+            how = binding.create_pipeline_tuning_options(speed_level=2)
+            # what is done for slices that need it not would be noted, as if they did
+            how.loop_vectorization = how.slp_vectorization = False
+            builder = binding.create_pass_builder(own, how)
+            builder.getModulePassManager().run(module, builder)
         return emit(own, module)
     except RuntimeError as error:
         raise CompilerError(f"LLVM does not compile a kernel for {target.name}: {error}") from error
@@ -112,7 +120,9 @@ def _entry(key: str, target: Target) -> str:
     return "\0".join((key, *map(str, astuple(target)), str(LEVEL), versions()))
 
 
-def compile(text: str, name: str, key: str = "", target: Target | None = None) -> Function:
+def compile(
+    text: str, name: str, key: str = "", target: Target | None = None, *, passes: bool = False
+) -> Function:
     """The kernel `name` of a text in LLVM IR, to be called on this machine: of `load`, or new.
 
     Parameters
@@ -126,6 +136,8 @@ def compile(text: str, name: str, key: str = "", target: Target | None = None) -
         version of xpapply and the CPU need not be in it. "": the text itself.
     target : Target, optional
         A lesser CPU than this machine's: ``host("AVX2")``.
+    passes : bool
+        Whether LLVM shall make a good text of it first, as of one that a compiler has written.
 
     Raises
     ------
@@ -141,7 +153,7 @@ def compile(text: str, name: str, key: str = "", target: Target | None = None) -
         found = _alive.get((key, target))  # another thread was quicker
         if found is not None:
             return found
-        code = stored(object_code(text, target))
+        code = stored(object_code(text, target, passes=passes))
         found = _alive[key, target] = Function(in_memory(code, target), name)
     disk_cache.write(_entry(key, target), code)
     return found

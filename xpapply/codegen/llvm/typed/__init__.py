@@ -1,0 +1,8 @@
+"""Typed functions as LLVM's text: one slice after the other, whatever its length.
+
+`function` writes the typed function itself, for one slice; `kernel` what goes through all of them.
+"""
+
+from .kernel import NAME, OPERATIONS, fields, kernel
+
+__all__ = ["NAME", "OPERATIONS", "fields", "kernel"]

@@ -1,0 +1,328 @@
+"""A typed function as a function of LLVM: blocks become blocks, slots the stack's, which LLVM's own
+passes turn into registers."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
+from ....ir.typed.function import Type, Value
+from ....limits import LIMITS
+
+INDEX = "i64"
+
+
+def machine(dtype: str) -> str:
+    """LLVM's type of a number in a register."""
+    return {"bool": "i1", "float32": "float", "float64": "double"}.get(dtype) or (
+        f"i{8 * np.dtype(dtype).itemsize}"
+    )
+
+
+def in_memory(dtype: str) -> str:
+    """The same, in memory."""
+    return "i8" if dtype == "bool" else machine(dtype)
+
+
+def size(dtype: str) -> int:
+    """Bytes of a number."""
+    return np.dtype(dtype).itemsize
+
+
+def literal(value: Any, dtype: str) -> str:
+    """A number as LLVM writes it: floats by their bits."""
+    if dtype == "bool":
+        return "true" if value else "false"
+    if dtype == "float64":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+    if dtype == "float32":  # as the double that has its value
+        exact = float(np.float32(value))
+        return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
+    return str(int(value))
+
+
+class InRegisters(NamedTuple):
+    """An array: where it is, its lengths and its strides in bytes."""
+
+    base: str
+    dims: tuple[str, ...]
+    strides: tuple[str, ...]
+
+
+class Frame:
+    """The numbers that all slices share: where each stands in a table of 64 bits.
+
+    First the tables of functions and of memory for arrays that are made, from where and to where;
+    then lengths and strides of inputs, addresses, lengths and strides of constants, and lengths and
+    strides of results.
+    """
+
+    def __init__(self, made: TypedFunction) -> None:
+        at = itertools.count(3)
+        self.inputs = [self._dims(x, at) for x in made.inputs]
+        self.constants = []
+        for x in made.constants:
+            base = next(at)
+            self.constants.append((base, self._dims(Array(x.dtype.name, x.ndim), at)))
+        self.results = [self._dims(x, at) for x in made.results]
+        self.count = next(at)
+
+    @staticmethod
+    def _dims(kind: Type, at: Any) -> tuple[list[int], list[int]]:
+        ndim = kind.ndim if isinstance(kind, Array) else 0
+        return [next(at) for _ in range(ndim)], [next(at) for _ in range(ndim)]
+
+
+FUNCTIONS, ARENA, ARENA_END = range(3)
+
+
+class FunctionWriter:
+    """Writes one typed function."""
+
+    def __init__(self, made: TypedFunction) -> None:
+        self.made, self.frame = made, Frame(made)
+        self.declared: dict[str, str] = {}
+        self._entry: list[str] = []
+        self._lines: list[str] = []
+        self._values: dict[Register, Any] = {}
+        self._slots: dict[Slot, Any] = {}
+        self._names = itertools.count()
+        self._marks: set[int] = set()
+        self._frame: dict[int, str] = {}
+        self._arrays: dict[tuple[str, int], InRegisters] = {}
+        self._scratch = ""
+
+    def text(self) -> str:
+        """The function: it gives 0, or the number of a mark."""
+        made = self.made
+        given = ["ptr %frame", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
+        given += [f"ptr noalias %out{k}" for k in range(len(made.results))]
+        for k, block in enumerate(made.blocks):
+            self._lines.append(f"b{k}:")
+            self._block(block)
+        head = f"define internal i32 @slice({', '.join(given)}) noinline nounwind #0 {{"
+        marks = [line for m in sorted(self._marks) for line in (f"m{m}:", f"  ret i32 {m}")]
+        begin = ["entry:", *self._entry, "  br label %b0"]
+        return "\n".join([head, *begin, *self._lines, *marks, "}"])
+
+    # --- writing --------------------------------------------------------------------------
+
+    def emit(self, instruction: str) -> str:
+        """The name of what an instruction gives."""
+        name = f"%t{next(self._names)}"
+        self._lines.append(f"  {name} = {instruction}")
+        return name
+
+    def line(self, instruction: str) -> None:
+        """An instruction without a value."""
+        self._lines.append(f"  {instruction}")
+
+    def _at_entry(self, instruction: str) -> str:
+        name = f"%e{next(self._names)}"
+        self._entry.append(f"  {name} = {instruction}")
+        return name
+
+    def label(self) -> str:
+        """A name for a place in the function."""
+        return f"l{next(self._names)}"
+
+    def begin(self, label: str) -> None:
+        """What follows stands there."""
+        self._lines.append(f"{label}:")
+
+    def word(self, index: int) -> str:
+        """A number of the frame."""
+        found = self._frame.get(index)
+        if found is None:
+            at = self._at_entry(f"getelementptr i64, ptr %frame, i64 {index}")
+            found = self._at_entry(f"load i64, ptr {at}, align 8, !invariant.load !1")
+            self._frame[index] = found
+        return found
+
+    def pointer(self, index: int) -> str:
+        """An address of the frame."""
+        found = self._frame.get(-index - 1)
+        if found is None:
+            word = self.word(index)
+            found = self._frame[-index - 1] = self._at_entry(f"inttoptr i64 {word} to ptr")
+        return found
+
+    def value(self, x: Value) -> str:
+        """A number as an operand."""
+        if isinstance(x, Literal):
+            return literal(x.value, x.type)
+        return self._values[x]  # type: ignore[no-any-return]
+
+    def typed(self, x: Value) -> str:
+        """The same, with its type before it."""
+        assert isinstance(x.type, str)
+        return f"{machine(x.type)} {self.value(x)}"
+
+    def array(self, x: Value) -> InRegisters:
+        """Where an array is."""
+        assert isinstance(x, Register)
+        return self._values[x]  # type: ignore[no-any-return]
+
+    def mark_if(self, condition: str, mark: int) -> None:
+        """Leave where a condition holds."""
+        self._marks.add(mark)
+        on = self.label()
+        self.line(f"br i1 {condition}, label %m{mark}, label %{on}, !prof !0")
+        self.begin(on)
+
+    def loop(self, count: str, body: Callable[[str], None]) -> None:
+        """``body(index)`` for each index below a count."""
+        at = self._at_entry("alloca i64, align 8")
+        head, inside, after = self.label(), self.label(), self.label()
+        self.line(f"store i64 0, ptr {at}")
+        self.line(f"br label %{head}")
+        self.begin(head)
+        k = self.emit(f"load i64, ptr {at}")
+        more = self.emit(f"icmp slt i64 {k}, {count}")
+        self.line(f"br i1 {more}, label %{inside}, label %{after}")
+        self.begin(inside)
+        body(k)
+        further = self.emit(f"add i64 {k}, 1")
+        self.line(f"store i64 {further}, ptr {at}")
+        self.line(f"br label %{head}")
+        self.begin(after)
+
+    # --- memory ---------------------------------------------------------------------------
+
+    def place(self, x: InRegisters, indices: Sequence[str]) -> str:
+        """The address of an element, or of the first of those left."""
+        at = x.base
+        for i, stride in zip(indices, x.strides, strict=False):
+            far = self.emit(f"mul i64 {i}, {stride}")
+            at = self.emit(f"getelementptr i8, ptr {at}, i64 {far}")
+        return at
+
+    def load(self, at: str, dtype: str) -> str:
+        """A number in memory."""
+        found = self.emit(f"load {in_memory(dtype)}, ptr {at}, align {size(dtype)}")
+        return self.emit(f"icmp ne i8 {found}, 0") if dtype == "bool" else found
+
+    def store(self, value: str, at: str, dtype: str) -> None:
+        """Write a number to memory."""
+        if dtype == "bool":
+            value = self.emit(f"zext i1 {value} to i8")
+        self.line(f"store {in_memory(dtype)} {value}, ptr {at}, align {size(dtype)}")
+
+    def allocated(self, bytes_: str, mark: int) -> str:
+        """Memory that is there until the slice is done; a mark where there is none left."""
+        if not self._scratch:
+            self._scratch = self._at_entry("alloca i64, align 8")
+            self._entry.append(f"  store i64 {self.word(ARENA)}, ptr {self._scratch}")
+        at = self.emit(f"load i64, ptr {self._scratch}")
+        rounded = self.emit(f"add i64 {bytes_}, 15")
+        rounded = self.emit(f"and i64 {rounded}, -16")
+        after = self.emit(f"add i64 {at}, {rounded}")
+        self.mark_if(self.emit(f"icmp ugt i64 {after}, {self.word(ARENA_END)}"), mark)
+        self.line(f"store i64 {after}, ptr {self._scratch}")
+        return self.emit(f"inttoptr i64 {at} to ptr")
+
+    # --- instructions ---------------------------------------------------------------------
+
+    def _block(self, block: Block) -> None:
+        for x in block.instructions:
+            end = _ENDS.get(x.op)
+            if end is not None:
+                end(self, x, block)
+            else:
+                _write(self, x)
+
+    def slot(self, x: Slot) -> Any:
+        """Where a slot is on the stack; several places for an array."""
+        found = self._slots.get(x)
+        if found is None:
+            kind = x.type
+            if isinstance(kind, Array):
+                base = self._at_entry("alloca ptr, align 8")
+                words = [self._at_entry("alloca i64, align 8") for _ in range(2 * kind.ndim)]
+                found = base, words
+            else:
+                llvm = "ptr" if kind == "list" else machine(kind)
+                found = self._at_entry(f"alloca {llvm}")
+            self._slots[x] = found
+        return found
+
+    def load_slot(self, x: Slot) -> Any:
+        """The value in a slot."""
+        at = self.slot(x)
+        if isinstance(x.type, Array):
+            n = x.type.ndim
+            base = self.emit(f"load ptr, ptr {at[0]}")
+            words = [self.emit(f"load i64, ptr {w}") for w in at[1]]
+            return InRegisters(base, tuple(words[:n]), tuple(words[n:]))
+        return self.emit(f"load {'ptr' if x.type == 'list' else machine(x.type)}, ptr {at}")
+
+    def store_slot(self, x: Slot, value: Value) -> None:
+        """Leave a value in a slot."""
+        at = self.slot(x)
+        if isinstance(x.type, Array):
+            array = self.array(value)
+            self.line(f"store ptr {array.base}, ptr {at[0]}")
+            for word, place in zip((*array.dims, *array.strides), at[1], strict=True):
+                self.line(f"store i64 {word}, ptr {place}")
+        elif x.type == "list":
+            assert isinstance(value, Register)
+            self.line(f"store ptr {self._values[value]}, ptr {at}")
+        else:
+            self.line(f"store {self.typed(value)}, ptr {at}")
+
+    def input(self, k: int, kind: Type) -> Any:
+        """A slice; of a number itself."""
+        if not isinstance(kind, Array):
+            return self.load(f"%in{k}", kind)
+        dims, strides = self.frame.inputs[k]
+        return InRegisters(f"%in{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+
+    def constant(self, k: int) -> InRegisters:
+        """An array of the user's."""
+        base, (dims, strides) = self.frame.constants[k]
+        words = (tuple(map(self.word, x)) for x in (dims, strides))
+        return InRegisters(self.pointer(base), *words)
+
+    def result(self, k: int) -> InRegisters:
+        """Where a result goes."""
+        dims, strides = self.frame.results[k]
+        return InRegisters(f"%out{k}", *(tuple(map(self.word, x)) for x in (dims, strides)))
+
+    def set(self, x: Instruction, value: Any) -> None:
+        """Give an instruction's register its value."""
+        assert x.result is not None
+        self._values[x.result] = value
+
+
+def _jump(w: FunctionWriter, x: Instruction, block: Block) -> None:
+    w.line(f"br label %b{block.targets[0]}")
+
+
+def _branch(w: FunctionWriter, x: Instruction, block: Block) -> None:
+    yes, no = block.targets
+    w.line(f"br {w.typed(x.args[0])}, label %b{yes}, label %b{no}")
+
+
+def _return(w: FunctionWriter, x: Instruction, block: Block) -> None:
+    w.line("ret i32 0")
+
+
+def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
+    w.line(f"ret i32 {x.what}")
+
+
+_ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
+
+
+def _write(w: FunctionWriter, x: Instruction) -> None:
+    from .operations import OPERATIONS
+
+    OPERATIONS[x.op](w, x)
+
+
+ROUNDS = LIMITS.typed_rounds

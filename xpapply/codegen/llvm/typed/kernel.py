@@ -1,0 +1,185 @@
+"""Going through all slices with a typed function, one after the other.
+
+What the processor noted of a slice (an invalid operation, a division by zero, an overflow) is what
+NumPy warns of: such a slice is marked too.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from ....ir.typed import Array, TypedFunction
+from ..target import Target
+from .function import Frame, FunctionWriter
+from .operations import OPERATIONS
+
+NAME = "typed"
+WARNED = 0xFFFF
+"""The mark of slices that NumPy may warn of."""
+
+
+def fields(made: TypedFunction) -> Frame:
+    """Where the numbers stand that all slices share."""
+    return Frame(made)
+
+
+def kernel(made: TypedFunction, target: Target) -> str:
+    """The text of a kernel.
+
+    Its arguments: the address of the frame, the first slice and the one after the last, which
+    notes of the processor are marks, where marks go (16 bits each), how many batch axes there are
+    and where their lengths lie; then for each input and result its address and where its strides
+    along the batch axes lie, in bytes.
+    """
+    writer = FunctionWriter(made)
+    one = writer.text()
+    operands = [f"in{k}" for k in range(len(made.inputs))]
+    operands += [f"out{k}" for k in range(len(made.results))]
+    arm = target.triple.startswith("aarch64")
+    numbered = itertools.count()
+    parts = _ARM if arm else _X86
+
+    def notes(which: int, of: str = "") -> list[str]:
+        return parts[which].format(n=next(numbered), of=of).splitlines()
+
+    names = ["frame", "start", "stop", "noted", "marks", "ndim", "sizes"]
+    names += [f"{o}.{what}" for o in operands for what in ("base", "strides")]
+    lines = [f"define void @{NAME}(ptr %arguments) nounwind #0 {{", "entry:"]
+    for k, name in enumerate(names):
+        lines.append(f"  %a.{name} = getelementptr i64, ptr %arguments, i64 {k}")
+        lines.append(f"  %{name} = load i64, ptr %a.{name}, align 8")
+    pointers = ["frame", "marks", "sizes", *(f"{o}.strides" for o in operands)]
+    lines += [f"  %p.{n} = inttoptr i64 %{n} to ptr" for n in pointers]
+    lines += [f"  %at.{o} = alloca i64, align 8" for o in operands]
+    lines += ["  %s = alloca i64, align 8", "  %left = alloca i64, align 8"]
+    lines += ["  %d = alloca i64, align 8", "  %rest = alloca i64, align 8"]
+    lines += ["  %state = alloca i64, align 8", "  store i64 0, ptr %state, align 8", *notes(_GET)]
+    lines += ["  %before = load i32, ptr %state, align 8", *notes(_CLEAR, "%before")]
+    lines += [
+        "  store i64 %start, ptr %s",
+        "  store i64 0, ptr %left",
+        "  %last = sub i64 %ndim, 1",
+        "  %p.last = getelementptr i64, ptr %p.sizes, i64 %last",
+        "  %inner = load i64, ptr %p.last, align 8",
+    ]
+    for o in operands:
+        lines.append(f"  %p.{o}.last = getelementptr i64, ptr %p.{o}.strides, i64 %last")
+        lines.append(f"  %{o}.inner = load i64, ptr %p.{o}.last, align 8")
+    lines += [
+        "  br label %head",
+        "head:",
+        "  %k = load i64, ptr %s",
+        "  %more = icmp slt i64 %k, %stop",
+        "  br i1 %more, label %row, label %done",
+        "row:",
+        "  %n.left = load i64, ptr %left",
+        "  %is.new = icmp eq i64 %n.left, 0",
+        "  br i1 %is.new, label %find, label %slice",
+        # where a row of the last batch axis begins, or goes on
+        "find:",
+        "  store i64 %k, ptr %rest",
+        "  store i64 %last, ptr %d",
+        *(f"  store i64 %{o}.base, ptr %at.{o}" for o in operands),
+        "  br label %axis",
+        "axis:",
+        "  %d.now = load i64, ptr %d",
+        "  %p.size = getelementptr i64, ptr %p.sizes, i64 %d.now",
+        "  %size = load i64, ptr %p.size, align 8",
+        "  %r.now = load i64, ptr %rest",
+        "  %r.at = urem i64 %r.now, %size",
+        "  %r.next = udiv i64 %r.now, %size",
+        "  store i64 %r.next, ptr %rest",
+    ]
+    for o in operands:
+        lines += [
+            f"  %p.{o}.s = getelementptr i64, ptr %p.{o}.strides, i64 %d.now",
+            f"  %{o}.s = load i64, ptr %p.{o}.s, align 8",
+            f"  %{o}.far = mul i64 %{o}.s, %r.at",
+            f"  %{o}.was = load i64, ptr %at.{o}",
+            f"  %{o}.is = add i64 %{o}.was, %{o}.far",
+            f"  store i64 %{o}.is, ptr %at.{o}",
+        ]
+    lines += [
+        "  %is.last = icmp eq i64 %d.now, %last",
+        "  br i1 %is.last, label %count, label %further",
+        "count:",
+        "  %n.new = sub i64 %inner, %r.at",
+        "  store i64 %n.new, ptr %left",
+        "  br label %further",
+        "further:",
+        "  %d.next = sub i64 %d.now, 1",
+        "  store i64 %d.next, ptr %d",
+        "  %has.axis = icmp sge i64 %d.next, 0",
+        "  br i1 %has.axis, label %axis, label %slice",
+        "slice:",
+    ]
+    for o in operands:
+        lines.append(f"  %{o}.now = load i64, ptr %at.{o}")
+        lines.append(f"  %{o}.p = inttoptr i64 %{o}.now to ptr")
+    given = ", ".join(["ptr %p.frame", *(f"ptr %{o}.p" for o in operands)])
+    lines += [f"  %mark = call i32 @slice({given})", *notes(_GET)]
+    lines += [
+        "  %flags.all = load i64, ptr %state, align 8",
+        "  %flags = and i64 %flags.all, %noted",
+        "  %is.noted = icmp ne i64 %flags, 0",
+        "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
+        "warned:",
+        *notes(_CLEAR, "%before"),
+        "  br label %noted.not",
+        "noted.not:",
+        "  %is.plain = icmp eq i32 %mark, 0",
+        f"  %why = select i1 %is.plain, i32 {WARNED}, i32 %mark",
+        "  %code = select i1 %is.noted, i32 %why, i32 %mark",
+        "  %code.short = trunc i32 %code to i16",
+        "  %p.mark = getelementptr i16, ptr %p.marks, i64 %k",
+        "  store i16 %code.short, ptr %p.mark, align 2",
+        "  %n.now = load i64, ptr %left",
+        "  %n.next = sub i64 %n.now, 1",
+        "  store i64 %n.next, ptr %left",
+    ]
+    for o in operands:
+        lines.append(f"  %{o}.next = add i64 %{o}.now, %{o}.inner")
+        lines.append(f"  store i64 %{o}.next, ptr %at.{o}")
+    lines += [
+        "  %k.next = add i64 %k, 1",
+        "  store i64 %k.next, ptr %s",
+        "  br label %head",
+        "done:",
+        *notes(_PUT, "%before"),
+        "  ret void",
+        "}",
+    ]
+    declared = [*writer.declared.values(), *(_DECLARED_ARM if arm else _DECLARED_X86)]
+    tail = [
+        'attributes #0 = { "no-builtins" "stackrealign" }',
+        "attributes #1 = { nounwind }",
+        '!0 = !{!"branch_weights", i32 1, i32 1000000}',
+        "!1 = !{}",
+    ]
+    return "\n".join([*declared, one, *lines, *tail, ""])
+
+
+_GET, _PUT, _CLEAR = range(3)
+_X86 = (
+    "  call void @llvm.x86.sse.stmxcsr(ptr %state)",
+    "  store i32 {of}, ptr %state, align 8\n  call void @llvm.x86.sse.ldmxcsr(ptr %state)",
+    "  %c{n} = and i32 {of}, -64\n  store i32 %c{n}, ptr %state, align 8\n"
+    "  call void @llvm.x86.sse.ldmxcsr(ptr %state)",
+)
+_ARM = (
+    "  %g{n} = call i64 @llvm.aarch64.get.fpsr()\n  store i64 %g{n}, ptr %state, align 8",
+    "  %q{n} = zext i32 {of} to i64\n  call void @llvm.aarch64.set.fpsr(i64 %q{n})",
+    "  %c{n} = and i32 {of}, -32\n  %q{n} = zext i32 %c{n} to i64\n"
+    "  call void @llvm.aarch64.set.fpsr(i64 %q{n})",
+)
+"""Reading what the processor has noted, setting it, and having it note anew."""
+_DECLARED_X86 = (
+    "declare void @llvm.x86.sse.stmxcsr(ptr)",
+    "declare void @llvm.x86.sse.ldmxcsr(ptr)",
+)
+_DECLARED_ARM = (
+    "declare i64 @llvm.aarch64.get.fpsr()",
+    "declare void @llvm.aarch64.set.fpsr(i64)",
+)
+
+__all__ = ["OPERATIONS", "Array"]

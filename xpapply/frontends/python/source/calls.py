@@ -1,0 +1,550 @@
+"""Functions of libraries and of Python's own that are compiled: a row each."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ....ir.typed import Literal
+from ....ir.typed.function import Value
+from ....library import of_python
+from . import arrays, numbers
+from .values import (
+    EITHER,
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Counted,
+    Known,
+    Lst,
+    Num,
+    Range,
+    Tup,
+    Zipped,
+    integer,
+)
+
+if TYPE_CHECKING:
+    from .typed import Typer
+
+LIBRARY = of_python.__name__.rpartition(".")[0]
+"""Where functions of libraries are written in Python, for the compiler."""
+
+Call = Callable[..., Any]
+
+
+def find(f: Any) -> Call | None:
+    """What writes a call of `f`: a function of ours, or one that stands for it; None: nothing."""
+    try:
+        return _table().get(f)
+    except TypeError:  # not hashable
+        return None
+
+
+def _number(t: Typer, x: Abstract) -> Num:
+    if not isinstance(x, Num):
+        raise t.refuse(f"{arrays.described(x)} where a number has to be")
+    return x
+
+
+def _exactly(t: Typer, args: list[Any], kwargs: dict[str, Any], *counts: int) -> None:
+    if kwargs or len(args) not in counts:
+        raise t.refuse("a call with further arguments")
+
+
+# --- Python's own -----------------------------------------------------------------------------
+
+
+def _len(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1)
+    return Num("int64", PYTHON, arrays.length(t, args[0]))
+
+
+def _abs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1)
+    return numbers.absolute(t, _number(t, args[0]))
+
+
+def _range(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Range:
+    _exactly(t, args, kwargs, 1, 2, 3)
+    given = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
+    if len(given) == 1:
+        given = [integer(0), *given]
+    if len(given) == 2:
+        given.append(integer(1))
+    step = given[2].value
+    if not isinstance(step, Literal):
+        t.mark(t.op("eq", "bool", step, arrays.ZERO), "a range with step 0")
+    return Range(*given)
+
+
+def _enumerate(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Counted:
+    start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
+    _exactly(t, args[:1], kwargs, 1)
+    return Counted(arrays.iterator(t, args[0]), Num("int64", PYTHON, arrays.as_index(t, start)))
+
+
+def _zip(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
+    if kwargs or not args:
+        raise t.refuse("zip with further arguments")
+    return Zipped(tuple(arrays.iterator(t, x) for x in args))
+
+
+def _reversed(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+    _exactly(t, args, kwargs, 1)
+    (x,) = args
+    if isinstance(x, Tup):
+        return Tup(x.items[::-1])
+    if isinstance(x, Arr):
+        from .values import Span
+
+        back = Span(Known(None), Known(None), integer(-1))
+        return arrays.iterator(t, arrays.item(t, x, back))
+    if isinstance(x, Range) and isinstance(x.step.value, Literal):
+        n, step = arrays.length(t, x), x.step.value.value
+        less = t.op("sub", "int64", n, Literal(1, "int64"))
+        last = t.op(
+            "add", "int64", x.start.value, t.op("mul", "int64", less, Literal(step, "int64"))
+        )
+        stop = t.op("sub", "int64", x.start.value, Literal(step, "int64"))
+        return Range(Num("int64", PYTHON, last), Num("int64", PYTHON, stop), integer(-step))
+    raise t.refuse(f"reversed of {arrays.described(x)}")
+
+
+def _int(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1)
+    x = _number(t, args[0])
+    return Num("int64", PYTHON, _as_int(t, x))
+
+
+def _as_int(t: Typer, x: Num) -> Value:
+    if numbers.kind_of(x.dtype) == "f":
+        return numbers.to_int(t, x.value, "int64", "a float that is no integer of 64 bits")
+    if x.dtype == "uint64" and not isinstance(x.value, Literal):
+        beyond = t.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64"))
+        t.mark(beyond, "an integer leaves its type")
+    return numbers.cast(t, x.value, "int64")
+
+
+def _float(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 0, 1)
+    if args and isinstance(args[0], Known) and isinstance(args[0].value, str):
+        return Num("float64", PYTHON, Literal(float(args[0].value), "float64"))
+    x = _number(t, args[0]) if args else integer(0)
+    return Num("float64", PYTHON, numbers.cast(t, x.value, "float64"))
+
+
+def _bool(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    from .objects import truth
+
+    _exactly(t, args, kwargs, 1)
+    return Num("bool", PYTHON, truth(t, args[0]))
+
+
+def _round(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1)
+    x = _number(t, args[0])
+    if numbers.kind_of(x.dtype) != "f":
+        return Num("int64", PYTHON, _as_int(t, x))
+    whole = t.op("rint", x.dtype, x.value)
+    return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
+
+
+def _divmod(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Tup:
+    _exactly(t, args, kwargs, 2)
+    a, b = (_number(t, x) for x in args)
+    return Tup((numbers.binary(t, "//", a, b), numbers.binary(t, "%", a, b)))
+
+
+def _pow(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 2)
+    return numbers.binary(t, "**", *(_number(t, x) for x in args))
+
+
+def _extreme(op: str, of_many: Any) -> Call:
+    """Python's ``max`` or ``min``: the first one that no other is beyond."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if kwargs or not args:
+            raise t.refuse("min or max with further arguments")
+        if len(args) == 1:
+            if not isinstance(args[0], Tup) or not args[0].items:
+                from .objects import Inlined
+
+                return Inlined(of_many, args, {})
+            args = list(args[0].items)
+        found, *others = (_number(t, x) for x in args)
+        for x in others:
+            if x.dtype != found.dtype:
+                from .objects import Inlined
+
+                inlined = of_python.larger if op == ">" else of_python.smaller
+                if len(args) == 2:
+                    return Inlined(inlined, args, {})
+                raise t.refuse("min or max of numbers of several types")
+            beyond = numbers.compare(t, op, x, found)
+            kind = x.kind if x.kind == found.kind else EITHER
+            value = t.op("select", x.dtype, beyond.value, x.value, found.value)
+            found = Num(x.dtype, kind, value)
+        return found
+
+    return call
+
+
+def _list(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 0, 1)
+    if not args:
+        return arrays.new_list(t, ())
+    from .objects import Inlined
+
+    return Inlined(of_python.listed, args, {})
+
+
+def _tuple(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 1)
+    if isinstance(args[0], Tup):
+        return args[0]
+    raise t.refuse(f"a tuple of {arrays.described(args[0])}")
+
+
+# --- math ---------------------------------------------------------------------------------------
+
+
+def _libm(name: str, count: int = 1) -> Call:
+    """A function of the C library, which raises where it has no value."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, count)
+        given = [_float(t, [x], {}).value for x in args]
+        found = numbers.call(t, name, "float64", *given)
+        ends: Value = Literal(True, "bool")
+        whole: Value = Literal(True, "bool")
+        for x in given:
+            ends = _and(t, ends, numbers.is_finite(t, x))
+            whole = _and(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
+        odd = t.op("not", "bool", numbers.is_finite(t, found))
+        t.mark(_and(t, odd, ends), f"math.{name} has no value")
+        t.mark(_and(t, numbers.is_nan(t, found), whole), f"math.{name} has no value")
+        return Num("float64", PYTHON, found)
+
+    return call
+
+
+def _and(t: Typer, a: Value, b: Value) -> Value:
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, Literal):
+            return y if x.value else x
+    return t.op("and", "bool", a, b)
+
+
+def _math_log(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1, 2)
+    found: Num = _libm("log")(t, args[:1], {})
+    if len(args) == 1:
+        return found
+    return numbers.binary(t, "/", found, _libm("log")(t, args[1:], {}))
+
+
+def _math_sqrt(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1)
+    x = _float(t, args, {}).value
+    t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value")
+    return Num("float64", PYTHON, t.op("sqrt", "float64", x))
+
+
+def _math_whole(op: str) -> Call:
+    """``math.floor`` and such: of a float an integer."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, 1)
+        x = _number(t, args[0])
+        if numbers.kind_of(x.dtype) != "f":
+            return Num("int64", PYTHON, _as_int(t, x))
+        whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
+        return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
+
+    return call
+
+
+def _asked(question: Callable[[Any, Value], Value], kind: str) -> Call:
+    """``isnan`` and such."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, 1)
+        x = _number(t, args[0])
+        if numbers.kind_of(x.dtype) != "f":
+            x = _float(t, args, {})
+        return Num("bool", kind, question(t, x.value))
+
+    return call
+
+
+def _is_inf(t: Any, x: Value) -> Value:
+    dtype = str(x.type)
+    return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
+
+
+def _fabs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 1)
+    return numbers.absolute(t, _float(t, args, {}))
+
+
+def _copysign(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 2)
+    x, y = (_float(t, [a], {}).value for a in args)
+    return Num("float64", PYTHON, t.op("copysign", "float64", x, y))
+
+
+def _times(factor: float) -> Call:
+    """``math.radians`` and such."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, 1)
+        x = _float(t, args, {}).value
+        return Num("float64", PYTHON, t.op("mul", "float64", x, Literal(factor, "float64")))
+
+    return call
+
+
+# --- NumPy --------------------------------------------------------------------------------------
+
+
+def _operator(op: str) -> Call:
+    """A ufunc that an operator stands for."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, 2)
+        a, b = (_numpy(t, x) for x in args)
+        return (numbers.compare if op in "<=>=!=" else numbers.binary)(t, op, a, b)
+
+    return call
+
+
+def _numpy(t: Typer, x: Abstract) -> Num:
+    """A number as an operand of a ufunc: Python's stays weak beside others, not alone."""
+    return _number(t, x)
+
+
+def _ufunc(ufunc: Any) -> Call:
+    """A ufunc of numbers: NumPy's own loop, for one of them."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, ufunc.nin)
+        given = [_number(t, x) for x in args]
+        types = _loop(t, ufunc, given)
+        values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
+        own = _NATIVE.get(ufunc.__name__)
+        if own is not None and numbers.kind_of(types[0]) == "f":
+            return Num(types[-1], NUMPY, own(t, types[0], *values))
+        name = "ufunc", ufunc.__name__, *types
+        return Num(types[-1], NUMPY, t.op("ufunc", types[-1], *values, what=t.external(*name)))
+
+    return call
+
+
+def _loop(t: Typer, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
+    """The dtypes of a ufunc's loop."""
+    if all(x.kind == PYTHON for x in given):  # none is weak then
+        return numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])
+    if any(x.kind == EITHER for x in given) and len(given) > 1:
+        several = {
+            numbers.resolved(ufunc, *[numbers.as_type(x._replace(kind=k)) for x in given])
+            for k in (PYTHON, NUMPY)
+        }
+        if len(several) > 1:
+            raise t.refuse("a number that is Python's or NumPy's, as it comes")
+    found = numbers.resolved(ufunc, *map(numbers.as_type, given))
+    if not {*found} <= numbers.DTYPES:
+        raise t.refuse(f"numpy.{ufunc.__name__} of {found}")
+    return found
+
+
+def _maximum(op: str) -> Callable[..., Value]:
+    def native(t: Typer, dtype: str, a: Value, b: Value) -> Value:
+        first = t.op("or", "bool", t.op(op, "bool", a, b), t.op("ne", "bool", a, a))
+        return t.op("select", dtype, first, a, b)
+
+    return native
+
+
+def _sign(t: Typer, dtype: str, x: Value) -> Value:
+    zero = Literal(0.0, dtype)
+    below = t.op("select", dtype, t.op("lt", "bool", x, zero), Literal(-1.0, dtype), x)
+    found = t.op("select", dtype, t.op("gt", "bool", x, zero), Literal(1.0, dtype), below)
+    return t.op("select", dtype, t.op("eq", "bool", x, zero), zero, found)
+
+
+_NATIVE: dict[str, Callable[..., Value]] = {
+    "absolute": lambda t, d, x: t.op("abs", d, x),
+    "fabs": lambda t, d, x: t.op("abs", d, x),
+    "ceil": lambda t, d, x: t.op("ceil", d, x),
+    "floor": lambda t, d, x: t.op("floor", d, x),
+    "rint": lambda t, d, x: t.op("rint", d, x),
+    "trunc": lambda t, d, x: t.op("trunc", d, x),
+    "sqrt": lambda t, d, x: t.op("sqrt", d, x),
+    "square": lambda t, d, x: t.op("mul", d, x, x),
+    "negative": lambda t, d, x: t.op("neg", d, x),
+    "copysign": lambda t, d, x, y: t.op("copysign", d, x, y),
+    "maximum": _maximum("ge"),
+    "minimum": _maximum("le"),
+    "sign": _sign,
+}
+"""Ufuncs of floats that are a few instructions."""
+
+
+def _made(how: str, value: Any = None) -> Call:
+    """``numpy.zeros`` and such."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+        names = ["shape", "fill_value", "dtype"] if how == "full" else ["shape", "dtype"]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        if not {*given} <= {*names} or len(args) > len(names) or "shape" not in given:
+            raise t.refuse(f"numpy.{how} with further arguments")
+        filler = given.get("fill_value", value)
+        dtype = _dtype(t, given.get("dtype"), "float64")
+        if how == "full" and "dtype" not in given:
+            dtype = _number(t, filler).dtype
+        shape = given["shape"]
+        dims = shape.items if isinstance(shape, Tup) else (shape,)
+        if isinstance(shape, (Lst, Arr)) or not 1 <= len(dims) <= 2:
+            raise t.refuse("an array of more than two axes")
+        return _filled(t, dtype, [arrays.as_index(t, n) for n in dims], filler)
+
+    return call
+
+
+def _made_like(value: Any = None) -> Call:
+    """``numpy.zeros_like`` and such."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+        names = ["a", "fill_value", "dtype"] if value == "full" else ["a", "dtype"]
+        given = dict(zip(names, args, strict=False)) | kwargs
+        like = given.get("a")
+        if not {*given} <= {*names} or len(args) > len(names) or not isinstance(like, Arr):
+            raise t.refuse("an array like another one, with further arguments")
+        dtype = _dtype(t, given.get("dtype"), like.type.dtype)
+        dims = [arrays.length(t, like, k) for k in range(like.type.ndim)]
+        return _filled(t, dtype, dims, given.get("fill_value", None if value == "full" else value))
+
+    return call
+
+
+def _filled(t: Typer, dtype: str, dims: list[Value], value: Any) -> Arr:
+    if isinstance(value, int):
+        value = integer(value)
+    is_zero = isinstance(value, Num) and value.value == Literal(0, "int64")
+    made = arrays.new(t, dtype, dims, "zeros" if is_zero else "empty")
+    if value is not None and not is_zero:
+        t.do("fill", made.value, numbers.stored(t, _number(t, value), dtype))
+    return made
+
+
+def _dtype(t: Typer, x: Abstract | None, default: str) -> str:
+    """The name of a dtype that is said."""
+    if x is None or (isinstance(x, Known) and x.value is None):
+        return default
+    try:
+        found = np.dtype(x.value) if isinstance(x, Known) else None
+    except TypeError:
+        found = None
+    if found is None or found.name not in numbers.DTYPES or not found.isnative:
+        raise t.refuse("a dtype that is not compiled")
+    return found.name
+
+
+def _as_dtype(dtype: str) -> Call:
+    """``numpy.float32(x)`` and such."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        _exactly(t, args, kwargs, 0, 1)
+        x = _number(t, args[0]) if args else integer(0)
+        return Num(dtype, NUMPY, numbers.stored(t, x, dtype))
+
+    return call
+
+
+def _array(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``numpy.array`` of numbers: a new array of one axis."""
+    given = dict(zip(["object", "dtype"], args, strict=False)) | kwargs
+    given = {"object" if k == "a" else k: x for k, x in given.items()}
+    x = given.get("object")
+    if not {*given} <= {"object", "dtype"} or len(args) > 2:
+        raise t.refuse("numpy.array with further arguments")
+    if isinstance(x, Arr) and "dtype" not in given:
+        return arrays.copied(t, x)
+    if isinstance(x, Lst) and x.dtype:
+        dtype = _dtype(t, given.get("dtype"), x.dtype)
+        if dtype != x.dtype:
+            raise t.refuse("an array of another dtype than that of its list")
+        made = arrays.new(t, dtype, [arrays.length(t, x)], "empty")
+        t.do("copy list", made.value, x.value)
+        return made
+    if isinstance(x, Tup) and x.items and all(isinstance(y, Num) for y in x.items):
+        named = np.result_type(*{np.dtype(y.dtype) for y in x.items}).name
+        dtype = _dtype(t, given.get("dtype"), named)
+        made = arrays.new(t, dtype, [Literal(len(x.items), "int64")], "empty")
+        for k, y in enumerate(x.items):
+            t.do("set element", made.value, Literal(k, "int64"), numbers.stored(t, y, dtype))
+        return made
+    raise t.refuse(f"numpy.array of {arrays.described(x)}")
+
+
+def _where(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    _exactly(t, args, kwargs, 3)
+    condition, a, b = (_number(t, x) for x in args)
+    if any(x.kind != NUMPY for x in (a, b)) and a.dtype != b.dtype:
+        raise t.refuse("numpy.where of numbers of several types")
+    dtype = np.result_type(np.dtype(a.dtype), np.dtype(b.dtype)).name
+    x, y = numbers.cast(t, a.value, dtype), numbers.cast(t, b.value, dtype)
+    return Num(dtype, NUMPY, t.op("select", dtype, numbers.truth(t, condition), x, y))
+
+
+@functools.cache
+def _table() -> dict[Any, Call]:
+    """The rows, by the functions themselves."""
+    found: dict[Any, Call] = {
+        len: _len, abs: _abs, range: _range, enumerate: _enumerate, zip: _zip,
+        reversed: _reversed, int: _int, float: _float, bool: _bool, round: _round,
+        divmod: _divmod, pow: _pow, list: _list, tuple: _tuple,
+        max: _extreme(">", of_python.largest), min: _extreme("<", of_python.smallest),
+        builtins.sum: of_python.total, builtins.any: of_python.any_of,
+        builtins.all: of_python.all_of, builtins.sorted: of_python.in_order,
+        math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
+        math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
+        math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
+        math.degrees: _times(180 / math.pi), math.gcd: of_python.gcd,
+        math.isnan: _asked(numbers.is_nan, PYTHON), math.isinf: _asked(_is_inf, PYTHON),
+        math.isfinite: _asked(numbers.is_finite, PYTHON),
+        np.isnan: _asked(numbers.is_nan, NUMPY), np.isinf: _asked(_is_inf, NUMPY),
+        np.isfinite: _asked(numbers.is_finite, NUMPY),
+        np.zeros: _made("zeros", 0), np.empty: _made("empty"), np.ones: _made("ones", 1),
+        np.full: _made("full"), np.zeros_like: _made_like(0), np.empty_like: _made_like(),
+        np.ones_like: _made_like(1), np.full_like: _made_like("full"),
+        np.array: _array, np.asarray: _array, np.where: _where,
+    }  # fmt: skip
+    one = (
+        "exp log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+        "erf erfc exp2 cbrt"
+    ).split()
+    found |= {getattr(math, n): _libm(n) for n in one}
+    found |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod")}
+    found |= {getattr(np, d if d != "bool" else "bool_"): _as_dtype(d) for d in numbers.DTYPES}
+    operators = {
+        "add": "+", "subtract": "-", "multiply": "*", "true_divide": "/", "less": "<",
+        "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==",
+        "not_equal": "!=",
+    }  # fmt: skip
+    for name in (
+        "exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh "
+        "arcsinh arccosh arctanh cbrt absolute fabs ceil floor rint trunc sqrt square negative "
+        "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
+    ).split():
+        found[getattr(np, name)] = _ufunc(getattr(np, name))
+    del operators
+    return found

@@ -1,0 +1,134 @@
+"""The syntax tree of a function, from wherever its source is: files, notebooks, doctests."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import linecache
+import types
+from collections.abc import Iterator
+
+from ....errors import TraceError
+from ....functions.cache import BoundedDict
+
+Tree = ast.FunctionDef | ast.Lambda
+
+_trees: BoundedDict = BoundedDict()
+"""Syntax trees, by code: of one that ran once."""
+
+
+def tree_of(f: types.FunctionType) -> Tree:
+    """The syntax tree of a function, with the lines of its file.
+
+    Raises
+    ------
+    TraceError
+        If there is no source, or if it is another one by now.
+    """
+    code = f.__code__
+    found = _trees.get(code)
+    if found is None:
+        found = _trees[code] = _found(f)
+    return found  # type: ignore[no-any-return]
+
+
+def _found(f: types.FunctionType) -> Tree:
+    code = f.__code__
+    lines = linecache.getlines(code.co_filename, f.__globals__)
+    first = code.co_firstlineno - 1
+    if not 0 <= first < len(lines):
+        raise TraceError(f"there is no source of {f.__name__}")
+    for candidate in _candidates(lines, first, code):
+        if _same(_code_of(candidate, code), code):
+            return candidate
+    raise TraceError(f"the source of {f.__name__} is not what runs: was the file changed since?")
+
+
+def _candidates(lines: list[str], first: int, code: types.CodeType) -> Iterator[Tree]:
+    """Functions that begin on a line: of the block there, else of the whole file."""
+    try:
+        block = inspect.getblock(lines[first:])
+        text = "".join(block)
+        indented = text[:1].isspace()
+        tree = ast.parse(f"if 1:\n{text}" if indented else text)
+        yield from _functions(ast.increment_lineno(tree, first - indented), code)
+    except (SyntaxError, IndentationError, ValueError):
+        pass
+    if code.co_name != "<lambda>":
+        return
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return
+    yield from _functions(tree, code)
+
+
+def _functions(tree: ast.AST, code: types.CodeType) -> Iterator[Tree]:
+    """Those in a tree with the name and the first line of some code."""
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Lambda):
+            if code.co_name == "<lambda>" and n.lineno == code.co_firstlineno:
+                yield n
+        elif isinstance(n, ast.FunctionDef) and n.name == code.co_name:
+            if min([n.lineno, *(d.lineno for d in n.decorator_list)]) == code.co_firstlineno:
+                yield n
+
+
+def _code_of(tree: Tree, code: types.CodeType) -> types.CodeType | None:
+    """What a tree compiles to, among the free variables of some code."""
+    inner: ast.stmt = ast.Expr(tree) if isinstance(tree, ast.Lambda) else tree
+    assigned = "; ".join(f"{name} = None" for name in code.co_freevars if name.isidentifier())
+    outer = ast.parse(f"def outer():\n    {assigned or 'pass'}")
+    outer.body[0].body.append(inner)  # type: ignore[attr-defined]
+    try:
+        made = compile(
+            ast.fix_missing_locations(outer), code.co_filename, "exec", dont_inherit=True
+        )
+    except (SyntaxError, ValueError):
+        return None
+    found = [made]
+    for c in found:
+        inside = [x for x in c.co_consts if isinstance(x, types.CodeType)]
+        for x in inside:
+            if x.co_name == code.co_name and c.co_name == "outer":
+                return x
+        found += inside
+    return None
+
+
+def _same(made: types.CodeType | None, code: types.CodeType) -> bool:
+    """Whether two codes do the same on the same lines."""
+    if made is None or made.co_varnames != code.co_varnames:
+        return False
+    if made.co_code != code.co_code and _steps(made) != _steps(code):
+        return False
+    if made.co_names != code.co_names or len(made.co_consts) != len(code.co_consts):
+        return False
+    if code.co_name != "<lambda>" and {*_lines(made)} != {*_lines(code)}:
+        return False
+    for a, b in zip(made.co_consts, code.co_consts, strict=True):
+        if isinstance(a, types.CodeType) and isinstance(b, types.CodeType):
+            if not _same(a, b):
+                return False
+        elif type(a) is not type(b) or repr(a) != repr(b):
+            return False
+    return True
+
+
+def _lines(code: types.CodeType) -> list[int]:
+    return [line for *_, line in code.co_lines() if line is not None]
+
+
+def _steps(code: types.CodeType) -> list[tuple[str, object]]:
+    """Instructions, but for how methods are called: that depends on what else the file imports."""
+    found: list[tuple[str, object]] = []
+    for x in dis.get_instructions(code):
+        if x.opname in ("PUSH_NULL", "PRECALL", "CACHE", "NOP", "EXTENDED_ARG"):
+            continue
+        name = "LOAD_ATTR" if x.opname == "LOAD_METHOD" else x.opname
+        plain = (
+            not isinstance(x.argval, types.CodeType) and "JUMP" not in name and name != "FOR_ITER"
+        )
+        found.append((name, x.argval if plain else None))
+    return found

@@ -1,0 +1,428 @@
+"""Operations on numbers, as Python and NumPy define them: types by NEP 50, and what is a mark.
+
+A mark stands where Python raises (a division by zero) or where a result has another type (an
+integer beyond 64 bits). Of what NumPy warns of floats, the flags of the processor tell afterwards.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from ....errors import TraceError
+from ....ir.typed import Literal, Register
+from ....ir.typed.function import Value
+from .values import EITHER, NUMPY, PYTHON, Num
+
+_EXACT = 1 << 53
+"""Integers up to which float64 has all."""
+
+
+class Writes(Protocol):
+    """What instructions are written to."""
+
+    def op(self, op: str, dtype: str, *args: Value, what: Any = None) -> Register:
+        """The register that an instruction writes."""
+
+    def mark(self, condition: Value, why: str) -> None:
+        """Leave the slice to the Python function where a condition holds."""
+
+    def external(self, *name: str) -> int:
+        """The number of a library's function."""
+
+
+def number(x: Any) -> Num | None:
+    """A number of Python's or NumPy's; None: it is something else."""
+    if type(x) in (bool, int, float):
+        dtype = _PYTHONS[type(x)]
+        if type(x) is int and not -(1 << 63) <= x < 1 << 63:
+            raise TraceError(f"the integer {x} has more than 64 bits")
+        return Num(dtype, PYTHON, Literal(x, dtype))
+    if isinstance(x, np.generic) and x.dtype.kind in "biuf" and x.dtype.name in DTYPES:
+        return Num(x.dtype.name, NUMPY, Literal(x.item(), x.dtype.name))
+    return None
+
+
+_PYTHONS = {bool: "bool", int: "int64", float: "float64"}
+DTYPES = frozenset("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split())
+_WEAK: dict[str, Any] = {"bool": np.dtype(bool), "int64": int, "float64": float}
+
+
+def kind_of(dtype: str) -> str:
+    """NumPy's letter for a kind of numbers: b, i, u or f."""
+    return np.dtype(dtype).kind
+
+
+def bits(dtype: str) -> int:
+    """Bits of a number."""
+    return 8 * np.dtype(dtype).itemsize
+
+
+def either(*numbers: Num) -> str:
+    """Whose number comes of several."""
+    kinds = {x.kind for x in numbers}
+    return NUMPY if NUMPY in kinds else PYTHON if kinds == {PYTHON} else EITHER
+
+
+# --- conversions ----------------------------------------------------------------------------
+
+
+def cast(w: Writes, x: Value, dtype: str) -> Value:
+    """A value in another type, as C converts it; it is known to fit."""
+    if x.type == dtype:
+        return x
+    if isinstance(x, Literal):
+        with np.errstate(all="ignore"):
+            return Literal(np.dtype(dtype).type(x.value).item(), dtype)
+    assert isinstance(x.type, str)
+    return w.op("cast", dtype, x)
+
+
+def operand(w: Writes, x: Num, dtype: str) -> Value:
+    """A number as an operand of a loop of NumPy's for a dtype, which it may not fit."""
+    if x.dtype == dtype:
+        return x.value
+    to, from_ = np.dtype(dtype), np.dtype(x.dtype)
+    if x.kind != NUMPY and from_.kind == "i" and to.kind in "iu":
+        info = np.iinfo(to)
+        low, high = int(info.min), min(int(info.max), (1 << 63) - 1)
+        if isinstance(x.value, Literal):
+            if not info.min <= x.value.value <= info.max:
+                raise TraceError(f"{x.value.value} is no {dtype}")
+        else:
+            below = w.op("lt", "bool", x.value, Literal(low, "int64"))
+            w.mark(below, f"an integer is no {dtype}")
+            if dtype != "uint64":
+                above = w.op("gt", "bool", x.value, Literal(high, "int64"))
+                w.mark(above, f"an integer is no {dtype}")
+    elif from_.kind in "iu" and dtype == "float32" and from_.itemsize > 2:
+        _marked_beyond(w, x.value, 1 << 24)
+    return cast(w, x.value, dtype)
+
+
+def _marked_beyond(w: Writes, x: Value, most: int) -> None:
+    """A mark where an integer is so large that a float may not have it."""
+    if isinstance(x, Literal):
+        if abs(x.value) > most:
+            raise TraceError(f"the integer {x.value} is too large for a float")
+        return
+    dtype = str(x.type)
+    if bits(dtype) <= 32 and most >= _EXACT:
+        return
+    if kind_of(dtype) == "i":
+        w.mark(w.op("lt", "bool", x, Literal(-most, dtype)), "a large integer becomes a float")
+    w.mark(w.op("gt", "bool", x, Literal(most, dtype)), "a large integer becomes a float")
+
+
+def to_int(w: Writes, x: Value, dtype: str, why: str) -> Value:
+    """A float without its fraction as an integer; a mark where it has none."""
+    assert isinstance(x.type, str)
+    if isinstance(x, Literal):
+        if not math.isfinite(x.value):
+            raise TraceError(why)
+        return Literal(int(x.value), dtype)
+    info = np.iinfo(dtype)
+    # of all types the limits are powers of two, or one less: that is a float's next one
+    low = Literal(float(info.min) - (1.0 if bits(dtype) < bits(x.type) else 0.0), x.type)
+    high = Literal(float(info.max) + (1.0 if bits(dtype) < 64 else 0.0), x.type)
+    below = "gt" if bits(dtype) < bits(x.type) else "ge"
+    inside = w.op("and", "bool", w.op(below, "bool", x, low), w.op("lt", "bool", x, high))
+    w.mark(w.op("not", "bool", inside), why)
+    return w.op("cast", dtype, x)
+
+
+def stored(w: Writes, x: Num, dtype: str) -> Value:
+    """A number as it is put into an array of a dtype."""
+    to, from_ = kind_of(dtype), kind_of(x.dtype)
+    if from_ == "f" and to in "iu":
+        return to_int(w, x.value, dtype, "a float that is no such integer is put into an array")
+    if from_ in "iu" and to in "iu" and dtype != x.dtype:
+        as_python = x._replace(kind=PYTHON) if x.dtype == "int64" else x
+        if x.kind == NUMPY and x.dtype == "int64":
+            return cast(w, x.value, dtype)  # as C does
+        return operand(w, as_python, dtype)
+    if from_ in "iu" and dtype == "float32":
+        _marked_beyond(w, x.value, 1 << 24)
+    return cast(w, x.value, dtype)
+
+
+def truth(w: Writes, x: Num) -> Value:
+    """Whether a number is not zero."""
+    if x.dtype == "bool":
+        return x.value
+    if isinstance(x.value, Literal):
+        return Literal(bool(x.value.value), "bool")
+    return w.op("ne", "bool", x.value, Literal(0, x.dtype))
+
+
+# --- two operands -----------------------------------------------------------------------------
+
+
+_UFUNCS: dict[str, Any] = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide,
+    "%": np.remainder, "**": np.power, "&": np.bitwise_and, "|": np.bitwise_or,
+    "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift, "<": np.less,
+    "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal,
+    "!=": np.not_equal,
+}  # fmt: skip
+_COMPARED = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
+_PLAIN = {"+": "add", "-": "sub", "*": "mul"}
+_BITS = {"&": "and", "|": "or", "^": "xor"}
+
+
+@functools.lru_cache(1024)
+def resolved(ufunc: Any, *types: Any) -> tuple[str, ...]:
+    """The dtypes of the loop that NumPy chooses: of operands and result."""
+    try:
+        found = ufunc.resolve_dtypes((*types, *(None,) * ufunc.nout))
+    except TypeError:
+        raise TraceError(f"numpy.{ufunc.__name__} does not take such numbers") from None
+    return tuple(x.name for x in found)
+
+
+def as_type(x: Num) -> Any:
+    """What `resolved` takes for a number."""
+    return _WEAK[x.dtype] if x.kind == PYTHON else np.dtype(x.dtype)
+
+
+def _python_types(op: str, a: str, b: str) -> tuple[str, str]:
+    """The dtypes of operands and result between Python's numbers."""
+    kinds = kind_of(a) + kind_of(b)
+    if op in _COMPARED:
+        return ("float64" if "f" in kinds else "int64"), "bool"
+    if "f" in kinds:
+        if op in _BITS or op in ("<<", ">>"):
+            raise TraceError(f"{op} of floats")
+        return "float64", "float64"
+    if op == "/":
+        return "float64", "float64"
+    if kinds == "bb" and op in _BITS:
+        return "bool", "bool"
+    return "int64", "int64"
+
+
+def _types(op: str, a: Num, b: Num) -> tuple[str, str, str]:
+    """The dtypes of operands and result of an operation, and whose number that is."""
+    found = set()
+    for x, y in itertools.product(_kinds(a), _kinds(b)):
+        if x.kind == y.kind == PYTHON:
+            found.add((*_python_types(op, a.dtype, b.dtype), PYTHON))
+        else:
+            one, other, out = resolved(_UFUNCS[op], as_type(x), as_type(y))
+            if one != other:
+                raise TraceError(f"{op} of {a.dtype} and {b.dtype}")
+            found.add((one, out, NUMPY))
+    if len({f[:2] for f in found}) > 1:
+        raise TraceError(f"{op} of a number that is Python's or NumPy's, as it comes")
+    loop, out, kind = found.pop()
+    return loop, out, EITHER if found else kind
+
+
+def _kinds(x: Num) -> list[Num]:
+    if x.kind != EITHER:
+        return [x]
+    return [x._replace(kind=PYTHON), x._replace(kind=NUMPY)]
+
+
+def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
+    """The result of an operation of two numbers."""
+    loop, out, kind = _types(op, a, b)
+    numpy_only = kind == NUMPY
+    if loop == "float64" and not numpy_only and op == "/":
+        for n in (a, b):
+            if kind_of(n.dtype) == "i":
+                _marked_beyond(w, n.value, _EXACT)
+    x, y = operand(w, a, loop), operand(w, b, loop)
+    letter = kind_of(loop)
+    if letter == "f":
+        return Num(out, kind, _of_floats(w, op, x, y, loop, numpy_only))
+    if loop == "bool":
+        if op in ("+", "*"):
+            op = {"+": "|", "*": "&"}[op]
+        return Num(out, kind, w.op(_BITS[op], "bool", x, y))
+    return Num(out, kind, _of_integers(w, op, x, y, loop))
+
+
+def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, numpy_only: bool) -> Value:
+    zero = Literal(0.0, dtype)
+    if op in _PLAIN:
+        return w.op(_PLAIN[op], dtype, x, y)
+    if op == "**":
+        return _power(w, x, y, dtype, numpy_only)
+    if not isinstance(y, Literal) or y.value == 0:
+        if op != "/" or not numpy_only:
+            w.mark(w.op("eq", "bool", y, zero), "a division by zero")
+    if op == "/":
+        return w.op("div", dtype, x, y)
+    rest = call(w, "fmod" if dtype == "float64" else "fmodf", dtype, x, y)
+    is_rest = w.op("ne", "bool", rest, zero)
+    unlike = w.op("ne", "bool", w.op("lt", "bool", y, zero), w.op("lt", "bool", rest, zero))
+    turned = w.op("and", "bool", is_rest, unlike)
+    if op == "%":
+        up = w.op("select", dtype, turned, w.op("add", dtype, rest, y), rest)
+        return w.op("select", dtype, is_rest, up, w.op("copysign", dtype, zero, y))
+    assert op == "//"
+    quotient = w.op("div", dtype, w.op("sub", dtype, x, rest), y)
+    less = w.op("sub", dtype, quotient, Literal(1.0, dtype))
+    quotient = w.op("select", dtype, turned, less, quotient)
+    whole = w.op("floor", dtype, quotient)
+    over = w.op("gt", "bool", w.op("sub", dtype, quotient, whole), Literal(0.5, dtype))
+    whole = w.op("select", dtype, over, w.op("add", dtype, whole, Literal(1.0, dtype)), whole)
+    signed = w.op("copysign", dtype, zero, w.op("div", dtype, x, y))
+    return w.op("select", dtype, w.op("ne", "bool", quotient, zero), whole, signed)
+
+
+def _power(w: Writes, x: Value, y: Value, dtype: str, numpy_only: bool) -> Value:
+    found = call(w, "pow" if dtype == "float64" else "powf", dtype, x, y)
+    if not numpy_only:  # a complex number, or an error
+        odd = w.op("not", "bool", is_finite(w, found))
+        ends = w.op("and", "bool", is_finite(w, x), is_finite(w, y))
+        w.mark(w.op("and", "bool", odd, ends), "a power that is no float")
+        if not isinstance(y, Literal) or y.value != int(y.value):  # of -inf
+            infinite = w.op("eq", "bool", x, Literal(-math.inf, dtype))
+            w.mark(infinite, "a power of minus infinity")
+    return found
+
+
+def call(w: Writes, name: str, dtype: str, *args: Value) -> Register:
+    """A function of the C library."""
+    return w.op("call", dtype, *args, what=w.external("libm", name, dtype, str(len(args))))
+
+
+def is_finite(w: Writes, x: Value) -> Value:
+    """Whether a float is neither infinite nor NaN."""
+    if isinstance(x, Literal):
+        return Literal(math.isfinite(x.value), "bool")
+    return w.op("lt", "bool", w.op("abs", str(x.type), x), Literal(math.inf, str(x.type)))
+
+
+def is_nan(w: Writes, x: Value) -> Value:
+    """Whether a float is NaN."""
+    if isinstance(x, Literal):
+        return Literal(x.value != x.value, "bool")
+    return w.op("ne", "bool", x, x)
+
+
+_OVERFLOWS = "an integer leaves its type"
+
+
+def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
+    zero, ones = Literal(0, dtype), Literal(-1, dtype)
+    signed = kind_of(dtype) == "i"
+    if op in _PLAIN:
+        w.mark(w.op("overflows", "bool", x, y, what=_PLAIN[op]), _OVERFLOWS)
+        return w.op(_PLAIN[op], dtype, x, y)
+    if op in _BITS:
+        return w.op(_BITS[op], dtype, x, y)
+    if op in ("//", "%"):
+        if not isinstance(y, Literal) or y.value == 0:
+            w.mark(w.op("eq", "bool", y, zero), "a division by zero")
+        if not signed:
+            return w.op("div" if op == "//" else "rem", dtype, x, y)
+        if not isinstance(y, Literal) or y.value == -1:
+            least = w.op("eq", "bool", x, Literal(int(np.iinfo(dtype).min), dtype))
+            w.mark(w.op("and", "bool", least, w.op("eq", "bool", y, ones)), _OVERFLOWS)
+        rest = w.op("rem", dtype, x, y)
+        unlike = w.op("lt", "bool", w.op("xor", dtype, rest, y), zero)
+        turned = w.op("and", "bool", w.op("ne", "bool", rest, zero), unlike)
+        if op == "%":
+            return w.op("select", dtype, turned, w.op("add", dtype, rest, y), rest)
+        quotient = w.op("div", dtype, x, y)
+        less = w.op("sub", dtype, quotient, Literal(1, dtype))
+        return w.op("select", dtype, turned, less, quotient)
+    if op in ("<<", ">>"):
+        outside = w.op("lt", "bool", y, zero) if signed else Literal(False, "bool")
+        far = w.op("ge", "bool", y, Literal(bits(dtype), dtype))
+        w.mark(w.op("or", "bool", outside, far), "a shift by less than none or more than all bits")
+        if op == ">>":
+            return w.op("shr", dtype, x, y)
+        found = w.op("shl", dtype, x, y)
+        w.mark(w.op("ne", "bool", w.op("shr", dtype, found, y), x), _OVERFLOWS)
+        return found
+    assert op == "**"
+    if isinstance(x, Literal) and x.value == 2 and dtype == "int64":
+        far = w.op("ge", "bool", y, Literal(63, dtype))
+        w.mark(w.op("or", "bool", w.op("lt", "bool", y, zero), far), "a power that is no integer")
+        return w.op("shl", dtype, Literal(1, dtype), y)
+    if not isinstance(y, Literal) or not 0 <= y.value <= 64:
+        raise TraceError("an integer to a power that is not written in the source")
+    power: Value | None = None
+    square, left = x, y.value
+    while left:
+        if left & 1:
+            power = square if power is None else _of_integers(w, "*", power, square, dtype)
+        left >>= 1
+        square = _of_integers(w, "*", square, square, dtype) if left else square
+    return Literal(1, dtype) if power is None else power
+
+
+def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
+    """A comparison of two numbers."""
+    whole = {kind_of(x.dtype) for x in (a, b)} <= {"i", "u", "b"}
+    if whole:  # exactly, whatever their types
+        names = {a.dtype, b.dtype}
+        if "uint64" in names and len(names) > 1:
+            raise TraceError("uint64 is compared with other integers")
+        loop = a.dtype if len(names) == 1 else "int64"
+        x, y = cast(w, a.value, loop), cast(w, b.value, loop)
+        kind = either(a, b)
+    else:
+        loop, _, kind = _types(op, a, b)
+        for n in (a, b):
+            if kind_of(n.dtype) in "iu":
+                _marked_beyond(w, n.value, _EXACT if loop == "float64" else 1 << 24)
+        x, y = cast(w, a.value, loop), cast(w, b.value, loop)
+    return Num("bool", kind, w.op(_COMPARED[op], "bool", x, y))
+
+
+# --- one operand ------------------------------------------------------------------------------
+
+
+def unary(w: Writes, op: str, a: Num) -> Num:
+    """``-a``, ``+a``, ``~a``."""
+    if a.dtype == "bool":
+        if a.kind == PYTHON:
+            a = Num("int64", PYTHON, cast(w, a.value, "int64"))
+        elif op == "~" and a.kind == NUMPY:
+            return Num("bool", NUMPY, w.op("not", "bool", a.value))
+        else:
+            raise TraceError(f"{op} of a truth value")
+    if op == "+":
+        return a
+    if op == "~":
+        if kind_of(a.dtype) == "f":
+            raise TraceError("~ of a float")
+        return a._replace(value=w.op("xor", a.dtype, a.value, Literal(-1, a.dtype)))
+    if isinstance(a.value, Literal):
+        return a._replace(value=Literal(-a.value.value, a.dtype))
+    if kind_of(a.dtype) == "f":
+        return a._replace(value=w.op("neg", a.dtype, a.value))
+    _marked_least(w, a)
+    return a._replace(value=w.op("sub", a.dtype, Literal(0, a.dtype), a.value))
+
+
+def _marked_least(w: Writes, a: Num) -> None:
+    """A mark where the negative of an integer is none of its type."""
+    least = Literal(int(np.iinfo(a.dtype).min), a.dtype)
+    op = "eq" if kind_of(a.dtype) == "i" else "ne"
+    w.mark(w.op(op, "bool", a.value, least), _OVERFLOWS)
+
+
+def absolute(w: Writes, a: Num) -> Num:
+    """``abs(a)``."""
+    if a.dtype == "bool":
+        return unary(w, "+", a) if a.kind == PYTHON else a
+    if kind_of(a.dtype) == "f":
+        return a._replace(value=w.op("abs", a.dtype, a.value))
+    if kind_of(a.dtype) == "u":
+        return a
+    _marked_least(w, a)
+    zero = Literal(0, a.dtype)
+    minus = w.op("sub", a.dtype, zero, a.value)
+    return a._replace(
+        value=w.op("select", a.dtype, w.op("lt", "bool", a.value, zero), minus, a.value)
+    )

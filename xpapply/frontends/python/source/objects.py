@@ -1,0 +1,216 @@
+"""Operations on values of any kind: what they are for Python, before numbers are computed."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ....functions.guards import MISSING
+from ....ir.typed import Literal
+from ....ir.typed.function import Value
+from . import arrays, calls, numbers
+from .values import PYTHON, Abstract, Arr, Known, Lst, Method, Num, Range, Tup
+
+if TYPE_CHECKING:
+    from .typed import Typer
+
+
+def known(t: Typer, x: Any) -> Abstract:
+    """An object as a value: numbers as such, tuples of what is in them."""
+    found = numbers.number(x)
+    if found is not None:
+        return found
+    if type(x) is tuple:
+        return Tup(tuple(known(t, y) for y in x))
+    if isinstance(x, np.ndarray) and x.ndim:
+        return t.constant(x)
+    if type(x) is list:
+        items = tuple(known(t, y) for y in x)
+        if all(isinstance(y, Num) for y in items):
+            return Tup(items)
+        raise t.refuse("it reads a list")
+    return Known(x)
+
+
+def module(t: Typer, name: str) -> Abstract:
+    """A module that is imported within the function."""
+    found = sys.modules.get(name)
+    if found is None:
+        raise t.refuse(f"it imports {name}")
+    return Known(found)
+
+
+def global_value(t: Typer, f: types.FunctionType, name: str) -> Abstract:
+    """The value of a name that is no variable of the function's own."""
+    if name in f.__code__.co_freevars:
+        found = t.watch.look(f, "cell", f.__code__.co_freevars.index(name))
+    else:
+        found = t.watch.look(f, "global", name)
+        if found is MISSING:
+            found = getattr(builtins, name, MISSING)
+    if found is MISSING:
+        raise t.refuse(f"the name {name} has no value")
+    return known(t, found)
+
+
+def attribute(t: Typer, x: Abstract, name: str) -> Abstract:
+    """``x.name``."""
+    if isinstance(x, (Arr, Lst, Num)):
+        return arrays.attribute(t, x, name)
+    if not isinstance(x, Known):
+        raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
+    holder = x.value
+    if isinstance(holder, types.ModuleType):
+        found = t.watch.look(holder, "attribute", name)
+        if found is MISSING:
+            raise t.refuse(f"{holder.__name__} has no {name}")
+        return known(t, found)
+    return _of_object(t, holder, name)
+
+
+def _of_object(t: Typer, x: Any, name: str) -> Abstract:
+    """An attribute of a user's object, if it is found where objects have them."""
+    cls = type(x)
+    own: Any = cls.__getattribute__
+    if own is not object.__getattribute__ or isinstance(x, type):
+        raise t.refuse(f"the attribute {name} of a {cls.__name__}")
+    in_class = next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), MISSING)
+    t.watch.kind(x)
+    t.watch.attribute_of_class(cls, name)
+    if isinstance(in_class, types.FunctionType) and name not in getattr(x, "__dict__", {}):
+        t.watch.look(x, "attribute", "__dict__") if not hasattr(x, "__dict__") else None
+        return Known(types.MethodType(in_class, x))
+    if in_class is not MISSING and hasattr(type(in_class), "__get__"):
+        raise t.refuse(f"the attribute {name} of a {cls.__name__}, which is computed")
+    found = t.watch.look(x, "entry", name) if name in getattr(x, "__dict__", {}) else in_class
+    if found is MISSING:
+        raise t.refuse(f"a {cls.__name__} has no attribute {name}")
+    return known(t, found)
+
+
+class Inlined(NamedTuple):
+    """A call of a function that is written where it is called."""
+
+    function: Any
+    args: list[Abstract]
+    kwargs: dict[str, Abstract]
+
+
+def callee(
+    t: Typer, called: Abstract, args: list[Abstract], kwargs: dict[str, Abstract]
+) -> Abstract | Inlined:
+    """The result of a call, or the function of Python's that is to be written here."""
+    if isinstance(called, Method):
+        return arrays.method(t, called.owner, called.name, args, kwargs)
+    if not isinstance(called, Known):
+        raise t.refuse(f"a {type(called).__name__.lower()} is called")
+    f = called.value
+    found = calls.find(f)
+    if found is not None:
+        if isinstance(found, types.FunctionType) and found.__module__.startswith(calls.LIBRARY):
+            return Inlined(found, args, kwargs)
+        return found(t, args, kwargs)  # type: ignore[no-any-return]
+    if isinstance(f, types.FunctionType):
+        if numbers.number(f.__defaults__) is None and _is_of_library(f):
+            raise t.refuse(f"it calls {f.__module__}.{f.__name__}")
+        return Inlined(f, args, kwargs)
+    if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
+        return Inlined(f.__func__, [known(t, f.__self__), *args], kwargs)
+    if isinstance(f, functools.partial):
+        t.watch.look(f, "attribute", "func")
+        fixed = [known(t, x) for x in f.args]
+        named = {k: known(t, x) for k, x in f.keywords.items()} | kwargs
+        return callee(t, Known(f.func), [*fixed, *args], named)
+    method: Any = getattr(type(f), "__call__", None)  # noqa: B004  # not whether, but what
+    if not isinstance(f, type) and isinstance(method, types.FunctionType):
+        t.watch.kind(f)
+        t.watch.attribute_of_class(type(f), "__call__")
+        return Inlined(method, [Known(f), *args], kwargs)
+    name = getattr(f, "__qualname__", None) or getattr(f, "__name__", type(f).__name__)
+    module_ = getattr(f, "__module__", "") or ""
+    raise t.refuse(f"it calls {module_ + '.' if module_ not in ('', 'builtins') else ''}{name}")
+
+
+def _is_of_library(f: types.FunctionType) -> bool:
+    root = (f.__module__ or "").partition(".")[0]
+    return root in ("numpy", "scipy", "torch", "cupy", "jax", "sklearn", "pandas")
+
+
+# --- operators --------------------------------------------------------------------------------
+
+
+def truth(t: Typer, x: Abstract) -> Value:
+    """Whether a value is true."""
+    if isinstance(x, Num):
+        return numbers.truth(t, x)
+    if isinstance(x, Tup):
+        return Literal(bool(x.items), "bool")
+    if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, types.FunctionType))):
+        return Literal(bool(x.value), "bool")
+    if isinstance(x, Lst):
+        return t.op("ne", "bool", t.op("list length", "int64", x.value), Literal(0, "int64"))
+    raise t.refuse(f"the truth of {arrays.described(x)}")
+
+
+def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+    """An operation of two values."""
+    if isinstance(a, Num) and isinstance(b, Num):
+        return numbers.binary(t, op, a, b)
+    if isinstance(a, Tup) and isinstance(b, Tup) and op == "+":
+        return Tup((*a.items, *b.items))
+    if isinstance(a, (Tup, Lst)) and isinstance(b, Num) and op == "*":
+        return arrays.repeated(t, a, b)
+    return arrays.binary(t, op, a, b)
+
+
+def inplace(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+    """An operation that writes into its first operand, where that is an array."""
+    if isinstance(a, (Arr, Lst)):
+        raise t.refuse(f"{op}= of {arrays.described(a)}")
+    return binary(t, op, a, b)
+
+
+def unary(t: Typer, op: str, a: Abstract) -> Abstract:
+    """An operation of one value."""
+    if isinstance(a, Num):
+        return numbers.unary(t, op, a)
+    raise t.refuse(f"{op} of {arrays.described(a)}")
+
+
+def compare(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+    """A comparison of two values."""
+    if op in ("is", "is not"):
+        return _is(t, op, a, b)
+    if op in ("in", "not in"):
+        return arrays.contains(t, op, a, b)
+    if isinstance(a, Num) and isinstance(b, Num):
+        return numbers.compare(t, op, a, b)
+    if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
+        if isinstance(a.value, str) and isinstance(b.value, str):
+            return _answer((a.value == b.value) is (op == "=="))
+    raise t.refuse(f"{arrays.described(a)} {op} {arrays.described(b)}")
+
+
+def _is(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+    """Of objects that are known, and of None, which nothing else is."""
+    if isinstance(a, Known) and isinstance(b, Known):
+        same = a.value is b.value
+    elif any(isinstance(x, Known) and x.value is None for x in (a, b)):
+        same = False
+    elif all(isinstance(x, Num) and x.dtype == "bool" and x.kind == PYTHON for x in (a, b)):
+        return numbers.compare(t, "==" if op == "is" else "!=", a, b)
+    else:
+        raise t.refuse("it compares identities by is")
+    return _answer(same is (op == "is"))
+
+
+def _answer(x: bool) -> Num:
+    return Num("bool", PYTHON, Literal(x, "bool"))
+
+
+__all__ = ["Range"]

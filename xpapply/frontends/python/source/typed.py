@@ -1,0 +1,538 @@
+"""A Python function as a typed function: types are followed from where it begins, part by part.
+
+A part is written once for each set of types that its names may have there: so a name that is an
+integer at first and a float later has two parts of a loop, not one type that is neither. Functions
+of the user's that it calls are written where they are called.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....errors import TraceError
+from ....functions.guards import Guards
+from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
+from ....ir.typed.function import Type, Value
+from ....limits import LIMITS
+from . import arrays, calls, numbers, objects
+from .find import tree_of
+from .flow import Const, Flow, Step, flow_of
+from .values import Abstract, Arr, Known, Lst, Num, Tup, built, integer, joined, taken_apart
+
+_flows: dict[types.CodeType, Flow] = {}
+
+
+class Code(NamedTuple):
+    """A function whose parts are written, as deep in others as it is called."""
+
+    flow: Flow
+    function: Any
+
+
+class Caller(NamedTuple):
+    """Where a function goes on that has called another one."""
+
+    code: Code
+    part: int
+    step: int
+    result: str | None
+
+
+class Place(NamedTuple):
+    """Where steps are read: in a function, and those that have called it."""
+
+    callers: tuple[Caller, ...]
+    code: Code
+    part: int
+    step: int
+
+    @property
+    def key(self) -> Any:
+        """It, without objects that cannot be compared."""
+        frames = [(id(c.code.function), c.part, c.step) for c in self.callers]
+        return (*frames, id(self.code.function), self.part, self.step)
+
+
+State = dict[tuple[int, str], Abstract]
+"""Values by the depth of a function and a name."""
+
+
+@dataclass(slots=True)
+class _Version:
+    """Steps for one set of types."""
+
+    index: int
+    place: Place
+    keys: dict[tuple[int, str], Any]
+
+
+class Expected(NamedTuple):
+    """A result: what the first slice gave."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+def typed(
+    f: types.FunctionType,
+    arguments: Sequence[Abstract],
+    inputs: Sequence[Type],
+    expected: Sequence[Expected],
+    watch: Guards,
+) -> TypedFunction:
+    """The typed function of a Python function.
+
+    Parameters
+    ----------
+    f : function
+        Of slices.
+    arguments : sequence
+        What it is called with; a type among `inputs` stands for a slice.
+    inputs : sequence of Array or dtype
+        The slices.
+    expected : sequence of Expected
+        The results of the first slice.
+    watch : Guards
+        What it reaches is looked at from now on.
+
+    Raises
+    ------
+    TraceError
+        If it does something that is not compiled, with the line.
+    """
+    return Typer(f, inputs, expected, watch).run(arguments)
+
+
+class Typer:
+    """Writes one typed function."""
+
+    def __init__(
+        self,
+        f: types.FunctionType,
+        inputs: Sequence[Type],
+        expected: Sequence[Expected],
+        watch: Guards,
+    ) -> None:
+        results = tuple(Array(e.dtype, len(e.shape)) for e in expected)
+        self.made = TypedFunction(f.__name__, tuple(inputs), results)
+        self.expected, self.watch = expected, watch
+        self.line = 0
+        self._f = f
+        self._versions: dict[Any, list[_Version]] = {}
+        self._waiting: list[_Version] = []
+        self._block = Block()
+        self._registers = 0
+        self._kept: list[Any] = []
+        self._constants: dict[int, Register] = {}
+        self._sites: dict[Any, int] = {}
+        self.state: State = {}
+        self.place: Place = None  # type: ignore[assignment]
+
+    # --- writing --------------------------------------------------------------------------
+
+    def op(self, op: str, dtype: Type, *args: Value, what: Any = None) -> Register:
+        """The register that an instruction writes."""
+        self._registers += 1
+        found = Register(self._registers, dtype)
+        self._block.instructions.append(Instruction(op, found, args, what, self.line))
+        return found
+
+    def do(self, op: str, *args: Value, what: Any = None) -> None:
+        """An instruction without a result."""
+        self._block.instructions.append(Instruction(op, None, args, what, self.line))
+
+    def mark(self, condition: Value, why: str) -> None:
+        """Leave the slice to the Python function where a condition holds."""
+        if isinstance(condition, Literal):
+            if condition.value:
+                raise Leaves(why)
+            return
+        self.do("mark", condition, what=self._mark(why))
+
+    def _mark(self, why: str) -> int:
+        known = Mark(self.line, why)
+        if known not in self.made.marks:
+            self.made.marks.append(known)
+        return self.made.marks.index(known) + 1
+
+    def external(self, *name: str) -> int:
+        """The number of a library's function."""
+        if name not in self.made.externals:
+            self.made.externals.append(name)
+        return self.made.externals.index(name)
+
+    def constant(self, x: np.ndarray) -> Arr:
+        """An array of the user's, which the function reads."""
+        if x.dtype.name not in numbers.DTYPES or not x.dtype.isnative or x.ndim > 2 or not x.ndim:
+            raise TraceError(f"it reads an array {x.shape} of {x.dtype}")
+        if type(x) is not np.ndarray:
+            raise TraceError(f"it reads a {type(x).__name__}")
+        if not any(x is c for c in self.made.constants):
+            self.watch.array(x)
+            self.made.constants.append(x)
+        k = next(k for k, c in enumerate(self.made.constants) if c is x)
+        kind = Array(x.dtype.name, x.ndim)
+        return Arr(kind, False, self.op("constant", kind, what=k))
+
+    def site(self) -> int:
+        """The number of this place in the source, where a list is made."""
+        return self._sites.setdefault((self.place.key, self.line, self._step), len(self._sites))
+
+    def refuse(self, why: str) -> TraceError:
+        """An error for something that is not compiled, with the line."""
+        return TraceError(f"{why} (line {self.line})")
+
+    # --- blocks ---------------------------------------------------------------------------
+
+    def run(self, arguments: Sequence[Abstract]) -> TypedFunction:
+        """Write all blocks."""
+        code = self._code(self._f)
+        place = Place((), code, 0, 0)
+        self.place, self._step = place, 0
+        entry = Block()
+        self.made.blocks.append(entry)
+        self._block = entry
+        state: State = {}
+        given = [self._argument(x) for x in arguments]
+        for name, value in zip(_parameters(code, self), given, strict=False):
+            state[0, name] = value
+        self.state = state
+        self._fill_defaults(code, 0, len(given), {})
+        self._go(place)
+        while self._waiting:
+            self._write(self._waiting.pop())
+            if len(self.made.blocks) > LIMITS.typed_blocks:
+                raise self.refuse("its names have too many types on too many ways")
+        return self.made
+
+    def _argument(self, x: Abstract) -> Abstract:
+        if isinstance(x, Array):
+            k = self._inputs_seen = getattr(self, "_inputs_seen", -1) + 1
+            return Arr(x, False, self.op("input", x, what=k))
+        if isinstance(x, Num) and x.value is None:
+            k = self._inputs_seen = getattr(self, "_inputs_seen", -1) + 1
+            return x._replace(value=self.op("input", x.dtype, what=k))
+        return x
+
+    def _code(self, f: types.FunctionType) -> Code:
+        found = _flows.get(f.__code__)
+        if found is None:
+            found = _flows[f.__code__] = flow_of(tree_of(f))
+        self._kept.append(f)
+        return Code(found, f)
+
+    def _live(self, place: Place) -> list[tuple[int, str]]:
+        """The names that are still read, of all functions."""
+        found: list[tuple[int, str]] = []
+        for depth, c in enumerate(place.callers):
+            live = c.code.flow.live_after(c.part, c.step)
+            found += [(depth, n) for n in live if n != c.result]
+        depth = len(place.callers)
+        return found + [(depth, n) for n in place.code.flow.live_after(place.part, place.step)]
+
+    def _to(self, place: Place) -> int:
+        """The block for a place and the types of now, whose values are left in slots."""
+        registers: dict[tuple[int, str], list[Value]] = {}
+        keys: dict[tuple[int, str], Any] = {}
+        for at in self._live(place):
+            value = self.state.get(at)
+            if value is not None:
+                keys[at] = taken_apart(value, registers.setdefault(at, []))
+        version = self._version(place, keys)
+        for at, values in registers.items():
+            for k, v in enumerate(values):
+                slot = Slot(f"{at[1]}.{at[0]}.{k}", v.type)
+                if self._loaded.get(v) != slot:
+                    self.do("store", v, what=slot)
+        return version.index
+
+    def _version(self, place: Place, keys: dict[tuple[int, str], Any]) -> _Version:
+        versions = self._versions.setdefault(place.key, [])
+        for v in versions:
+            if v.keys == keys:
+                return v
+        for v in versions:
+            if v.keys.keys() == keys.keys():
+                wider = {at: joined(v.keys[at], key) for at, key in keys.items()}
+                if None in wider.values():
+                    continue
+                if wider == v.keys:  # it takes these too
+                    return v
+                keys = wider
+        for v in versions:
+            if v.keys == keys:
+                return v
+        if len(versions) >= LIMITS.typed_versions:
+            changing = [at[1] for at in keys if len({repr(v.keys.get(at)) for v in versions}) > 1]
+            names = ", ".join(n for n in changing if not n.startswith("."))
+            raise self.refuse(f"names change their types too often: {names or 'of its values'}")
+        self.made.blocks.append(Block())
+        found = _Version(len(self.made.blocks) - 1, place, keys)
+        versions.append(found)
+        self._waiting.append(found)
+        return found
+
+    def _write(self, version: _Version) -> None:
+        self._block = self.made.blocks[version.index]
+        self._loaded: dict[Value, Slot] = {}
+        self.state = {}
+        for at, key in version.keys.items():
+            self.state[at] = built(key, self._loads(at, key))
+        self._go_on(version.place)
+
+    def _loads(self, at: tuple[int, str], key: Any) -> Any:
+        for k, kind in enumerate(_types_of(key)):
+            slot = Slot(f"{at[1]}.{at[0]}.{k}", kind)
+            register = self.op("load", kind, what=slot)
+            self._loaded[register] = slot
+            yield register
+
+    def _go(self, place: Place) -> None:
+        """End this block: it goes on there."""
+        self._loaded = getattr(self, "_loaded", {})
+        index = self._to(place)
+        self.do("jump")
+        self._block.targets = (index,)
+
+    def _go_on(self, place: Place) -> None:
+        """Write the steps from a place to the end of its part."""
+        steps = place.code.flow.parts[place.part].steps
+        for k in range(place.step, len(steps)):
+            step = steps[k]
+            self.line = step.line or self.line
+            self.place, self._step = place._replace(step=k), k
+            try:
+                if not self._take(step):
+                    return
+            except Leaves as leaves:
+                self.do("leave", what=self._mark(leaves.why))
+                return
+            except TraceError as error:
+                if "(line " in str(error):
+                    raise
+                raise self.refuse(str(error)) from None
+
+    # --- steps ----------------------------------------------------------------------------
+
+    def value(self, x: Any) -> Abstract:
+        """The value of an operand."""
+        if isinstance(x, Const):
+            return objects.known(self, x.value)
+        if type(x) is tuple:
+            return tuple(map(self.value, x))
+        found = self.state.get((len(self.place.callers), x))
+        if found is None:
+            raise Leaves(f"the name {x} has no value")
+        return found
+
+    def put(self, name: str | None, value: Abstract) -> None:
+        """Give a name a value."""
+        if name is not None:
+            self.state[len(self.place.callers), name] = value
+
+    def _take(self, step: Step) -> bool:
+        """Write a step; whether the next one follows."""
+        kind, result, args, _ = step
+        end = _ENDS.get(kind)
+        if end is not None:
+            end(self, step)
+            return False
+        if kind == "call":
+            return self._call(step)
+        self.put(result, _STEPS[kind](self, *args))
+        return True
+
+    def _place(self, part: int) -> Place:
+        return self.place._replace(part=part, step=0)
+
+    def _jump(self, step: Step) -> None:
+        self._go(self._place(self._targets[0]))
+
+    @property
+    def _targets(self) -> tuple[int, ...]:
+        return self.place.code.flow.parts[self.place.part].targets
+
+    def _branch(self, step: Step) -> None:
+        condition = objects.truth(self, self.value(step.args[0]))
+        yes, no = self._targets
+        if isinstance(condition, Literal):
+            self._go(self._place(yes if condition.value else no))
+            return
+        targets = self._to(self._place(yes)), self._to(self._place(no))
+        self.do("branch", condition)
+        self._block.targets = targets
+
+    def _more(self, step: Step) -> None:
+        iterator = self.value(step.args[0])
+        condition = arrays.has_more(self, iterator)
+        yes, no = self._targets
+        if isinstance(condition, Literal):
+            self._go(self._place(yes if condition.value else no))
+            return
+        targets = self._to(self._place(yes)), self._to(self._place(no))
+        self.do("branch", condition)
+        self._block.targets = targets
+
+    def _leave(self, step: Step) -> None:
+        raise Leaves(step.args[0])
+
+    def _return(self, step: Step) -> None:
+        value = self.value(step.args[0])
+        if not self.place.callers:
+            arrays.returned(self, value)
+            self.do("return")
+            return
+        *callers, last = self.place.callers
+        depth = len(callers)
+        if last.result is not None:
+            self.state[depth, last.result] = value
+        self._go(Place(tuple(callers), last.code, last.part, last.step))
+
+    def _call(self, step: Step) -> bool:
+        names, called, *given = step.args
+        called = self.value(called)
+        values = [self.value(x) for x in given]
+        count = len(values) - len(names)
+        return self.call(
+            step.result, called, values[:count], dict(zip(names, values[count:], strict=True))
+        )
+
+    def call(
+        self,
+        result: str | None,
+        called: Abstract,
+        args: list[Abstract],
+        kwargs: dict[str, Abstract],
+    ) -> bool:
+        """Call something; whether the next step follows here."""
+        found = objects.callee(self, called, args, kwargs)
+        if not isinstance(found, objects.Inlined):
+            self.put(result, found)
+            return True
+        callers = self.place.callers
+        if len(callers) >= LIMITS.typed_depth:
+            raise self.refuse("functions call each other too deeply")
+        code = self._code(found.function)
+        inside: list[Any] = [*callers, self.place]
+        if any(c.code.flow is code.flow for c in inside):
+            raise self.refuse(f"{found.function.__name__} calls itself")
+        here = Caller(self.place.code, self.place.part, self.place.step + 1, result)
+        inner = Place((*callers, here), code, 0, 0)
+        depth = len(callers) + 1
+        for at in [at for at in self.state if at[0] >= depth]:
+            del self.state[at]
+        parameters = _parameters(code, self)
+        if len(found.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
+            raise Leaves("a call with too many arguments")
+        for name, value in zip(parameters, found.args, strict=False):
+            self.state[depth, name] = value
+        for name, value in found.kwargs.items():
+            if name not in parameters or (depth, name) in self.state:
+                raise Leaves("a call with wrong arguments")
+            self.state[depth, name] = value
+        self._fill_defaults(code, depth, len(found.args), found.kwargs)
+        self._go(inner)
+        return False
+
+    def _fill_defaults(self, code: Code, depth: int, given: int, named: dict[str, Any]) -> None:
+        f = code.function
+        self.watch.function(f)
+        a = code.flow.parameters
+        positional = [x.arg for x in (*a.posonlyargs, *a.args)]
+        defaults = f.__defaults__ or ()
+        for name, value in zip(
+            positional[len(positional) - len(defaults) :], defaults, strict=True
+        ):
+            if (depth, name) not in self.state:
+                self.state[depth, name] = objects.known(self, value)
+        for name, value in (f.__kwdefaults__ or {}).items():
+            if (depth, name) not in self.state:
+                self.state[depth, name] = objects.known(self, value)
+        for name in _parameters(code, self):
+            if (depth, name) not in self.state:
+                raise Leaves(f"{f.__name__} is called without {name}")
+
+
+def _parameters(code: Code, typer: Typer) -> list[str]:
+    a = code.flow.parameters
+    if a.vararg is not None or a.kwarg is not None:
+        raise typer.refuse("a function with * or **")
+    return [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+
+
+def _types_of(key: Any) -> list[Type]:
+    """The types of the registers that a key stands for, in their order."""
+    kind, *parts = key
+    if kind is Num:
+        return [parts[0]]
+    if kind is Arr:
+        return [parts[0]]
+    if kind is Lst:
+        return ["list"]
+    if kind is Known or kind is None:
+        return []
+    return [t for p in parts for t in _types_of(p)]
+
+
+class Leaves(Exception):
+    """Here compiled code leaves the slice to the Python function, always."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:
+    return objects.binary(t, op, t.value(a), t.value(b))
+
+
+def _compare(t: Typer, op: str, a: Any, b: Any) -> Abstract:
+    return objects.compare(t, op, t.value(a), t.value(b))
+
+
+def _not(t: Typer, a: Any) -> Abstract:
+    found = objects.truth(t, t.value(a))
+    if isinstance(found, Literal):
+        return Num("bool", "python", Literal(not found.value, "bool"))
+    return Num("bool", "python", t.op("not", "bool", found))
+
+
+def _unary(t: Typer, op: str, a: Any) -> Abstract:
+    return objects.unary(t, op, t.value(a))
+
+
+_STEPS: dict[str, Callable[..., Abstract]] = {
+    "copy": lambda t, x: t.value(x),
+    "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
+    "module": lambda t, name: objects.module(t, name.value),
+    "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
+    "binary": _binary,
+    "inplace": lambda t, op, a, b: objects.inplace(t, op, t.value(a), t.value(b)),
+    "unary": _unary,
+    "compare": _compare,
+    "not": _not,
+    "tuple": lambda t, items: Tup(t.value(items)),
+    "list": lambda t, items: arrays.new_list(t, t.value(items)),
+    "append": lambda t, made, x: arrays.append(t, t.value(made), t.value(x)),
+    "slice": lambda t, *bounds: arrays.span(t, *map(t.value, bounds)),
+    "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
+    "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
+    "unpack": lambda t, x, n: arrays.unpacked(t, t.value(x), n.value),
+    "part": lambda t, x, k: t.value(x).items[k.value],
+    "iterator": lambda t, x: arrays.iterator(t, t.value(x)),
+    "next": lambda t, it: arrays.advanced(t, it),
+    "round": lambda t: t.do("round", what=t._mark("a loop of very many rounds")),
+}
+_ENDS: dict[str, Callable[[Typer, Step], None]] = {
+    "jump": Typer._jump,
+    "branch": Typer._branch,
+    "more": Typer._more,
+    "leave": Typer._leave,
+    "return": Typer._return,
+}
+
+__all__ = ["Expected", "Leaves", "Typer", "calls", "integer", "typed"]

@@ -1,0 +1,171 @@
+"""What is known of a value while types are followed: its type, and the registers that hold it.
+
+A value that blocks pass on is taken apart into a *key*, which says all but the registers, and the
+registers, which lie in slots; `built` puts it together again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ....ir.typed import Array, Literal, Register
+from ....ir.typed.function import Value
+
+PYTHON, NUMPY, EITHER = "python", "numpy", "either"
+"""Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not."""
+
+
+class Num(NamedTuple):
+    """A number."""
+
+    dtype: str
+    kind: str
+    value: Value
+
+
+class Arr(NamedTuple):
+    """An array.
+
+    Attributes
+    ----------
+    own : bool
+        Whether the function has made it, and may write to it.
+    """
+
+    type: Array
+    own: bool
+    value: Register
+
+
+class Lst(NamedTuple):
+    """A list of numbers of one type, or of none yet.
+
+    Attributes
+    ----------
+    site : int
+        Where it was made: names of one site may be names of one list.
+    """
+
+    dtype: str
+    kind: str
+    site: int
+    value: Register
+
+
+class Tup(NamedTuple):
+    """A tuple; or a list that nothing is put into."""
+
+    items: tuple[Any, ...]
+
+
+class Known(NamedTuple):
+    """An object of the user's, or of a library's."""
+
+    value: Any
+
+
+class Method(NamedTuple):
+    """A method of a value."""
+
+    owner: Any
+    name: str
+
+
+class Span(NamedTuple):
+    """A slice: the bounds of an index."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+class Range(NamedTuple):
+    """``range``: also one that has been gone through in part."""
+
+    start: Num
+    stop: Num
+    step: Num
+
+
+class Along(NamedTuple):
+    """An iterator over an array or a list, at a place."""
+
+    over: Any
+    at: Num
+
+
+class Through(NamedTuple):
+    """An iterator over a tuple, at a known place."""
+
+    over: Tup
+    at: int
+
+
+class Counted(NamedTuple):
+    """``enumerate``."""
+
+    inner: Any
+    at: Num
+
+
+class Zipped(NamedTuple):
+    """``zip``."""
+
+    inner: tuple[Any, ...]
+
+
+Abstract = Any
+"""One of the above."""
+
+
+def integer(n: int) -> Num:
+    """A number of Python's that is written in the source."""
+    return Num("int64", PYTHON, Literal(n, "int64"))
+
+
+def taken_apart(x: Abstract, registers: list[Value]) -> Any:
+    """The key of a value; its registers go to the end of a list."""
+    kind = type(x)
+    if kind in (Num, Arr, Lst):
+        registers.append(x.value)
+        return (kind, *x[:-1])
+    if kind is Known:
+        return (kind, id(x.value), x)
+    if kind is tuple:
+        return (kind, *[taken_apart(y, registers) for y in x])
+    if kind in _COMPOUND:
+        return (kind, *[taken_apart(y, registers) for y in x])
+    return (None, x)
+
+
+_COMPOUND = (Tup, Method, Span, Range, Along, Through, Counted, Zipped)
+
+
+def built(key: Any, registers: Iterator[Value]) -> Abstract:
+    """The value of a key and registers."""
+    kind, *parts = key
+    if kind in (Num, Arr, Lst):
+        return kind(*parts, next(registers))
+    if kind is Known:
+        return parts[1]
+    if kind is None:
+        return parts[0]
+    found = [built(p, registers) for p in parts]
+    return tuple(found) if kind is tuple else kind(*found)
+
+
+def joined(a: Any, b: Any) -> Any:
+    """The key that covers two, if they differ only in whose numbers they are; or None."""
+    if a == b:
+        return a
+    if type(a) is not tuple or type(b) is not tuple or len(a) != len(b) or a[:1] != b[:1]:
+        return None
+    if a[0] is Num:
+        return (Num, a[1], EITHER) if a[1] == b[1] else None
+    if a[0] is Lst:
+        return (Lst, a[1], EITHER, a[3]) if a[1] == b[1] and a[3] == b[3] else None
+    if a[0] in (Arr, Known, None):
+        return None
+    parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
+    return None if None in parts else (a[0], *parts)

@@ -1,0 +1,260 @@
+"""A typed function in plain Python, one instruction after the other: the definition of each."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .function import Block, Instruction, Literal, Slot, TypedFunction
+
+WARNED = 0xFFFF
+"""The mark where NumPy may warn."""
+
+
+def evaluate(
+    made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray], most: int = 10**7
+) -> int:
+    """Run it on one slice: 0, or the number of a mark.
+
+    Parameters
+    ----------
+    made : TypedFunction
+        The function.
+    slices : sequence of array or number
+        What it is called with.
+    outs : sequence of array
+        Where its results go, each of its shape.
+    most : int
+        Instructions that it may take.
+    """
+    run = _Run(made, slices, outs)
+    block = made.blocks[0]
+    how: Any = {"invalid": "call", "divide": "call", "over": "call", "under": "ignore"}
+    with np.errstate(**how, call=run.note):
+        for _ in range(most):
+            target = run.block(block)
+            if target < 0:
+                return -target - 1 or (WARNED if run.warned else 0)
+            block = made.blocks[target]
+    raise RuntimeError(f"{made.name} takes more than {most} blocks")
+
+
+class _Run:
+    """One slice."""
+
+    def __init__(
+        self, made: TypedFunction, slices: Sequence[Any], outs: Sequence[np.ndarray]
+    ) -> None:
+        self.made, self.slices, self.outs = made, slices, outs
+        self.slots: dict[Slot, Any] = {}
+        self.values: dict[int, Any] = {}
+        self.warned = False
+
+    def note(self, *_: Any) -> None:
+        """NumPy would warn."""
+        self.warned = True
+
+    def __getitem__(self, x: Any) -> Any:
+        if isinstance(x, Literal):
+            with np.errstate(all="ignore"):
+                return np.dtype(x.type).type(x.value)
+        return self.values[x.number]
+
+    def block(self, block: Block) -> int:
+        """The next block, or a negative number: the mark, beyond -1."""
+        for x in block.instructions:
+            args = [self[a] for a in x.args]
+            if x.op == "jump":
+                return block.targets[0]
+            if x.op == "branch":
+                return block.targets[0 if args[0] else 1]
+            if x.op == "return":
+                return -1
+            if x.op == "leave" or (x.op == "mark" and args[0]):
+                return -int(x.what) - 1
+            if x.op not in ("mark", "round"):
+                found = _OPS[x.op](self, x, *args)
+                if x.result is not None:
+                    self.values[x.result.number] = found
+        raise AssertionError("a block without an end")
+
+
+def _number(f: Callable[..., Any]) -> Callable[..., Any]:
+    """An instruction on numbers: its result in its own type."""
+
+    def op(run: _Run, x: Instruction, *args: Any) -> Any:
+        assert x.result is not None
+        return np.dtype(str(x.result.type)).type(f(*args))
+
+    return op
+
+
+def _wrapped(f: Callable[[int, int], int], of_floats: Callable[..., Any] | None) -> Any:
+    """An instruction that of integers keeps the lowest bits."""
+
+    def op(run: _Run, x: Instruction, a: Any, b: Any) -> Any:
+        dtype = np.dtype(str(x.args[0].type))
+        if dtype.kind == "f":
+            assert of_floats is not None
+            return of_floats(a, b)
+        found = f(int(a), int(b))
+        if dtype.kind == "b":
+            return np.bool_(found & 1)
+        bits = 8 * dtype.itemsize
+        found &= (1 << bits) - 1
+        if dtype.kind == "i" and found >> (bits - 1):
+            found -= 1 << bits
+        return dtype.type(found)
+
+    return op
+
+
+def _overflows(run: _Run, x: Instruction, a: Any, b: Any) -> Any:
+    exact = {"add": int(a) + int(b), "sub": int(a) - int(b), "mul": int(a) * int(b)}[x.what]
+    info = np.iinfo(str(x.args[0].type))
+    return np.bool_(not info.min <= exact <= info.max)
+
+
+def _cast(run: _Run, x: Instruction, a: Any) -> Any:
+    assert x.result is not None
+    with np.errstate(invalid="ignore"):
+        return np.asarray(a).astype(str(x.result.type))[()]
+
+
+def _call(run: _Run, x: Instruction, *args: Any) -> Any:
+    _, name, dtype, _ = run.made.externals[x.what]
+    kind = ctypes.c_double if dtype == "float64" else ctypes.c_float
+    f = getattr(ctypes.CDLL(None), name)
+    f.restype, f.argtypes = kind, [kind] * len(args)
+    found = np.dtype(dtype).type(f(*map(float, args)))
+    ends = all(math.isfinite(a) for a in args)
+    run.warned |= (ends and not math.isfinite(found)) or (
+        found != found and not any(a != a for a in args)
+    )
+    return found
+
+
+def _ufunc(run: _Run, x: Instruction, *args: Any) -> Any:
+    _, name, *types = run.made.externals[x.what]
+    given = [np.dtype(t).type(a) for t, a in zip(types, args, strict=False)]
+    return getattr(np, name)(*given)
+
+
+def _store(run: _Run, x: Instruction, value: Any) -> None:
+    run.slots[x.what] = value
+
+
+def _put(run: _Run, x: Instruction, at: Any, value: Any) -> None:
+    run.outs[x.what].reshape(-1)[int(at)] = value  # each out is one slice's own
+
+
+def _put_array(run: _Run, x: Instruction, value: Any) -> None:
+    run.outs[x.what[0]][...] = value
+
+
+def _view(run: _Run, x: Instruction, a: Any, start: Any, step: Any, count: Any) -> Any:
+    at = [slice(None)] * a.ndim
+    places = int(start) + int(step) * np.arange(int(count))
+    if not count:
+        at[x.what] = slice(0, 0)
+        return a[tuple(at)]
+    last = int(places[-1]) + (1 if step > 0 else -1)
+    at[x.what] = slice(int(start), last if last >= 0 else None, int(step))
+    return a[tuple(at)]
+
+
+def _row(run: _Run, x: Instruction, a: Any, i: Any) -> Any:
+    return a[(slice(None),) * x.what + (int(i),)]
+
+
+def _new(run: _Run, x: Instruction, *dims: Any) -> Any:
+    assert x.result is not None
+    return np.zeros([int(n) for n in dims], x.result.type.dtype)  # type: ignore[union-attr]
+
+
+def _set_element(run: _Run, x: Instruction, a: Any, *rest: Any) -> None:
+    *at, value = rest
+    a[tuple(map(int, at))] = value
+
+
+def _fill(run: _Run, x: Instruction, a: Any, value: Any) -> None:
+    a[...] = value
+
+
+def _copy(run: _Run, x: Instruction, a: Any, b: Any) -> None:
+    a[...] = np.array(b)
+
+
+def _append(run: _Run, x: Instruction, made: Any, value: Any) -> None:
+    made.append(value)
+
+
+def _set_list_item(run: _Run, x: Instruction, made: Any, at: Any, value: Any) -> None:
+    made[int(at)] = value
+
+
+def _clear(run: _Run, x: Instruction, made: Any) -> None:
+    made.clear()
+
+
+_OPS: dict[str, Callable[..., Any]] = {
+    "add": _wrapped(lambda a, b: a + b, np.add),
+    "sub": _wrapped(lambda a, b: a - b, np.subtract),
+    "mul": _wrapped(lambda a, b: a * b, np.multiply),
+    "div": _wrapped(lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), np.divide),
+    "rem": _wrapped(lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1), None),
+    "and": _wrapped(lambda a, b: a & b, None),
+    "or": _wrapped(lambda a, b: a | b, None),
+    "xor": _wrapped(lambda a, b: a ^ b, None),
+    "shl": _wrapped(lambda a, b: a << b, None),
+    "shr": _wrapped(lambda a, b: a >> b, None),
+    "copysign": _number(np.copysign),
+    "sqrt": _number(np.sqrt),
+    "abs": _number(np.abs),
+    "floor": _number(np.floor),
+    "ceil": _number(np.ceil),
+    "trunc": _number(np.trunc),
+    "rint": _number(np.rint),
+    "neg": _number(np.negative),
+    "lt": _number(lambda a, b: a < b),
+    "le": _number(lambda a, b: a <= b),
+    "gt": _number(lambda a, b: a > b),
+    "ge": _number(lambda a, b: a >= b),
+    "eq": _number(lambda a, b: a == b),
+    "ne": _number(lambda a, b: a != b),
+    "not": _number(lambda a: not a),
+    "select": lambda run, x, c, a, b: a if c else b,
+    "cast": _cast,
+    "overflows": _overflows,
+    "call": _call,
+    "ufunc": _ufunc,
+    "input": lambda run, x: run.slices[x.what],
+    "constant": lambda run, x: run.made.constants[x.what],
+    "load": lambda run, x: run.slots[x.what],
+    "store": _store,
+    "length": lambda run, x, a: np.int64(a.shape[x.what]),
+    "element": lambda run, x, a, *at: a[tuple(map(int, at))],
+    "set element": _set_element,
+    "row": _row,
+    "view": _view,
+    "new": _new,
+    "fill": _fill,
+    "copy": _copy,
+    "expected": lambda run, x: np.int64(run.outs[x.what[0]].shape[x.what[1]]),
+    "put": _put,
+    "put array": _put_array,
+    "put list": _put_array,
+    "new list": lambda run, x: [],
+    "append": _append,
+    "repeat": lambda run, x, made, n: made * int(n),
+    "list length": lambda run, x, made: np.int64(len(made)),
+    "list item": lambda run, x, made, at: made[int(at)],
+    "set list item": _set_list_item,
+    "pop": lambda run, x, made: made.pop(),
+    "clear": _clear,
+    "copy list": _copy,
+}

@@ -1,0 +1,154 @@
+"""Blocks of instructions on numbers and arrays, and how they are shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Array(NamedTuple):
+    """The type of an array that a function reads or makes."""
+
+    dtype: str
+    ndim: int
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(':' * self.ndim)}]"
+
+
+Type = str | Array
+"""Of a value: the name of a dtype, or an array."""
+
+
+class Register(NamedTuple):
+    """A value, written once."""
+
+    number: int
+    type: Type
+
+    def __str__(self) -> str:
+        return f"%{self.number}"
+
+
+class Literal(NamedTuple):
+    """A number that is written in the instruction."""
+
+    value: Any
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.value!r}:{self.type}"
+
+
+class Slot(NamedTuple):
+    """Where blocks leave a value for others: a variable, of one type."""
+
+    name: str
+    type: Type
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.type}"
+
+
+Value = Register | Literal
+
+
+class Instruction(NamedTuple):
+    """One step.
+
+    Attributes
+    ----------
+    op : str
+        See `xpapply.ir.typed.verify.OPS`.
+    result : Register or None
+        What it writes.
+    args : tuple of Register or Literal
+        What it reads.
+    what : object
+        What else it needs: a slot, a name, a number of an input.
+    line : int
+        Where it stands in the source; 0: nowhere.
+    """
+
+    op: str
+    result: Register | None
+    args: tuple[Value, ...]
+    what: Any = None
+    line: int = 0
+
+    def __str__(self) -> str:
+        left = "" if self.result is None else f"{self.result}:{self.result.type} = "
+        what = () if self.what is None else (str(self.what),)
+        return f"{left}{self.op} {', '.join((*what, *map(str, self.args)))}".rstrip()
+
+
+class Mark(NamedTuple):
+    """Why a slice is left to the Python function itself."""
+
+    line: int
+    why: str
+
+
+@dataclass(slots=True)
+class Block:
+    """Instructions that run one after the other, the last says where it goes on.
+
+    Attributes
+    ----------
+    instructions : list of Instruction
+        The last is ``jump``, ``branch``, ``return`` or ``leave``.
+    targets : tuple of int
+        The blocks that may come next.
+    """
+
+    instructions: list[Instruction] = field(default_factory=list)
+    targets: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class TypedFunction:
+    """A function of slices.
+
+    Attributes
+    ----------
+    name : str
+        Of the Python function.
+    inputs : tuple of Array or dtype
+        The slices that it is called with; a dtype stands for a number.
+    results : tuple of (dtype, ndim)
+        What it returns, of fixed shape.
+    blocks : list of Block
+        The first is where it begins.
+    marks : list of Mark
+        What the numbers of ``mark`` and ``leave`` mean, from 1.
+    constants : list of array
+        Arrays of the user's that it reads.
+    externals : list of (kind, name)
+        Functions of libraries that it calls: of "libm", or "ufunc".
+    """
+
+    name: str
+    inputs: tuple[Type, ...]
+    results: tuple[Array, ...] = ()
+    blocks: list[Block] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)
+    externals: list[tuple[str, ...]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """The number of instructions."""
+        return sum(len(b.instructions) for b in self.blocks)
+
+    def __str__(self) -> str:
+        inputs, results = (", ".join(map(str, x)) for x in (self.inputs, self.results))
+        lines = [f"{self.name}({inputs}) -> {results}"]
+        for k, block in enumerate(self.blocks):
+            lines.append(f"block {k}:")
+            lines += [f"  {x}" for x in block.instructions[:-1]]
+            last = block.instructions[-1]
+            to = " or ".join(f"block {t}" for t in block.targets)
+            lines.append(f"  {last}{' to ' * bool(to)}{to}")
+        return "\n".join(lines)

@@ -1,0 +1,88 @@
+"""Whether a typed function is well formed: the operands of instructions, the ends of blocks."""
+
+from __future__ import annotations
+
+from ...errors import InputError
+from .function import Array, Instruction, Literal, Register, TypedFunction, Value
+
+_FLOATS = "sqrt abs floor ceil trunc rint neg".split()
+_TWO = "add sub mul div rem and or xor shl shr copysign".split()
+_COMPARED = "lt le gt ge eq ne".split()
+_ENDS = {"jump": 1, "branch": 2, "return": 0, "leave": 0}
+OPS: dict[str, int | None] = {
+    **dict.fromkeys(_FLOATS, 1), **dict.fromkeys(_TWO, 2), **dict.fromkeys(_COMPARED, 2),
+    "not": 1, "select": 3, "cast": 1, "overflows": 2, "call": None, "ufunc": None, "mark": 1,
+    "round": 0, "input": 0, "constant": 0, "load": 0, "store": 1, "length": 1, "element": None,
+    "set element": None, "row": 2, "view": 4, "new": None, "fill": 2, "copy": 2, "expected": 0,
+    "put": 2, "put array": 1, "put list": 1, "new list": 0, "append": 2, "repeat": 2,
+    "list length": 1, "list item": 2, "set list item": 3, "pop": 1, "clear": 1, "copy list": 2,
+    "jump": 0, "branch": 1, "return": 0, "leave": 0,
+}  # fmt: skip
+"""Every instruction, and how many operands it has; None: as many as there are."""
+
+
+def verify(made: TypedFunction) -> None:
+    """Raise `InputError` where something is wrong with a typed function, saying where."""
+    for k, block in enumerate(made.blocks):
+        known: set[Register] = set()
+        if not block.instructions:
+            raise InputError(f"block {k} of {made.name} is empty")
+        for n, x in enumerate(block.instructions):
+            is_last = n + 1 == len(block.instructions)
+            why = _wrong(made, x, known, is_last)
+            if why:
+                raise InputError(f"{made.name}, block {k}: {x}: {why}")
+            if x.result is not None:
+                known.add(x.result)
+        ends = _ENDS[block.instructions[-1].op]
+        if len(block.targets) != ends or not all(0 <= t < len(made.blocks) for t in block.targets):
+            raise InputError(f"{made.name}, block {k}: it goes on at {block.targets}")
+
+
+def _wrong(made: TypedFunction, x: Instruction, known: set[Register], is_last: bool) -> str:
+    if x.op not in OPS:
+        return "no such instruction"
+    if (x.op in _ENDS) is not is_last:
+        return "a block ends with one that says where it goes on, and with no other"
+    count = OPS[x.op]
+    if count is not None and len(x.args) != count:
+        return f"it has {count} operands"
+    for a in x.args:
+        if isinstance(a, Register) and a not in known:
+            return f"{a} is not written before"
+        if not isinstance(a, (Register, Literal)):
+            return f"{a!r} is no operand"
+    if x.op in ("mark", "leave", "round") and not 1 <= x.what <= len(made.marks):
+        return "no such mark"
+    if x.op in ("call", "ufunc") and not 0 <= x.what < len(made.externals):
+        return "no such function"
+    if x.op in (*_TWO, *_COMPARED) and len({a.type for a in x.args}) > 1:
+        return "its operands differ in type"
+    if x.op in (*_FLOATS, *_TWO) and x.result is not None and x.result.type != x.args[0].type:
+        return "its result has another type"
+    if x.op in ("branch", "mark", "not") and x.args[0].type != "bool":
+        return "it wants a truth value"
+    if x.op == "store" and x.what.type != x.args[0].type:
+        return "the slot has another type"
+    if x.op == "load" and (x.result is None or x.what.type != x.result.type):
+        return "the slot has another type"
+    if x.op == "put" and x.args[1].type != made.results[x.what].dtype:
+        return "the result has another type"
+    return _wrong_array(x)
+
+
+def _wrong_array(x: Instruction) -> str:
+    if x.op not in ("length", "element", "set element", "row", "view", "fill", "put array"):
+        return ""
+    kind = x.args[0].type
+    if not isinstance(kind, Array):
+        return "it wants an array"
+    indices = {"element": len(x.args) - 1, "set element": len(x.args) - 2}.get(x.op, kind.ndim)
+    if indices != kind.ndim:
+        return f"an array of {kind.ndim} axes"
+    if x.op == "set element" and x.args[-1].type != kind.dtype:
+        return "the array has another type"
+    axes: tuple[Value, ...] = x.args[1:-1] if x.op == "set element" else x.args[1:]
+    if x.op in ("element", "set element") and any(a.type != "int64" for a in axes):
+        return "indices have 64 bits"
+    return ""
