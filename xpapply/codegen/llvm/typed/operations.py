@@ -31,10 +31,30 @@ def _kind(x: Value) -> str:
     return np.dtype(str(x.type)).kind
 
 
+def _noted(w: FunctionWriter, name: str, x: Instruction) -> str:
+    """An operation whose flags count: LLVM neither drops it nor moves or computes it beforehand."""
+    kind = machine(str(x.args[0].type))
+    return _strict(w, name, kind, kind, [w.value(a) for a in x.args])
+
+
+def _strict(w: FunctionWriter, name: str, kind: str, result: str, values: list[str]) -> str:
+    short = {"double": "f64", "float": "f32"}
+    of = short[kind] if result == kind else f"{short[result]}.{short[kind]}"
+    full = f"llvm.experimental.constrained.{name}.{of}"
+    kinds = ", ".join([*[kind] * len(values), "metadata", "metadata"])
+    w.declared[full] = f"declare {result} @{full}({kinds})"
+    given = ", ".join(f"{kind} {v}" for v in values)
+    how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
+    return w.emit(f"call {result} @{full}({given}, {how}) #2")
+
+
 def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
         a, b = x.args
         kind = _kind(a)
+        if kind == "f" and x.what is not None:
+            w.set(x, _noted(w, _FLOATS[op], x))
+            return
         if kind == "f":
             name = _FLOATS[op]
         elif op in ("div", "rem"):
@@ -61,6 +81,9 @@ def _compared(op: str) -> Callable[[FunctionWriter, Instruction], None]:
 
 def _intrinsic(name: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
+        if x.what is not None:
+            w.set(x, _noted(w, name, x))
+            return
         kind = machine(str(x.args[0].type))
         full = f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}"
         kinds = ", ".join([kind] * len(x.args))
@@ -102,9 +125,9 @@ def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
         return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
     if a.kind == "f":
         if b.kind == "f":
-            return w.emit(
-                f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {old} {value} to {new}"
-            )
+            if b.itemsize < a.itemsize:  # as NumPy does alone, which warns of an overflow
+                return _strict(w, "fptrunc", old, new, [value])
+            return w.emit(f"fpext {old} {value} to {new}")
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
