@@ -55,6 +55,10 @@ class Applied(Protocol):
         What `f` raises for the very first slice is raised as it is, for others as `Users`.
         """
 
+    @property
+    def arguments(self) -> Arguments:
+        """What the function is called with."""
+
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice, in so many CPU seconds.
 
@@ -129,11 +133,15 @@ class Along(Application):
         """Seconds of a turn of NumPy's loop beside the call."""
         return LIMITS.loop_turn
 
+    @property
+    def arguments(self) -> Arguments:
+        """What the function is called with."""
+        return Arguments((Looped(0), *self.args), self.kwargs)
+
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice."""
-        arguments = Arguments((Looped(0), *self.args), self.kwargs)
         how = {"around": self.around, "limit": limit}
-        return TracedFunction(self.f, arguments, slice0, sample, begun, **how)
+        return TracedFunction(self.f, self.arguments, slice0, sample, begun, **how)
 
     def for_batches(self, said: BaseException | str) -> Along | None:
         """The same with `f` for batches of one, if `f` asked for them in what it raised."""

@@ -27,14 +27,15 @@ from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
-from ...runtime.budget import Quick
+from ...runtime.budget import Budget, Quick
 from .. import engines
 from ..application import Application
 from ..plan import Plan
-from . import running
+from . import running, typed_loop
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .running import Refused
 from .traced import TracedFunction
+from .typed_loop import TypedLoop
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
@@ -67,7 +68,7 @@ class Decision:
     """
 
     what: Any
-    traced: TracedFunction | None = None
+    traced: TracedFunction | TypedLoop | None = None
     why: str | None = None
     quick: bool = False
     begun: Begun | None = None
@@ -94,7 +95,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if calls and remembered.serves(what.slices) and not config.current().engine:
             return Decision(what, why=_QUICK, quick=True, loops=remembered)
         quick, remembered = remembered, None
-    found: TracedFunction | Refused | None = remembered
+    found: TracedFunction | TypedLoop | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
         found = None
     saved = 0.0
@@ -102,6 +103,8 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         saved = found.may_spend(what.slices)
         if config.current().engine or saved:
             found = None
+    if isinstance(found, (TracedFunction, Refused)) and found.seconds and not why:
+        found = _compiled(what, known, key, None, found.seconds) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:
@@ -131,8 +134,10 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                 if key is not None:
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
-        found = _trace(what, known, key, begun, saved, limited)
-    if isinstance(found, TracedFunction):
+        seconds = None if begun is None else begun.seconds
+        found = _compiled(what, known, key, begun, seconds)
+        found = found or _trace(what, known, key, begun, saved, limited)
+    if isinstance(found, (TracedFunction, TypedLoop)):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
     if begun is not None:  # it takes a slice
@@ -146,20 +151,69 @@ def _refusal(what: Applied, why: str, calls: bool) -> Decision:
     return Decision(what, why=why) if batched is None else decide(batched, calls=calls)
 
 
-def _sooner_in_loop(found: TracedFunction, slices: int, kept: bool) -> str | None:
+def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) -> str | None:
     """Why the loop takes less time than all slices at once.
 
     `kept`: whether the trace is remembered, so that later calls need not plan.
     """
     if config.current().engine or found.library != "numpy":
         return None
-    if slices <= LIMITS.few_slices:
+    if slices <= LIMITS.few_slices and isinstance(found, TracedFunction):
         return _FEW_SLICES
     seconds = slices * found.seconds
     overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
     if seconds < overhead or found.record.loops_instead(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
+
+
+# --- compiling ------------------------------------------------------------------------
+
+
+def _compiled(
+    what: Applied, known: FunctionCache, key: Hashable, begun: Begun | None, seconds: float | None
+) -> TypedLoop | None:
+    """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
+
+    `seconds`: what a slice takes in the loop; None: that is not known yet.
+    """
+    engine = config.current().engine
+    if key is None or engine not in ("", "cpu") or not typed_loop.has_loop(what.f):
+        return None
+    tried = known.traced.get((_SOURCE, key))
+    if isinstance(tried, Refused) and tried.unchanged(what.f):
+        return None
+    cost = 0.0 if engine else LIMITS.typed_worth * typed_loop.price(what.f)
+    if seconds is not None and what.slices * seconds < cost:
+        if not isinstance(tried, Budget):
+            tried = known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+        if tried.spend(what.slices * seconds):
+            return None
+    rows = what.rows()
+    if not isinstance(rows.like, np.ndarray) or what.why_not() is not None:
+        return None
+    slice0 = what.slice_at((0,) * len(rows.batch))
+    try:
+        if seconds is None:  # nobody has called it yet
+            begun = typed_loop.tried(what.f, what.arguments, slice0)
+            if what.slices * begun.seconds < cost:
+                known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+                return None
+        found = typed_loop.made(what.f, what.arguments, slice0, begun)
+    except TraceError as error:
+        known.traced[_SOURCE, key] = Refused(str(error), error.unchanged or running.always)
+        return None
+    except Exception as error:
+        if seconds is not None:
+            raise
+        known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
+        return None
+    known.traced[key] = found
+    return found
+
+
+_SOURCE = "source"
+"""With a key: why a function is not compiled from its source, or what loops may take before."""
 
 
 # --- tracing --------------------------------------------------------------------------
@@ -190,6 +244,7 @@ def _trace(
     except TraceError as error:
         why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
         made = Refused(why, error.unchanged or running.always)
+        made.seconds = 0.0 if begun is None else begun.seconds
         if isinstance(error, TooLong):
             made.is_slow, made.slices = True, what.slices
             least = max(1, error.steps) * LIMITS.step_of_numbers
@@ -301,7 +356,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
         reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
     runs = kernel or engine
     name = (
-        str(arrays.library(arr))
+        getattr(traced, "engine", str(arrays.library(arr)))
         if runs is None
         else kernel.engine
         if engine is None
@@ -322,7 +377,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     return p, _still(traced, f, axis, arr, kernel)
 
 
-def why_given_up(traced: TracedFunction, rows: Rows, f: Any) -> str:
+def why_given_up(traced: TracedFunction | TypedLoop, rows: Rows, f: Any) -> str:
     """Why a call would give up and run the loop, or "": asked where a person wants to know."""
     if traced.library != "numpy" or config.current().engine:
         return ""
@@ -463,7 +518,13 @@ def _alive(f: Any) -> Callable[[], Any]:
 
 
 def _still(
-    traced: TracedFunction, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
+    traced: TracedFunction | TypedLoop,
+    f: Any,
+    axis: int,
+    arr: Any,
+    kernel: Any,
+    *,
+    numpys_loop: bool = True,
 ) -> Callable[[], bool] | None:
     """How to tell that a trace is still what runs: it has not been given up.
 

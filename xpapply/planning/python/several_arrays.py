@@ -81,6 +81,11 @@ class Several:
         return self.call.f
 
     @property
+    def arguments(self) -> Arguments:
+        """What the function is called with."""
+        return self.call.arguments
+
+    @property
     def slices(self) -> int:
         """How many there are."""
         return math.prod(self.dims.loop)

@@ -8,7 +8,8 @@ of the user's that it calls are written where they are called.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,12 +20,24 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, calls, numbers, objects
+from . import arrays, numbers, objects
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
-from .values import Abstract, Arr, Known, Lst, Num, Tup, built, integer, joined, taken_apart
+from .values import (
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Known,
+    Lst,
+    Num,
+    Tup,
+    built,
+    joined,
+    taken_apart,
+)
 
-_flows: dict[types.CodeType, Flow] = {}
+_flows: weakref.WeakKeyDictionary[types.CodeType, Flow] = weakref.WeakKeyDictionary()
 
 
 class Code(NamedTuple):
@@ -71,6 +84,13 @@ class _Version:
     keys: dict[tuple[int, str], Any]
 
 
+class Input(NamedTuple):
+    """In the place of an argument: a slice, or an element as a number of Python's."""
+
+    k: int
+    as_python: bool = False
+
+
 class Expected(NamedTuple):
     """A result: what the first slice gave."""
 
@@ -79,8 +99,9 @@ class Expected(NamedTuple):
 
 
 def typed(
-    f: types.FunctionType,
+    f: Any,
     arguments: Sequence[Abstract],
+    named: Mapping[str, Abstract],
     inputs: Sequence[Type],
     expected: Sequence[Expected],
     watch: Guards,
@@ -89,10 +110,10 @@ def typed(
 
     Parameters
     ----------
-    f : function
+    f : callable
         Of slices.
-    arguments : sequence
-        What it is called with; a type among `inputs` stands for a slice.
+    arguments, named : sequence, mapping
+        What it is called with; an `Input` stands for a slice.
     inputs : sequence of Array or dtype
         The slices.
     expected : sequence of Expected
@@ -105,7 +126,7 @@ def typed(
     TraceError
         If it does something that is not compiled, with the line.
     """
-    return Typer(f, inputs, expected, watch).run(arguments)
+    return Typer(f, inputs, expected, watch).run(arguments, named)
 
 
 class Typer:
@@ -113,13 +134,14 @@ class Typer:
 
     def __init__(
         self,
-        f: types.FunctionType,
+        f: Any,
         inputs: Sequence[Type],
         expected: Sequence[Expected],
         watch: Guards,
     ) -> None:
         results = tuple(Array(e.dtype, len(e.shape)) for e in expected)
-        self.made = TypedFunction(f.__name__, tuple(inputs), results)
+        name = getattr(f, "__name__", None) or type(f).__name__
+        self.made = TypedFunction(name, tuple(inputs), results)
         self.expected, self.watch = expected, watch
         self.line = 0
         self._f = f
@@ -132,6 +154,8 @@ class Typer:
         self._sites: dict[Any, int] = {}
         self.state: State = {}
         self.place: Place = None  # type: ignore[assignment]
+        self._step = 0
+        self._loaded: dict[Value, Slot] = {}
 
     # --- writing --------------------------------------------------------------------------
 
@@ -173,7 +197,6 @@ class Typer:
         if type(x) is not np.ndarray:
             raise TraceError(f"it reads a {type(x).__name__}")
         if not any(x is c for c in self.made.constants):
-            self.watch.array(x)
             self.made.constants.append(x)
         k = next(k for k, c in enumerate(self.made.constants) if c is x)
         kind = Array(x.dtype.name, x.ndim)
@@ -189,21 +212,18 @@ class Typer:
 
     # --- blocks ---------------------------------------------------------------------------
 
-    def run(self, arguments: Sequence[Abstract]) -> TypedFunction:
+    def run(self, arguments: Sequence[Abstract], named: Mapping[str, Abstract]) -> TypedFunction:
         """Write all blocks."""
-        code = self._code(self._f)
-        place = Place((), code, 0, 0)
-        self.place, self._step = place, 0
-        entry = Block()
-        self.made.blocks.append(entry)
-        self._block = entry
-        state: State = {}
+        self.made.blocks.append(self._block)
         given = [self._argument(x) for x in arguments]
-        for name, value in zip(_parameters(code, self), given, strict=False):
-            state[0, name] = value
-        self.state = state
-        self._fill_defaults(code, 0, len(given), {})
-        self._go(place)
+        by_name = {name: self._argument(x) for name, x in named.items()}
+        found = objects.callee(self, Known(self._f), given, by_name)
+        if not isinstance(found, objects.Inlined):
+            raise self.refuse("it is no function of Python's")
+        code = self._code(found.function)
+        self.place = Place((), code, 0, 0)
+        self._bind(code, 0, found)
+        self._go(self.place)
         while self._waiting:
             self._write(self._waiting.pop())
             if len(self.made.blocks) > LIMITS.typed_blocks:
@@ -211,13 +231,16 @@ class Typer:
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:
-        if isinstance(x, Array):
-            k = self._inputs_seen = getattr(self, "_inputs_seen", -1) + 1
-            return Arr(x, False, self.op("input", x, what=k))
-        if isinstance(x, Num) and x.value is None:
-            k = self._inputs_seen = getattr(self, "_inputs_seen", -1) + 1
-            return x._replace(value=self.op("input", x.dtype, what=k))
-        return x
+        if not isinstance(x, Input):
+            return objects.known(self, x)
+        kind = self.made.inputs[x.k]
+        value = self.op("input", kind, what=x.k)
+        if isinstance(kind, Array):
+            return Arr(kind, False, value)
+        if not x.as_python:
+            return Num(kind, NUMPY, value)
+        dtype = {"b": "bool", "f": "float64"}.get(numbers.kind_of(kind), "int64")
+        return Num(dtype, PYTHON, numbers.cast(self, value, dtype))
 
     def _code(self, f: types.FunctionType) -> Code:
         found = _flows.get(f.__code__)
@@ -249,6 +272,7 @@ class Typer:
                 slot = Slot(f"{at[1]}.{at[0]}.{k}", v.type)
                 if self._loaded.get(v) != slot:
                     self.do("store", v, what=slot)
+                    self._loaded[v] = slot
         return version.index
 
     def _version(self, place: Place, keys: dict[tuple[int, str], Any]) -> _Version:
@@ -279,11 +303,15 @@ class Typer:
 
     def _write(self, version: _Version) -> None:
         self._block = self.made.blocks[version.index]
-        self._loaded: dict[Value, Slot] = {}
+        self._loaded = {}
         self.state = {}
         for at, key in version.keys.items():
             self.state[at] = built(key, self._loads(at, key))
         self._go_on(version.place)
+        read = {a for x in self._block.instructions for a in x.args}
+        self._block.instructions = [
+            x for x in self._block.instructions if x.op != "load" or x.result in read
+        ]
 
     def _loads(self, at: tuple[int, str], key: Any) -> Any:
         for k, kind in enumerate(_types_of(key)):
@@ -294,7 +322,6 @@ class Typer:
 
     def _go(self, place: Place) -> None:
         """End this block: it goes on there."""
-        self._loaded = getattr(self, "_loaded", {})
         index = self._to(place)
         self.do("jump")
         self._block.targets = (index,)
@@ -426,20 +453,24 @@ class Typer:
         depth = len(callers) + 1
         for at in [at for at in self.state if at[0] >= depth]:
             del self.state[at]
-        parameters = _parameters(code, self)
-        if len(found.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
-            raise Leaves("a call with too many arguments")
-        for name, value in zip(parameters, found.args, strict=False):
-            self.state[depth, name] = value
-        for name, value in found.kwargs.items():
-            if name not in parameters or (depth, name) in self.state:
-                raise Leaves("a call with wrong arguments")
-            self.state[depth, name] = value
-        self._fill_defaults(code, depth, len(found.args), found.kwargs)
+        self._bind(code, depth, found)
         self._go(inner)
         return False
 
-    def _fill_defaults(self, code: Code, depth: int, given: int, named: dict[str, Any]) -> None:
+    def _bind(self, code: Code, depth: int, call: objects.Inlined) -> None:
+        """Give the parameters of a function their values."""
+        parameters = _parameters(code, self)
+        if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
+            raise Leaves("a call with too many arguments")
+        for name, value in zip(parameters, call.args, strict=False):
+            self.state[depth, name] = value
+        for name, value in call.kwargs.items():
+            if name not in parameters or (depth, name) in self.state:
+                raise Leaves("a call with wrong arguments")
+            self.state[depth, name] = value
+        self._fill_defaults(code, depth)
+
+    def _fill_defaults(self, code: Code, depth: int) -> None:
         f = code.function
         self.watch.function(f)
         a = code.flow.parameters
@@ -535,4 +566,4 @@ _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "return": Typer._return,
 }
 
-__all__ = ["Expected", "Leaves", "Typer", "calls", "integer", "typed"]
+__all__ = ["Expected", "Input", "Leaves", "Typer", "typed"]
