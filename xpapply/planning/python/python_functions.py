@@ -104,7 +104,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if config.current().engine or saved:
             found = None
     if isinstance(found, (TracedFunction, Refused)) and found.seconds and not why:
-        found = _compiled(what, known, key, None, found.seconds) or found
+        found = _compiled(what, known, key, None, found.seconds, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:
@@ -136,7 +136,9 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         seconds = None if begun is None else begun.seconds
         found = _compiled(what, known, key, begun, seconds)
-        found = found or _trace(what, known, key, begun, saved, limited)
+        if found is None:
+            found = _trace(what, known, key, begun, saved, limited)
+            found = _compiled(what, known, key, begun, seconds, found) or found
     if isinstance(found, (TracedFunction, TypedLoop)):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
@@ -171,11 +173,17 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
 
 
 def _compiled(
-    what: Applied, known: FunctionCache, key: Hashable, begun: Begun | None, seconds: float | None
+    what: Applied,
+    known: FunctionCache,
+    key: Hashable,
+    begun: Begun | None,
+    seconds: float | None,
+    traced: TracedFunction | Refused | None = None,
 ) -> TypedLoop | None:
     """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
 
-    `seconds`: what a slice takes in the loop; None: that is not known yet.
+    `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
+    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
     """
     engine = config.current().engine
     if key is None or engine not in ("", "cpu") or not typed_loop.has_loop(what.f):
@@ -183,6 +191,13 @@ def _compiled(
     tried = known.traced.get((_SOURCE, key))
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return None
+    well = isinstance(traced, TracedFunction)
+    well = well and not (traced.record.given_up or traced.record.refused)
+    if isinstance(tried, TypedLoop) and tried.unchanged(what.f):
+        if well:
+            return None
+        known.traced[key] = tried
+        return tried
     cost = 0.0 if engine else LIMITS.typed_worth * typed_loop.price(what.f)
     if seconds is not None and what.slices * seconds < cost:
         if not isinstance(tried, Budget):
@@ -207,6 +222,9 @@ def _compiled(
         if seconds is not None:
             raise
         known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
+        return None
+    if not found.is_of_numbers and (well or traced is None):
+        known.traced[_SOURCE, key] = found
         return None
     known.traced[key] = found
     return found

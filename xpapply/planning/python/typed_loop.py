@@ -97,6 +97,8 @@ class TypedLoop:
         Of each result.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
+    is_of_numbers : bool
+        Whether it computes numbers one by one, no whole arrays.
 
     Raises
     ------
@@ -144,6 +146,8 @@ class TypedLoop:
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self.compiled = backend.Compiled(made)
+        whole = {"map", "reduce", "as type"}
+        self.is_of_numbers = not any(x.op in whole for b in made.blocks for x in b.instructions)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed = BoundedDict()

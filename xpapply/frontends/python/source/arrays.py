@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -176,8 +176,14 @@ def item(t: Typer, x: Abstract, index: Abstract) -> Abstract:
         return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, i))
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
+    if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
+        from ....library import of_numpy
+        from .objects import Inlined
+
+        which = of_numpy.chosen if index.type.dtype == "bool" else of_numpy.taken
+        return Inlined(which, [x, index], {})
     indices = list(index.items) if isinstance(index, Tup) else [index]
-    if len(indices) > x.type.ndim:
+    if len([i for i in indices if not _is_none(i)]) > x.type.ndim:
         raise t.refuse(f"{len(indices)} indices of {described(x)}")
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
@@ -193,6 +199,10 @@ def item(t: Typer, x: Abstract, index: Abstract) -> Abstract:
                 start, step, count = _bounds(t, i, length(t, x, axis))
                 value = t.op("view", x.type, x.value, start, step, count, what=axis)
                 x = Arr(x.type, x.own, value)
+            axis += 1
+        elif _is_none(i) and x.type.ndim == 1:
+            kind = Array(x.type.dtype, 2)
+            x = Arr(kind, x.own, t.op("new axis", kind, x.value, what=axis))
             axis += 1
         else:
             raise t.refuse(f"{described(i)} as an index")
@@ -291,9 +301,13 @@ def method(
             return x._replace(kind=PYTHON)
         if name == "conjugate":
             return x
-    if isinstance(x, Arr) and not args and not kwargs:
-        if name == "copy":
+    if isinstance(x, Arr):
+        if name == "copy" and not args and not kwargs:
             return copied(t, x)
+        from .calls import METHODS
+
+        if name in METHODS:
+            return METHODS[name](t, [x, *args], kwargs)
     raise t.refuse(f"the method {name} of {described(x)}")
 
 
@@ -549,14 +563,3 @@ def _flat(value: Tup, shape: tuple[int, ...]) -> list[Num]:
         else:
             raise _other()
     return found
-
-
-# --- whole arrays -------------------------------------------------------------------------------
-
-
-def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
-    """An operation of arrays."""
-    raise t.refuse(f"{described(a)} {op} {described(b)}")
-
-
-__all__ = ["Callable"]

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....ir.typed import Literal
+from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
-from ....library import of_python
-from . import arrays, numbers
+from ....library import of_numpy, of_python
+from . import arrays, numbers, whole
 from .values import (
     EITHER,
     NUMPY,
@@ -66,8 +66,10 @@ def _len(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("int64", PYTHON, arrays.length(t, args[0]))
 
 
-def _abs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _abs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1)
+    if whole.is_array(*args):
+        return whole.elementwise(t, np.absolute, args)
     return numbers.absolute(t, _number(t, args[0]))
 
 
@@ -272,11 +274,13 @@ def _math_whole(op: str) -> Call:
     return call
 
 
-def _asked(question: Callable[[Any, Value], Value], kind: str) -> Call:
+def _asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None) -> Call:
     """``isnan`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 1)
+        if ufunc is not None and whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
         x = _number(t, args[0])
         if numbers.kind_of(x.dtype) != "f":
             x = _float(t, args, {})
@@ -315,27 +319,31 @@ def _times(factor: float) -> Call:
 # --- NumPy --------------------------------------------------------------------------------------
 
 
-def _operator(op: str) -> Call:
+def _operator(op: str, ufunc: Any) -> Call:
     """A ufunc that an operator stands for."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 2)
-        a, b = (_numpy(t, x) for x in args)
-        return (numbers.compare if op in "<=>=!=" else numbers.binary)(t, op, a, b)
+        if whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
+        a, b = (_number(t, x) for x in args)
+        if a.kind != NUMPY and b.kind != NUMPY:  # Python's numbers are NumPy's here
+            a, b = a._replace(kind=NUMPY), b._replace(kind=NUMPY)
+        return (numbers.compare if op in _COMPARISONS else numbers.binary)(t, op, a, b)
 
     return call
 
 
-def _numpy(t: Typer, x: Abstract) -> Num:
-    """A number as an operand of a ufunc: Python's stays weak beside others, not alone."""
-    return _number(t, x)
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 def _ufunc(ufunc: Any) -> Call:
     """A ufunc of numbers: NumPy's own loop, for one of them."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, ufunc.nin)
+        if whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
         given = [_number(t, x) for x in args]
         types = _loop(t, ufunc, given)
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
@@ -505,6 +513,97 @@ def _where(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num(dtype, NUMPY, t.op("select", dtype, numbers.truth(t, condition), x, y))
 
 
+# --- functions of arrays ------------------------------------------------------------------------
+
+
+def _of_floats(inlined: Any, *names: str) -> Call:
+    """A function of an array of floats that is written in Python; of others it is left to NumPy."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        from .objects import Inlined
+
+        if not args or not isinstance(args[0], Arr) or args[0].type.ndim != 1:
+            raise t.refuse(f"a function of {arrays.described(args[0]) if args else 'nothing'}")
+        if not {*kwargs} <= {*names} or len(args) > 1:
+            raise t.refuse("a function of an array with further arguments")
+        if numbers.kind_of(args[0].type.dtype) != "f":
+            raise t.refuse(f"a function of {arrays.described(args[0])}")
+        return Inlined(inlined, args, kwargs)
+
+    return call
+
+
+def _of_array(inlined: Any, count: int = 1) -> Call:
+    """A function of arrays of any numbers that is written in Python."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        from .objects import Inlined
+
+        _exactly(t, args, kwargs, count)
+        if not all(isinstance(x, Arr) and x.type.ndim == 1 for x in args[:1]):
+            raise t.refuse(f"a function of {arrays.described(args[0])}")
+        return Inlined(inlined, args, {})
+
+    return call
+
+
+def _reduction(ufunc: Any) -> Call:
+    """``numpy.sum`` and such, of an array of one axis."""
+
+    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        _exactly(t, args, kwargs, 1)
+        if isinstance(args[0], Lst):
+            args = [_array(t, args, {})]
+        if not isinstance(args[0], Arr):
+            raise t.refuse(f"a sum of {arrays.described(args[0])}")
+        return whole.reduced(t, ufunc, args[0])
+
+    return call
+
+
+def _arange(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    from .objects import Inlined
+
+    _exactly(t, args, kwargs, 1, 2)
+    bounds = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
+    return Inlined(of_numpy.steps, [integer(0), *bounds][-2:], {})
+
+
+def _searchsorted(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    from .objects import Inlined
+
+    side = kwargs.pop("side", Known("left"))
+    _exactly(t, args, kwargs, 2)
+    if not isinstance(args[0], Arr) or not isinstance(args[1], Num) or not isinstance(side, Known):
+        raise t.refuse("numpy.searchsorted of several numbers")
+    right = Num("bool", PYTHON, Literal(side.value == "right", "bool"))
+    return Inlined(of_numpy.searched, [*args, right], {})
+
+
+def _interp(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    from .objects import Inlined
+
+    _exactly(t, args, kwargs, 3)
+    x, xp, fp = args
+    if not isinstance(x, Num) or not all(
+        isinstance(a, Arr) and a.type == Array("float64", 1) for a in (xp, fp)
+    ):
+        raise t.refuse("numpy.interp of several numbers")
+    x = Num("float64", NUMPY, numbers.cast(t, x.value, "float64"))
+    return Inlined(of_numpy.interpolated, [x, xp, fp], {})
+
+
+METHODS: dict[str, Call] = {
+    "sum": _reduction(np.add), "prod": _reduction(np.multiply), "max": _reduction(np.maximum),
+    "min": _reduction(np.minimum), "mean": _of_floats(of_numpy.mean),
+    "var": _of_floats(of_numpy.variance, "ddof"), "std": _of_floats(of_numpy.deviation, "ddof"),
+    "argmax": _of_array(of_numpy.argmax), "argmin": _of_array(of_numpy.argmin),
+    "cumsum": _of_floats(of_numpy.cumulated), "any": _of_array(of_numpy.any_true),
+    "all": _of_array(of_numpy.all_true),
+}  # fmt: skip
+"""Methods of arrays."""
+
+
 @functools.cache
 def _table() -> dict[Any, Call]:
     """The rows, by the functions themselves."""
@@ -521,13 +620,20 @@ def _table() -> dict[Any, Call]:
         math.degrees: _times(180 / math.pi), math.gcd: of_python.gcd,
         math.isnan: _asked(numbers.is_nan, PYTHON), math.isinf: _asked(_is_inf, PYTHON),
         math.isfinite: _asked(numbers.is_finite, PYTHON),
-        np.isnan: _asked(numbers.is_nan, NUMPY), np.isinf: _asked(_is_inf, NUMPY),
-        np.isfinite: _asked(numbers.is_finite, NUMPY),
+        np.isnan: _asked(numbers.is_nan, NUMPY, np.isnan),
+        np.isinf: _asked(_is_inf, NUMPY, np.isinf),
+        np.isfinite: _asked(numbers.is_finite, NUMPY, np.isfinite),
         np.zeros: _made("zeros", 0), np.empty: _made("empty"), np.ones: _made("ones", 1),
         np.full: _made("full"), np.zeros_like: _made_like(0), np.empty_like: _made_like(),
         np.ones_like: _made_like(1), np.full_like: _made_like("full"),
-        np.array: _array, np.asarray: _array, np.where: _where,
+        np.array: _array, np.asarray: _array, np.where: _where, np.arange: _arange,
+        np.diff: _of_array(of_numpy.differences), np.sort: _of_floats(of_numpy.in_order),
+        np.median: _of_floats(of_numpy.median), np.flatnonzero: _of_array(of_numpy.places),
+        np.count_nonzero: _of_array(of_numpy.count), np.searchsorted: _searchsorted,
+        np.interp: _interp, np.add.reduce: _reduction(np.add), np.amax: METHODS["max"],
+        np.amin: METHODS["min"], np.clip: of_numpy.clipped,
     }  # fmt: skip
+    found |= {getattr(np, name): row for name, row in METHODS.items()}
     one = (
         "exp log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
         "erf erfc exp2 cbrt"
@@ -546,5 +652,5 @@ def _table() -> dict[Any, Call]:
         "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
     ).split():
         found[getattr(np, name)] = _ufunc(getattr(np, name))
-    del operators
+    found |= {getattr(np, n): _operator(op, getattr(np, n)) for n, op in operators.items()}
     return found

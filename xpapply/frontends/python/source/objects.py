@@ -13,8 +13,8 @@ import numpy as np
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
 from ....ir.typed.function import Value
-from . import arrays, calls, numbers
-from .values import PYTHON, Abstract, Arr, Known, Lst, Method, Num, Range, Tup
+from . import arrays, calls, numbers, whole
+from .values import PYTHON, Abstract, Arr, Known, Lst, Method, Num, Range, Span, Tup
 
 if TYPE_CHECKING:
     from .typed import Typer
@@ -65,6 +65,8 @@ def attribute(t: Typer, x: Abstract, name: str) -> Abstract:
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
     holder = x.value
+    if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
+        return Known(getattr(holder, name))
     if isinstance(holder, types.ModuleType):
         found = t.watch.look(holder, "attribute", name)
         if found is MISSING:
@@ -165,20 +167,33 @@ def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
         return Tup((*a.items, *b.items))
     if isinstance(a, (Tup, Lst)) and isinstance(b, Num) and op == "*":
         return arrays.repeated(t, a, b)
-    return arrays.binary(t, op, a, b)
+    if whole.is_array(a, b):
+        return whole.binary(t, op, a, b)
+    raise t.refuse(f"{arrays.described(a)} {op} {arrays.described(b)}")
 
 
 def inplace(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
-    if isinstance(a, (Arr, Lst)):
-        raise t.refuse(f"{op}= of {arrays.described(a)}")
-    return binary(t, op, a, b)
+    if isinstance(a, Lst):
+        raise t.refuse(f"{op}= of a list")
+    if not isinstance(a, Arr):
+        return binary(t, op, a, b)
+    if not a.own:
+        raise t.refuse("it writes into an array that it has not made")
+    found = whole.binary(t, op, a, b)
+    assert isinstance(found, Arr)
+    arrays.set_item(
+        t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, found, a.type.dtype)
+    )
+    return a
 
 
 def unary(t: Typer, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
     if isinstance(a, Num):
         return numbers.unary(t, op, a)
+    if isinstance(a, Arr):
+        return whole.unary(t, op, a)
     raise t.refuse(f"{op} of {arrays.described(a)}")
 
 
@@ -190,6 +205,8 @@ def compare(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
         return arrays.contains(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
+    if whole.is_array(a, b):
+        return whole.binary(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
         if isinstance(a.value, str) and isinstance(b.value, str):
             return _answer((a.value == b.value) is (op == "=="))

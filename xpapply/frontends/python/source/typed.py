@@ -371,7 +371,10 @@ class Typer:
             return False
         if kind == "call":
             return self._call(step)
-        self.put(result, _STEPS[kind](self, *args))
+        found = _STEPS[kind](self, *args)
+        if isinstance(found, objects.Inlined):  # a function of ours does it
+            return self._inline(result, found)
+        self.put(result, found)
         return True
 
     def _place(self, part: int) -> Place:
@@ -441,6 +444,10 @@ class Typer:
         if not isinstance(found, objects.Inlined):
             self.put(result, found)
             return True
+        return self._inline(result, found)
+
+    def _inline(self, result: str | None, found: objects.Inlined) -> bool:
+        """Write a function where it is called."""
         callers = self.place.callers
         if len(callers) >= LIMITS.typed_depth:
             raise self.refuse("functions call each other too deeply")
