@@ -172,7 +172,7 @@ class Attempt:
         return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class OfOriginal(Along):
     """What a patched `apply_along_axis` applies a function to.
 
