@@ -81,7 +81,7 @@ class Applied(Protocol):
         """Tell whoever has to know that the loop runs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Along(Application):
     """What `apply_along_axis` applies a Python function to, along one axis."""
 
@@ -168,7 +168,7 @@ class Along(Application):
         announce(self.f, self.slices, why, self.arr)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class OnHost(Along):
     """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
 

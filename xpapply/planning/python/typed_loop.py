@@ -27,6 +27,7 @@ from ...ir.avals import ShapeDtype
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
+from ..ways import Run, Said, Way
 
 _BACK = {k for n, k in opcode.opmap.items() if n == "FOR_ITER" or "JUMP_BACKWARD" in n}
 _loops: weakref.WeakKeyDictionary[CodeType, bool] = weakref.WeakKeyDictionary()
@@ -106,15 +107,10 @@ class TypedLoop:
         If it cannot be compiled; with the reason and the user's line.
     """
 
-    engine = "cpu"
-    graph = None
     library = "numpy"
-    no_graph = "it is compiled from its source"
-    keeps = False
+    graph = state = None
     compiles = False
-    failed = 0
-    not_compiled = why_left = ""
-    kernel_made = None
+    why_left = ""
     overhead = 5e-5
 
     def __init__(
@@ -146,6 +142,7 @@ class TypedLoop:
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self.compiled = backend.Compiled(made)
+        self.keeps = bool(made.constants)
         whole = {"map", "reduce", "as type"}
         self.is_of_numbers = not any(x.op in whole for b in made.blocks for x in b.instructions)
         self.record = Record()
@@ -246,14 +243,12 @@ class TypedLoop:
 
     # --- what else a traced function is asked -------------------------------------------------
 
-    def kernel_for(self, rows: Rows) -> None:
-        """No kernel of paths."""
+    def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
+        """What runs slices like these: it does."""
+        return Run(Way(), Said("cpu", self.kernels))
 
-    launch_for = slower_than_half = ran = kernel_for
-
-    def fused_on(self, rows: Rows) -> bool:
-        """No graph."""
-        return False
+    def ran(self, rows: Rows) -> None:
+        """Nothing is remembered of a run."""
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """It is not."""
