@@ -16,6 +16,7 @@ from ...functions.cache import FunctionCache, cache_of
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 from .traced import TracedFunction
+from .typed_loop import TypedLoop
 
 
 class Ready:
@@ -40,7 +41,7 @@ class Ready:
         rows: RowsOfSeveral,
         operands: Sequence[Any],
         arguments: Arguments,
-        traced: TracedFunction,
+        traced: TracedFunction | TypedLoop,
         run: Callable[[RowsOfSeveral], Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:

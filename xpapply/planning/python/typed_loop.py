@@ -9,6 +9,7 @@ from __future__ import annotations
 import opcode
 import sys
 import weakref
+from collections.abc import Callable
 from functools import partial
 from types import CodeType, FunctionType
 from typing import Any
@@ -186,11 +187,7 @@ class TypedLoop:
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
         """All slices through `f`; the result axes stand where the slices' axis was."""
         self.has_run = True
-        outs = [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
-        try:
-            marks = self.compiled.run(rows.views, outs, len(rows.batch))
-        except CompilerError as error:
-            raise UnsupportedError(str(error)) from None
+        outs, marks = self._compiled(rows)
         left = np.flatnonzero(marks)
         self.looped = left.size
         numbers, counts = np.unique(marks.ravel()[left], return_counts=True)
@@ -247,8 +244,21 @@ class TypedLoop:
         """What runs slices like these: it does."""
         return Run(Way(), Said("cpu", self.kernels))
 
-    def ran(self, rows: Rows) -> None:
-        """Nothing is remembered of a run."""
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+        """What ran on slices like these, for further ones, as `Way.ran` gives it."""
+        return (self._again, False) if self._checked and not self._marked else None
+
+    def _again(self, rows: Rows) -> list[np.ndarray] | None:
+        outs, marks = self._compiled(rows)
+        return None if marks.any() else outs
+
+    def _compiled(self, rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
+        """The results, and the marks of the slices that have none."""
+        outs = [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
+        try:
+            return outs, self.compiled.run(rows.views, outs, len(rows.batch))
+        except CompilerError as error:
+            raise UnsupportedError(str(error)) from None
 
     def why_given_up(self, rows: Rows, f: Any) -> str:
         """It is not."""
