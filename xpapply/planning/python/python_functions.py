@@ -191,7 +191,7 @@ def _compiled(
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
     if isinstance(tried, TypedLoop) and tried.unchanged(what.f):
-        if well:
+        if well and not engine:
             return None
         known.traced[key] = tried
         return tried
@@ -220,7 +220,7 @@ def _compiled(
             raise
         known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
         return None
-    if not found.is_of_numbers and (well or traced is None):
+    if not (found.is_of_numbers or engine) and (well or traced is None):
         known.traced[_SOURCE, key] = found
         return None
     known.traced[key] = found

@@ -13,6 +13,7 @@ import numpy as np
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
+from .notes import Notes
 
 INDEX = "i64"
 
@@ -84,8 +85,8 @@ FUNCTIONS, ARENA, ARENA_END = range(3)
 class FunctionWriter:
     """Writes one typed function."""
 
-    def __init__(self, made: TypedFunction) -> None:
-        self.made, self.frame = made, Frame(made)
+    def __init__(self, made: TypedFunction, notes: Notes) -> None:
+        self.made, self.frame, self._notes = made, Frame(made), notes
         self.declared: dict[str, str] = {}
         self._entry: list[str] = []
         self._lines: list[str] = []
@@ -95,12 +96,12 @@ class FunctionWriter:
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
-        self._scratch = ""
+        self._scratch = self._noted = ""
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
         made = self.made
-        given = ["ptr %frame", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
+        given = ["ptr %frame", "ptr %also", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
         given += [f"ptr noalias %out{k}" for k in range(len(made.results))]
         for k, block in enumerate(made.blocks):
             self._lines.append(f"b{k}:")
@@ -174,6 +175,13 @@ class FunctionWriter:
         on = self.label()
         self.line(f"br i1 {condition}, label %m{mark}, label %{on}, !prof !0")
         self.begin(on)
+
+    def keep_notes(self) -> None:
+        """Keep what the processor has noted so far: what is called next may forget it."""
+        if not self._noted:
+            self._noted = self._at_entry("alloca i64, align 8")
+            self._entry.append(f"  store i64 0, ptr {self._noted}")
+        self._lines += self._notes.kept(self._noted, "%also")
 
     def loop(self, count: str, body: Callable[[str], None]) -> None:
         """``body(index)`` for each index below a count."""

@@ -28,6 +28,7 @@ def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], co
         w.line(f"store ptr {place}, ptr {here}")
         here = w.emit(f"getelementptr i64, ptr {strides}, i64 {j}")
         w.line(f"store i64 {step}, ptr {here}")
+    w.keep_notes()
     w.line(f"call void {f}(ptr {given}, ptr {number}, ptr {strides}, ptr {data}) #1")
 
 
