@@ -1,6 +1,7 @@
 """Fixtures and profiles shared by tests and doctests."""
 
 import gc
+import math
 import os
 import sys
 import warnings
@@ -158,6 +159,12 @@ def plan_always(monkeypatch):
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     with xpapply.options(fallback="silent"):
         yield
+
+
+@pytest.fixture
+def by_trace(monkeypatch):
+    """No function is compiled from its source: what is tested runs those that are traced."""
+    monkeypatch.setattr(LIMITS, "typed_worth", math.inf)
 
 
 @pytest.fixture

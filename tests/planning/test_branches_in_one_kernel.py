@@ -13,6 +13,7 @@ from xpapply.planning.python import python_functions
 from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 
 def normalized(v):

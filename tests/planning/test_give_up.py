@@ -22,6 +22,8 @@ from xpapply.loop import reference
 from xpapply.planning.python import applied, python_functions, running, several_arrays
 from xpapply.planning.python.traced import TracedFunction
 
+pytestmark = pytest.mark.usefixtures("by_trace")
+
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
 SLOWER, AT_LEAST = LIMITS.given_up_from, LIMITS.paths_at_least

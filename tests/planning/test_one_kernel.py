@@ -302,6 +302,7 @@ def test_no_kernel_where_numpy_shall_raise(catch):
     ],
     ids=["a constant", "nothing"],
 )
+@pytest.mark.usefixtures("by_trace")
 def test_results_that_are_no_work(f, shape, dtype):
     x = np.random.default_rng(0).integers(0, 200, shape).astype(dtype)
     want = np.apply_along_axis(f, -1, x)

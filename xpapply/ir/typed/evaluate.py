@@ -203,7 +203,7 @@ def _clear(run: _Run, x: Instruction, made: Any) -> None:
 
 def _map(run: _Run, x: Instruction, *args: Any) -> Any:
     _, name, *types = run.made.externals[x.what[0]]
-    return np.asarray(getattr(np, name)(*args, dtype=None, signature=tuple(map(np.dtype, types))))
+    return np.asarray(getattr(np, name)(*args, signature=tuple(map(np.dtype, types))))
 
 
 def _reduce(run: _Run, x: Instruction, a: Any, *begins: Any) -> Any:

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,17 +23,20 @@ from ...frontends.python.trace.tree import TooLong, Users
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
+from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
 from ...runtime.budget import Budget, Quick
 from ..application import Application
 from ..plan import Plan
-from . import running, typed_loop
+from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .running import Refused
 from .traced import TracedFunction
-from .typed_loop import TypedLoop
+
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
@@ -137,7 +140,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if found is None:
             found = _trace(what, known, key, begun, saved, limited)
             found = _compiled(what, known, key, begun, seconds, found) or found
-    if isinstance(found, (TracedFunction, TypedLoop)):
+    if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
     if begun is not None:  # it takes a slice
@@ -184,18 +187,23 @@ def _compiled(
     is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
     """
     engine = config.current().engine
-    if key is None or engine not in ("", "cpu") or not typed_loop.has_loop(what.f):
+    if key is None or engine not in ("", "cpu") or not has_loop(what.f):
         return None
+    from . import typed_loop
+
     tried = known.traced.get((_SOURCE, key))
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
-    if isinstance(tried, TypedLoop) and tried.unchanged(what.f):
+    if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
         if well and not engine:
             return None
         known.traced[key] = tried
         return tried
-    cost = 0.0 if engine else LIMITS.typed_worth * typed_loop.price(what.f)
+    cost = LIMITS.typed_worth * typed_loop.price(what.f)
+    cost = 0.0 if engine and cost < math.inf else cost
+    if cost == math.inf:
+        return None
     if seconds is not None and what.slices * seconds < cost:
         if not isinstance(tried, Budget):
             tried = known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)

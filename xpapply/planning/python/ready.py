@@ -6,7 +6,7 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from ...functions.cache import FunctionCache, cache_of
 from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 from .traced import TracedFunction
-from .typed_loop import TypedLoop
+
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
 
 
 class Ready:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,8 +33,10 @@ from . import python_functions, running
 from .python_functions import Decision
 from .ready import Ready
 from .traced import TracedFunction
-from .typed_loop import TypedLoop
 from .way_out import completed
+
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
 
 
 @dataclass

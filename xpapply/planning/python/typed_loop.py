@@ -6,12 +6,11 @@ of another kind. The function itself runs for these, in order, after all others.
 
 from __future__ import annotations
 
-import opcode
 import sys
 import weakref
 from collections.abc import Callable
 from functools import partial
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -29,35 +28,6 @@ from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
 from ..ways import Run, Said, Way
-
-_BACK = {k for n, k in opcode.opmap.items() if n == "FOR_ITER" or "JUMP_BACKWARD" in n}
-_loops: weakref.WeakKeyDictionary[CodeType, bool] = weakref.WeakKeyDictionary()
-
-
-def has_loop(f: Any, depth: int = 3) -> bool:
-    """Whether a function goes through something, itself or in functions of the user's it calls."""
-    while isinstance(f, partial):
-        f = f.func
-    f = getattr(f, "__func__", f)
-    if type(f) is not FunctionType:
-        call = vars(type(f)).get("__call__")
-        return type(call) is FunctionType and depth > 0 and has_loop(call, depth - 1)
-    code = f.__code__
-    found = _loops.get(code)
-    if found is None:
-        found = _loops[code] = _goes_back(code)
-    if found or depth == 0:
-        return found
-    return any(
-        type(g) is FunctionType and g.__module__ == f.__module__ and has_loop(g, depth - 1)
-        for g in map(f.__globals__.get, code.co_names)
-    )
-
-
-def _goes_back(code: CodeType) -> bool:
-    if not _BACK.isdisjoint(code.co_code[::2]):
-        return True
-    return any(_goes_back(c) for c in code.co_consts if isinstance(c, CodeType))
 
 
 def price(f: Any) -> float:
@@ -338,4 +308,4 @@ def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> Type
     return TypedLoop(f, arguments, several, begun.results[0], begun.seconds)
 
 
-__all__ = ["TypedLoop", "has_loop", "made", "price", "tried"]
+__all__ = ["TypedLoop", "made", "price", "tried"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
-from ....limits import LIMITS
 from .notes import Notes
 
 INDEX = "i64"
@@ -83,10 +82,13 @@ FUNCTIONS, ARENA, ARENA_END = range(3)
 
 
 class FunctionWriter:
-    """Writes one typed function."""
+    """Writes one typed function; `operations`: what writes each instruction."""
 
-    def __init__(self, made: TypedFunction, notes: Notes) -> None:
+    def __init__(
+        self, made: TypedFunction, notes: Notes, operations: Mapping[str, Callable[..., None]]
+    ) -> None:
         self.made, self.frame, self._notes = made, Frame(made), notes
+        self._operations = operations
         self.declared: dict[str, str] = {}
         self._entry: list[str] = []
         self._lines: list[str] = []
@@ -242,7 +244,7 @@ class FunctionWriter:
             if end is not None:
                 end(self, x, block)
             else:
-                _write(self, x)
+                self._operations[x.op](self, x)
 
     def slot(self, x: Slot) -> Any:
         """Where a slot is on the stack; several places for an array."""
@@ -327,10 +329,38 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def _write(w: FunctionWriter, x: Instruction) -> None:
-    from .operations import OPERATIONS
+def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
+    """A number in another type, as C does it."""
+    if from_ == to:
+        return value
+    a, b = np.dtype(from_), np.dtype(to)
+    old, new = machine(from_), machine(to)
+    if to == "bool":
+        zero = "0.0" if a.kind == "f" else "0"
+        return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
+    if a.kind == "f":
+        if b.kind == "f":
+            return w.emit(
+                f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {old} {value} to {new}"
+            )
+        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
+    if b.kind == "f":
+        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
+    if old == new:
+        return value
+    if from_ != "bool" and b.itemsize < a.itemsize:
+        return w.emit(f"trunc {old} {value} to {new}")
+    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
 
-    OPERATIONS[x.op](w, x)
 
-
-ROUNDS = LIMITS.typed_rounds
+def over(
+    w: FunctionWriter,
+    dims: Sequence[str],
+    body: Callable[[list[str]], None],
+    at: tuple[str, ...] = (),
+) -> None:
+    """``body(indices)`` for all elements."""
+    if len(at) == len(dims):
+        body(list(at))
+    else:
+        w.loop(dims[len(at)], lambda i: over(w, dims, body, (*at, i)))

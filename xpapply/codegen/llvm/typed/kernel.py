@@ -31,7 +31,7 @@ def kernel(made: TypedFunction, target: Target) -> str:
     along the batch axes lie, in bytes.
     """
     notes = Notes(target)
-    writer = FunctionWriter(made, notes)
+    writer = FunctionWriter(made, notes, OPERATIONS)
     one = writer.text()
     operands = [f"in{k}" for k in range(len(made.inputs))]
     operands += [f"out{k}" for k in range(len(made.results))]

@@ -14,8 +14,10 @@ from .function import (
     FUNCTIONS,
     FunctionWriter,
     InRegisters,
+    converted,
     in_memory,
     machine,
+    over,
     size,
 )
 from .whole_arrays import as_type, call_loop, map_, new_axis, reduce_
@@ -90,30 +92,6 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
     w.declared[name] = f"declare {{{kind}, i1}} @{name}({kind}, {kind})"
     both = w.emit(f"call {{{kind}, i1}} @{name}({w.typed(a)}, {w.typed(b)})")
     w.set(x, w.emit(f"extractvalue {{{kind}, i1}} {both}, 1"))
-
-
-def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
-    """A number in another type, as C does it."""
-    if from_ == to:
-        return value
-    a, b = np.dtype(from_), np.dtype(to)
-    old, new = machine(from_), machine(to)
-    if to == "bool":
-        zero = "0.0" if a.kind == "f" else "0"
-        return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
-    if a.kind == "f":
-        if b.kind == "f":
-            return w.emit(
-                f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {old} {value} to {new}"
-            )
-        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
-    if b.kind == "f":
-        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
-    if old == new:
-        return value
-    if from_ != "bool" and b.itemsize < a.itemsize:
-        return w.emit(f"trunc {old} {value} to {new}")
-    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
 
 
 def _cast(w: FunctionWriter, x: Instruction) -> None:
@@ -241,18 +219,6 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
 
         w.loop(words, body)
     w.set(x, InRegisters(at, tuple(dims), tuple(strides)))
-
-
-def over(w: FunctionWriter, dims: tuple[str, ...], body: Callable[[list[str]], None]) -> None:
-    """``body(indices)`` for all elements."""
-
-    def level(k: int, at: list[str]) -> None:
-        if k == len(dims):
-            body(at)
-        else:
-            w.loop(dims[k], lambda i: level(k + 1, [*at, i]))
-
-    level(0, [])
 
 
 def _fill(w: FunctionWriter, x: Instruction) -> None:

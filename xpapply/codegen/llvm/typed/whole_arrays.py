@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ....ir.typed import Array, Instruction, Literal, Register
-from .function import FUNCTIONS, FunctionWriter, InRegisters, in_memory, size
+from .function import (
+    FUNCTIONS,
+    FunctionWriter,
+    InRegisters,
+    converted,
+    in_memory,
+    over,
+    size,
+)
 
 
 def loop_of(w: FunctionWriter, k: int) -> tuple[str, str]:
@@ -108,8 +116,6 @@ def map_(w: FunctionWriter, x: Instruction) -> None:
 
 def as_type(w: FunctionWriter, x: Instruction) -> None:
     """Numbers in another type, as C converts them."""
-    from .operations import converted, over
-
     (a,) = x.args
     assert x.result is not None
     kind = x.result.type

@@ -6,7 +6,7 @@ import builtins
 import functools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +21,16 @@ from .values import (
     Abstract,
     Arr,
     Counted,
+    Inlined,
     Known,
     Lst,
     Num,
     Range,
     Tup,
+    Writes,
     Zipped,
     integer,
 )
-
-if TYPE_CHECKING:
-    from .typed import Typer
 
 LIBRARY = of_python.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
@@ -47,13 +46,13 @@ def find(f: Any) -> Call | None:
         return None
 
 
-def _number(t: Typer, x: Abstract) -> Num:
+def _number(t: Writes, x: Abstract) -> Num:
     if not isinstance(x, Num):
         raise t.refuse(f"{arrays.described(x)} where a number has to be")
     return x
 
 
-def _exactly(t: Typer, args: list[Any], kwargs: dict[str, Any], *counts: int) -> None:
+def _exactly(t: Writes, args: list[Any], kwargs: dict[str, Any], *counts: int) -> None:
     if kwargs or len(args) not in counts:
         raise t.refuse("a call with further arguments")
 
@@ -61,19 +60,19 @@ def _exactly(t: Typer, args: list[Any], kwargs: dict[str, Any], *counts: int) ->
 # --- Python's own -----------------------------------------------------------------------------
 
 
-def _len(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _len(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     return Num("int64", PYTHON, arrays.length(t, args[0]))
 
 
-def _abs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1)
     if whole.is_array(*args):
         return whole.elementwise(t, np.absolute, args)
     return numbers.absolute(t, _number(t, args[0]))
 
 
-def _range(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Range:
+def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
     _exactly(t, args, kwargs, 1, 2, 3)
     given = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
     if len(given) == 1:
@@ -86,19 +85,19 @@ def _range(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Range:
     return Range(*given)
 
 
-def _enumerate(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Counted:
+def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
     start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
     _exactly(t, args[:1], kwargs, 1)
     return Counted(arrays.iterator(t, args[0]), Num("int64", PYTHON, arrays.as_index(t, start)))
 
 
-def _zip(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
+def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
     if kwargs or not args:
         raise t.refuse("zip with further arguments")
     return Zipped(tuple(arrays.iterator(t, x) for x in args))
 
 
-def _reversed(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     _exactly(t, args, kwargs, 1)
     (x,) = args
     if isinstance(x, Tup):
@@ -119,13 +118,13 @@ def _reversed(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     raise t.refuse(f"reversed of {arrays.described(x)}")
 
 
-def _int(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _number(t, args[0])
     return Num("int64", PYTHON, _as_int(t, x))
 
 
-def _as_int(t: Typer, x: Num) -> Value:
+def _as_int(t: Writes, x: Num) -> Value:
     if numbers.kind_of(x.dtype) == "f":
         return numbers.to_int(t, x.value, "int64", "a float that is no integer of 64 bits")
     if x.dtype == "uint64" and not isinstance(x.value, Literal):
@@ -134,7 +133,7 @@ def _as_int(t: Typer, x: Num) -> Value:
     return numbers.cast(t, x.value, "int64")
 
 
-def _float(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 0, 1)
     if args and isinstance(args[0], Known) and isinstance(args[0].value, str):
         return Num("float64", PYTHON, Literal(float(args[0].value), "float64"))
@@ -142,14 +141,12 @@ def _float(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("float64", PYTHON, numbers.cast(t, x.value, "float64"))
 
 
-def _bool(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    from .objects import truth
-
+def _bool(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
-    return Num("bool", PYTHON, truth(t, args[0]))
+    return Num("bool", PYTHON, arrays.truth(t, args[0]))
 
 
-def _round(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _number(t, args[0])
     if numbers.kind_of(x.dtype) != "f":
@@ -158,13 +155,13 @@ def _round(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
 
 
-def _divmod(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Tup:
+def _divmod(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
     _exactly(t, args, kwargs, 2)
     a, b = (_number(t, x) for x in args)
     return Tup((numbers.binary(t, "//", a, b), numbers.binary(t, "%", a, b)))
 
 
-def _pow(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _pow(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 2)
     return numbers.binary(t, "**", *(_number(t, x) for x in args))
 
@@ -172,20 +169,16 @@ def _pow(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _extreme(op: str, of_many: Any) -> Call:
     """Python's ``max`` or ``min``: the first one that no other is beyond."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs or not args:
             raise t.refuse("min or max with further arguments")
         if len(args) == 1:
             if not isinstance(args[0], Tup) or not args[0].items:
-                from .objects import Inlined
-
                 return Inlined(of_many, args, {})
             args = list(args[0].items)
         found, *others = (_number(t, x) for x in args)
         for x in others:
             if x.dtype != found.dtype:
-                from .objects import Inlined
-
                 inlined = of_python.larger if op == ">" else of_python.smaller
                 if len(args) == 2:
                     return Inlined(inlined, args, {})
@@ -199,16 +192,14 @@ def _extreme(op: str, of_many: Any) -> Call:
     return call
 
 
-def _list(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 0, 1)
     if not args:
         return arrays.new_list(t, ())
-    from .objects import Inlined
-
     return Inlined(of_python.listed, args, {})
 
 
-def _tuple(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1)
     if isinstance(args[0], Tup):
         return args[0]
@@ -221,7 +212,7 @@ def _tuple(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _libm(name: str, count: int = 1) -> Call:
     """A function of the C library, which raises where it has no value."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, count)
         given = [_float(t, [x], {}).value for x in args]
         found = numbers.call(t, name, "float64", *given)
@@ -238,14 +229,14 @@ def _libm(name: str, count: int = 1) -> Call:
     return call
 
 
-def _and(t: Typer, a: Value, b: Value) -> Value:
+def _and(t: Writes, a: Value, b: Value) -> Value:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Literal):
             return y if x.value else x
     return t.op("and", "bool", a, b)
 
 
-def _math_log(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _math_log(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1, 2)
     found: Num = _libm("log")(t, args[:1], {})
     if len(args) == 1:
@@ -253,7 +244,7 @@ def _math_log(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return numbers.binary(t, "/", found, _libm("log")(t, args[1:], {}))
 
 
-def _math_sqrt(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _float(t, args, {}).value
     t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value")
@@ -263,7 +254,7 @@ def _math_sqrt(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _math_whole(op: str) -> Call:
     """``math.floor`` and such: of a float an integer."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 1)
         x = _number(t, args[0])
         if numbers.kind_of(x.dtype) != "f":
@@ -277,7 +268,7 @@ def _math_whole(op: str) -> Call:
 def _asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None) -> Call:
     """``isnan`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 1)
         if ufunc is not None and whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
@@ -294,12 +285,12 @@ def _is_inf(t: Any, x: Value) -> Value:
     return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
 
 
-def _fabs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     return numbers.absolute(t, _float(t, args, {}))
 
 
-def _copysign(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _copysign(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 2)
     x, y = (_float(t, [a], {}).value for a in args)
     return Num("float64", PYTHON, t.op("copysign", "float64", x, y))
@@ -308,7 +299,7 @@ def _copysign(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _times(factor: float) -> Call:
     """``math.radians`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 1)
         x = _float(t, args, {}).value
         return Num("float64", PYTHON, t.op("mul", "float64", x, Literal(factor, "float64")))
@@ -322,7 +313,7 @@ def _times(factor: float) -> Call:
 def _operator(op: str, ufunc: Any) -> Call:
     """A ufunc that an operator stands for."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 2)
         if whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
@@ -340,7 +331,7 @@ _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 def _ufunc(ufunc: Any) -> Call:
     """A ufunc of numbers: NumPy's own loop, for one of them."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, ufunc.nin)
         if whole.is_array(*args):
             return whole.elementwise(t, ufunc, args)
@@ -356,7 +347,7 @@ def _ufunc(ufunc: Any) -> Call:
     return call
 
 
-def _loop(t: Typer, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
+def _loop(t: Writes, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
     """The dtypes of a ufunc's loop."""
     if all(x.kind == PYTHON for x in given):  # none is weak then
         return numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])
@@ -374,14 +365,14 @@ def _loop(t: Typer, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
 
 
 def _maximum(op: str) -> Callable[..., Value]:
-    def native(t: Typer, dtype: str, a: Value, b: Value) -> Value:
+    def native(t: Writes, dtype: str, a: Value, b: Value) -> Value:
         first = t.op("or", "bool", t.op(op, "bool", a, b), t.op("ne", "bool", a, a))
         return t.op("select", dtype, first, a, b)
 
     return native
 
 
-def _sign(t: Typer, dtype: str, x: Value) -> Value:
+def _sign(t: Writes, dtype: str, x: Value) -> Value:
     zero = Literal(0.0, dtype)
     below = t.op("select", dtype, t.op("lt", "bool", x, zero), Literal(-1.0, dtype), x)
     found = t.op("select", dtype, t.op("gt", "bool", x, zero), Literal(1.0, dtype), below)
@@ -409,7 +400,7 @@ _NATIVE: dict[str, Callable[..., Value]] = {
 def _made(how: str, value: Any = None) -> Call:
     """``numpy.zeros`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
         names = ["shape", "fill_value", "dtype"] if how == "full" else ["shape", "dtype"]
         given = dict(zip(names, args, strict=False)) | kwargs
         if not {*given} <= {*names} or len(args) > len(names) or "shape" not in given:
@@ -430,7 +421,7 @@ def _made(how: str, value: Any = None) -> Call:
 def _made_like(value: Any = None) -> Call:
     """``numpy.zeros_like`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
         names = ["a", "fill_value", "dtype"] if value == "full" else ["a", "dtype"]
         given = dict(zip(names, args, strict=False)) | kwargs
         like = given.get("a")
@@ -443,7 +434,7 @@ def _made_like(value: Any = None) -> Call:
     return call
 
 
-def _filled(t: Typer, dtype: str, dims: list[Value], value: Any) -> Arr:
+def _filled(t: Writes, dtype: str, dims: list[Value], value: Any) -> Arr:
     if isinstance(value, int):
         value = integer(value)
     is_zero = isinstance(value, Num) and value.value == Literal(0, "int64")
@@ -453,7 +444,7 @@ def _filled(t: Typer, dtype: str, dims: list[Value], value: Any) -> Arr:
     return made
 
 
-def _dtype(t: Typer, x: Abstract | None, default: str) -> str:
+def _dtype(t: Writes, x: Abstract | None, default: str) -> str:
     """The name of a dtype that is said."""
     if x is None or (isinstance(x, Known) and x.value is None):
         return default
@@ -469,7 +460,7 @@ def _dtype(t: Typer, x: Abstract | None, default: str) -> str:
 def _as_dtype(dtype: str) -> Call:
     """``numpy.float32(x)`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 0, 1)
         x = _number(t, args[0]) if args else integer(0)
         return Num(dtype, NUMPY, numbers.stored(t, x, dtype))
@@ -477,7 +468,7 @@ def _as_dtype(dtype: str) -> Call:
     return call
 
 
-def _array(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``numpy.array`` of numbers: a new array of one axis."""
     given = dict(zip(["object", "dtype"], args, strict=False)) | kwargs
     given = {"object" if k == "a" else k: x for k, x in given.items()}
@@ -503,7 +494,7 @@ def _array(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     raise t.refuse(f"numpy.array of {arrays.described(x)}")
 
 
-def _where(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 3)
     condition, a, b = (_number(t, x) for x in args)
     if any(x.kind != NUMPY for x in (a, b)) and a.dtype != b.dtype:
@@ -519,9 +510,7 @@ def _where(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _of_floats(inlined: Any, *names: str) -> Call:
     """A function of an array of floats that is written in Python; of others it is left to NumPy."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        from .objects import Inlined
-
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not args or not isinstance(args[0], Arr) or args[0].type.ndim != 1:
             raise t.refuse(f"a function of {arrays.described(args[0]) if args else 'nothing'}")
         if not {*kwargs} <= {*names} or len(args) > 1:
@@ -536,9 +525,7 @@ def _of_floats(inlined: Any, *names: str) -> Call:
 def _of_array(inlined: Any, count: int = 1) -> Call:
     """A function of arrays of any numbers that is written in Python."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        from .objects import Inlined
-
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, count)
         if not all(isinstance(x, Arr) and x.type.ndim == 1 for x in args[:1]):
             raise t.refuse(f"a function of {arrays.described(args[0])}")
@@ -550,7 +537,7 @@ def _of_array(inlined: Any, count: int = 1) -> Call:
 def _reduction(ufunc: Any) -> Call:
     """``numpy.sum`` and such, of an array of one axis."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 1)
         if isinstance(args[0], Lst):
             args = [_array(t, args, {})]
@@ -561,17 +548,13 @@ def _reduction(ufunc: Any) -> Call:
     return call
 
 
-def _arange(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    from .objects import Inlined
-
+def _arange(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1, 2)
     bounds = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
     return Inlined(of_numpy.steps, [integer(0), *bounds][-2:], {})
 
 
-def _searchsorted(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    from .objects import Inlined
-
+def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     side = kwargs.pop("side", Known("left"))
     _exactly(t, args, kwargs, 2)
     if not isinstance(args[0], Arr) or not isinstance(args[1], Num) or not isinstance(side, Known):
@@ -580,9 +563,7 @@ def _searchsorted(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Inlined(of_numpy.searched, [*args, right], {})
 
 
-def _interp(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    from .objects import Inlined
-
+def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 3)
     x, xp, fp = args
     if not isinstance(x, Num) or not all(

@@ -9,30 +9,17 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import Value
-from .values import EITHER, NUMPY, PYTHON, Num
+from .values import EITHER, NUMPY, PYTHON, Num, Writes
 
 _EXACT = 1 << 53
 """Integers up to which float64 has all."""
-
-
-class Writes(Protocol):
-    """What instructions are written to."""
-
-    def op(self, op: str, dtype: str, *args: Value, what: Any = None) -> Register:
-        """The register that an instruction writes."""
-
-    def mark(self, condition: Value, why: str) -> None:
-        """Leave the slice to the Python function where a condition holds."""
-
-    def external(self, *name: str) -> int:
-        """The number of a library's function."""
 
 
 def number(x: Any) -> Num | None:

@@ -28,7 +28,10 @@ from .values import (
     PYTHON,
     Abstract,
     Arr,
+    Expected,
+    Inlined,
     Known,
+    Leaves,
     Lst,
     Num,
     Tup,
@@ -89,13 +92,6 @@ class Input(NamedTuple):
 
     k: int
     as_python: bool = False
-
-
-class Expected(NamedTuple):
-    """A result: what the first slice gave."""
-
-    dtype: str
-    shape: tuple[int, ...]
 
 
 def typed(
@@ -176,9 +172,10 @@ class Typer:
             if condition.value:
                 raise Leaves(why)
             return
-        self.do("mark", condition, what=self._mark(why))
+        self.do("mark", condition, what=self.mark_number(why))
 
-    def _mark(self, why: str) -> int:
+    def mark_number(self, why: str) -> int:
+        """The number of a mark on this line."""
         known = Mark(self.line, why)
         if known not in self.made.marks:
             self.made.marks.append(known)
@@ -218,7 +215,7 @@ class Typer:
         given = [self._argument(x) for x in arguments]
         by_name = {name: self._argument(x) for name, x in named.items()}
         found = objects.callee(self, Known(self._f), given, by_name)
-        if not isinstance(found, objects.Inlined):
+        if not isinstance(found, Inlined):
             raise self.refuse("it is no function of Python's")
         code = self._code(found.function)
         self.place = Place((), code, 0, 0)
@@ -337,7 +334,7 @@ class Typer:
                 if not self._take(step):
                     return
             except Leaves as leaves:
-                self.do("leave", what=self._mark(leaves.why))
+                self.do("leave", what=self.mark_number(leaves.why))
                 return
             except TraceError as error:
                 if "(line " in str(error):
@@ -372,7 +369,7 @@ class Typer:
         if kind == "call":
             return self._call(step)
         found = _STEPS[kind](self, *args)
-        if isinstance(found, objects.Inlined):  # a function of ours does it
+        if isinstance(found, Inlined):  # a function of ours does it
             return self._inline(result, found)
         self.put(result, found)
         return True
@@ -388,7 +385,7 @@ class Typer:
         return self.place.code.flow.parts[self.place.part].targets
 
     def _branch(self, step: Step) -> None:
-        condition = objects.truth(self, self.value(step.args[0]))
+        condition = arrays.truth(self, self.value(step.args[0]))
         yes, no = self._targets
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
@@ -441,12 +438,12 @@ class Typer:
     ) -> bool:
         """Call something; whether the next step follows here."""
         found = objects.callee(self, called, args, kwargs)
-        if not isinstance(found, objects.Inlined):
+        if not isinstance(found, Inlined):
             self.put(result, found)
             return True
         return self._inline(result, found)
 
-    def _inline(self, result: str | None, found: objects.Inlined) -> bool:
+    def _inline(self, result: str | None, found: Inlined) -> bool:
         """Write a function where it is called."""
         callers = self.place.callers
         if len(callers) >= LIMITS.typed_depth:
@@ -464,7 +461,7 @@ class Typer:
         self._go(inner)
         return False
 
-    def _bind(self, code: Code, depth: int, call: objects.Inlined) -> None:
+    def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
         parameters = _parameters(code, self)
         if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
@@ -517,13 +514,6 @@ def _types_of(key: Any) -> list[Type]:
     return [t for p in parts for t in _types_of(p)]
 
 
-class Leaves(Exception):
-    """Here compiled code leaves the slice to the Python function, always."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-
 def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:
     return objects.binary(t, op, t.value(a), t.value(b))
 
@@ -533,7 +523,7 @@ def _compare(t: Typer, op: str, a: Any, b: Any) -> Abstract:
 
 
 def _not(t: Typer, a: Any) -> Abstract:
-    found = objects.truth(t, t.value(a))
+    found = arrays.truth(t, t.value(a))
     if isinstance(found, Literal):
         return Num("bool", "python", Literal(not found.value, "bool"))
     return Num("bool", "python", t.op("not", "bool", found))
@@ -563,7 +553,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "part": lambda t, x, k: t.value(x).items[k.value],
     "iterator": lambda t, x: arrays.iterator(t, t.value(x)),
     "next": lambda t, it: arrays.advanced(t, it),
-    "round": lambda t: t.do("round", what=t._mark("a loop of very many rounds")),
+    "round": lambda t: t.do("round", what=t.mark_number("a loop of very many rounds")),
 }
 _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "jump": Typer._jump,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,14 @@ from ....errors import TraceError
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
 from . import numbers
-from .values import NUMPY, PYTHON, Abstract, Arr, Num
-
-if TYPE_CHECKING:
-    from .typed import Typer
+from .values import (
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Num,
+    Writes,
+)
 
 _MEMORY = "its arrays need much memory"
 _BUFFERED = 8192
@@ -30,7 +34,7 @@ def is_array(*args: Abstract) -> bool:
     return any(isinstance(x, Arr) for x in args)
 
 
-def elementwise(t: Typer, ufunc: Any, args: Sequence[Abstract]) -> Arr:
+def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
     """A ufunc of arrays and numbers."""
     types = []
     for x in args:
@@ -57,13 +61,13 @@ def elementwise(t: Typer, ufunc: Any, args: Sequence[Abstract]) -> Arr:
         _no_zero(t, args[1], values[1])
     what = (
         t.external("ufunc", ufunc.__name__, *names),
-        t._mark("arrays of other lengths"),
-        t._mark(_MEMORY),
+        t.mark_number("arrays of other lengths"),
+        t.mark_number(_MEMORY),
     )
     return Arr(kind, True, t.op("map", kind, *values, what=what))
 
 
-def _no_zero(t: Typer, x: Abstract, value: Value) -> None:
+def _no_zero(t: Writes, x: Abstract, value: Value) -> None:
     """NumPy notes a division of integers by zero in a way of its own: so it is a mark."""
     if isinstance(x, Arr):
         raise t.refuse("integers are divided by those of an array")
@@ -71,7 +75,7 @@ def _no_zero(t: Typer, x: Abstract, value: Value) -> None:
         t.mark(t.op("eq", "bool", value, Literal(0, str(value.type))), "a division by zero")
 
 
-def _weak(t: Typer, x: Num) -> Any:
+def _weak(t: Writes, x: Num) -> Any:
     if x.kind == NUMPY:
         return np.dtype(x.dtype)
     if x.kind == PYTHON or x.dtype == "bool":
@@ -79,7 +83,7 @@ def _weak(t: Typer, x: Num) -> Any:
     raise t.refuse("an array and a number that is Python's or NumPy's, as it comes")
 
 
-def as_type(t: Typer, x: Arr, dtype: str) -> Arr:
+def as_type(t: Writes, x: Arr, dtype: str) -> Arr:
     """An array in another dtype that has all its numbers."""
     if x.type.dtype == dtype:
         return x
@@ -88,7 +92,7 @@ def as_type(t: Typer, x: Arr, dtype: str) -> Arr:
     ):
         raise t.refuse(f"an array of {x.type.dtype} becomes one of {dtype}")
     kind = Array(dtype, x.type.ndim)
-    return Arr(kind, True, t.op("as type", kind, x.value, what=t._mark(_MEMORY)))
+    return Arr(kind, True, t.op("as type", kind, x.value, what=t.mark_number(_MEMORY)))
 
 
 _OPERATORS = {
@@ -99,7 +103,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operator of arrays."""
     if op == "**":
         return _power(t, a, b)
@@ -108,7 +112,7 @@ def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
     return elementwise(t, _OPERATORS[op], (a, b))
 
 
-def _power(t: Typer, a: Abstract, b: Abstract) -> Arr:
+def _power(t: Writes, a: Abstract, b: Abstract) -> Arr:
     """A power: NumPy squares, and takes roots, where the exponent says so."""
     is_float = isinstance(a, Arr) and numbers.kind_of(a.type.dtype) == "f"
     if is_float and isinstance(b, Num) and isinstance(b.value, Literal):
@@ -122,7 +126,7 @@ def _power(t: Typer, a: Abstract, b: Abstract) -> Arr:
     raise t.refuse("an array to a power that is not written in the source")
 
 
-def unary(t: Typer, op: str, a: Arr) -> Arr:
+def unary(t: Writes, op: str, a: Arr) -> Arr:
     """``-a``, ``~a``."""
     if op == "+":
         return elementwise(t, np.positive, (a,))
@@ -138,7 +142,7 @@ def _begins_with() -> float:
     return float(np.add.reduce(np.array([-0.0])))
 
 
-def reduced(t: Typer, ufunc: Any, x: Arr, dtype: str = "") -> Num:
+def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
     """All numbers of an array of one axis as one; a mark where there are none."""
     if x.type.ndim != 1:
         raise t.refuse("an array of two axes is added up")
