@@ -637,7 +637,7 @@ def test_ways_are_looked_for_as_long_as_the_account_allows(of_two_ways, little_t
     arr = ARR.copy()
     arr[:, 0] *= 0.4  # all go the other way
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, arr), [f(v) for v in arr])
-    assert found.looped == (200 if spent else 0)
+    assert found.blocks.looped == (200 if spent else 0)
     assert found.tree.count == (1 if spent else 2)
 
 
@@ -650,7 +650,7 @@ def test_what_costs_more_than_it_saves_is_left_to_f_once(of_two_ways, monkeypatc
     monkeypatch.setattr(account.Account, "is_overdrawn", property(lambda self: next(asked) >= 25))
     monkeypatch.setattr(LIMITS, "python_block", 1 << 8)
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), [f(v) for v in ARR])
-    assert 0 < found.looped < 200
+    assert 0 < found.blocks.looped < 200
 
 
 @pytest.mark.parametrize(("seconds", "singly"), [(1e-3, 0), (1e-6, 1)])
@@ -663,7 +663,7 @@ def test_a_way_of_few_slices_runs_slice_by_slice_if_that_is_quicker(of_two_ways,
     arr[100, 0] = 0
     got = xpapply.apply_along_axis(f, -1, arr)
     np.testing.assert_allclose(got, [f(v) for v in arr])
-    assert found.looped == singly
+    assert found.blocks.looped == singly
 
 
 def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, counted):

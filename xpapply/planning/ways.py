@@ -90,6 +90,11 @@ class Way:
         return None
 
     @property
+    def compiles(self) -> bool:
+        """Whether the last run has had something compiled: its time tells nothing of the next."""
+        return False
+
+    @property
     def state(self) -> Any:
         """What it has made; something else each time while that may change."""
         return None

@@ -28,12 +28,8 @@ class ByGraph(Way):
 
     Parameters
     ----------
-    f, arguments
-        The function, and what it is called with.
-    aval : ShapeDtype or tuple of ShapeDtype
-        Of a slice; of several arrays that of each.
-    blocks : InBlocks
-        The calls that it makes, which tell the kernels in words where there is no engine.
+    f, arguments, aval, blocks
+        The function, what it is called with, what a slice is, and the calls that it makes.
     scratch
         What keeps attributes as they are while `f` is lifted.
     """
@@ -82,11 +78,6 @@ class ByGraph(Way):
         return self._graph
 
     @property
-    def no_graph(self) -> str:
-        """Why there is no graph."""
-        return "" if self.graph is not None else self._why
-
-    @property
     def _fused(self) -> Any:
         """What runs the graph."""
         if self._runs is None:
@@ -96,13 +87,13 @@ class ByGraph(Way):
 
     # --- whether it runs --------------------------------------------------------------------
 
-    def why_not(self, rows: Rows) -> str | None:
-        """Why it does not run on such slices."""
+    def why_not(self, rows: Rows | None) -> str | None:
+        """Why it does not run on such slices, or, without any, why there is no graph."""
         if self.library == "numpy" and config.current().engine in ("", "numpy"):
             return "NumPy's own calls give the same bits"
         if self.graph is None:
             return self._why
-        if self._is_half and not config.current().engine:
+        if rows is not None and self._is_half and not config.current().engine:
             engine, _ = self.engine_for(rows)
             if engine is not None and engine.slower_than_half:
                 # which computes in float32 what `f` computes in 16 bits, and takes longer
@@ -152,7 +143,7 @@ class ByGraph(Way):
         if not self._checked:
             for end in (0, -1):
                 at = (*(end,) * axis, ..., *(end,) * (arr.ndim - axis - 1))
-                self.blocks.check(f, rows[(end,) * (arr.ndim - 1)], out[at])
+                self.blocks.check(f, rows[(*(end,) * (arr.ndim - 1), ...)], out[at])
             self._checked = True
         return out
 

@@ -112,13 +112,13 @@ class TracedFunction:
         blocks, scratch = self.blocks, self._tracing.scratch
         self.by_graph = ByGraph(f, arguments, aval, blocks, scratch)
         if self.library not in ("numpy", "cupy", "torch") and self.by_graph.graph is None:
-            raise TraceError(f"no graph for {self.library} arrays: {self.by_graph.no_graph}")
+            why = self.by_graph.why_not(None)
+            raise TraceError(f"no graph for {self.library} arrays: {why}")
         self.ways: list[Way] = [self.by_graph, ByCalls(blocks)]
-        self._kernel: KernelOfPaths | None = None
         if self.library == "numpy":
             dtype = asked if asked is None or arguments.results else asked[0]
-            self._kernel = KernelOfPaths(blocks, self.record, aval, dtype, arguments.results)
-            self.ways.insert(0, self._kernel)
+            kernel = KernelOfPaths(blocks, self.record, aval, dtype, arguments.results)
+            self.ways.insert(0, kernel)
         elif several and self.library in ("cupy", "torch"):
             from .one_launch import OneLaunch
 
@@ -130,7 +130,7 @@ class TracedFunction:
     @property
     def compiles(self) -> bool:
         """Whether the last run has had something compiled: its time tells nothing of the next."""
-        return self._kernel is not None and self._kernel.compiles
+        return any(way.compiles for way in self.ways)
 
     @threads.forkable
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
