@@ -153,7 +153,7 @@ def test_integers(f, dtype, plan_always):
             np.testing.assert_allclose(got, want, rtol=1e-12)
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
-        call = None if traced is None else traced.kernel_for(Rows(x, 1))
+        call = None if traced is None else traced.ways[0].call_for(Rows(x, 1))
         if call is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

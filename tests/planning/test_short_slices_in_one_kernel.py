@@ -160,8 +160,8 @@ def test_kernels_run(name):
         xpapply.apply_along_axis(f, 1, x)
     assert xpapply.explain(f, 1, x).engine == "cpu"
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
-    call = traced.kernel_for(Rows(x, 1))
-    assert call is not None, traced.no_kernel
+    call = traced.ways[0].call_for(Rows(x, 1))
+    assert call is not None, traced.ways[0].why_not(None)
     _, marked = call.kernel(call, Rows(x, 1))
     assert marked.mean() < 0.02
 

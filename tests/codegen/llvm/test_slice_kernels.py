@@ -94,7 +94,12 @@ def test_functions_with_their_marks(name, lying, target, monkeypatch):
     with xpapply.options(engine="cpu"):
         for _ in range(2):  # all paths
             xpapply.apply_along_axis(f, 1, x)
-        graph = python_functions.decide(Along(f, 1, x, (), {})).traced.kernel_for(Rows(x, 1)).graph
+        graph = (
+            python_functions.decide(Along(f, 1, x, (), {}))
+            .traced.ways[0]
+            .call_for(Rows(x, 1))
+            .graph
+        )
     kinds = tuple((graph.nodes[i].aval.dtype, graph.is_vector(i)) for i in graph.inputs)
     assert why_not(graph, target) is None
     found = text(SimpleNamespace(graph=graph, kinds=kinds), lying, target)

@@ -161,7 +161,7 @@ def test_most_are_vectorised(theme):
         raised, ran = check(function, axis, arr)
         if raised or ran is None:
             continue
-        if isinstance(ran, TracedFunction) and not ran.looped:
+        if isinstance(ran, TracedFunction) and not ran.blocks.looped:
             fast += 1
             continue
         why = getattr(ran, "why", "") or "some slices ran alone"

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ... import arrays, config, frontends
-from ...backends import choice
 from ...errors import InputError, TraceError, UnsupportedError
 from ...frontends.python.run import account
 from ...frontends.python.run.account import Begun
@@ -28,7 +27,6 @@ from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
 from ...runtime.budget import Quick
-from .. import engines
 from ..application import Application
 from ..plan import Plan
 from . import running
@@ -269,7 +267,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     if traced is None:
         assert found.why is not None
         return _otherwise(app, found.what, found.why, says)
-    seen: dict[str, Any] = {"results": traced.results[:1], "graph": traced.graph}
+    seen: dict[str, Any] = {"results": traced.results[:1], "graph": traced.by_graph.graph}
     if found.why is not None:
         return app.in_loop((found.why,), one, **seen), None
     alive = _alive(one)
@@ -287,31 +285,12 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     # slices that were tried may have told that the loop takes less time
     if (quick := decide(what).why) is not None:
         return app.in_loop((quick,), one, **seen), None
-    engine = None
-    rows = Rows(arr, axis)
-    kernel = traced.kernel_for(rows)
-    if traced.not_compiled:
-        reasons.append(traced.not_compiled)
-    if kernel is not None:
-        reasons += kernel.reasons
-    elif traced.fused_on(rows):
-        engine, why_not = traced.engine_for(rows)
-        reasons += why_not
-    elif (slower := traced.slower_than_half(rows)) is not None:
-        reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
-    runs = kernel or engine
-    name = (
-        str(arrays.library(arr))
-        if runs is None
-        else kernel.engine
-        if engine is None
-        else engine.name
-    )
+    ran = traced.run_for(Rows(arr, axis), reasons).says
     p = app.plan(
-        name,
-        kernels=(*(traced.kernels if runs is None else runs.kernels), *says),
+        ran.engine,
+        kernels=(*ran.kernels, *says),
         reasons=tuple(reasons),
-        limits=None if engine is None else choice.limits(engine.backend, arr),
+        limits=ran.limits,
         _call=run,
         _plans=traced.plans,
         **seen,
@@ -319,7 +298,7 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     # of batches: whether f takes a slice is asked anew
     if args or kwargs or batched:
         return p, None
-    return p, _still(traced, f, axis, arr, kernel)
+    return p, _still(traced, f, axis, arr)
 
 
 def why_given_up(traced: TracedFunction, rows: Rows, f: Any) -> str:
@@ -422,11 +401,10 @@ def _on_host(
     def run(x: Any, a: int) -> Any:
         return running.at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
 
-    rows = mine.rows()
-    kernel = traced.kernel_for(rows)
+    ran = traced.run_for(mine.rows()).says
     p = app.plan(
-        "numpy" if kernel is None else kernel.engine,
-        kernels=(*(traced if kernel is None else kernel).kernels, own_apply.ON_HOST),
+        ran.engine,
+        kernels=(*ran.kernels, own_apply.ON_HOST),
         reasons=reasons,
         results=(result,),
         _call=run,
@@ -434,7 +412,7 @@ def _on_host(
     )
     if args or kwargs or mine.f is not what.f:
         return p, None
-    return p, _still(traced, what.f, what.axis, view, kernel, numpys_loop=False)
+    return p, _still(traced, what.f, what.axis, view, numpys_loop=False)
 
 
 def _alive(f: Any) -> Callable[[], Any]:
@@ -463,7 +441,7 @@ def _alive(f: Any) -> Callable[[], Any]:
 
 
 def _still(
-    traced: TracedFunction, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
+    traced: TracedFunction, f: Any, axis: int, arr: Any, *, numpys_loop: bool = True
 ) -> Callable[[], bool] | None:
     """How to tell that a trace is still what runs: it has not been given up.
 
@@ -475,14 +453,12 @@ def _still(
         return None
     count = slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
-    engine = getattr(kernel, "engine", None)  # another one while it is being compiled
-    made, failed = traced.kernel_made, traced.failed
+    state = traced.state
 
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.record.given_up
         same = same and len(traced.tree.singly) == singly
-        same = same and traced.kernel_made is made and traced.failed == failed
-        same = same and not traced.record.refused and getattr(kernel, "engine", None) == engine
+        same = same and traced.state == state and not traced.record.refused
         same = same and not (numpys_loop and _sooner_in_loop(traced, count, True))
         return same and traced.unchanged(known.function())
 

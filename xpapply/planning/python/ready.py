@@ -19,27 +19,19 @@ from .traced import TracedFunction
 
 
 class Ready:
-    """The kernel that ran on some arrays, for others that lie alike.
+    """What ran on some slices, for others whose arrays lie alike.
 
     Call it as ``ready(f, arrays)``: it gives the results, or None where something has changed, or
     where NumPy's own calls shall look at some slices. Then the whole way is gone again.
 
     Parameters
     ----------
-    f : callable
-        The function.
-    rows : RowsOfSeveral
-        The slices that it was applied to ...
-    operands : sequence of arrays
-        ... and the arrays that they are of.
-    arguments : Arguments
-        What it got.
-    traced : TracedFunction
-        What ran.
-    run : callable
-        What runs on slices, as `xpapply.planning.python.traced.TracedFunction.ran` gives it.
-    any_shapes : bool
-        Whether that takes arrays that have yet to be broadcast.
+    f, arguments
+        The function, and what it got.
+    rows, operands
+        The slices that it was applied to, and the arrays that they are of.
+    traced, run, any_shapes
+        What ran, and what `xpapply.planning.ways.Way.ran` gave for it.
     """
 
     def __init__(

@@ -16,14 +16,12 @@ from ... import config
 from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
-from ...frontends.python.run.rows import Rows
 from ...frontends.python.trace.tree import TooManyPaths, Users
 from ...functions.cache import cache_of
 from ...limits import LIMITS
 from ...runtime import error_state
 from ...runtime.budget import Quick
 from .applied import Along, Applied, plain
-from .traced import TracedFunction
 
 
 def quick(f: Any) -> Quick:
@@ -149,16 +147,6 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     return result
 
 
-def engine_of(traced: TracedFunction, rows: Rows) -> str:
-    """What runs slices like these, by the name that plans show."""
-    run = traced.kernel_for(rows) or traced.launch_for(rows)
-    if run is not None:
-        return str(run.engine)
-    if traced.fused_on(rows) and (engine := traced.engine_for(rows)[0]) is not None:
-        return str(engine.name)
-    return str(traced.library)
-
-
 def counts(traced: Any) -> bool:
     """Whether it is noted what runs take, for the loop to run where it is faster.
 
@@ -185,9 +173,9 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
     took = account.took
     if is_timed:
         record.ran(account, took, traced.compiles)
-        if traced.why_left and traced.looped > what.slices // 2:
+        if traced.blocks.why_left and traced.blocks.looped > what.slices // 2:
             record.in_vain(max(0.0, took - account.loop))
-            return TooManyPaths(traced.why_left), result
+            return TooManyPaths(traced.blocks.why_left), result
     if traced.tree.count == paths and not forced and not traced.compiles:
         slow = took > LIMITS.plan_worth + LIMITS.given_up_from * what.slices * traced.seconds
         record.slow = record.slow + 1 if slow else 0
@@ -195,8 +183,8 @@ def _tried(traced: Any, what: Applied, known: Sequence[Any]) -> tuple[Exception 
             why = "all at once it takes longer than the loop"
             if paths > 1:
                 why += f" (its slices go {paths} ways)"
-            elif traced.looped:
-                why += f" ({traced.looped:,} slices are called one by one)"
+            elif traced.blocks.looped:
+                why += f" ({traced.blocks.looped:,} slices are called one by one)"
             _refused(traced, what, why, is_slow=True)
     return None, result
 
