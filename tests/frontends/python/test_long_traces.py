@@ -53,6 +53,7 @@ def test_big_traces_end(f):
     )
 
 
+@pytest.mark.usefixtures("by_trace")
 def test_a_long_loop_is_refused():
     why = "; ".join(xpapply.explain(_long, 1, array(40)).reasons)
     assert "operations" in why
