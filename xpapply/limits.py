@@ -49,12 +49,17 @@ class Limits:
     typed_blocks = 1500  # blocks that a typed function may have
     typed_versions = 40  # sets of types that a part of a function is written for
     typed_depth = 12  # functions that call each other
-    typed_rounds = 1 << 31  # rounds of its `while` loops, after which the function itself runs
-    typed_arena = 1 << 20  # bytes for the arrays and lists that it makes for a slice, per thread
+    typed_rounds = 1 << 27  # rounds of its `while` loops, after which the function itself runs
+    typed_arena = 1 << 25  # bytes for the arrays and lists that it makes for a slice, per thread
     typed_worth = 0.85  # of its price, which the loop must take for a function to be compiled
     # times its price that loops take before a function is compiled, where one is shorter
     typed_waits = 10.0
-    typed_marked = 0.2  # the share of slices left to the function from which that runs for all
+    typed_told = 0.01  # the share of slices left to the function from which a warning says so ...
+    typed_marked = 0.8  # ... and from which the function runs for all
+    typed_straight = (
+        32  # numbers of a slice up to which loops without decisions are unrolled better
+    )
+    typed_gain = 10.0  # times as fast as the loop from which a trace is left as it is
 
     # --- Waiting: until a plan, a look or a compiler has paid ------------------
     few_slices = 16  # up to so many slices NumPy's loop takes less time than looking closer

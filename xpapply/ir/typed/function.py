@@ -127,6 +127,8 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", or "ufunc".
+    decides : bool
+        Whether what it does depends on numbers of the slice, not on its length alone.
     """
 
     name: str
@@ -136,6 +138,7 @@ class TypedFunction:
     marks: list[Mark] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
+    decides: bool = False
 
     @property
     def size(self) -> int:

@@ -195,6 +195,10 @@ def _compiled(
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return None
     well = isinstance(traced, TracedFunction) and traced.record.does_well
+    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
+        took = traced.record.expected(what.slices)
+        if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
+            return None
     if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
         if well and not engine:
             return None

@@ -27,6 +27,7 @@ from ...ir.avals import ShapeDtype
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
+from ..application import announce
 from ..ways import Run, Said, Way
 
 
@@ -70,7 +71,7 @@ class TypedLoop:
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
     is_of_numbers : bool
-        Whether it computes numbers one by one, no whole arrays.
+        Whether it computes numbers one by one, and decides by them: no trace does that better.
 
     Raises
     ------
@@ -115,7 +116,10 @@ class TypedLoop:
         self.compiled = backend.Compiled(made)
         self.keeps = bool(made.constants)
         whole = {"map", "reduce", "as type"}
-        self.is_of_numbers = not any(x.op in whole for b in made.blocks for x in b.instructions)
+        long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
+        self.is_of_numbers = (made.decides or long) and not any(
+            x.op in whole for b in made.blocks for x in b.instructions
+        )
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed = BoundedDict()
@@ -166,6 +170,9 @@ class TypedLoop:
             self._check(rows, f, outs, marks)
         if left.size:
             self._by_itself(rows, f, outs, left)
+            if left.size > LIMITS.typed_told * marks.size:
+                why = f"compiled, it leaves these slices to itself: {self._why_marked()}"
+                announce(f, left.size, why, rows.like)
             if left.size > LIMITS.typed_marked * marks.size:
                 share = left.size / marks.size
                 self.record.refused = (

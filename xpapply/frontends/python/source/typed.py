@@ -390,6 +390,7 @@ class Typer:
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
             return
+        self.made.decides = True
         targets = self._to(self._place(yes)), self._to(self._place(no))
         self.do("branch", condition)
         self._block.targets = targets
