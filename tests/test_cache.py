@@ -143,6 +143,7 @@ FACTS = {
     "special": "dtypes",
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",
+    "planning.adapters": "which classes of arrays are in memory, without labels",
     "frontends.python": "attributes, and NumPy's exponents",
     "frontends.torch": "the table of ops, and devices",
 }
