@@ -174,8 +174,8 @@ def test_many_marks_end_it():
             s += 1.0 / x
         return s
 
-    arr = RNG.standard_normal((50, 4))
-    arr[25:, 0] = 0.0
+    arr = RNG.standard_normal((50, 40))
+    arr[5:, 0] = 0.0
     with np.errstate(all="warn"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(3):
@@ -300,7 +300,8 @@ def test_vectorize():
         call = xpapply.vectorize(f)
         for _ in range(3):
             assert same(want, call(*given))
-        assert "one compiled loop" in call.explain(*given).kernels[0]
+        if f is not both:  # which decides nothing: its trace is a kernel
+            assert "one compiled loop" in call.explain(*given).kernels[0]
 
 
 def test_the_plan_says_what_it_left():
