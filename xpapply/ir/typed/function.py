@@ -127,8 +127,9 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", or "ufunc".
-    decides : bool
-        Whether what it does depends on numbers of the slice, not on its length alone.
+    decides, walks : bool
+        Whether what it does depends on numbers of the slice, and whether how often it does that
+        depends on the length of something.
     """
 
     name: str
@@ -139,6 +140,7 @@ class TypedFunction:
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
     decides: bool = False
+    walks: bool = False
 
     @property
     def size(self) -> int:

@@ -232,7 +232,7 @@ def _compiled(
             raise
         known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
         return None
-    if not (found.is_of_numbers or engine) and (well or traced is None):
+    if not (found.is_best or engine) and (well or traced is None):
         known.traced[_SOURCE, key] = found
         return None
     known.traced[key] = found

@@ -70,8 +70,8 @@ class TypedLoop:
         Of each result.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
-    is_of_numbers : bool
-        Whether it computes numbers one by one, and decides by them: no trace does that better.
+    is_best : bool
+        Whether no trace would do better: of a few whole arrays and numbers, a few times, it may.
 
     Raises
     ------
@@ -115,11 +115,9 @@ class TypedLoop:
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self.compiled = backend.Compiled(made)
         self.keeps = bool(made.constants)
-        whole = {"map", "reduce", "as type"}
+        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
         long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
-        self.is_of_numbers = (made.decides or long) and not any(
-            x.op in whole for b in made.blocks for x in b.instructions
-        )
+        self.is_best = made.walks if whole else made.decides or (made.walks and long)
         self.record = Record()
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed = BoundedDict()

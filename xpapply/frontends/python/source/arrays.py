@@ -438,6 +438,15 @@ def iterator(t: Writes, x: Abstract) -> Abstract:
     raise t.refuse(f"it goes through {described(x)}")
 
 
+def is_fixed(it: Abstract) -> bool:
+    """Whether how often an iterator goes on is written in the source."""
+    if isinstance(it, Counted):
+        return is_fixed(it.inner)
+    if isinstance(it, Zipped):
+        return any(map(is_fixed, it.inner))
+    return isinstance(it, Through) or (isinstance(it, Range) and isinstance(it.stop.value, Literal))
+
+
 def has_more(t: Writes, it: Abstract) -> Value:
     """Whether an iterator has a further element."""
     if isinstance(it, Along):

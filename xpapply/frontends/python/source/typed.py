@@ -397,6 +397,7 @@ class Typer:
 
     def _more(self, step: Step) -> None:
         iterator = self.value(step.args[0])
+        self.made.walks |= not arrays.is_fixed(iterator)
         condition = arrays.has_more(self, iterator)
         yes, no = self._targets
         if isinstance(condition, Literal):
