@@ -52,8 +52,8 @@ def _library(source: str) -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             text, built = Path(scratch, "kernel.cpp"), Path(scratch, "kernel.so")
             text.write_text(source)
-            # most of the time goes into compiling, not into what runs: headers of C++14 are shorter,
-            # and -O0 takes half as long
+            # most of the time goes into compiling, not into what runs: headers of C++14 are
+            # shorter, and -O0 takes half as long
             command = [*compiler(), "-std=c++14", "-O0", "-shared", "-fPIC", "-w"]
             subprocess.run([*command, str(text), "-o", str(built)], check=True)
             built.replace(target)

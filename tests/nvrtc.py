@@ -2,7 +2,7 @@
 
 The frame around each text is the one that CuPy puts there. Machine code is kept in the folder for
 temporary files: a text that is the same as in an earlier run is not compiled again. Whether a text
-compiles does not depend on how well: only the profile ``deep`` optimises, which takes three times as long.
+compiles does not depend on how well: only the profile ``deep`` optimises, three times as long.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a reason says: the user's line, what was met there, and what to write instead."""
 
-import functools
 import ast
 import builtins
+import functools
 import inspect
 import linecache
 import re
