@@ -208,14 +208,16 @@ def pairs(request):
 
     Each case has other ones; all of them with ``--cases all``.
     """
-    turn = zlib.crc32(request.node.nodeid.encode())
+    start = zlib.crc32(request.node.nodeid.encode())
 
-    def of(first, second):
+    def of(first, second, turn=0):
         first, second = [*first], [*second]
         if DEEP or request.config.option.cases == "all":
             return [*itertools.product(first, second)]
         count = max(len(first), len(second))
-        return [(first[k % len(first)], second[(k + turn) % len(second)]) for k in range(count)]
+        return [
+            (first[k % len(first)], second[(k + start + turn) % len(second)]) for k in range(count)
+        ]
 
     return of
 
