@@ -138,7 +138,7 @@ def graph_of(name, length=40, dtypes=("float32", "float32")):
 
 
 @pytest.mark.parametrize("name", SLICES)
-def test_kernels_of_several_arrays_compile(name):
+def test_kernels_of_several_arrays_compile(name, pairs):
     pytest.importorskip("cupy")
     from nvrtc import ARCHITECTURES, compile_plain
     from slice_kernel_cases import cupy_slices
@@ -146,16 +146,16 @@ def test_kernels_of_several_arrays_compile(name):
 
     from xpapply.codegen import slice_kernels as codegen
 
-    for k, dtypes in enumerate([("float32", "float32"), ("float64", "float32")]):
+    of = [(("float32", "float32"), ARCHITECTURES[0]), (("float64", "float32"), ARCHITECTURES[1])]
+    for (dtypes, architecture), length in pairs(of, (3, 40, 3000)):
         graph = sliced(graph_of(name, dtypes=dtypes)).graph
         assert codegen.why_not(graph) is None
         kinds = [(d, True) for d in dtypes]
-        for length in (3, 40, 3000):
-            layout = contiguous_layout(graph, kinds, (1000, length), (1,))
-            dims = cupy_slices.dims_of(layout, True)
-            share, _ = cupy_slices.sharing(graph, layout, dims, 132)
-            text = codegen.slice_kernels(graph, share)
-            assert compile_plain(text.source, ARCHITECTURES[k])
+        layout = contiguous_layout(graph, kinds, (1000, length), (1,))
+        dims = cupy_slices.dims_of(layout, True)
+        share, _ = cupy_slices.sharing(graph, layout, dims, 132)
+        text = codegen.slice_kernels(graph, share)
+        assert compile_plain(text.source, architecture)
 
 
 def test_what_is_no_function_of_slices_is_refused():
