@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import math
 import sys
 import time
 from pathlib import Path
@@ -21,16 +23,20 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=1000, help="how many (default: 1000)")
     parser.add_argument("--first", type=int, default=0, help="number of the first (default: 0)")
     parser.add_argument("--case", type=int, help="this one only")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="end after that long")
     asked = parser.parse_args()
     cases = range(asked.first, asked.first + asked.cases)
     if asked.case is not None:
         cases = range(asked.case, asked.case + 1)
     start, found = time.perf_counter(), 0
-    for i, text in fuzz.finds(asked.generator, asked.seed, cases):
+    for i, text in fuzz.finds(asked.generator, asked.seed, cases, asked.seconds):
         found += 1
         print(
             f"--- {asked.generator} --seed {asked.seed} --case {i}\n{text.rstrip()}\n", flush=True
         )
+    report = getattr(importlib.import_module(f"fuzz.{asked.generator}"), "report", None)
+    if report is not None:
+        print(report())
     seconds = time.perf_counter() - start
     print(
         f"{asked.generator}, seed {asked.seed}: {len(cases)} cases, {found} finds, {seconds:.0f} s"
