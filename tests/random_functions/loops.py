@@ -250,7 +250,9 @@ class Program:
     def slice(self) -> str:
         n = self.small()
         step = self.r.choice(["", "", ":2", ":-1", ":-2"])
-        return self.pick(f"{n}:{step}", f":{n}{step}", f"-{n}:{step}", f":-1{step}", f"::{step[1:]}")
+        return self.pick(
+            f"{n}:{step}", f":{n}{step}", f"-{n}:{step}", f":-1{step}", f"::{step[1:]}"
+        )
 
     def of_many(self, depth: int) -> str:
         x = self.many()
@@ -334,7 +336,9 @@ class Program:
         if not self.numbers:
             return self.assign()
         name = self.r.choice(self.numbers)
-        op = self.r.choice(["+", "+", "+", "-", "*", "/", "//", "%", "**", "|", "&", "^", "<<", ">>"])
+        op = self.r.choice(
+            ["+", "+", "+", "-", "*", "/", "//", "%", "**", "|", "&", "^", "<<", ">>"]
+        )
         if op in ("+", "-", "/", "//", "%"):
             value = self.number()
         elif op == "*":
@@ -372,11 +376,15 @@ class Program:
     def make(self) -> None:
         """An array or a list of its own."""
         n, r = self.small(), self.r
-        dtype = self.pick("", "", f", np.{r.choice(SCALARS)}", f", dtype=np.{r.choice(SCALARS)}", ", int")
+        dtype = self.pick(
+            "", "", f", np.{r.choice(SCALARS)}", f", dtype=np.{r.choice(SCALARS)}", ", int"
+        )
         like = self.r.choice(self.vectors) if self.vectors else "TAB"
         if self.chance(0.2):
             name = self.name("t")
-            self.line(f"{name} = np.{self.pick('zeros', 'ones')}(({n} + 1, {self.pick('2', self.length)}){dtype})")
+            self.line(
+                f"{name} = np.{self.pick('zeros', 'ones')}(({n} + 1, {self.pick('2', self.length)}){dtype})"
+            )
             self.tables.append(name)
             return
         if self.chance(0.35):
@@ -464,7 +472,9 @@ class Program:
         if what < 2:
             self.line(f"for {y} in {x}:")
         elif what < 4:
-            few = self.pick(n, f"1, {n}", f"{n}, -1, -1", f"0, {n}, 2", f"{self.integer(1)} % 4, {n}")
+            few = self.pick(
+                n, f"1, {n}", f"{n}, -1, -1", f"0, {n}, 2", f"{self.integer(1)} % 4, {n}"
+            )
             self.line(f"for {i} in range({few}):")
         elif what == 4:
             start = self.pick("", "", ", 1", ", start=2")
@@ -527,7 +537,9 @@ class Program:
     def attempt(self, depth: int) -> None:
         self.line("try:")
         self.block(0)
-        self.line(f"except {self.pick('ZeroDivisionError', 'ValueError', 'Exception', '(IndexError, OverflowError)')}:")
+        self.line(
+            f"except {self.pick('ZeroDivisionError', 'ValueError', 'Exception', '(IndexError, OverflowError)')}:"
+        )
         self.block(0, 1)
         if self.chance(0.2):
             self.line("else:")
@@ -562,7 +574,9 @@ class Program:
             return self.r.choice(self.lists)
         some = [*self.numbers[-4:], *self.numbers[-4:], *self.ints]
         a, b = self.pick(*some, self.number), self.pick(*some, self.number)
-        return self.pick(a, a, a, f"{a}, {b}", f"({a}, {b}, {self.number(1)})", f"[{a}, {b}]", self.number)
+        return self.pick(
+            a, a, a, f"{a}, {b}", f"({a}, {b}, {self.number(1)})", f"[{a}, {b}]", self.number
+        )
 
 
 _IDIOMS = [

@@ -166,6 +166,17 @@ class FunctionWriter:
         assert isinstance(x.type, str)
         return f"{machine(x.type)} {self.value(x)}"
 
+    def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
+        """An operation whose notes count: LLVM neither drops it, nor moves it, nor adds another."""
+        short = {"double": "f64", "float": "f32"}
+        of = short[kind] if result == kind else f"{short[result]}.{short[kind]}"
+        full = f"llvm.experimental.constrained.{name}.{of}"
+        kinds = ", ".join([*[kind] * len(values), "metadata", "metadata"])
+        self.declared[full] = f"declare {result} @{full}({kinds})"
+        given = ", ".join(f"{kind} {v}" for v in values)
+        how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
+        return self.emit(f"call {result} @{full}({given}, {how}) #2")
+
     def array(self, x: Value) -> InRegisters:
         """Where an array is."""
         assert isinstance(x, Register)
@@ -340,9 +351,9 @@ def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
         return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
     if a.kind == "f":
         if b.kind == "f":
-            return w.emit(
-                f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {old} {value} to {new}"
-            )
+            if b.itemsize < a.itemsize:  # as NumPy does alone, which warns of an overflow
+                return w.strict("fptrunc", old, new, [value])
+            return w.emit(f"fpext {old} {value} to {new}")
         return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
     if b.kind == "f":
         return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")

@@ -157,6 +157,7 @@ def kernel(made: TypedFunction, target: Target) -> str:
     tail = [
         'attributes #0 = { "no-builtins" "stackrealign" }',
         "attributes #1 = { nounwind }",
+        "attributes #2 = { strictfp }",
         '!0 = !{!"branch_weights", i32 1, i32 1000000}',
         "!1 = !{}",
     ]

@@ -34,10 +34,19 @@ def _kind(x: Value) -> str:
     return np.dtype(str(x.type)).kind
 
 
+def _noted(w: FunctionWriter, name: str, x: Instruction) -> str:
+    """An operation whose flags count: LLVM neither drops it nor moves or computes it beforehand."""
+    kind = machine(str(x.args[0].type))
+    return w.strict(name, kind, kind, [w.value(a) for a in x.args])
+
+
 def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
         a, b = x.args
         kind = _kind(a)
+        if kind == "f" and x.what is not None:
+            w.set(x, _noted(w, _FLOATS[op], x))
+            return
         if kind == "f":
             name = _FLOATS[op]
         elif op in ("div", "rem"):
@@ -64,6 +73,9 @@ def _compared(op: str) -> Callable[[FunctionWriter, Instruction], None]:
 
 def _intrinsic(name: str) -> Callable[[FunctionWriter, Instruction], None]:
     def write(w: FunctionWriter, x: Instruction) -> None:
+        if x.what is not None:
+            w.set(x, _noted(w, name, x))
+            return
         kind = machine(str(x.args[0].type))
         full = f"llvm.{name}.{'f64' if kind == 'double' else 'f32'}"
         kinds = ", ".join([kind] * len(x.args))

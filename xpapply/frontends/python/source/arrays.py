@@ -285,9 +285,22 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
+    classes = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
+    if not all(hasattr(c, name) for c in classes):
+        raise Leaves(f"{described(x)} has no attribute {name}")
     if isinstance(x, Num) and name == "real":
         return x
     return Method(x, name)
+
+
+_PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float}
+_CLASSES: dict[str, Any] = {
+    PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
+    NUMPY: lambda dtype: (np.dtype(dtype).type,),
+    EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
+}
+_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,)}
+"""The classes that a value may have."""
 
 
 def method(
@@ -307,7 +320,7 @@ def method(
             return Known(None)
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":
-            return x._replace(kind=PYTHON)
+            return numbers.as_python(t, x)
         if name == "conjugate":
             return x
     if isinstance(x, Arr):

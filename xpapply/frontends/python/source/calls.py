@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -179,10 +180,7 @@ def _extreme(op: str, of_many: Any) -> Call:
         found, *others = (_number(t, x) for x in args)
         for x in others:
             if x.dtype != found.dtype:
-                inlined = of_python.larger if op == ">" else of_python.smaller
-                if len(args) == 2:
-                    return Inlined(inlined, args, {})
-                raise t.refuse("min or max of numbers of several types")
+                return Inlined(of_many, [Tup(tuple(args))], {})
             beyond = numbers.compare(t, op, x, found)
             kind = x.kind if x.kind == found.kind else EITHER
             value = t.op("select", x.dtype, beyond.value, x.value, found.value)
@@ -285,6 +283,15 @@ def _is_inf(t: Any, x: Value) -> Value:
     return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
 
 
+def _gcd(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 2)
+    return Inlined(of_python.gcd, [_python_int(t, x) for x in args], {})
+
+
+def _python_int(t: Writes, x: Abstract) -> Num:
+    return Num("int64", PYTHON, arrays.as_index(t, x))
+
+
 def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     return numbers.absolute(t, _float(t, args, {}))
@@ -337,6 +344,8 @@ def _ufunc(ufunc: Any) -> Call:
             return whole.elementwise(t, ufunc, args)
         given = [_number(t, x) for x in args]
         types = _loop(t, ufunc, given)
+        if ufunc is np.power and numbers.kind_of(types[0]) != "f":  # whose loop may raise
+            return numbers.binary(t, "**", *(x._replace(kind=NUMPY) for x in given))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
         own = _NATIVE.get(ufunc.__name__)
         if own is not None and numbers.kind_of(types[0]) == "f":
@@ -350,17 +359,20 @@ def _ufunc(ufunc: Any) -> Call:
 def _loop(t: Writes, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
     """The dtypes of a ufunc's loop."""
     if all(x.kind == PYTHON for x in given):  # none is weak then
-        return numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])
-    if any(x.kind == EITHER for x in given) and len(given) > 1:
-        several = {
-            numbers.resolved(ufunc, *[numbers.as_type(x._replace(kind=k)) for x in given])
-            for k in (PYTHON, NUMPY)
-        }
-        if len(several) > 1:
-            raise t.refuse("a number that is Python's or NumPy's, as it comes")
-    found = numbers.resolved(ufunc, *map(numbers.as_type, given))
+        several = {numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])}
+    else:
+        kinds = [(PYTHON, NUMPY) if x.kind == EITHER else (x.kind,) for x in given]
+        several = set()
+        for chosen in itertools.product(*kinds):
+            those = [x._replace(kind=k) for x, k in zip(given, chosen, strict=True)]
+            weak = {*chosen} != {PYTHON}
+            types = [numbers.as_type(x) if weak else np.dtype(x.dtype) for x in those]
+            several.add(numbers.resolved(ufunc, *types))
+    if len(several) > 1:
+        raise t.refuse("a number that is Python's or NumPy's, as it comes")
+    (found,) = several
     if not {*found} <= numbers.DTYPES:
-        raise t.refuse(f"numpy.{ufunc.__name__} of {found}")
+        raise t.refuse(f"numpy.{ufunc.__name__} of {', '.join(found)}")
     return found
 
 
@@ -386,8 +398,8 @@ _NATIVE: dict[str, Callable[..., Value]] = {
     "floor": lambda t, d, x: t.op("floor", d, x),
     "rint": lambda t, d, x: t.op("rint", d, x),
     "trunc": lambda t, d, x: t.op("trunc", d, x),
-    "sqrt": lambda t, d, x: t.op("sqrt", d, x),
-    "square": lambda t, d, x: t.op("mul", d, x, x),
+    "sqrt": lambda t, d, x: t.op("sqrt", d, x, what=numbers.NOTED),
+    "square": lambda t, d, x: t.op("mul", d, x, x, what=numbers.NOTED),
     "negative": lambda t, d, x: t.op("neg", d, x),
     "copysign": lambda t, d, x, y: t.op("copysign", d, x, y),
     "maximum": _maximum("ge"),
@@ -598,7 +610,7 @@ def _table() -> dict[Any, Call]:
         math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
         math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
         math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
-        math.degrees: _times(180 / math.pi), math.gcd: of_python.gcd,
+        math.degrees: _times(180 / math.pi), math.gcd: _gcd,
         math.isnan: _asked(numbers.is_nan, PYTHON), math.isinf: _asked(_is_inf, PYTHON),
         math.isfinite: _asked(numbers.is_finite, PYTHON),
         np.isnan: _asked(numbers.is_nan, NUMPY, np.isnan),

@@ -1,7 +1,8 @@
 """Operations on numbers, as Python and NumPy define them: types by NEP 50, and what is a mark.
 
 A mark stands where Python raises (a division by zero) or where a result has another type (an
-integer beyond 64 bits). Of what NumPy warns of floats, the flags of the processor tell afterwards.
+integer beyond 64 bits). Of what NumPy warns of floats, the flags of the processor tell afterwards:
+an operation whose flags count is ``noted``, so it is done even where nobody needs its result.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ....ir.typed import Literal, Register
 from ....ir.typed.function import Value
 from .values import EITHER, NUMPY, PYTHON, Num, Writes
 
+NOTED = "noted"
+"""Said of an instruction on floats: what the processor notes of it is what NumPy warns of."""
 _EXACT = 1 << 53
 """Integers up to which float64 has all."""
 
@@ -64,9 +67,13 @@ def cast(w: Writes, x: Value, dtype: str) -> Value:
         return x
     if isinstance(x, Literal):
         with np.errstate(all="ignore"):
-            return Literal(np.dtype(dtype).type(x.value).item(), dtype)
+            value = np.array(x.value, x.type).astype(dtype).item()
+        if dtype == "float32" and math.isinf(value) and not math.isinf(x.value):
+            raise TraceError(f"{x.value} is no float32")  # NumPy warns of it, each time
+        return Literal(value, dtype)
     assert isinstance(x.type, str)
-    return w.op("cast", dtype, x)
+    what = NOTED if dtype == "float32" and x.type == "float64" else None
+    return w.op("cast", dtype, x, what=what)
 
 
 def operand(w: Writes, x: Num, dtype: str) -> Value:
@@ -98,7 +105,7 @@ def _marked_beyond(w: Writes, x: Value, most: int) -> None:
             raise TraceError(f"the integer {x.value} is too large for a float")
         return
     dtype = str(x.type)
-    if bits(dtype) <= 32 and most >= _EXACT:
+    if np.iinfo(dtype).max <= most:
         return
     if kind_of(dtype) == "i":
         w.mark(w.op("lt", "bool", x, Literal(-most, dtype)), "a large integer becomes a float")
@@ -135,6 +142,14 @@ def stored(w: Writes, x: Num, dtype: str) -> Value:
     if from_ in "iu" and dtype == "float32":
         _marked_beyond(w, x.value, 1 << 24)
     return cast(w, x.value, dtype)
+
+
+def as_python(w: Writes, x: Num) -> Num:
+    """A number as one of Python's: ``x.item()``."""
+    if x.dtype == "uint64" and not isinstance(x.value, Literal):
+        w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), _OVERFLOWS)
+    dtype = {"b": "bool", "f": "float64"}.get(kind_of(x.dtype), "int64")
+    return Num(dtype, PYTHON, cast(w, x.value, dtype))
 
 
 def truth(w: Writes, x: Num) -> Value:
@@ -226,7 +241,7 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     x, y = operand(w, a, loop), operand(w, b, loop)
     letter = kind_of(loop)
     if letter == "f":
-        return Num(out, kind, _of_floats(w, op, x, y, loop, numpy_only))
+        return Num(out, kind, _of_floats(w, op, x, y, loop, kind))
     if loop == "bool":
         if op in ("+", "*"):
             op = {"+": "|", "*": "&"}[op]
@@ -234,17 +249,18 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     return Num(out, kind, _of_integers(w, op, x, y, loop))
 
 
-def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, numpy_only: bool) -> Value:
+def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) -> Value:
+    numpy_only, noted = kind == NUMPY, None if kind == PYTHON else NOTED
     zero = Literal(0.0, dtype)
     if op in _PLAIN:
-        return w.op(_PLAIN[op], dtype, x, y)
+        return w.op(_PLAIN[op], dtype, x, y, what=noted)
     if op == "**":
         return _power(w, x, y, dtype, numpy_only)
     if not isinstance(y, Literal) or y.value == 0:
         if op != "/" or not numpy_only:
             w.mark(w.op("eq", "bool", y, zero), "a division by zero")
     if op == "/":
-        return w.op("div", dtype, x, y)
+        return w.op("div", dtype, x, y, what=noted)
     rest = call(w, "fmod" if dtype == "float64" else "fmodf", dtype, x, y)
     is_rest = w.op("ne", "bool", rest, zero)
     unlike = w.op("ne", "bool", w.op("lt", "bool", y, zero), w.op("lt", "bool", rest, zero))
@@ -253,7 +269,7 @@ def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, numpy_only: b
         up = w.op("select", dtype, turned, w.op("add", dtype, rest, y), rest)
         return w.op("select", dtype, is_rest, up, w.op("copysign", dtype, zero, y))
     assert op == "//"
-    quotient = w.op("div", dtype, w.op("sub", dtype, x, rest), y)
+    quotient = w.op("div", dtype, w.op("sub", dtype, x, rest), y, what=noted)
     less = w.op("sub", dtype, quotient, Literal(1.0, dtype))
     quotient = w.op("select", dtype, turned, less, quotient)
     whole = w.op("floor", dtype, quotient)
@@ -383,7 +399,8 @@ def unary(w: Writes, op: str, a: Num) -> Num:
     if op == "~":
         if kind_of(a.dtype) == "f":
             raise TraceError("~ of a float")
-        return a._replace(value=w.op("xor", a.dtype, a.value, Literal(-1, a.dtype)))
+        ones = int(np.iinfo(a.dtype).max) if kind_of(a.dtype) == "u" else -1
+        return a._replace(value=w.op("xor", a.dtype, a.value, Literal(ones, a.dtype)))
     if isinstance(a.value, Literal):
         return a._replace(value=Literal(-a.value.value, a.dtype))
     if kind_of(a.dtype) == "f":

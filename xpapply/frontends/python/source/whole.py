@@ -45,7 +45,8 @@ def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
         else:
             raise t.refuse(f"numpy.{ufunc.__name__} of an array and something else")
     names = numbers.resolved(ufunc, *types)
-    if not {*names} <= numbers.DTYPES:
+    whole_power = ufunc is np.power and numbers.kind_of(names[0]) != "f"  # which may raise
+    if not {*names} <= numbers.DTYPES or whole_power:
         raise t.refuse(f"numpy.{ufunc.__name__} of {names}")
     values: list[Value] = []
     for x, dtype in zip(args, names, strict=False):
