@@ -11,6 +11,7 @@ import zlib
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
+from random import Random
 
 import numpy as np
 import pytest
@@ -148,7 +149,7 @@ def _shorten(item):
     def shortened(*args, **kwargs):
         used = cases.setdefault(os.environ.get("PYTEST_CURRENT_TEST"), [0, 0.0, False])
         count, seconds, failed = used
-        drawing = any(isinstance(x, DataObject) for x in (*args, *kwargs.values()))
+        drawing = any(isinstance(x, (DataObject, Random)) for x in (*args, *kwargs.values()))
         if count >= FEW_EXAMPLES and seconds > LONG and not failed and not drawing:
             return  # a test that draws as it runs has to draw what it drew before
         start = os.times()

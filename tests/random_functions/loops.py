@@ -13,7 +13,8 @@ from typing import Any
 
 HEAD = "import math\n\nimport numpy as np\n\n"
 CONSTANTS = {
-    "K": "3", "R": "0.75", "G": "np.float32(1.5)", "J": "np.int8(7)", "TAB": "np.array([1.5, -2.0])",
+    "K": "3", "R": "0.75", "G": "np.float32(1.5)", "J": "np.int8(7)",
+    "TAB": "np.array([1.5, -2.0])",
     "W": "(2, 0.5, 3)", "EMPTY": "None",
 }  # fmt: skip
 ONE_OF_MATH = (
@@ -33,6 +34,9 @@ EXTREMES = (
     "1e300 1e-300 1e38 1e39 -1e300 2**31 2**31-1 2**53+1 2**62 127 128 255 256 -129 "
     "float('nan') float('inf') -0.0 math.pi"
 ).split()
+
+
+_CAUGHT = "ZeroDivisionError", "ValueError", "Exception", "(IndexError, OverflowError)"
 
 
 class Program:
@@ -265,7 +269,8 @@ class Program:
         over = self.pick(inside, f"{c} for {y} in {x}", f"({x})")
         return self.pick(
             f"sum({values})", f"sum({values})", f"max({values})", f"min({values})",
-            f"any({over})", f"all({over})", f"len([{inside}])", f"sorted({values})[{self.pick('0', '-1')}]",
+            f"any({over})", f"all({over})", f"len([{inside}])",
+            f"sorted({values})[{self.pick('0', '-1')}]",
             f"len(list({values}))", f"sum(({self.pick(values, '0.5, 1, 2')}), {self.literal()})",
         )  # fmt: skip
 
@@ -279,7 +284,8 @@ class Program:
         return self.pick(
             f"({plain} {self.r.choice(['and', 'or'])} {c})",
             f"not ({plain})",
-            f"{self.literal()} {self.r.choice(['<', '<='])} {a} {self.r.choice(['<', '>', '!='])} {b}",
+            f"{self.literal()} {self.r.choice(['<', '<='])} {a} "
+            f"{self.r.choice(['<', '>', '!='])} {b}",
             f"{self.small()} < {self.integer()} <= {self.small()}",
             f"{a} {self.r.choice(['in', 'not in'])} ({b}, {self.literal()})",
             f"math.isnan({a})",
@@ -315,7 +321,8 @@ class Program:
             self.r.choice(simple)()
             return
         compound: list[Callable[[int], None]] = [
-            self.loop, self.loop, self.loop, self.decide, self.decide, self.while_loop, self.attempt,
+            self.loop, self.loop, self.loop, self.decide, self.decide, self.while_loop,
+            self.attempt,
         ]  # fmt: skip
         if self.chance(0.55):
             self.r.choice(compound)(depth - 1)
@@ -383,7 +390,8 @@ class Program:
         if self.chance(0.2):
             name = self.name("t")
             self.line(
-                f"{name} = np.{self.pick('zeros', 'ones')}(({n} + 1, {self.pick('2', self.length)}){dtype})"
+                f"{name} = np.{self.pick('zeros', 'ones')}"
+                f"(({n} + 1, {self.pick('2', self.length)}){dtype})"
             )
             self.tables.append(name)
             return
@@ -395,9 +403,12 @@ class Program:
             self.numbers.remove(y)
             inside = f"{e} for {y} in {self.many()}"
             self.line(f"{name} = " + self.pick(
-                "[]", "[]", f"[{self.literal()}] * {self.small()}", f"[{inside}]", f"[{inside} if {c}]",
-                f"[{self.number()}, {self.number()}]", f"list({self.many()})", f"sorted({self.many()})",
-                f"[{y} * {self.pick('1', 'z')} for {y} in {self.many()} for z in range({self.small()})]",
+                "[]", "[]", f"[{self.literal()}] * {self.small()}", f"[{inside}]",
+                f"[{inside} if {c}]",
+                f"[{self.number()}, {self.number()}]", f"list({self.many()})",
+                f"sorted({self.many()})",
+                f"[{y} * {self.pick('1', 'z')} for {y} in {self.many()} "
+                f"for z in range({self.small()})]",
             ))  # fmt: skip
             self.lists.append(name)
             return
@@ -486,7 +497,9 @@ class Program:
         elif what == 6:
             self.line(f"for {y} in reversed({x}):")
         else:
-            self.line(f"for {i}, {y} in {self.pick('enumerate', 'zip')}(range({n}), {self.pick('1', '3', '0')}):"
+            self.line(
+                f"for {i}, {y} in {self.pick('enumerate', 'zip')}"
+                f"(range({n}), {self.pick('1', '3', '0')}):"
                       if self.chance(0.02) else f"for {i} in reversed(range({n})):")  # fmt: skip
             what = 2
         if what in (2, 3, 4, 7):
@@ -537,9 +550,7 @@ class Program:
     def attempt(self, depth: int) -> None:
         self.line("try:")
         self.block(0)
-        self.line(
-            f"except {self.pick('ZeroDivisionError', 'ValueError', 'Exception', '(IndexError, OverflowError)')}:"
-        )
+        self.line(f"except {self.pick(*_CAUGHT)}:")
         self.block(0, 1)
         if self.chance(0.2):
             self.line("else:")

@@ -24,6 +24,7 @@ from ...frontends.python.trace.tree import Differs, Users
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
 from ...ir.avals import ShapeDtype
+from ...ir.typed import TypedFunction
 from ...limits import LIMITS
 from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
@@ -89,28 +90,14 @@ class TypedLoop:
         self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
     ) -> None:
         from ...backends.cpu import typed as backend
-        from ...frontends.python.source import typed as source
 
         why = backend.why_not()
         if why:
             raise TraceError(why)
         self._arguments, self.seconds = arguments, seconds
         self.results = _results(arguments, first)
-        self.unchanged = watch = Guards()
-        watch.start(f)
-        inputs = [_type(x, arguments.numbers) for x in slices]
-        given = [_given(x, arguments.numbers) for x in arguments.args]
-        named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
-        expected = [source.Expected(r.dtype, r.shape) for r in self.results]
-        try:
-            made = source.typed(f, given, named, inputs, expected, watch)
-        except source.Leaves as leaves:
-            error = TraceError(leaves.why)
-            error.unchanged = watch
-            raise error from None
-        except TraceError as error:
-            error.unchanged = watch
-            raise
+        self.unchanged = Guards()
+        made = _typed(f, arguments, slices, self.results, self.unchanged)
         if not any(b.instructions[-1].op == "return" for b in made.blocks):
             raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
         self.compiled = backend.Compiled(made)
@@ -293,14 +280,46 @@ def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
 
 
 def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
-    """What a function gives for the first slices, and what that takes; it gets copies."""
+    """What a function gives for the first slices, and what that takes; it gets copies.
+
+    Raises
+    ------
+    TraceError
+        If it may do anything but compute: then it is not called.
+    """
     several = slices if isinstance(slices, tuple) else (slices,)
+    _typed(f, arguments, several, None, Guards())
     copies = [np.array(x) if np.ndim(x) else x for x in several]
     called = arguments.caller(f)
     with np.errstate(all="ignore"), silent():
         first = called(*copies)
         seconds = per_call(called, [copies] * 3, 1, 1e-3)
     return Begun([first], seconds, 0.0)
+
+
+def _typed(
+    f: Any,
+    arguments: Arguments,
+    slices: tuple[Any, ...],
+    results: tuple[ShapeDtype, ...] | None,
+    watch: Guards,
+) -> TypedFunction:
+    """The typed function of a function; a `TraceError` knows what it has looked at."""
+    from ...frontends.python.source import typed as source
+
+    watch.start(f)
+    inputs = [_type(x, arguments.numbers) for x in slices]
+    given = [_given(x, arguments.numbers) for x in arguments.args]
+    named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
+    expected = None if results is None else [source.Expected(r.dtype, r.shape) for r in results]
+    try:
+        return source.typed(f, given, named, inputs, expected, watch)
+    except source.Leaves as leaves:
+        error = TraceError(leaves.why)
+    except TraceError as refused:
+        error = refused
+    error.unchanged = watch
+    raise error
 
 
 def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> TypedLoop:

@@ -533,7 +533,9 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
 
 
 def returned(t: Writes, value: Abstract) -> None:
-    """Put what the function returns where its results are."""
+    """Put what the function returns where its results are, if it is known what they are like."""
+    if t.expected is None:
+        return
     if len(t.expected) == 1:
         _put(t, 0, value)
         return
@@ -548,6 +550,7 @@ def _other() -> Exception:
 
 
 def _put(t: Writes, k: int, value: Abstract) -> None:
+    assert t.expected is not None
     dtype, shape = t.expected[k]
     if isinstance(value, Tup):
         numbers_ = _flat(value, shape)

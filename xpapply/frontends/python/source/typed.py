@@ -99,7 +99,7 @@ def typed(
     arguments: Sequence[Abstract],
     named: Mapping[str, Abstract],
     inputs: Sequence[Type],
-    expected: Sequence[Expected],
+    expected: Sequence[Expected] | None,
     watch: Guards,
 ) -> TypedFunction:
     """The typed function of a Python function.
@@ -112,8 +112,9 @@ def typed(
         What it is called with; an `Input` stands for a slice.
     inputs : sequence of Array or dtype
         The slices.
-    expected : sequence of Expected
-        The results of the first slice.
+    expected : sequence of Expected or None
+        The results of the first slice. None: it is only looked at whether the function is compiled,
+        and does nothing else.
     watch : Guards
         What it reaches is looked at from now on.
 
@@ -132,10 +133,10 @@ class Typer:
         self,
         f: Any,
         inputs: Sequence[Type],
-        expected: Sequence[Expected],
+        expected: Sequence[Expected] | None,
         watch: Guards,
     ) -> None:
-        results = tuple(Array(e.dtype, len(e.shape)) for e in expected)
+        results = tuple(Array(e.dtype, len(e.shape)) for e in expected or ())
         name = getattr(f, "__name__", None) or type(f).__name__
         self.made = TypedFunction(name, tuple(inputs), results)
         self.expected, self.watch = expected, watch

@@ -204,14 +204,14 @@ class Writes(Protocol):
     ----------
     state : dict
         Values by the depth of a function and a name.
-    expected : sequence of Expected
-        The results of the first slice.
+    expected : sequence of Expected or None
+        The results of the first slice; None: it has not run yet.
     watch : Guards
         What looks at all that the function reaches.
     """
 
     state: dict[tuple[int, str], Abstract]
-    expected: Sequence[Expected]
+    expected: Sequence[Expected] | None
     watch: Guards
 
     def op(self, op: str, dtype: Type, *args: Value, what: Any = None) -> Register:
