@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import xpapply
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 from xpapply.backends.cpu import slices
 

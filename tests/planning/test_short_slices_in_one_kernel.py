@@ -13,6 +13,7 @@ from xpapply.planning.python import python_functions
 from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 W = np.array([[0.5, -1, 2], [1, 1, 1], [3, -2, 0.25]])
 B = np.array([0.5, -0.25, 0])
