@@ -1,6 +1,9 @@
 """Fixtures and profiles shared by tests and doctests."""
 
+import functools
 import gc
+import itertools
+import math
 import os
 import sys
 import warnings
@@ -8,11 +11,15 @@ import zlib
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, currently_in_test_context, reject, settings
+from hypothesis.errors import UnsatisfiedAssumption
+from hypothesis.strategies import DataObject
 
+from xpapply.backends.cpu import machine_code
 from xpapply.limits import LIMITS
 
 # threads of torch that wait let go of their core: there are as many processes as cores
@@ -23,11 +30,14 @@ os.environ["XPAPPLY_CACHE_DIR"] = ""
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("ci", max_examples=15, **_common)
+settings.register_profile("ci", max_examples=10, **_common)
 settings.register_profile("deep", max_examples=5000, **_common)
 # for looking around: failures are not made smaller, which takes long
 settings.register_profile("quick", max_examples=30, phases=[Phase.generate], **_common)
 settings.load_profile(os.environ.get("XPAPPLY_PROFILE", "ci"))
+DEEP = settings.default.max_examples > 100
+FEW_EXAMPLES, LONG = 4, 1.0
+"""A test of random examples that has taken so many seconds has no more than so many of them."""
 
 WITHOUT = [name for name in os.environ.get("XPAPPLY_WITHOUT", "").split(",") if name]
 for _name in WITHOUT:
@@ -104,8 +114,7 @@ def values_of(item):
 
 @pytest.hookimpl(trylast=True)  # among what `-k` and `-m` leave
 def pytest_collection_modifyitems(config, items):
-    deep = settings.default.max_examples > 100
-    if config.option.cases == "each" and not deep and not any("::" in a for a in config.args):
+    if config.option.cases == "each" and not DEEP and not any("::" in a for a in config.args):
         # those for a GPU run where there is one, and take a minute there
         rest = [item for item in items if not item.get_closest_marker("gpu")]
         if "llvmlite" in WITHOUT:
@@ -113,6 +122,9 @@ def pytest_collection_modifyitems(config, items):
         dropped = {*rest} - chosen(rest, REQUIRED + WITHOUT, config.option.deal)
         config.hook.pytest_deselected(items=[item for item in items if item in dropped])
         items[:] = [item for item in items if item not in dropped]
+    if not DEEP:
+        for item in items:
+            _shorten(item)
     if NO_NUMBA:  # `collect_ignore` does not hold for a file that `testpaths` names
         for item in items:
             if item.path.name == "compared.md":
@@ -124,6 +136,36 @@ def pytest_collection_modifyitems(config, items):
         raise pytest.UsageError("XPAPPLY_REQUIRE names cupy, but there is no CUDA device")
     for item in marked:
         item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _shorten(item):
+    """Random examples end after some seconds, if there were some: the deep profile has them all."""
+    test = getattr(getattr(item, "obj", None), "hypothesis", None)
+    if test is None or hasattr(test.inner_test, "shortened"):
+        return
+    run, cases = test.inner_test, {}  # what each case of the test has used
+
+    @functools.wraps(run)
+    def shortened(*args, **kwargs):
+        used = cases.setdefault(os.environ.get("PYTEST_CURRENT_TEST"), [0, 0.0, False])
+        count, seconds, failed = used
+        drawing = any(isinstance(x, (DataObject, Random)) for x in (*args, *kwargs.values()))
+        if count >= FEW_EXAMPLES and seconds > LONG and not failed and not drawing:
+            return  # a test that draws as it runs has to draw what it drew before
+        start = os.times()
+        try:
+            run(*args, **kwargs)
+        except UnsatisfiedAssumption:
+            raise
+        except BaseException:
+            used[2] = True  # it is run again, and made smaller
+            raise
+        finally:
+            used[0] += 1
+            used[1] += sum(os.times()[:4]) - sum(start[:4])
+
+    shortened.shortened = True
+    test.inner_test = shortened
 
 
 _numbers: dict[str, dict] = {}
@@ -138,15 +180,50 @@ def pytest_collectstart(collector):
 def pytest_runtest_setup(item):
     """A test finds the same random numbers whatever ran before it: failures come again."""
     _seed_torch()
+    machine_code.LEVEL = _level(item)
     rng = getattr(getattr(item, "module", None), "RNG", None)
     if rng is not None:
         rng.bit_generator.state = _numbers.setdefault(item.module.__name__, rng.bit_generator.state)
+
+
+BEST = machine_code.LEVEL
+
+
+def _level(item):
+    """How much LLVM does about a kernel: all where tests look at code, and in one case of four.
+
+    The least takes a third of the time, which is most of what such tests take.
+    """
+    module = vars(item.module) if hasattr(item, "module") else {}
+    if DEEP or not {"compiler", "host_llvm", "instructions", "machine_code"}.isdisjoint(module):
+        return BEST
+    return 0 if zlib.crc32(item.nodeid.encode()) % 4 else BEST
 
 
 def _seed_torch():
     if sys.modules.get("torch") is not None:
         # `torch.manual_seed` notes the stack each time, for devices that are not there yet
         sys.modules["torch"].default_generator.manual_seed(0)
+
+
+@pytest.fixture
+def pairs(request):
+    """Pairs of the values of two lists, for loops in a test: so many that each value occurs.
+
+    Each case has other ones; all of them with ``--cases all``.
+    """
+    start = zlib.crc32(request.node.nodeid.encode())
+
+    def of(first, second, turn=0):
+        first, second = [*first], [*second]
+        if DEEP or request.config.option.cases == "all":
+            return [*itertools.product(first, second)]
+        count = max(len(first), len(second))
+        return [
+            (first[k % len(first)], second[(k + start + turn) % len(second)]) for k in range(count)
+        ]
+
+    return of
 
 
 @pytest.fixture
@@ -158,6 +235,12 @@ def plan_always(monkeypatch):
     monkeypatch.setattr(LIMITS, "plan_worth", 0.0)
     with xpapply.options(fallback="silent"):
         yield
+
+
+@pytest.fixture
+def by_trace(monkeypatch):
+    """No function is compiled from its source: what is tested runs those that are traced."""
+    monkeypatch.setattr(LIMITS, "typed_worth", math.inf)
 
 
 @pytest.fixture

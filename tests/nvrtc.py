@@ -1,12 +1,14 @@
 """Compile kernel texts for real architectures with NVRTC, without a GPU.
 
 The frame around each text is the one that CuPy puts there. Machine code is kept in the folder for
-temporary files: a text that is the same as in an earlier run is not compiled again.
+temporary files: a text that is the same as in an earlier run is not compiled again. Whether a text
+compiles does not depend on how well: only the profile ``deep`` optimises, three times as long.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +19,14 @@ from xpapply.codegen.reduction import Reduction
 from xpapply.codegen.scalar_network import NetworkKernel
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90", "sm_100")
+
+
+def _quickly() -> tuple[str, ...]:
+    """The option that leaves optimisation out, where this NVRTC has it."""
+    from cupy.cuda import nvrtc
+
+    deep = os.environ.get("XPAPPLY_PROFILE") == "deep"
+    return () if deep or nvrtc.getVersion() < (13, 0) else ("--Ofast-compile=max",)
 
 
 def _kept(source: str, options: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
@@ -41,7 +51,8 @@ def compile_source(source: str, architecture: str) -> bytes:
     from cupy._core.core import assemble_cupy_compiler_options
     from cupy.cuda import compiler
 
-    options = assemble_cupy_compiler_options((f"-arch={architecture}", "-DCUPY_USE_JITIFY=0"))
+    given = (f"-arch={architecture}", "-DCUPY_USE_JITIFY=0", *_quickly())
+    options = assemble_cupy_compiler_options(given)
 
     def build() -> bytes:
         built = compiler._NVRTCProgram(source, "kernel.cu", method="cubin").compile(options)
@@ -56,7 +67,7 @@ def compile_plain(source: str, architecture: str) -> bytes:
 
     from xpapply.backends.cupy import compiler
 
-    options = (f"-arch={architecture}", *compiler._OPTIONS)
+    options = (f"-arch={architecture}", *compiler._OPTIONS, *_quickly())
 
     def build() -> bytes:
         program = nvrtc.createProgram(source, "kernel.cu", (), ())

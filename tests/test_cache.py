@@ -143,6 +143,8 @@ FACTS = {
     "special": "dtypes",
     "testing": "functions of libraries",
     "patching.along_axis": "how long NumPy's own loop takes",
+    "planning.adapters": "which classes of arrays are in memory, without labels",
+    "backends.cpu.externals": "where functions of libraries are",
     "frontends.python": "attributes, and NumPy's exponents",
     "frontends.torch": "the table of ops, and devices",
 }

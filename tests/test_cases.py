@@ -3,7 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
+import conftest
 from conftest import chosen, values_of
 
 
@@ -70,3 +73,45 @@ def test_marks_say_how_many():
     assert len(chosen(items, "", 5)) == 2
     items = product("t.py::f", "abcd", "xyz", marks=[pytest.mark.every_case])
     assert chosen(items, "", 5) == {*items}
+
+
+@pytest.mark.parametrize(("seconds", "most"), [(-1.0, conftest.FEW_EXAMPLES), (600.0, 20)])
+def test_random_examples_end_when_they_have_taken_long(monkeypatch, seconds, most):
+    monkeypatch.setattr(conftest, "LONG", seconds)
+    seen = []
+
+    @settings(max_examples=20, phases=[Phase.generate], database=None)
+    @given(st.integers())
+    def test(k):
+        seen.append(k)
+
+    conftest._shorten(SimpleNamespace(obj=test))
+    test()
+    assert len(seen) == most
+
+
+def test_what_fails_is_run_again_however_long_it_took(monkeypatch):
+    monkeypatch.setattr(conftest, "LONG", -1.0)
+    seen = []
+
+    @settings(max_examples=20, database=None)
+    @given(st.integers(10, 99))
+    def test(k):
+        seen.append(k)
+        assert k < 10
+
+    conftest._shorten(SimpleNamespace(obj=test))
+    with pytest.raises(AssertionError):
+        test()
+    assert len(seen) > 1  # made smaller, and shown
+    assert seen[-1] == 10
+
+
+def test_pairs_have_each_value_of_both(pairs, request):
+    found = pairs("abcde", "xyz")
+    if request.config.option.cases == "all" or conftest.DEEP:
+        assert len(found) == 15
+    else:
+        assert len(found) == 5
+    assert {a for a, _ in found} == {*"abcde"}
+    assert {b for _, b in found} == {*"xyz"}

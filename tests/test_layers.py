@@ -1,6 +1,7 @@
 """Imports go one way, siblings do not know each other, and nothing is imported that is not used."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "xpapply"
 
 ORDER = """
     errors limits config runtime arrays functions ir lowering codegen backends loop batching
-    frontends labelled slice_functions storage planning mlp apply vectorized special custom
+    library frontends labelled slice_functions storage planning mlp apply vectorized special custom
     convolution models xarray patching testing . cli __main__
 """.split()
 """The rooms, folders and files of the top, from the bottom up; ".": xpapply/__init__.py."""
@@ -29,6 +30,12 @@ REFERENCE = ("backends", "array_api")
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
+@functools.cache
+def tree_of(path):
+    """What a file says: every test asks for it."""
+    return ast.parse(path.read_text())
+
+
 def package_of(path):
     """The dotted path of the package that relative imports in `path` start from."""
     return path.relative_to(PACKAGE).parts[:-1]
@@ -39,35 +46,49 @@ def imported(path, source=None, annotations=False):
 
     `annotations`: those as well that it imports for type checkers alone.
     """
-    tree = ast.parse(source or path.read_text())
+    for target, typing_only in imports_of(path, source):
+        if annotations or not typing_only:
+            yield target
+
+
+@functools.cache
+def imports_of(path, source):
+    """What `path` imports, and whether that is for type checkers alone."""
+    tree = ast.parse(source) if source else tree_of(path)
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
-        if id(node) in typing_only and not annotations:
-            continue
-        if isinstance(node, ast.Import):
-            for name in node.names:
-                if name.name.partition(".")[0] == "xpapply":
-                    yield tuple(name.name.split(".")[1:])
-        elif isinstance(node, ast.ImportFrom):
-            base = package_of(path)
-            if node.level:
-                base = base[: len(base) - node.level + 1]
-            elif (node.module or "").partition(".")[0] != "xpapply":
-                continue
-            else:
-                base = ()
-            inner = tuple(node.module.split(".")) if node.module else ()
-            inner = inner if node.level else inner[1:]
-            for name in node.names:
-                target = (*base, *inner)
-                whole = PACKAGE.joinpath(*target, name.name)
-                is_module = whole.is_dir() or whole.with_suffix(".py").exists()
-                yield (*target, name.name) if is_module else target
+    return [
+        (target, id(node) in typing_only)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for target in targets_of(node, path)
+    ]
+
+
+def targets_of(node, path):
+    if isinstance(node, ast.Import):
+        for name in node.names:
+            if name.name.partition(".")[0] == "xpapply":
+                yield tuple(name.name.split(".")[1:])
+        return
+    base = package_of(path)
+    if node.level:
+        base = base[: len(base) - node.level + 1]
+    elif (node.module or "").partition(".")[0] != "xpapply":
+        return
+    else:
+        base = ()
+    inner = tuple(node.module.split(".")) if node.module else ()
+    inner = inner if node.level else inner[1:]
+    for name in node.names:
+        target = (*base, *inner)
+        whole = PACKAGE.joinpath(*target, name.name)
+        is_module = whole.is_dir() or whole.with_suffix(".py").exists()
+        yield (*target, name.name) if is_module else target
 
 
 def wrong(path, source=None):
@@ -146,7 +167,7 @@ def hides_its_file(path, source=None):
     files = {x.stem for x in path.parent.glob("*.py")} | {
         x.parent.name for x in path.parent.glob("*/__init__.py")
     }
-    for node in ast.parse(source or path.read_text()).body:
+    for node in (ast.parse(source) if source else tree_of(path)).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             names = [node.name]
         elif isinstance(node, ast.Assign):
@@ -188,12 +209,14 @@ def test_import_loads_nothing_else():
 
 def recursive_closures(tree):
     """Functions inside a function that call themselves: they keep alive what they close over."""
+    found = set()  # of several functions around one, once
     for outer in ast.walk(tree):
         if not isinstance(outer, (ast.FunctionDef, ast.Lambda)):
             continue
         for inner in ast.walk(outer):
-            if inner is outer or not isinstance(inner, ast.FunctionDef):
+            if inner is outer or not isinstance(inner, ast.FunctionDef) or inner in found:
                 continue
+            found.add(inner)
             names = [x for x in ast.walk(inner) if isinstance(x, ast.Name) and x.id == inner.name]
             if names and all(isinstance(x.ctx, ast.Load) for x in names):
                 yield inner.name, inner.lineno
@@ -203,7 +226,7 @@ def test_no_function_inside_a_function_calls_itself():
     # it is in a reference cycle with what it closes over, e.g. the arrays of a block: they stay
     # until the garbage collector runs, and it counts objects, not bytes
     for path in MODULES:
-        assert not list(recursive_closures(ast.parse(path.read_text()))), path
+        assert not list(recursive_closures(tree_of(path))), path
 
 
 def test_a_recursive_closure_is_found():
@@ -215,7 +238,7 @@ def test_a_class_name_stands_for_one_thing_in_a_folder():
     names = [
         (path.parent, node.name)
         for path in MODULES
-        for node in ast.parse(path.read_text()).body
+        for node in tree_of(path).body
         if isinstance(node, ast.ClassDef)
     ]
     assert {name for name in names if names.count(name) > 1} == set()

@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import functools
 import inspect
 import linecache
 import re
@@ -42,6 +43,7 @@ _ROOMS = "frontends batching planning".split()
 _PACKAGE = Path(xpapply.__file__).parent
 
 
+@functools.cache
 def internal_names():
     """The classes of xpapply's own modules, and other words of its own."""
     found = {"<U0", "NoRule", "Proxy", "Tracer", "Recorder", "Sandbox", "frontends", "batching."}
@@ -50,9 +52,6 @@ def internal_names():
             if isinstance(node, ast.ClassDef):
                 found.add(node.name)
     return found - _PUBLIC
-
-
-INTERNAL = internal_names()
 
 
 def faults(reason, f, raised=None):
@@ -72,7 +71,7 @@ def faults(reason, f, raised=None):
         if not written.startswith(text.removesuffix("...")):
             found.append("not what is written there")
         words = reason.replace(place[0], "")
-    for name in INTERNAL:
+    for name in internal_names():
         if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", words):
             found.append(f"names {name}")
     if re.search(r"xpapply\.(?!options|explain|elementwise)", words):

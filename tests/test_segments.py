@@ -1,5 +1,6 @@
 """Networks in several kernels: the same results as in one, whatever is kept between them."""
 
+import functools
 import math
 import re
 
@@ -278,6 +279,15 @@ def unet(width=8):
     return UNet(width).eval().requires_grad_(False)
 
 
+@functools.cache
+def last_of_unet(on):
+    from xpapply.codegen import feature_maps
+
+    graph = prepare(graph_of(OfOne(unet()), (1, 60, 72)))
+    found = segments(graph, lambda t: feature_maps.why_not(t, on), cost.of_tile, cost.of_reduction)
+    return found.parts[-1].tiles
+
+
 @pytest.mark.kernels
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a", "sm_100"])
 def test_nvrtc_compiles(architecture):
@@ -288,10 +298,8 @@ def test_nvrtc_compiles(architecture):
     from xpapply.codegen import feature_maps
     from xpapply.codegen.access import Access
 
-    graph = prepare(graph_of(OfOne(unet()), (1, 60, 72)))
     on = Target("wgmma" if "90" in architecture else "mma", "highest")
-    found = segments(graph, lambda t: feature_maps.why_not(t, on), cost.of_tile, cost.of_reduction)
-    last = found.parts[-1].tiles
+    last = last_of_unet(on)
     assert len(last.sources) == 2
     for access in (Access(1, 0), Access(1, 1, grouped=True)):
         text = feature_maps.map_kernel(last.graph, access, on, tiles=last)

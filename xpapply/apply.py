@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import arrays, config, frontends
+from . import arrays, frontends
 from .errors import InputError
-from .functions import advice
 from .ir.avals import ShapeDtype
 from .loop.arguments import Arguments, Looped
 from .planning.application import Application, shown
+from .planning.direct import directly
 from .planning.plan import Plan, of_graph
-from .planning.python import call as call_python
 
 if TYPE_CHECKING:
     from .ir.graph import Graph
@@ -122,31 +121,12 @@ def apply_along_axis(
     if type(arr) is not np.ndarray and (device := arrays.elsewhere(arr)) is not None:
         with device:
             return apply_along_axis(f, axis, arr, *args, **kwargs)
-    python = frontends.is_python(f)
-    if not python and not args and not kwargs:
-        result = _again(f, axis, arr)
-        if result is not None:
-            return result
-    if python and type(arr) is np.ndarray and type(axis) is int and callable(f):
-        now = config.current()
-        if not (now.engine or now.device or f is _MISSING or "out" in kwargs or "func1d" in kwargs):
-            ndim = arr.ndim
-            if not -ndim <= axis < ndim:
-                arrays.normalize_axis_index(axis, ndim)  # raises
-            return call_python(f, axis % ndim, arr, args, kwargs)
+    if f is not _MISSING and (found := directly(f, axis, arr, args, kwargs)) is not None:
+        return found
     app = _asked(f, axis, arr, args, kwargs)
     if app.f is not f:  # it was named, or stands for a method: how that ran may be known
         return apply_along_axis(app.f, axis, arr, *args, **app.kwargs)
     return _adapted(app).results()
-
-
-def _again(f: Any, axis: Any, arr: Any) -> Any:
-    """The result of a repeated call of a network, None where there is more to do."""
-    global _again
-    from .planning import planner  # no Python function needs it
-
-    _again = planner.again
-    return _again(f, axis, arr)
 
 
 def _adapted(app: Application) -> Adapted:
@@ -384,8 +364,8 @@ def _asked(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Applicatio
 
 def _check_order(f: Any, axis: Any, arr: Any, named: Iterable[str] = ()) -> None:
     """Raise `TypeError` where an argument is missing, or stands in the place of another one."""
-    missing = [n for n, x in (("f", f), ("axis", axis), ("arr", arr)) if x is _MISSING]
-    if missing:
+    if f is _MISSING or axis is _MISSING or arr is _MISSING:
+        missing = [n for n, x in (("f", f), ("axis", axis), ("arr", arr)) if x is _MISSING]
         others = f"; found others: {', '.join(named)}" if named else ""
         raise TypeError(f"{_ORDER}; missing: {', '.join(missing)}{others}")
     swapped = callable(axis) or (hasattr(axis, "shape") and isinstance(arr, (int, np.integer)))
@@ -405,5 +385,7 @@ def _no_function(f: Any, axis: Any = None, arr: Any = None) -> str:
         return f"{text}. A model in a file is loaded first: xpapply.load_model({os.fspath(f)!r})"
     if isinstance(f, (int, float, complex)) or arrays.library(f) is not None:
         return f"{text}. Pass the function itself, not what it returns"
+    from .functions import advice  # which few need
+
     line = advice.for_model(f)
     return f"{text}: {line}" if line else text

@@ -192,7 +192,7 @@ class vectorize(OwnVectorize):  # called as a function
         found, call = self._looked_at(args, kwargs, layout)
         if call is not None and call.looped and self._tells_enough(call.leaves):
             seconds = perf_counter() - began
-            loops = straight.loops(call.looped, seconds, call.in_loop, call.record)
+            loops = straight.loops(call.looped, seconds, call.in_loop, call.budget)
             cache_of(self.pyfunc)[0].looped[self._how(args, kwargs)] = loops
             if layout is not None:
                 self._ready[layout] = loops

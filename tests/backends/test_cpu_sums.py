@@ -199,7 +199,7 @@ def test_sums_decide_as_numpys_do(name, dtype, n):
         same_bits(run(f, 1, x), want)
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
-        call = traced.kernel_for(Rows(x, 1))
+        call = traced.ways[0].call_for(Rows(x, 1))
     assert call.kernel(call, Rows(x, 1))[1].mean() < 0.05
 
 
@@ -234,6 +234,6 @@ def test_what_is_inexact_decides_nothing(name, n):
         np.testing.assert_allclose(run(f, 1, x), want, rtol=1e-13 if name == "logarithm" else 0)
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
-        call = traced.kernel_for(Rows(x, 1))
+        call = traced.ways[0].call_for(Rows(x, 1))
     assert call is not None
     assert call.kernel(call, Rows(x, 1))[1].mean() < 0.3

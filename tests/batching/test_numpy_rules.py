@@ -459,19 +459,18 @@ SIZES = ((1, 4), (5, 1), (4, 3), (5, 8), (3, 17))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c[0] for c in CASES])
-def test_parity(case: tuple[str, str, str]) -> None:
+def test_parity(case: tuple[str, str, str], pairs: Any) -> None:
     source, exact, which = case
-    for dtype in DTYPES[which]:
-        for n, m in SIZES:
-            for seed in range(2):
-                plain = which == "PLAIN"
-                try:
-                    with np.errstate(all="ignore"), warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        name, args, kwargs = arguments(source, np.dtype(dtype), n, m, seed, plain)
-                except (IndexError, ValueError, TypeError):
-                    continue  # the example is not for such slices
-                check(name, args, kwargs, exact == "BIT", f" {dtype} {n}x{m}")
+    for seed in range(2):
+        for dtype, (n, m) in pairs(DTYPES[which], SIZES, 2 * seed):
+            plain = which == "PLAIN"
+            try:
+                with np.errstate(all="ignore"), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    name, args, kwargs = arguments(source, np.dtype(dtype), n, m, seed, plain)
+            except (IndexError, ValueError, TypeError):
+                continue  # the example is not for such slices
+            check(name, args, kwargs, exact == "BIT", f" {dtype} {n}x{m}")
 
 
 @pytest.mark.parametrize("case", CASES[::2], ids=[c[0] for c in CASES[::2]])

@@ -174,7 +174,7 @@ def test_one_path_for_all_numbers_of_values(f):
     xpapply.apply_along_axis(f, 1, x)
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     assert traced.tree.count <= 3, traced.kernels
-    assert not traced.looped
+    assert not traced.blocks.looped
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i4", "?"])

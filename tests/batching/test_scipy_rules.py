@@ -459,15 +459,14 @@ IDS = [f"{name.removeprefix('scipy.')}-{i}" for i, (name, *_) in enumerate(EXAMP
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=IDS)
-def test_rule_is_the_call_on_each_slice(example):
+def test_rule_is_the_call_on_each_slice(example, pairs):
     name, args, kw, kinds, lengths = example
-    for kind in kinds:
-        for m in lengths:
-            for n in (4, 1) if m == lengths[0] else (3,) if kind != "odd" else (4,):
-                try:
-                    check(name, args, kw, kind, n, m)
-                except AssertionError as error:
-                    raise AssertionError(f"{kind} {n} x {m}: {error}") from error
+    for kind, m in pairs(kinds, lengths):
+        for n in (4, 1) if m == lengths[0] else (3,) if kind != "odd" else (4,):
+            try:
+                check(name, args, kw, kind, n, m)
+            except AssertionError as error:
+                raise AssertionError(f"{kind} {n} x {m}: {error}") from error
 
 
 @pytest.mark.parametrize("order", [(), (2,), (1,)], ids=repr)

@@ -560,15 +560,16 @@ def test_no_kernel_without_a_product():
 
 @pytest.mark.parametrize("precision", ["highest", "high", "medium"])
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_90a", "sm_100"])
-def test_compiles(architecture, precision):
+@pytest.mark.parametrize(
+    "access", [Access(1, 0, dense=True), Access(0, 1, dense=True), Access(2, 1, wide=True)]
+)
+def test_compiles(architecture, precision, access):
     pytest.importorskip("cupy")
     import nvrtc
 
     net, shape = classic()
-    graph = graph_of(net, shape)
-    for access in (Access(1, 0, dense=True), Access(0, 1, dense=True), Access(2, 1, wide=True)):
-        text = feature_maps.map_kernel(graph, access, Target("mma", precision))
-        assert nvrtc.compile_plain(text.source, architecture)
+    text = feature_maps.map_kernel(graph_of(net, shape), access, Target("mma", precision))
+    assert nvrtc.compile_plain(text.source, architecture)
 
 
 def barriers(net, shape):

@@ -70,16 +70,16 @@ def kernels_for(case, layout, processors=132):
     return share, codegen.slice_kernels(case.graph, share), blocks
 
 
+@pytest.mark.parametrize("turn", [0, 1])
 @pytest.mark.parametrize("k", range(len(EVERY)), ids=[c.name for c in EVERY])
-def test_functions_compile_however_they_are_shared(k):
-    """Every function in two ways that have nothing to do with what is fast, for an architecture."""
-    case = EVERY[k]
-    for turn, way in enumerate((WAYS[k % len(WAYS)], WAYS[(7 * k + 3) % len(WAYS)])):
-        length = 3 if way.lanes == 1 else 2 * way.lanes * way.vector - 3
-        shape, axes = [((300, 7, length), (2,)), ((2, 50, length, 3), (0, 2))][(k + turn) % 2]
-        with forced(way):
-            _, text, _ = kernels_for(case, contiguous_layout(case.graph, case.kinds, shape, axes))
-        assert compile_plain(text.source, ARCHITECTURES[(k + turn) % 4])
+def test_functions_compile_however_they_are_shared(k, turn):
+    """Every function in ways that have nothing to do with what is fast, for an architecture."""
+    case, way = EVERY[k], WAYS[(k, 7 * k + 3)[turn] % len(WAYS)]
+    length = 3 if way.lanes == 1 else 2 * way.lanes * way.vector - 3
+    shape, axes = [((300, 7, length), (2,)), ((2, 50, length, 3), (0, 2))][(k + turn) % 2]
+    with forced(way):
+        _, text, _ = kernels_for(case, contiguous_layout(case.graph, case.kinds, shape, axes))
+    assert compile_plain(text.source, ARCHITECTURES[(k + turn) % 4])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -186,13 +186,11 @@ def check(device, case, shape, axes, inputs, outs, **how):
     return found
 
 
-PAIRS = [(CASES[(k + turn * 7) % len(CASES)], way) for k, way in enumerate(WAYS) for turn in (0, 1)]
-
-
-@pytest.mark.parametrize("k", range(len(PAIRS)), ids=[f"{c.name}-{w}" for c, w in PAIRS])
-def test_however_slices_are_shared(device, k):
+@pytest.mark.parametrize("turn", [0, 1])
+@pytest.mark.parametrize("number", range(len(WAYS)), ids=map(str, WAYS))
+def test_however_slices_are_shared(device, number, turn):
     """One text of a kernel, on arrays of many shapes that lie in memory in many ways."""
-    case, way = PAIRS[k]
+    case, way, k = CASES[(number + turn * 7) % len(CASES)], WAYS[number], 2 * number + turn
     maps = not case.graph.accumulations()
     core, batch = [(1, 1), (1, 2), (2, 1), (1, 1), (3, 0)][k % 5] if not maps else (1, 2)
     beside = core == 1 and (way.vector > 1 or k % 2 == 0)

@@ -124,18 +124,18 @@ def test_nvrtc_compiles(cupy, torch, name, architecture, precision, dtype, acces
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 @pytest.mark.parametrize(("architecture", "core"), [("sm_90a", "wgmma"), ("sm_80", "mma")])
 @pytest.mark.parametrize("access", [ROWS, COLUMNS, DENSE_ROWS, ALIGNED_EVEN, ALIGNED_COLUMNS])
-def test_nvrtc_compiles_bfloat16(cupy, torch, access, architecture, core, dtype):
+@pytest.mark.parametrize("widths", [(16, 64, 4), (10, 24, 3), (3, 24, 2), (2, 1)])
+def test_nvrtc_compiles_bfloat16(cupy, torch, widths, access, architecture, core, dtype):
     """Inputs and results of tensors in bfloat16, which CuPy does not have."""
     import nvrtc
 
-    for widths in ((16, 64, 4), (10, 24, 3), (3, 24, 2), (2, 1)):
-        graph = graph_of(bfloat16_net(*widths), widths[0], dtype)
-        assert graph.result.dtype == "bfloat16"
-        text = tensor_network.tensor_kernel(graph, access, target(core, "medium"))
-        kind = {"bfloat16": "bfloat16", "float32": "float"}[dtype]
-        assert f"typedef {kind} IN;" in text.source
-        assert "typedef bfloat16 OUT;" in text.source
-        assert len(nvrtc.compile_plain(text.source, architecture)) > 1000
+    graph = graph_of(bfloat16_net(*widths), widths[0], dtype)
+    assert graph.result.dtype == "bfloat16"
+    text = tensor_network.tensor_kernel(graph, access, target(core, "medium"))
+    kind = {"bfloat16": "bfloat16", "float32": "float"}[dtype]
+    assert f"typedef {kind} IN;" in text.source
+    assert "typedef bfloat16 OUT;" in text.source
+    assert len(nvrtc.compile_plain(text.source, architecture)) > 1000
 
 
 @nvrtc_only

@@ -16,7 +16,7 @@ ROWS = RNG.normal(size=(200, 5))
 TARGET = ROWS[:, 0] * 2 + ROWS[:, 1]
 LABELS = np.digitize(ROWS[:, 0], [-0.5, 0.5])
 WORDS = np.array(["a", "bbb", "cc"])[LABELS]
-FEW, MANY = RNG.normal(size=(4, 5, 5)), RNG.normal(size=(6, 5, 300))
+FEW, MANY = RNG.normal(size=(4, 5, 5)), RNG.normal(size=(2, 5, 300))
 
 
 pytestmark = pytest.mark.usefixtures("quiet")

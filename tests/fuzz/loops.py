@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from random_functions.loops import Program
+
 from xpapply.backends.cpu.typed import WARNED, Compiled, why_not
 from xpapply.errors import TraceError
 from xpapply.frontends.python.source.numbers import DTYPES
-from xpapply.frontends.python.source.typed import Expected, typed
+from xpapply.frontends.python.source.typed import Expected, Input, typed
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
@@ -177,7 +177,9 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
     nan = np.isnan(a)
     if not np.array_equal(nan, np.isnan(b)):
         return False
-    return bool(np.array_equal(a, b, equal_nan=True) and (np.signbit(a) == np.signbit(b))[~nan].all())
+    return bool(
+        np.array_equal(a, b, equal_nan=True) and (np.signbit(a) == np.signbit(b))[~nan].all()
+    )
 
 
 # --- one program ------------------------------------------------------------------------------
@@ -207,7 +209,7 @@ def compared(source: str, given: Given, *, counted: bool = False) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            program = typed(f, [kind], [kind], results, guards)
+            program = typed(f, [Input(0)], {}, [kind], results, guards)
         finally:
             if counted:
                 counts["ms typed"] += round(1e3 * (time.perf_counter() - begun))
@@ -250,9 +252,7 @@ def _differs(
     return None
 
 
-def _evaluated(
-    program: Any, x: np.ndarray, outs: list[np.ndarray], mark: np.ndarray
-) -> str | None:
+def _evaluated(program: Any, x: np.ndarray, outs: list[np.ndarray], mark: np.ndarray) -> str | None:
     picked = sorted({0, len(x) - 1, *np.flatnonzero(mark)[:2].tolist()})
     for k in picked:
         here = [np.zeros(y.shape[1:], y.dtype) for y in outs]
@@ -295,7 +295,9 @@ def _found(source: str, given: Given, *, counted: bool = False) -> str | None:
     except TraceError as why:
         if counted:
             counts["refused"] += 1
-            reasons[re.sub(r"\(line \d+\)|-?\d[\d.e+]*|\b[a-z]\d+\b|: .*", "", str(why)).strip()] += 1
+            reasons[
+                re.sub(r"\(line \d+\)|-?\d[\d.e+]*|\b[a-z]\d+\b|: .*", "", str(why)).strip()
+            ] += 1
         return None
     except SyntaxError:
         return None
@@ -317,7 +319,9 @@ def _kind(found: str) -> str:
     """What sort of fault it is, so that shrinking does not go over to another one."""
     if "not marked" in found:
         return "not marked"
-    return found.split(":")[0].split(" array")[0] if "Error" in found or "eval" in found else "differs"
+    return (
+        found.split(":")[0].split(" array")[0] if "Error" in found or "eval" in found else "differs"
+    )
 
 
 def _shorter(tree: ast.Module) -> Iterator[ast.Module]:
@@ -345,7 +349,7 @@ def _shorter(tree: ast.Module) -> Iterator[ast.Module]:
             if isinstance(nodes[n], ast.While) and "w_" in ast.unparse(s).split("\n")[0]:
                 continue
             inner = getattr(s, "body", None) if how == "inside" else []
-            if inner is None or isinstance(s, ast.FunctionDef) and how == "inside":
+            if inner is None or (isinstance(s, ast.FunctionDef) and how == "inside"):
                 continue
             some[k : k + 1] = inner
             if not some and name == "body":

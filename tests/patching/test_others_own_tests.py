@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,9 @@ SUITES = {
     "xarray": ("xarray.tests.test_computation",),
 }
 """The tests that reach NumPy's loops, by their package."""
+DEEP = os.environ.get("XPAPPLY_PROFILE") == "deep"
+REPEATED = () if DEEP else ("-k", "not bootstrap_against")
+"""Tests that come to one loop hundreds of times, and take half of the time."""
 AT_ONCE = {"numpy": 20, "scipy": 100, "sklearn": 1, "xarray": 5}
 """Calls that run at once at least: these tests do run ours."""
 
@@ -54,13 +58,37 @@ def there(test):
     return not name or name in {getattr(x, "name", "") for x in tree.body}
 
 
+def reaching(test):
+    """The tests of a file of xarray's that come to a loop: the others are of something else."""
+    if DEEP or not test.startswith("xarray."):
+        return [test]
+    text = Path(importlib.util.find_spec(test).origin).read_text(encoding="utf-8")
+    found = {x.name: ast.get_source_segment(text, x) for x in ast.parse(text).body if is_test(x)}
+    return [f"{test}::{x}" for x, code in found.items() if re.search("vectorize|polyfit", code)]
+
+
+def is_test(node):
+    return isinstance(node, ast.FunctionDef) and node.name.startswith("test")
+
+
 def run(tests, folder, looked):
     paths = os.pathsep.join(map(str, (HERE.parents[1], HERE.parent, HERE)))
     env = os.environ | {"PYTHONPATH": paths, "LOOKED": str(looked)}
-    how = ("-q", "-n", "0", "-p", "look_always", "-p", "no:cacheprovider", "--no-header")
+    how = ("-q", "-n", "0", "-p", "look_always", "-p", "no:cacheprovider", "--no-header", *REPEATED)
     alone = ("-c", os.devnull, "--rootdir", str(folder))  # not by our configuration
     return subprocess.run(
-        [sys.executable, "-m", "xpapply", "-m", "pytest", *how, *alone, "--pyargs", *tests],
+        [
+            sys.executable,
+            "-m",
+            "xpapply",
+            "-m",
+            "pytest",
+            *how,
+            *alone,
+            *REPEATED,
+            "--pyargs",
+            *tests,
+        ],
         capture_output=True,
         text=True,
         env=env,
@@ -78,7 +106,7 @@ def test_they_pass(package, tmp_path):
     looked = tmp_path / "looked.json"
     tests = [test for test in SUITES[package] if there(test)]
     assert len(tests) > len(SUITES[package]) / 2
-    ran = run(tests, tmp_path, looked)
+    ran = run([x for test in tests for x in reaching(test)], tmp_path, looked)
     assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
     assert " failed" not in ran.stdout
     rows = json.loads(looked.read_text())

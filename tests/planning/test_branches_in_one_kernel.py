@@ -13,6 +13,7 @@ from xpapply.planning.python import python_functions
 from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 
 def normalized(v):
@@ -122,8 +123,8 @@ def test_kernels_run(f):
     xpapply.apply_along_axis(f, 1, x)
     xpapply.apply_along_axis(f, 1, x)
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
-    call = traced.kernel_for(Rows(x, 1))
-    assert call is not None, traced.no_kernel
+    call = traced.ways[0].call_for(Rows(x, 1))
+    assert call is not None, traced.ways[0].why_not(None)
     assert call.engine == "cpu"
     _, marked = call.kernel(call, Rows(x, 1))
     assert marked.mean() < 0.05
@@ -292,4 +293,7 @@ def test_elements_that_only_some_paths_use():
     x = np.random.default_rng(7).random((500, 3))
     for _ in range(3):
         compare(f, 1, x)
-    assert python_functions.decide(Along(f, 1, x, (), {})).traced.kernel_for(Rows(x, 1)) is not None
+    assert (
+        python_functions.decide(Along(f, 1, x, (), {})).traced.ways[0].call_for(Rows(x, 1))
+        is not None
+    )

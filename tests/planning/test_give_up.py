@@ -22,6 +22,8 @@ from xpapply.loop import reference
 from xpapply.planning.python import applied, python_functions, running, several_arrays
 from xpapply.planning.python.traced import TracedFunction
 
+pytestmark = pytest.mark.usefixtures("by_trace")
+
 RNG = np.random.default_rng(0)
 ARR = RNG.random((200, 6))
 SLOWER, AT_LEAST = LIMITS.given_up_from, LIMITS.paths_at_least
@@ -166,7 +168,7 @@ def test_what_the_loop_takes_is_that_of_all_slices(monkeypatch, overhead, engine
     f = fresh()
     xpapply.explain(f, -1, ARR)
     found = trace_of(f)
-    found._blocks.seconds = 0.002
+    found.blocks.seconds = 0.002
     monkeypatch.setattr(LIMITS, "blocks_run", overhead)
     plan = xpapply.explain(f, -1, ARR)
     assert plan.engine == engine
@@ -246,10 +248,10 @@ def test_what_took_longer_than_the_loop_is_the_loops_for_so_many_slices(monkeypa
     found = trace_of(f)
     for seconds, looped in ((1e-2, 0), (1e-6, 200), (1e-2, 200)):
         found.record._least = {len(ARR).bit_length(): 1e-3}  # runs are noted when they end
-        found._blocks.seconds = seconds
+        found.blocks.seconds = seconds
         xpapply.apply_along_axis(f, -1, ARR)
         assert counted.calls == looped
-    found._blocks.seconds = 1e-6
+    found.blocks.seconds = 1e-6
     xpapply.apply_along_axis(f, -1, np.resize(ARR, (20_000, 6)))  # of more it is not known
     assert counted.calls == 200
 
@@ -418,8 +420,8 @@ def test_the_loop_is_timed_by_the_calls_that_are_made_anyway():
     with xpapply.options(fallback="silent"):
         xpapply.apply_along_axis(f, -1, arr)
     found = trace_of(f)
-    assert found.looped > 1000
-    found._blocks.seconds = 1.0
+    assert found.blocks.looped > 1000
+    found.blocks.seconds = 1.0
     xpapply.apply_along_axis(f, -1, arr)
     assert found.seconds < 0.01
 
@@ -550,7 +552,7 @@ def test_how_long_new_paths_are_looked_for(monkeypatch, little_time):
     with xpapply.options(fallback="silent"):
         np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), want)
         found = trace_of(f)
-        assert found.looped > 150
+        assert found.blocks.looped > 150
         assert found.record.given_up == found.tree.count == 1
         found.record.saved = 1e9  # by other calls: there is time
         np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), want)
@@ -564,7 +566,7 @@ def test_slow_is_a_fifth_more_than_the_loop_takes_and_a_plan(monkeypatch, took, 
         patch.setattr(LIMITS, "plan_worth", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
-    found._blocks.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
+    found.blocks.seconds = 1e-3  # 200 slices: 1.2 * 0.2 s + 2 ms
     monkeypatch.setattr(LIMITS, "given_up_from", SLOWER)
     clock(monkeypatch, took)
     xpapply.apply_along_axis(f, -1, ARR)
@@ -579,7 +581,7 @@ def test_what_other_threads_do_does_not_count_where_one_does_all(monkeypatch, th
         patch.setattr(LIMITS, "plan_worth", 0.0)
         xpapply.explain(f, -1, ARR)
     found = trace_of(f)
-    found._blocks.seconds = 1e-3
+    found.blocks.seconds = 1e-3
     monkeypatch.setattr(LIMITS, "given_up_from", SLOWER)
     clock(monkeypatch, 0.3)
     monkeypatch.setattr(account.time, "thread_time", lambda: 0.0)
@@ -623,7 +625,7 @@ def of_two_ways(monkeypatch):
     arr[:, 0] = 1
     xpapply.apply_along_axis(f, -1, arr)
     found = trace_of(f)
-    found._blocks.seconds = 1e-3
+    found.blocks.seconds = 1e-3
     with xpapply.options(fallback="silent"):
         yield f, found
 
@@ -631,11 +633,11 @@ def of_two_ways(monkeypatch):
 @pytest.mark.parametrize("spent", [0.0, 1e9])
 def test_ways_are_looked_for_as_long_as_the_account_allows(of_two_ways, little_time, spent):
     f, found = of_two_ways
-    found.record.saved, found._blocks._tracing.seconds = 10.0, spent
+    found.record.saved, found.blocks._tracing.seconds = 10.0, spent
     arr = ARR.copy()
     arr[:, 0] *= 0.4  # all go the other way
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, arr), [f(v) for v in arr])
-    assert found.looped == (200 if spent else 0)
+    assert found.blocks.looped == (200 if spent else 0)
     assert found.tree.count == (1 if spent else 2)
 
 
@@ -648,20 +650,20 @@ def test_what_costs_more_than_it_saves_is_left_to_f_once(of_two_ways, monkeypatc
     monkeypatch.setattr(account.Account, "is_overdrawn", property(lambda self: next(asked) >= 25))
     monkeypatch.setattr(LIMITS, "python_block", 1 << 8)
     np.testing.assert_allclose(xpapply.apply_along_axis(f, -1, ARR), [f(v) for v in ARR])
-    assert 0 < found.looped < 200
+    assert 0 < found.blocks.looped < 200
 
 
 @pytest.mark.parametrize(("seconds", "singly"), [(1e-3, 0), (1e-6, 1)])
 def test_a_way_of_few_slices_runs_slice_by_slice_if_that_is_quicker(of_two_ways, seconds, singly):
     f, found = of_two_ways
     xpapply.apply_along_axis(f, -1, ARR)
-    found._blocks.seconds = seconds
+    found.blocks.seconds = seconds
     arr = ARR.copy()
     arr[:, 0] = 1
     arr[100, 0] = 0
     got = xpapply.apply_along_axis(f, -1, arr)
     np.testing.assert_allclose(got, [f(v) for v in arr])
-    assert found.looped == singly
+    assert found.blocks.looped == singly
 
 
 def test_calls_that_raise_for_a_block_only_are_not_tried_again(monkeypatch, counted):

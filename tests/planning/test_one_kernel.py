@@ -153,7 +153,7 @@ def test_integers(f, dtype, plan_always):
             np.testing.assert_allclose(got, want, rtol=1e-12)
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
     with xpapply.options(engine="cpu"):
-        call = None if traced is None else traced.kernel_for(Rows(x, 1))
+        call = None if traced is None else traced.ways[0].call_for(Rows(x, 1))
         if call is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -302,6 +302,7 @@ def test_no_kernel_where_numpy_shall_raise(catch):
     ],
     ids=["a constant", "nothing"],
 )
+@pytest.mark.usefixtures("by_trace")
 def test_results_that_are_no_work(f, shape, dtype):
     x = np.random.default_rng(0).integers(0, 200, shape).astype(dtype)
     want = np.apply_along_axis(f, -1, x)

@@ -101,9 +101,9 @@ def no_kernel(f, axis, x, state):
     if not isinstance(traced, tracing.TracedFunction):
         return "it is not traced" if traced is None else traced.why
     with np.errstate(**state):
-        call = traced.kernel_for(Rows(x, axis))
+        call = traced.ways[0].call_for(Rows(x, axis))
     if call is None:
-        return traced.no_kernel or "of this array"
+        return traced.ways[0].why_not(None) or "of this array"
     return "" if call.engine == "cpu" else f"{call.engine}: {call.reasons}"
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import xpapply
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 from xpapply.backends.cpu import slices
 
@@ -185,7 +186,7 @@ def ran(f, signature, given, decided):
         for _ in range(2):
             xpapply.vectorize(f, signature=signature)(*given)
         traced, what = decided[-1][0].traced, decided[-1][1]
-        call = traced.kernel_for(what.rows())
+        call = traced.ways[0].call_for(what.rows())
     return call is not None and call.engine == "cpu"
 
 

@@ -13,6 +13,7 @@ from xpapply.planning.python import python_functions
 from xpapply.planning.python.applied import Along
 
 pytest.importorskip("llvmlite")
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 W = np.array([[0.5, -1, 2], [1, 1, 1], [3, -2, 0.25]])
 B = np.array([0.5, -0.25, 0])
@@ -160,8 +161,8 @@ def test_kernels_run(name):
         xpapply.apply_along_axis(f, 1, x)
     assert xpapply.explain(f, 1, x).engine == "cpu"
     traced = python_functions.decide(Along(f, 1, x, (), {})).traced
-    call = traced.kernel_for(Rows(x, 1))
-    assert call is not None, traced.no_kernel
+    call = traced.ways[0].call_for(Rows(x, 1))
+    assert call is not None, traced.ways[0].why_not(None)
     _, marked = call.kernel(call, Rows(x, 1))
     assert marked.mean() < 0.02
 

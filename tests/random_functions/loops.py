@@ -13,7 +13,8 @@ from typing import Any
 
 HEAD = "import math\n\nimport numpy as np\n\n"
 CONSTANTS = {
-    "K": "3", "R": "0.75", "G": "np.float32(1.5)", "J": "np.int8(7)", "TAB": "np.array([1.5, -2.0])",
+    "K": "3", "R": "0.75", "G": "np.float32(1.5)", "J": "np.int8(7)",
+    "TAB": "np.array([1.5, -2.0])",
     "W": "(2, 0.5, 3)", "EMPTY": "None",
 }  # fmt: skip
 ONE_OF_MATH = (
@@ -33,6 +34,9 @@ EXTREMES = (
     "1e300 1e-300 1e38 1e39 -1e300 2**31 2**31-1 2**53+1 2**62 127 128 255 256 -129 "
     "float('nan') float('inf') -0.0 math.pi"
 ).split()
+
+
+_CAUGHT = "ZeroDivisionError", "ValueError", "Exception", "(IndexError, OverflowError)"
 
 
 class Program:
@@ -250,7 +254,9 @@ class Program:
     def slice(self) -> str:
         n = self.small()
         step = self.r.choice(["", "", ":2", ":-1", ":-2"])
-        return self.pick(f"{n}:{step}", f":{n}{step}", f"-{n}:{step}", f":-1{step}", f"::{step[1:]}")
+        return self.pick(
+            f"{n}:{step}", f":{n}{step}", f"-{n}:{step}", f":-1{step}", f"::{step[1:]}"
+        )
 
     def of_many(self, depth: int) -> str:
         x = self.many()
@@ -263,7 +269,8 @@ class Program:
         over = self.pick(inside, f"{c} for {y} in {x}", f"({x})")
         return self.pick(
             f"sum({values})", f"sum({values})", f"max({values})", f"min({values})",
-            f"any({over})", f"all({over})", f"len([{inside}])", f"sorted({values})[{self.pick('0', '-1')}]",
+            f"any({over})", f"all({over})", f"len([{inside}])",
+            f"sorted({values})[{self.pick('0', '-1')}]",
             f"len(list({values}))", f"sum(({self.pick(values, '0.5, 1, 2')}), {self.literal()})",
         )  # fmt: skip
 
@@ -277,7 +284,8 @@ class Program:
         return self.pick(
             f"({plain} {self.r.choice(['and', 'or'])} {c})",
             f"not ({plain})",
-            f"{self.literal()} {self.r.choice(['<', '<='])} {a} {self.r.choice(['<', '>', '!='])} {b}",
+            f"{self.literal()} {self.r.choice(['<', '<='])} {a} "
+            f"{self.r.choice(['<', '>', '!='])} {b}",
             f"{self.small()} < {self.integer()} <= {self.small()}",
             f"{a} {self.r.choice(['in', 'not in'])} ({b}, {self.literal()})",
             f"math.isnan({a})",
@@ -313,7 +321,8 @@ class Program:
             self.r.choice(simple)()
             return
         compound: list[Callable[[int], None]] = [
-            self.loop, self.loop, self.loop, self.decide, self.decide, self.while_loop, self.attempt,
+            self.loop, self.loop, self.loop, self.decide, self.decide, self.while_loop,
+            self.attempt,
         ]  # fmt: skip
         if self.chance(0.55):
             self.r.choice(compound)(depth - 1)
@@ -334,7 +343,9 @@ class Program:
         if not self.numbers:
             return self.assign()
         name = self.r.choice(self.numbers)
-        op = self.r.choice(["+", "+", "+", "-", "*", "/", "//", "%", "**", "|", "&", "^", "<<", ">>"])
+        op = self.r.choice(
+            ["+", "+", "+", "-", "*", "/", "//", "%", "**", "|", "&", "^", "<<", ">>"]
+        )
         if op in ("+", "-", "/", "//", "%"):
             value = self.number()
         elif op == "*":
@@ -372,11 +383,16 @@ class Program:
     def make(self) -> None:
         """An array or a list of its own."""
         n, r = self.small(), self.r
-        dtype = self.pick("", "", f", np.{r.choice(SCALARS)}", f", dtype=np.{r.choice(SCALARS)}", ", int")
+        dtype = self.pick(
+            "", "", f", np.{r.choice(SCALARS)}", f", dtype=np.{r.choice(SCALARS)}", ", int"
+        )
         like = self.r.choice(self.vectors) if self.vectors else "TAB"
         if self.chance(0.2):
             name = self.name("t")
-            self.line(f"{name} = np.{self.pick('zeros', 'ones')}(({n} + 1, {self.pick('2', self.length)}){dtype})")
+            self.line(
+                f"{name} = np.{self.pick('zeros', 'ones')}"
+                f"(({n} + 1, {self.pick('2', self.length)}){dtype})"
+            )
             self.tables.append(name)
             return
         if self.chance(0.35):
@@ -387,9 +403,12 @@ class Program:
             self.numbers.remove(y)
             inside = f"{e} for {y} in {self.many()}"
             self.line(f"{name} = " + self.pick(
-                "[]", "[]", f"[{self.literal()}] * {self.small()}", f"[{inside}]", f"[{inside} if {c}]",
-                f"[{self.number()}, {self.number()}]", f"list({self.many()})", f"sorted({self.many()})",
-                f"[{y} * {self.pick('1', 'z')} for {y} in {self.many()} for z in range({self.small()})]",
+                "[]", "[]", f"[{self.literal()}] * {self.small()}", f"[{inside}]",
+                f"[{inside} if {c}]",
+                f"[{self.number()}, {self.number()}]", f"list({self.many()})",
+                f"sorted({self.many()})",
+                f"[{y} * {self.pick('1', 'z')} for {y} in {self.many()} "
+                f"for z in range({self.small()})]",
             ))  # fmt: skip
             self.lists.append(name)
             return
@@ -464,7 +483,9 @@ class Program:
         if what < 2:
             self.line(f"for {y} in {x}:")
         elif what < 4:
-            few = self.pick(n, f"1, {n}", f"{n}, -1, -1", f"0, {n}, 2", f"{self.integer(1)} % 4, {n}")
+            few = self.pick(
+                n, f"1, {n}", f"{n}, -1, -1", f"0, {n}, 2", f"{self.integer(1)} % 4, {n}"
+            )
             self.line(f"for {i} in range({few}):")
         elif what == 4:
             start = self.pick("", "", ", 1", ", start=2")
@@ -476,7 +497,9 @@ class Program:
         elif what == 6:
             self.line(f"for {y} in reversed({x}):")
         else:
-            self.line(f"for {i}, {y} in {self.pick('enumerate', 'zip')}(range({n}), {self.pick('1', '3', '0')}):"
+            self.line(
+                f"for {i}, {y} in {self.pick('enumerate', 'zip')}"
+                f"(range({n}), {self.pick('1', '3', '0')}):"
                       if self.chance(0.02) else f"for {i} in reversed(range({n})):")  # fmt: skip
             what = 2
         if what in (2, 3, 4, 7):
@@ -527,7 +550,7 @@ class Program:
     def attempt(self, depth: int) -> None:
         self.line("try:")
         self.block(0)
-        self.line(f"except {self.pick('ZeroDivisionError', 'ValueError', 'Exception', '(IndexError, OverflowError)')}:")
+        self.line(f"except {self.pick(*_CAUGHT)}:")
         self.block(0, 1)
         if self.chance(0.2):
             self.line("else:")
@@ -562,7 +585,9 @@ class Program:
             return self.r.choice(self.lists)
         some = [*self.numbers[-4:], *self.numbers[-4:], *self.ints]
         a, b = self.pick(*some, self.number), self.pick(*some, self.number)
-        return self.pick(a, a, a, f"{a}, {b}", f"({a}, {b}, {self.number(1)})", f"[{a}, {b}]", self.number)
+        return self.pick(
+            a, a, a, f"{a}, {b}", f"({a}, {b}, {self.number(1)})", f"[{a}, {b}]", self.number
+        )
 
 
 _IDIOMS = [

@@ -1,4 +1,4 @@
-"""What the code of a function alone tells: that it writes to something outside, or may hide it."""
+"""What the code of a function alone tells: that it writes to something outside, or has loops."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import dataclasses
 import dis
 import functools
 import inspect
+import opcode
 import os
 import types
+import weakref
 from typing import Any
 
 HARMLESS_MODULES = frozenset(
@@ -139,3 +141,33 @@ def stores(code: types.CodeType) -> dict[str, str]:
         if isinstance(inner, types.CodeType):
             found = stores(inner) | found
     return found
+
+
+_BACK = {k for n, k in opcode.opmap.items() if n == "FOR_ITER" or "JUMP_BACKWARD" in n}
+_loops: weakref.WeakKeyDictionary[types.CodeType, bool] = weakref.WeakKeyDictionary()
+
+
+def has_loop(f: Any, depth: int = 3) -> bool:
+    """Whether a function goes through something, itself or in functions of the user's it calls."""
+    while isinstance(f, functools.partial):
+        f = f.func
+    f = getattr(f, "__func__", f)
+    if type(f) is not types.FunctionType:
+        call = vars(type(f)).get("__call__")
+        return type(call) is types.FunctionType and depth > 0 and has_loop(call, depth - 1)
+    code = f.__code__
+    found = _loops.get(code)
+    if found is None:
+        found = _loops[code] = _goes_back(code)
+    if found or depth == 0:
+        return found
+    return any(
+        type(g) is types.FunctionType and g.__module__ == f.__module__ and has_loop(g, depth - 1)
+        for g in map(f.__globals__.get, code.co_names)
+    )
+
+
+def _goes_back(code: types.CodeType) -> bool:
+    if not _BACK.isdisjoint(code.co_code[::2]):
+        return True
+    return any(_goes_back(c) for c in code.co_consts if isinstance(c, types.CodeType))

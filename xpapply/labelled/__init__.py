@@ -45,7 +45,12 @@ def wing(x: Any) -> Any:
     Looks at the class only: no library is imported for arrays that are not of it.
     """
     name = _library(type(x))  # type: ignore[arg-type]
-    return None if name is None else import_module(f"{__name__}.{name}")
+    return None if name is None else _loaded(name)
+
+
+@functools.cache
+def _loaded(name: str) -> Any:
+    return import_module(f"{__name__}.{name}")
 
 
 @functools.lru_cache(maxsize=1024)

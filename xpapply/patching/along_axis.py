@@ -141,7 +141,7 @@ class Attempt:
         token = busy.set(True)
         try:
             turn = _seconds_of_call(traced, rows, what, took)
-            ran_by = running.engine_of(traced, rows)
+            ran_by = traced.run_for(rows).says.engine
         except Exception:  # the result is there, and what is told of it may be less exact
             pass
         finally:
@@ -172,7 +172,7 @@ class Attempt:
         return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class OfOriginal(Along):
     """What a patched `apply_along_axis` applies a function to.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arrays, config, frontends, storage
+from .. import arrays, config, frontends
 from ..arrays import as_tuple
 from ..errors import UnsupportedError, add_note, warn
 from ..functions.batch_of_one import BatchOfOne
@@ -20,7 +20,7 @@ from ..loop.arguments import Arguments, Looped
 from .plan import Plan
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # nobody changes one: that is not forbidden, as it would take long
 class Application:
     """``f(v, *args, **kwargs)`` for the slices `v` of an array along an axis, or along several.
 
@@ -60,7 +60,11 @@ class Application:
             If it names none, or one twice.
         """
         arr = self.arr
-        is_array = arrays.library(arr) is not None or storage.is_stored(arr)
+        is_array = arrays.library(arr) is not None
+        if not is_array:
+            from .. import storage  # which few need
+
+            is_array = storage.is_stored(arr)
         if not is_array or isinstance(arr, np.generic):
             arr = np.asanyarray(arr)
         ndim = len(arr.shape)

@@ -121,6 +121,8 @@ def again(f: Any, axis: Any, arr: Any) -> Any:
         axis = axis if axis >= 0 else axis + arr.ndim
     elif type(axis) is not tuple or {*map(type, axis)} != {int}:
         return None
+    elif len(axis) == 1:
+        axis = axis[0] if axis[0] >= 0 else axis[0] + arr.ndim
     elif min(axis) < 0:
         axis = tuple([a if a >= 0 else a + arr.ndim for a in axis])
     known, method = cache_of(f)

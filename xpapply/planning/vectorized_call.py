@@ -96,7 +96,7 @@ class VectorizedCall:
         """Up to how many elements the loop runs for calls like this one, which it has run for."""
         self.in_loop = 0.0
         """Seconds of the loop."""
-        self.record: Any = None
+        self.budget: Any = None
         """Of the runs instead of which the loop runs for a while."""
         self.ready: Any = None
         """What runs further calls on arrays that lie like these, with no further arguments."""
@@ -239,7 +239,7 @@ class VectorizedCall:
         found = self._compiled(*given)
         if found is not None:
             return found if given[0].arguments.results else found[0]
-        found, self.ready, self.looped, self.record = _at_once(*given)
+        found, self.ready, self.looped, self.budget = _at_once(*given)
         return found
 
     def _on_the_host(self, operands: list[Any], dims: Dims, place: Place) -> Any:
@@ -547,4 +547,4 @@ def _at_once(*given: Any) -> tuple[Any, Any, float, Any]:
     from .python.several_arrays import Several, run
 
     what = Several(*given)
-    return run(what), what.ready, what.looped, what.record
+    return run(what), what.ready, what.looped, what.budget

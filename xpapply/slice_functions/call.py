@@ -70,6 +70,8 @@ class BoundKernel:
         What it calls or launches; why faster ones were refused.
     """
 
+    limits = None
+
     def __init__(
         self,
         name: str,

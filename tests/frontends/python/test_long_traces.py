@@ -53,8 +53,15 @@ def test_big_traces_end(f):
     )
 
 
+@pytest.mark.usefixtures("by_trace")
 def test_a_long_loop_is_refused():
-    why = "; ".join(xpapply.explain(_long, 1, array(40)).reasons)
+    def long(v):
+        total = 1.0
+        for _ in range(30_000):
+            total = total + v[0]
+        return total
+
+    why = "; ".join(xpapply.explain(long, 1, array(40)).reasons)
     assert "operations" in why
 
 

@@ -13,7 +13,8 @@ from thresholds import always_plan
 
 import xpapply
 from xpapply.planning.python import python_functions
-from xpapply.planning.python.traced import TracedFunction
+from xpapply.planning.python.running import Refused
+from xpapply.runtime.budget import Budget
 
 SAMPLE = min(1000, 5 * settings.default.max_examples)  # more with a deeper profile
 CONTRADICTIONS = (
@@ -48,7 +49,7 @@ def outcome(apply, f, axis, arr):
 def how(f):
     """What `f` was run by: its `traced.Traced`, or the reason for the loop; None: not known."""
     known, _ = python_functions.cache_of(f)
-    return next(iter(known.traced.values()), None)
+    return next((x for x in known.traced.values() if not isinstance(x, Budget)), None)
 
 
 def check(function, axis, arr):
@@ -161,7 +162,7 @@ def test_most_are_vectorised(theme):
         raised, ran = check(function, axis, arr)
         if raised or ran is None:
             continue
-        if isinstance(ran, TracedFunction) and not ran.looped:
+        if not isinstance(ran, Refused) and not ran.looped:
             fast += 1
             continue
         why = getattr(ran, "why", "") or "some slices ran alone"

@@ -2,7 +2,7 @@
 
 This frontend serves every callable that no other one does. A function of Python is tried out
 before it is lifted, so beside the contract of all frontends (`lift`, `watch`, `slice_function`)
-there is `runner.Trace`: what a trace on real slices tells, run on all of them.
+there is `run.in_blocks.InBlocks`: what a trace on real slices tells, run on all of them.
 
 - `sandbox/`: what stands for everything that ``f`` can reach, and one run of it on a slice
 - `trace/`: the stand-in for the slice, and what is written down of it: calls, and what
@@ -107,8 +107,8 @@ class PythonFrontend(Frontend):
     def watch(self, f: Any, args: tuple, kwargs: dict, sources: tuple = ()) -> Callable[[], bool]:
         """Notice changes of what `f` reaches: helpers, closures, globals, attributes.
 
-        What that is depends on the slice, so a plan has the guards of all its traces
-        (`runner.Trace`); these are for one of made-up numbers.
+        What that is depends on the slice, so a plan has the guards of all its traces; these are
+        for one of made-up numbers.
         """
         aval = ShapeDtype((8,), "float64")
         tracing, _ = _traced(f, aval, Arguments((Looped(0), *args), kwargs))

@@ -201,7 +201,22 @@ def _clear(run: _Run, x: Instruction, made: Any) -> None:
     made.clear()
 
 
+def _map(run: _Run, x: Instruction, *args: Any) -> Any:
+    _, name, *types = run.made.externals[x.what[0]]
+    return np.asarray(getattr(np, name)(*args, signature=tuple(map(np.dtype, types))))
+
+
+def _reduce(run: _Run, x: Instruction, a: Any, *begins: Any) -> Any:
+    assert x.result is not None
+    _, name, *_types = run.made.externals[x.what]
+    return getattr(np, name).reduce(a, dtype=str(x.result.type))
+
+
 _OPS: dict[str, Callable[..., Any]] = {
+    "map": _map,
+    "reduce": _reduce,
+    "as type": lambda run, x, a: a.astype(x.result.type.dtype),
+    "new axis": lambda run, x, a: np.expand_dims(a, x.what),
     "add": _wrapped(lambda a, b: a + b, np.add),
     "sub": _wrapped(lambda a, b: a - b, np.subtract),
     "mul": _wrapped(lambda a, b: a * b, np.multiply),

@@ -127,6 +127,9 @@ class TypedFunction:
         Arrays of the user's that it reads.
     externals : list of (kind, name)
         Functions of libraries that it calls: of "libm", or "ufunc".
+    decides, walks : bool
+        Whether what it does depends on numbers of the slice, and whether how often it does that
+        depends on the length of something.
     """
 
     name: str
@@ -136,6 +139,8 @@ class TypedFunction:
     marks: list[Mark] = field(default_factory=list)
     constants: list[np.ndarray] = field(default_factory=list)
     externals: list[tuple[str, ...]] = field(default_factory=list)
+    decides: bool = False
+    walks: bool = False
 
     @property
     def size(self) -> int:

@@ -9,17 +9,22 @@ application, or an application to go on with.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ... import arrays, config, frontends, labelled, storage
+from ... import arrays, config, labelled, storage
 from ...errors import InputError
 from ..application import Application
+from ..direct import directly
 
 if TYPE_CHECKING:
     from ..plan import Plan, Timed
+
+
+_NOWHERE = nullcontext()
 
 
 class Adapted:
@@ -41,14 +46,24 @@ class Adapted:
 def adapted(app: Application) -> Adapted:
     """What stands for an application."""
     if (device := arrays.elsewhere(app.arr)) is not None:
-        return _Elsewhere(app, device)
-    for name, takes in _CHAIN.items():
+        return Inner(app, device)
+    chain = _CHAIN
+    if _is_plain(type(app.arr)) and not isinstance(app.axis, tuple):  # type: ignore[arg-type]
+        chain = _CHAIN if "out" in app.kwargs or config.current().device else _LAST
+    for name, takes in chain.items():
         if takes(app):
             found = (_loaded.get(name) or _load(name))(app)
             if isinstance(found, Adapted):
                 return found
             app = found
     raise AssertionError("the last adapter takes all")
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_plain(kind: Any) -> bool:
+    """Whether arrays of a class are in memory, and have no labels: nothing is to be taken off."""
+    name = None if hasattr(kind, "read_unit") else arrays._library(kind)
+    return name not in (None, "dask") and labelled._library(kind) is None
 
 
 _loaded: dict[str, Callable[[Application], Any]] = {}
@@ -62,47 +77,30 @@ def _load(name: str) -> Callable[[Application], Any]:
 
 def results(app: Application) -> Any:
     """The results for all slices: by what ran on arrays like this one, where there is such."""
-    if not (app.args or app.kwargs or frontends.is_python(app.f)):
-        from .. import planner
-
-        if (found := planner.again(app.f, app.axis, app.arr)) is not None:
-            return found
-    return adapted(app).results()
-
-
-class _Elsewhere(Adapted):
-    """An array on a device that is not the current one, which it is meanwhile."""
-
-    def __init__(self, app: Application, device: AbstractContextManager[Any]) -> None:
-        self._app, self._device = app, device
-
-    def results(self) -> Any:
-        with self._device:
-            return results(self._app)
-
-    def plan(self) -> Plan:
-        with self._device:
-            return adapted(self._app).plan()
-
-    def compared(self) -> tuple[Timed, ...]:
-        with self._device:
-            return adapted(self._app).compared()
+    found = directly(app.f, app.axis, app.arr, app.args, app.kwargs)
+    return adapted(app).results() if found is None else found
 
 
 class Inner(Adapted):
-    """Another application in the place of one, whose results may be known from before."""
+    """Another application in the place of one, whose results may be known from before.
 
-    def __init__(self, app: Application) -> None:
-        self._app = app
+    `within`: a device that is the current one meanwhile.
+    """
+
+    def __init__(self, app: Application, within: AbstractContextManager[Any] = _NOWHERE) -> None:
+        self._app, self._within = app, within
 
     def results(self) -> Any:
-        return results(self._app)
+        with self._within:
+            return results(self._app)
 
     def plan(self) -> Plan:
-        return adapted(self._app).plan()
+        with self._within:
+            return adapted(self._app).plan()
 
     def compared(self) -> tuple[Timed, ...]:
-        return adapted(self._app).compared()
+        with self._within:
+            return adapted(self._app).compared()
 
 
 def _is_in_file(app: Application) -> bool:
@@ -111,9 +109,11 @@ def _is_in_file(app: Application) -> bool:
 
 _CHAIN: dict[str, Callable[[Application], bool]] = {
     "in_file": _is_in_file,
-    "labels": lambda app: labelled.wing(app.arr) is not None,
+    "labels": lambda app: labelled._library(type(app.arr)) is not None,  # type: ignore[arg-type]
     "in_chunks": lambda app: arrays.library(app.arr) == "dask",
     "several_axes": lambda app: isinstance(app.axis, tuple),
     "one_axis": lambda app: True,
 }
 """The adapters, by their files, and which applications they take."""
+_LAST = {"one_axis": _CHAIN["one_axis"]}
+"""What is left of them for arrays in memory, along one axis."""

@@ -26,19 +26,21 @@ class OneAxis(Adapted):
     def results(self) -> Any:
         app = self._app
         f, axis, arr, args, kwargs = app.f, app.axis, app.arr, app.args, app.kwargs
-        if frontends.is_python(f) and arrays.library(arr) == "numpy":
+        python_function = frontends.is_python(f)
+        if python_function and arrays.library(arr) == "numpy":
             if not config.current().engine:
                 if type(arr) in (np.ndarray, np.memmap) and 0 not in arr.shape and arr.ndim:
                     return python.call(f, axis, arr, args, kwargs)
                 return reference.apply(f, axis, self._given, args, kwargs)
         from .. import first_calls, planner
 
-        if not args and not kwargs and (found := first_calls.result(f, axis, arr)) is not None:
-            return found
+        if not (python_function or args or kwargs):
+            if (found := first_calls.result(f, axis, arr)) is not None:
+                return found
         p = planner.plan(app)
         if not p.vectorized:
             announce(f, p.slices or 0, "; ".join(p.reasons), arr)
-        return p(arr, axis)
+        return p(arr, axis) if p._call is None else p._call(arr, axis)  # which asks nothing twice
 
     def plan(self) -> Plan:
         from .. import planner

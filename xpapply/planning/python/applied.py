@@ -55,6 +55,10 @@ class Applied(Protocol):
         What `f` raises for the very first slice is raised as it is, for others as `Users`.
         """
 
+    @property
+    def arguments(self) -> Arguments:
+        """What the function is called with."""
+
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice, in so many CPU seconds.
 
@@ -77,7 +81,7 @@ class Applied(Protocol):
         """Tell whoever has to know that the loop runs."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Along(Application):
     """What `apply_along_axis` applies a Python function to, along one axis."""
 
@@ -129,11 +133,15 @@ class Along(Application):
         """Seconds of a turn of NumPy's loop beside the call."""
         return LIMITS.loop_turn
 
+    @property
+    def arguments(self) -> Arguments:
+        """What the function is called with."""
+        return Arguments((Looped(0), *self.args), self.kwargs)
+
     def traced(self, slice0: Any, sample: Any, begun: Begun | None, limit: float) -> TracedFunction:
         """`f` traced on a slice."""
-        arguments = Arguments((Looped(0), *self.args), self.kwargs)
         how = {"around": self.around, "limit": limit}
-        return TracedFunction(self.f, arguments, slice0, sample, begun, **how)
+        return TracedFunction(self.f, self.arguments, slice0, sample, begun, **how)
 
     def for_batches(self, said: BaseException | str) -> Along | None:
         """The same with `f` for batches of one, if `f` asked for them in what it raised."""
@@ -160,7 +168,7 @@ class Along(Application):
         announce(self.f, self.slices, why, self.arr)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class OnHost(Along):
     """The same for an array of another library whose memory NumPy reads: `arr` is its view."""
 

@@ -7,17 +7,21 @@ Those run by the calls that ``f`` makes, or by ``f`` itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import config
 from ...errors import UnsupportedError
+from ...frontends.python.run.in_blocks import InBlocks
+from ...frontends.python.run.record import Record
 from ...frontends.python.run.rows import Block, Chosen, Rows
-from ...frontends.python.trace.tree import Call, Differs, SideExit, Tree, Users
+from ...frontends.python.trace.tree import Call, Differs, SideExit, Users
 from ...limits import LIMITS
 from ...runtime import registry
+from ..ways import Way
 
 if TYPE_CHECKING:
     from ...frontends.python.graphs.to_graph import Avals
@@ -40,13 +44,15 @@ def _what(call: Call) -> Any:
     return (call.args[0], call.args[-1]) if call.row.name == "Python arithmetic" else call.row.name
 
 
-class KernelOfPaths:
+class KernelOfPaths(Way):
     """One kernel of all paths that are known, made anew when many slices go other ways.
 
     Parameters
     ----------
-    tree : Tree
-        The paths.
+    blocks : InBlocks
+        The calls of the paths.
+    record : Record
+        What came of runs.
     aval : ShapeDtype or tuple of ShapeDtype
         Of a slice; of several arrays that of each.
     dtype : dtype or tuple of dtypes, optional
@@ -58,22 +64,18 @@ class KernelOfPaths:
     ----------
     made : OneKernel or None
         The kernel of the paths' graphs.
-    why_not : str
-        Why there is none.
     """
 
+    name = "cpu"
+
     def __init__(
-        self,
-        tree: Tree,
-        aval: Avals,
-        dtype: Any = None,
-        results: int = 0,
+        self, blocks: InBlocks, record: Record, aval: Avals, dtype: Any = None, results: int = 0
     ) -> None:
-        self._tree, self._aval, self._dtype = tree, aval, dtype
-        self._results = results
+        self._blocks, self._record, self._tree = blocks, record, blocks.tree
+        self._aval, self._dtype, self._results = aval, dtype, results
         self.made: Any = None
-        self.why_not = ""
-        self.ran: Any = None
+        self._why = ""
+        self._last: Any = None
         """What ran last, if it marked no slice."""
         self._paths = 0
         """How many paths are in the kernel ..."""
@@ -90,9 +92,10 @@ class KernelOfPaths:
         return not self._paths or ((self._many_left or waits) and self._paths != self._tree.count)
 
     @property
-    def may_change(self) -> bool:
-        """Whether another one, or none, may run the next call."""
-        return self.is_due or (self.made is not None and self.made.waits)
+    def state(self) -> Any:
+        """The kernel that there is, if any; something else each time while that may change."""
+        may_change = self.is_due or (self.made is not None and self.made.waits)
+        return object() if may_change else self.made
 
     @property
     def compiles(self) -> bool:
@@ -104,11 +107,26 @@ class KernelOfPaths:
         if self.made is not None:
             self.made.waited(rows)
 
-    def call_for(self, rows: Rows, most: float = math.inf) -> Any:
+    def why_not(self, rows: Rows) -> str | None:
+        """Why there is none."""
+        return self._why or None
+
+    def told(self, rows: Rows) -> tuple[str, ...]:
+        """What the compiler said, if it refused."""
+        said = "" if self.made is None else self.made.not_compiled
+        return (said,) * bool(said)
+
+    def call_for(self, rows: Rows) -> Any:
         """What runs on slices like these; None: NumPy's own calls shall.
 
-        `most`: CPU seconds that making it may take.
+        None is made of paths that turned out not to be all of them: it would take long, for
+        slices that may go further ways.
         """
+        if self._record.lost:
+            return None
+        most = math.inf  # CPU seconds that making it may take
+        if not config.current().engine:
+            most = self._record.most(math.prod(rows.batch), self._blocks.seconds)
         if self.is_due:
             if LIMITS.graph_per_call * self._steps() + registry.loading("backends", "cpu") > most:
                 return None
@@ -123,8 +141,25 @@ class KernelOfPaths:
                     self._drop("NumPy's calls for each path make fewer passes")
                     self._many_left = True  # further paths may make them more
             except (UnsupportedError, OverflowError) as error:
-                self.why_not = str(error)
+                self._why = str(error)
         return None if self.made is None else self.made.call_for(rows, most)
+
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
+        """What ran last, if it marked no slice."""
+        call = self._last
+        if call is None or not (call.fits(rows) and self._still_runs(call)):
+            return None
+        return partial(self._again, call), call.addresses_only
+
+    def _again(self, call: Any, rows: Rows) -> Sequence[Any] | None:
+        if not self._still_runs(call):
+            return None
+        found, marked = call.kernel(call, rows)
+        return None if np.count_nonzero(marked) else found  # type: ignore[no-any-return]
+
+    def _still_runs(self, call: Any) -> bool:
+        """Whether a kernel that ran is still the one that runs."""
+        return self.made is call.kernel and not self.is_due
 
     def _steps(self) -> int:
         """Calls on all paths together, about."""
@@ -132,10 +167,10 @@ class KernelOfPaths:
 
     def _drop(self, why: str = "") -> None:
         """There is no kernel any more."""
-        self.ran = None
+        self._last = None
         if self.made is not None:
             self.made.forget()
-        self.made, self.why_not = None, why or self.why_not
+        self.made, self._why = None, why or self._why
 
     def _as_graphs(self) -> list[tuple[tuple[bool | int, ...], Graph | None]]:
         """The answers that each path gives, and its graph; None: it is left to ``f``."""
@@ -163,34 +198,23 @@ class KernelOfPaths:
         each = sum(_PASSES.get(_what(s), 1.0) for s in steps) / max(1, len(ends))
         return LIMITS.call_passes * each + LIMITS.parting_passes * (len(ends) - 1)
 
-    def __call__(
-        self,
-        call: Any,
-        rows: Rows,
-        check: Callable[[Any, Any], None],
-        by_calls: Callable[[Rows], Any],
-    ) -> Any:
-        """The results of all slices ``(*batch, *result shape)``; several are a `Block`.
+    def __call__(self, call: Any, rows: Rows, f: Any, account: Any = None) -> Any:
+        """All slices, by what `call_for` gave for such; the marked ones by the calls of `f`."""
+        self._blocks.looped, self._blocks.why_left = 0, ""
+        return rows.placed(self._of_slices(call, rows, f))
 
-        Parameters
-        ----------
-        call : object
-            What `call_for` gave for such slices.
-        check : callable (slice, result)
-            Compares a result with that of ``f`` itself.
-        by_calls : callable (rows)
-            The calls that ``f`` makes: for all slices, or for those `Chosen`.
-        """
+    def _of_slices(self, call: Any, rows: Rows, f: Any) -> Any:
+        """The results of all slices ``(*batch, *result shape)``; several are a `Block`."""
         found, marked = call.kernel(call, rows)
         out: Any = Block(found) if self._results else found[0]
         if not self._checked:
             try:
-                self._check(rows, out, marked, check)
+                self._check(rows, out, marked, f)
             except Differs as error:
                 self._drop(f"as one kernel {error}")
-                return by_calls(rows)
+                return self._blocks(rows, f)
         count = np.count_nonzero(marked)
-        self.ran = None if count else call
+        self._last = None if count else call
         if count == 0:
             return out
         self._many_left = count > LIMITS.kernel_left * marked.size
@@ -200,23 +224,22 @@ class KernelOfPaths:
             self._wasted += self._paths == self._tree.count
             if self._wasted > LIMITS.kernel_wasted and not config.current().engine:
                 self._drop("NumPy may warn of many of its slices")
-            return by_calls(rows)
+            return self._blocks(rows, f)
         places = np.nonzero(marked)
         kinds = [(y.shape[marked.ndim :], y.dtype) for y in found]  # as the first slice has it
         kind: Any = tuple(zip(*kinds, strict=True)) if self._results else kinds[0]
         try:
-            out[marked] = by_calls(Chosen(rows, places, kind))
+            out[marked] = self._blocks(Chosen(rows, places, kind), f)
         except Users as error:
             (k,) = error.index
             raise Users(error.raised, tuple(int(p[k]) for p in places)) from None
         return out
 
-    def _check(self, slices: Rows, results: Any, marked: np.ndarray, check: Callable) -> None:
+    def _check(self, slices: Rows, results: Any, marked: np.ndarray, f: Any) -> None:
         """Compare some of the slices with real calls, once."""
         ordinary = np.flatnonzero(~marked.ravel())
         n = ordinary.size
         for k in {int(ordinary[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}:
             at = np.unravel_index(k, marked.shape)
-            mine = results[at]
-            check(slices[at], mine.arrays if isinstance(mine, Block) else mine)
+            self._blocks.check(f, slices[at], results[at])
         self._checked = bool(n)

@@ -243,7 +243,7 @@ class _OnRows:
         Whether it looks at nothing of arrays but where they are.
     """
 
-    addresses_only = False
+    addresses_only, limits = False, None
     like: tuple[Any, ...]
 
     def fits(self, rows: Rows) -> bool:

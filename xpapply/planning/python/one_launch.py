@@ -5,36 +5,44 @@ NumPy's has marks besides, and other ways: see `xpapply.planning.python.one_kern
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ... import arrays, config
-from ...errors import UnsupportedError
-from ...frontends.python.run.rows import Rows
+from ...errors import InputError, TraceError, UnsupportedError
+from ...frontends.python.run.in_blocks import InBlocks
+from ...frontends.python.run.rows import Block, Rows
+from ...frontends.python.trace.tree import Differs
 from ...functions.cache import BoundedDict
 from ...ir.graph import Graph
 from ...ir.slices.to_slice_graph import sliced
 from ...slice_functions.arguments import Number, signature
 from ...slice_functions.call import BoundKernel
+from ..ways import Way
 
 
-class OneLaunch:
+class OneLaunch(Way):
     """A graph of one slice of each of several arrays, for all slices at once.
-
-    Call it as ``one_launch(call, rows)``, with what `call_for` gave: it gives the results, each
-    ``(*batch, *result shape)``.
 
     Parameters
     ----------
-    graph : Graph
-        Its inputs are the slices.
-
-    Raises
-    ------
-    UnsupportedError
-        If kernels for slices of any length cannot run it.
+    graph : callable
+        ``graph()`` is the graph: its inputs are the slices.
+    blocks : InBlocks
+        The calls of `f`, which run if results differ from its own.
+    scratch
+        Attributes that `f` sets. Where there are some, no run is repeated as it is.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Callable[[], Graph], blocks: InBlocks, scratch: Any) -> None:
+        self._blocks, self._scratch = blocks, scratch
+        self._why, self._checked = "", False
+        try:
+            self._lower(graph())
+        except (InputError, TraceError, UnsupportedError) as error:
+            self._why = str(error)
+
+    def _lower(self, graph: Graph) -> None:
         found = sliced(graph)
         if found is None:
             raise UnsupportedError("its values are more than one per element or slice")
@@ -48,8 +56,21 @@ class OneLaunch:
         self._known = BoundedDict()
         self._on_device = BoundedDict()
 
+    def why_not(self, rows: Rows) -> str | None:
+        """Why kernels for slices of any length cannot run it."""
+        return self._why or None
+
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+        """What ran on such slices, once it has been checked."""
+        call = self.call_for(rows) if self._checked else None
+        if call is None or self._scratch:
+            return None
+        return lambda rows: None if self._why else self.results(call, rows), False
+
     def call_for(self, rows: Rows) -> BoundKernel | None:
         """What runs on slices that lie like these; None: nothing but array operations would."""
+        if self._why:
+            return None
         now = config.current()
         key = (now.engine, now.precision, rows.batch, *map(signature, rows.views))
         found: BoundKernel | str | None = self._known.get(key, "")
@@ -87,8 +108,27 @@ class OneLaunch:
             ]
         return [*rows.views, *consts]
 
-    def __call__(self, call: BoundKernel, rows: Rows) -> list[Any]:
-        """The results of all slices."""
+    def __call__(self, call: BoundKernel, rows: Rows, f: Any, account: Any = None) -> Any:
+        """All slices, checked against real calls on the first and the last one once."""
+        return rows.placed(self._as_checked(call, rows, f))
+
+    def _as_checked(self, call: BoundKernel, rows: Rows, f: Any) -> Any:
+        found = self.results(call, rows)
+        out: Any = Block(found) if isinstance(self._blocks.result, tuple) else found[0]
+        if self._checked:
+            return out
+        try:
+            for end in (0, -1):
+                at = (end,) * len(rows.batch)
+                self._blocks.check(f, rows[at], out[at])
+        except Differs as error:
+            self._why = str(error)
+            return self._blocks(rows, f)
+        self._checked = True
+        return out
+
+    def results(self, call: BoundKernel, rows: Rows) -> list[Any]:
+        """The results of all slices, each ``(*batch, *result shape)``."""
         found = list(call(self._operands(rows)))
         outs = zip(self._graph.outs, self._whole.outs, strict=True)
         for k, (o, whole) in enumerate(outs):

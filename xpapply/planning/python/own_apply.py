@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -12,22 +11,13 @@ import numpy as np
 
 from ... import arrays, frontends
 from ...errors import TraceError
+from ...frontends import AllAtOnce
 from ...frontends.python.run.comparison import close
 from ...ir.avals import ShapeDtype
 from ...loop import reference
 
 
-@dataclass(frozen=True)
-class OwnWay:
-    """How a library itself runs a function: what plans call it, what runs, and the call."""
-
-    engine: str
-    kernels: tuple[str, ...]
-    result: ShapeDtype
-    call: Callable[[Any, int], Any]
-
-
-def find(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
+def find(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> AllAtOnce:
     """The way of the array's own library.
 
     Raises
@@ -70,7 +60,7 @@ def _network_in(f: Any, deep: int = 2) -> str:
 # --- JAX --------------------------------------------------------------------------------------
 
 
-def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
+def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> AllAtOnce:
     """All slices by `jax.vmap`, after a comparison with real calls on three of them.
 
     Inside `jax.jit`, `jax.grad` and the like there are no numbers to compare: it is enough there
@@ -95,9 +85,9 @@ def _vmap(f: Any, axis: int, arr: Any, args: tuple, kwargs: dict) -> OwnWay:
         except Exception as error:
             raise TraceError(_why(error)) from None
         result = ShapeDtype(y.shape[1:], y.dtype.name)
-        return OwnWay("jax.vmap", ("jax.vmap of f",), result, call)
+        return AllAtOnce("jax.vmap", ("jax.vmap of f",), call, result)
     result = _compared(one, rows, lambda some: call(some, 1))
-    return OwnWay("jax.vmap", ("jax.vmap of f",), result, call)
+    return AllAtOnce("jax.vmap", ("jax.vmap of f",), call, result)
 
 
 def _compared(

@@ -8,12 +8,11 @@ import weakref
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from types import FunctionType, MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import arrays, config, frontends
-from ...backends import choice
 from ...errors import InputError, TraceError, UnsupportedError
 from ...frontends.python.run import account
 from ...frontends.python.run.account import Begun
@@ -24,17 +23,20 @@ from ...frontends.python.trace.tree import TooLong, Users
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
+from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
-from ...runtime.budget import Quick
-from .. import engines
+from ...runtime.budget import Budget, Quick
 from ..application import Application
 from ..plan import Plan
 from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .running import Refused
 from .traced import TracedFunction
+
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
 
 _FEW_SLICES = f"up to {LIMITS.few_slices} slices take less time in the loop"
 _QUICK = "a plan would take longer than the loop"
@@ -67,7 +69,7 @@ class Decision:
     """
 
     what: Any
-    traced: TracedFunction | None = None
+    traced: TracedFunction | TypedLoop | None = None
     why: str | None = None
     quick: bool = False
     begun: Begun | None = None
@@ -94,7 +96,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if calls and remembered.serves(what.slices) and not config.current().engine:
             return Decision(what, why=_QUICK, quick=True, loops=remembered)
         quick, remembered = remembered, None
-    found: TracedFunction | Refused | None = remembered
+    found: TracedFunction | TypedLoop | Refused | None = remembered
     if found is not None and not found.unchanged(what.f):
         found = None
     saved = 0.0
@@ -102,6 +104,8 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         saved = found.may_spend(what.slices)
         if config.current().engine or saved:
             found = None
+    if isinstance(found, (TracedFunction, Refused)) and found.seconds and not why:
+        found = _compiled(what, known, key, None, found.seconds, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:
@@ -131,8 +135,12 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                 if key is not None:
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
-        found = _trace(what, known, key, begun, saved, limited)
-    if isinstance(found, TracedFunction):
+        seconds = None if begun is None else begun.seconds
+        found = _compiled(what, known, key, begun, seconds)
+        if found is None:
+            found = _trace(what, known, key, begun, saved, limited)
+            found = _compiled(what, known, key, begun, seconds, found) or found
+    if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
     if begun is not None:  # it takes a slice
@@ -146,20 +154,93 @@ def _refusal(what: Applied, why: str, calls: bool) -> Decision:
     return Decision(what, why=why) if batched is None else decide(batched, calls=calls)
 
 
-def _sooner_in_loop(found: TracedFunction, slices: int, kept: bool) -> str | None:
+def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) -> str | None:
     """Why the loop takes less time than all slices at once.
 
     `kept`: whether the trace is remembered, so that later calls need not plan.
     """
     if config.current().engine or found.library != "numpy":
         return None
-    if slices <= LIMITS.few_slices:
+    if slices <= LIMITS.few_slices and isinstance(found, TracedFunction):
         return _FEW_SLICES
     seconds = slices * found.seconds
     overhead = found.overhead if kept else max(found.overhead, LIMITS.plan_worth)
     if seconds < overhead or found.record.loops_instead(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
+
+
+# --- compiling ------------------------------------------------------------------------
+
+
+def _compiled(
+    what: Applied,
+    known: FunctionCache,
+    key: Hashable,
+    begun: Begun | None,
+    seconds: float | None,
+    traced: TracedFunction | Refused | None = None,
+) -> TypedLoop | None:
+    """`f` compiled from its source, where it has loops and that pays now; remembered as `key`.
+
+    `seconds`: what a slice takes in the loop; None: that is not known yet. `traced`: what a trace
+    is like, if there is one. Functions of whole arrays run in blocks, if their trace does well.
+    """
+    engine = config.current().engine
+    if key is None or engine not in ("", "cpu") or not has_loop(what.f):
+        return None
+    from . import typed_loop
+
+    tried = known.traced.get((_SOURCE, key))
+    if isinstance(tried, Refused) and tried.unchanged(what.f):
+        return None
+    well = isinstance(traced, TracedFunction) and traced.record.does_well
+    if isinstance(traced, TracedFunction) and well and seconds is not None and not engine:
+        took = traced.record.expected(what.slices)
+        if took is not None and LIMITS.typed_gain * took < what.slices * seconds:
+            return None
+    if isinstance(tried, typed_loop.TypedLoop) and tried.unchanged(what.f):
+        if well and not engine:
+            return None
+        known.traced[key] = tried
+        return tried
+    cost = LIMITS.typed_worth * typed_loop.price(what.f)
+    cost = 0.0 if engine and cost < math.inf else cost
+    if cost == math.inf:
+        return None
+    if seconds is not None and what.slices * seconds < cost:
+        if not isinstance(tried, Budget):
+            tried = known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+        if tried.spend(what.slices * seconds):
+            return None
+    rows = what.rows()
+    if not isinstance(rows.like, np.ndarray) or what.why_not() is not None:
+        return None
+    slice0 = what.slice_at((0,) * len(rows.batch))
+    try:
+        if seconds is None:  # nobody has called it yet
+            begun = typed_loop.tried(what.f, what.arguments, slice0)
+            if what.slices * begun.seconds < cost:
+                known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
+                return None
+        found = typed_loop.made(what.f, what.arguments, slice0, begun)
+    except TraceError as error:
+        known.traced[_SOURCE, key] = Refused(str(error), error.unchanged or running.always)
+        return None
+    except Exception as error:
+        if seconds is not None:
+            raise
+        known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
+        return None
+    if not (found.is_best or engine) and (well or traced is None):
+        known.traced[_SOURCE, key] = found
+        return None
+    known.traced[key] = found
+    return found
+
+
+_SOURCE = "source"
+"""With a key: why a function is not compiled from its source, or what loops may take before."""
 
 
 # --- tracing --------------------------------------------------------------------------
@@ -190,6 +271,7 @@ def _trace(
     except TraceError as error:
         why = str(error) if isinstance(error, TooLong) else _completed(str(error), what.f)
         made = Refused(why, error.unchanged or running.always)
+        made.seconds = 0.0 if begun is None else begun.seconds
         if isinstance(error, TooLong):
             made.is_slow, made.slices = True, what.slices
             least = max(1, error.steps) * LIMITS.step_of_numbers
@@ -287,31 +369,12 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     # slices that were tried may have told that the loop takes less time
     if (quick := decide(what).why) is not None:
         return app.in_loop((quick,), one, **seen), None
-    engine = None
-    rows = Rows(arr, axis)
-    kernel = traced.kernel_for(rows)
-    if traced.not_compiled:
-        reasons.append(traced.not_compiled)
-    if kernel is not None:
-        reasons += kernel.reasons
-    elif traced.fused_on(rows):
-        engine, why_not = traced.engine_for(rows)
-        reasons += why_not
-    elif (slower := traced.slower_than_half(rows)) is not None:
-        reasons.append(engines.in_float32(slower, arrays.dtype_name(arr)))
-    runs = kernel or engine
-    name = (
-        str(arrays.library(arr))
-        if runs is None
-        else kernel.engine
-        if engine is None
-        else engine.name
-    )
+    ran = traced.run_for(Rows(arr, axis), reasons).says
     p = app.plan(
-        name,
-        kernels=(*(traced.kernels if runs is None else runs.kernels), *says),
+        ran.engine,
+        kernels=(*ran.kernels, *says),
         reasons=tuple(reasons),
-        limits=None if engine is None else choice.limits(engine.backend, arr),
+        limits=ran.limits,
         _call=run,
         _plans=traced.plans,
         **seen,
@@ -319,10 +382,10 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
     # of batches: whether f takes a slice is asked anew
     if args or kwargs or batched:
         return p, None
-    return p, _still(traced, f, axis, arr, kernel)
+    return p, _still(traced, f, axis, arr)
 
 
-def why_given_up(traced: TracedFunction, rows: Rows, f: Any) -> str:
+def why_given_up(traced: TracedFunction | TypedLoop, rows: Rows, f: Any) -> str:
     """Why a call would give up and run the loop, or "": asked where a person wants to know."""
     if traced.library != "numpy" or config.current().engine:
         return ""
@@ -422,11 +485,10 @@ def _on_host(
     def run(x: Any, a: int) -> Any:
         return running.at_once(traced, OnHost(alive(), a, own_apply.on_host(x), args, kwargs, x))
 
-    rows = mine.rows()
-    kernel = traced.kernel_for(rows)
+    ran = traced.run_for(mine.rows()).says
     p = app.plan(
-        "numpy" if kernel is None else kernel.engine,
-        kernels=(*(traced if kernel is None else kernel).kernels, own_apply.ON_HOST),
+        ran.engine,
+        kernels=(*ran.kernels, own_apply.ON_HOST),
         reasons=reasons,
         results=(result,),
         _call=run,
@@ -434,7 +496,7 @@ def _on_host(
     )
     if args or kwargs or mine.f is not what.f:
         return p, None
-    return p, _still(traced, what.f, what.axis, view, kernel, numpys_loop=False)
+    return p, _still(traced, what.f, what.axis, view, numpys_loop=False)
 
 
 def _alive(f: Any) -> Callable[[], Any]:
@@ -463,7 +525,7 @@ def _alive(f: Any) -> Callable[[], Any]:
 
 
 def _still(
-    traced: TracedFunction, f: Any, axis: int, arr: Any, kernel: Any, *, numpys_loop: bool = True
+    traced: TracedFunction | TypedLoop, f: Any, axis: int, arr: Any, *, numpys_loop: bool = True
 ) -> Callable[[], bool] | None:
     """How to tell that a trace is still what runs: it has not been given up.
 
@@ -475,14 +537,12 @@ def _still(
         return None
     count = slices(axis, arr)
     singly = len(traced.tree.singly)  # which `explain` tells of
-    engine = getattr(kernel, "engine", None)  # another one while it is being compiled
-    made, failed = traced.kernel_made, traced.failed
+    state = traced.state
 
     def unchanged() -> bool:
         same = known.traced.get(key) is traced and not traced.record.given_up
         same = same and len(traced.tree.singly) == singly
-        same = same and traced.kernel_made is made and traced.failed == failed
-        same = same and not traced.record.refused and getattr(kernel, "engine", None) == engine
+        same = same and traced.state == state and not traced.record.refused
         same = same and not (numpys_loop and _sooner_in_loop(traced, count, True))
         return same and traced.unchanged(known.function())
 

@@ -6,7 +6,7 @@ A kernel for small arrays takes microseconds; looking at the arguments anew took
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,29 +17,24 @@ from ...loop.arguments import Arguments
 from ...loop.own_vectorize import note
 from .traced import TracedFunction
 
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
+
 
 class Ready:
-    """The kernel that ran on some arrays, for others that lie alike.
+    """What ran on some slices, for others whose arrays lie alike.
 
     Call it as ``ready(f, arrays)``: it gives the results, or None where something has changed, or
     where NumPy's own calls shall look at some slices. Then the whole way is gone again.
 
     Parameters
     ----------
-    f : callable
-        The function.
-    rows : RowsOfSeveral
-        The slices that it was applied to ...
-    operands : sequence of arrays
-        ... and the arrays that they are of.
-    arguments : Arguments
-        What it got.
-    traced : TracedFunction
-        What ran.
-    run : callable
-        What runs on slices, as `xpapply.planning.python.traced.TracedFunction.ran` gives it.
-    any_shapes : bool
-        Whether that takes arrays that have yet to be broadcast.
+    f, arguments
+        The function, and what it got.
+    rows, operands
+        The slices that it was applied to, and the arrays that they are of.
+    traced, run, any_shapes
+        What ran, and what `xpapply.planning.ways.Way.ran` gave for it.
     """
 
     def __init__(
@@ -48,7 +43,7 @@ class Ready:
         rows: RowsOfSeveral,
         operands: Sequence[Any],
         arguments: Arguments,
-        traced: TracedFunction,
+        traced: TracedFunction | TypedLoop,
         run: Callable[[RowsOfSeveral], Sequence[Any] | None],
         any_shapes: bool,
     ) -> None:

@@ -16,14 +16,12 @@ from ... import config
 from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
-from ...frontends.python.run.rows import Rows
 from ...frontends.python.trace.tree import TooManyPaths, Users
 from ...functions.cache import cache_of
 from ...limits import LIMITS
 from ...runtime import error_state
 from ...runtime.budget import Quick
 from .applied import Along, Applied, plain
-from .traced import TracedFunction
 
 
 def quick(f: Any) -> Quick:
@@ -147,16 +145,6 @@ def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
     result = what.loop(known)
     record.loops.spent += time.perf_counter() - started
     return result
-
-
-def engine_of(traced: TracedFunction, rows: Rows) -> str:
-    """What runs slices like these, by the name that plans show."""
-    run = traced.kernel_for(rows) or traced.launch_for(rows)
-    if run is not None:
-        return str(run.engine)
-    if traced.fused_on(rows) and (engine := traced.engine_for(rows)[0]) is not None:
-        return str(engine.name)
-    return str(traced.library)
 
 
 def counts(traced: Any) -> bool:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from .ready import Ready
 from .traced import TracedFunction
 from .way_out import completed
 
+if TYPE_CHECKING:
+    from .typed_loop import TypedLoop
+
 
 @dataclass
 class Several:
@@ -60,7 +63,7 @@ class Several:
         What ran, if that can run again without a further look.
     looped : float
         Up to how many slices the loop runs, if it has run.
-    record : Budget or None
+    budget : Budget or None
         What loops may take while runs rest.
     """
 
@@ -73,12 +76,17 @@ class Several:
     writes: bool = False
     ready: Ready | None = None
     looped: float = 0
-    record: Any = None
+    budget: Any = None
 
     @property
     def f(self) -> Any:
         """The function."""
         return self.call.f
+
+    @property
+    def arguments(self) -> Arguments:
+        """What the function is called with."""
+        return self.call.arguments
 
     @property
     def slices(self) -> int:
@@ -218,7 +226,7 @@ def run(what: Several) -> Any:
     quick = _quick(what)
     if quick is not None:
         result = quick.timed(what.slices, what.loop)
-        what.looped, what.record = min(quick.slices, LIMITS.vectorize_unknown), quick
+        what.looped, what.budget = min(quick.slices, LIMITS.vectorize_unknown), quick
         return result
     found = decide(what, limited=True)
     traced = found.traced
@@ -226,7 +234,7 @@ def run(what: Several) -> Any:
         result = running.at_once(traced, found.what)
         record = traced.record
         if (record.rests or record.refused) and traced.library == "numpy":
-            what.looped, what.record = what.slices, record.loops
+            what.looped, what.budget = what.slices, record.loops
             return result
         # the first run tells nothing, if it is timed; what runs again is not timed
         told = record.runs != 1 or not running.counts(traced)
@@ -314,7 +322,7 @@ def _why_other_results(found: TracedFunction, what: Several) -> str | None:
 # --- plans --------------------------------------------------------------------------------------
 
 
-def _said(decision: Decision) -> tuple[TracedFunction | None, dict[str, Any]]:
+def _said(decision: Decision) -> tuple[TracedFunction | TypedLoop | None, dict[str, Any]]:
     """What runs, and what every plan says of it."""
     what, why = decision.what, decision.why or ""
     found = None if why else decision.traced
@@ -340,16 +348,10 @@ def _said(decision: Decision) -> tuple[TracedFunction | None, dict[str, Any]]:
             **seen,
         }
     says = (what.f.says,) if type(what.f) is BatchOfOne else ()
-    kernel = found.kernel_for(what.rows()) or found.launch_for(what.rows())
-    if found.not_compiled:
-        reasons.append(found.not_compiled)
-    if kernel is None:
-        found.fused_on(what.rows())  # raises where an engine is asked for that cannot run it
-    else:
-        reasons += kernel.reasons
+    run = found.run_for(what.rows(), reasons).says
     return found, {
-        "engine": library if kernel is None else kernel.engine,
-        "kernels": (*(found if kernel is None else kernel).kernels, *says),
+        "engine": run.engine,
+        "kernels": (*run.kernels, *says),
         "reasons": tuple(reasons),
         "_plans": plans,
         **seen,
@@ -378,7 +380,7 @@ def plan(
     compiled : str or None
         What runs a function that the user has compiled; None: the interpreter does.
     """
-    found: TracedFunction | None = None
+    found: TracedFunction | TypedLoop | None = None
     said: dict[str, Any]
     if compiled is not None:
         said = {"engine": "numba", "kernels": (compiled,), "library": "numpy"}

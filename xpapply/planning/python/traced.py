@@ -1,44 +1,71 @@
-"""What runs a traced function on all slices: a kernel, a launch, its graph, or call after call."""
+"""Python functions traced on a few slices, and the ways to run them on all that there are."""
 
 from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import arrays, config
-from ...errors import InputError, TraceError, UnsupportedError
+from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Account, Begun
-from ...frontends.python.run.rows import Block, Rows
-from ...frontends.python.run.runner import Trace
-from ...frontends.python.trace.tree import Differs, Path
+from ...frontends.python.run.in_blocks import InBlocks
+from ...frontends.python.run.record import Record
+from ...frontends.python.run.rows import Rows
+from ...frontends.python.sandbox.tracing import Tracing
+from ...frontends.python.trace.tree import TooManyPaths
 from ...functions.cache import BoundedDict
 from ...ir.avals import ShapeDtype
+from ...limits import LIMITS
 from ...loop.arguments import Arguments
-from ...runtime import registry, threads
+from ...runtime import threads
+from ...runtime.warning_filters import silent
 from .. import engines
+from ..ways import Run, Way, chosen
+from .by_graph import ByCalls, ByGraph, graph_of_several
 from .kernel_of_paths import KernelOfPaths
 
 if TYPE_CHECKING:
     from ...ir.graph import Graph
 
 
-class TracedFunction(Trace):
-    """A traced function, and the ways to run it that there are.
-
-    Parameters
-    ----------
-    f, arguments, slice0, sample, begun, **how
-        As of `Trace`.
+class TracedFunction:
+    """A function whose calls were written down, for slices of one shape and dtype.
 
     Call it as ``traced(rows, f)``: it holds on to no function.
 
+    Parameters
+    ----------
+    arguments : Arguments
+        What it is called with.
+    slice0, sample : array (M,) or tuple of arrays
+        The first slice, whose result fixes the dtype, and the one to trace on; of several arrays
+        one of each.
+    begun : Begun, optional
+        The first calls of the loop, of which the first is for `slice0`.
+    around : float
+        Seconds that the loop takes for a slice beside the call.
+    limit : float
+        CPU seconds that writing it down may take ...
+    per_step : float
+        ... and for each call that is written down, where it is not known what the loop takes.
+
     Attributes
     ----------
+    blocks : InBlocks
+        The calls, for all slices in blocks.
+    results : tuple of ShapeDtype
+        Of the result, or of all that are kept apart.
+    keeps : bool
+        Whether it keeps a large array of the user's alive.
+    record : Record
+        What came of its runs.
+    ways : list of Way
+        All that there are: the first one that does not refuse runs, and `explain` says which.
     plans : set of Plan
         Those that run it, which shall say so if the loop does from now on.
     agreed : dict
@@ -52,93 +79,58 @@ class TracedFunction(Trace):
         slice0: Any,
         sample: Any,
         begun: Begun | None = None,
-        **how: float,
+        *,
+        around: float = 0.0,
+        limit: float = math.inf,
+        per_step: float = 0.0,
     ) -> None:
-        super().__init__(f, arguments, slice0, sample, engines.Deferring, begun, **how)
-        several, path = isinstance(slice0, tuple), self._path
+        several = isinstance(slice0, tuple)
+        self.library = arrays.library(slice0[0] if several else slice0)
+        self._tracing = Tracing(arguments, str(self.library), engines.Deferring)
+        self._tracing.limit, self._tracing.per_step = limit, per_step
+        self.unchanged: Callable[[Any], bool] = self._tracing.watch
+        try:
+            self.blocks = InBlocks(
+                f, arguments, slice0, sample, self._tracing, str(self.library), begun, around
+            )
+        except TraceError as error:
+            error.unchanged = self.unchanged
+            raise
+        self._tracing.limit = math.inf  # of further paths accounts decide
+        self.tree = self.blocks.tree
+        if several and self._tracing.scratch:
+            raise TraceError("it sets attributes")
+        self.results = self.blocks.results
+        self.keeps = self._tracing.keeps
+        self.has_run = False
+        self._is_timed = False
+        self._gives_up: tuple[TraceError, int] | None = None
+        """What the next run raises, as `explain` said, unless it has more slices than so many."""
+        self.record = Record()
         asked = arguments.dtypes
         aval: Any = tuple(map(_aval, slice0)) if several else _aval(slice0)
-        self._graph: Graph | None = None
-        self._no_graph = ""
-        self._as_graph: Callable[[], Graph] | None = None
-        """What makes the graph of NumPy's slices, which most calls never need."""
-        try:
-            if several:
-                raise UnsupportedError("its slices are of several arrays or axes")
-            if asked is not None:  # the graph's result has its own
-                raise UnsupportedError("a dtype is asked for")
-            if self.library == "torch":
-                with self._tracing.scratch.kept():
-                    args = arguments.args[1:]
-                    self._graph = _torch_graph(f, aval, args, arguments.kwargs)
-            elif self.library != "numpy":
-                self._graph = _to_graph(path, aval)
-            elif path.raises_errors:
-                raise UnsupportedError("numpy.errstate makes errors raise")
-            else:
-                self._as_graph = lambda: _to_graph(path, aval)
-        except UnsupportedError as error:
-            self._no_graph = str(error)
-        self._runs_graph: Any = None
-        if self.library not in ("numpy", "cupy", "torch") and self._fused is None:
-            raise TraceError(f"no graph for {self.library} arrays: {self.no_graph}")
-        self._is_half = self.library == "torch" and self._fused is not None
-        self._is_half = self._is_half and aval.dtype in ("float16", "bfloat16")
-        self._chosen = BoundedDict()
-        self._kernel = None
+        blocks, scratch = self.blocks, self._tracing.scratch
+        self.by_graph = ByGraph(f, arguments, aval, blocks, scratch)
+        if self.library not in ("numpy", "cupy", "torch") and self.by_graph.graph is None:
+            why = self.by_graph.why_not(None)
+            raise TraceError(f"no graph for {self.library} arrays: {why}")
+        self.ways: list[Way] = [self.by_graph, ByCalls(blocks)]
         if self.library == "numpy":
             dtype = asked if asked is None or arguments.results else asked[0]
-            self._kernel = KernelOfPaths(self.tree, aval, dtype, arguments.results)
-        self._launch = None
-        if several and self.library in ("cupy", "torch"):
+            kernel = KernelOfPaths(blocks, self.record, aval, dtype, arguments.results)
+            self.ways.insert(0, kernel)
+        elif several and self.library in ("cupy", "torch"):
             from .one_launch import OneLaunch
 
-            try:
-                self._launch = OneLaunch(self._graph_of_several(f, arguments, aval))
-            except (InputError, TraceError, UnsupportedError) as error:
-                self._no_graph = str(error)
-        self._graph_checked = False
+            graph = partial(graph_of_several, f, arguments, aval, blocks, scratch)
+            self.ways.insert(0, OneLaunch(graph, blocks, scratch))
         self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
         self.agreed = BoundedDict()
 
     @property
-    def graph(self) -> Graph | None:
-        """The graph of a slice; None: `no_graph` says why there is none."""
-        make, self._as_graph = self._as_graph, None
-        if make is not None:
-            try:
-                self._graph = make()
-            except UnsupportedError as error:
-                self._no_graph = str(error)
-        return self._graph
-
-    @property
-    def no_graph(self) -> str:
-        """Why there is no graph."""
-        return "" if self.graph is not None else self._no_graph
-
-    @property
-    def _fused(self) -> Any:
-        """What runs the graph."""
-        if self._runs_graph is None and self.graph is not None:
-            self._runs_graph = engines.AnyLibrary(self.graph)
-        return self._runs_graph
-
-    def _graph_of_several(self, f: Any, arguments: Arguments, avals: Any) -> Graph:
-        if self.library == "cupy":
-            return _to_graph(self._path, avals)
-        if any(x.dtype in ("float16", "bfloat16") for x in avals):
-            raise UnsupportedError("torch computes in 16 bits")
-        frontend: Any = registry.find("frontends", "torch")
-        with self._tracing.scratch.kept():
-            return _compact(frontend.lift_several(f, avals, arguments))
-
-    @property
     def compiles(self) -> bool:
         """Whether the last run has had something compiled: its time tells nothing of the next."""
-        return self._kernel is not None and self._kernel.compiles
-
-    # --- running ----------------------------------------------------------------------------
+        return any(way.compiles for way in self.ways)
 
     @threads.forkable
     def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
@@ -146,178 +138,108 @@ class TracedFunction(Trace):
 
         `account`: what that may cost beyond the loop; None: whatever it costs.
         """
-        self.begin(rows)
-        call = self.kernel_for(rows)
-        if call is not None:
-            assert self._kernel is not None
-            self._blocks.looped, self._blocks.why_left = 0, ""
-            check, by_calls = partial(self.check, f), partial(self._blocks, f=f)
-            found = rows.placed(self._kernel(call, rows, check, by_calls))
-        elif (launch := self.launch_for(rows)) is not None:
-            found = rows.placed(self._by_launch(launch, rows, f))
-        elif self.fused_on(rows):
-            found = self._by_graph(rows, f)
-        else:
-            found = rows.placed(self.by_calls(rows, f, account))
-            if self._kernel is not None:
-                self._kernel.waited(rows)
-        self.end(rows, f)
+        self._begin(rows)
+        run = self.run_for(rows)
+        found = run(rows, f, account)
+        if run.way is self.ways[-1]:
+            for way in self.ways:
+                way.waited(rows)
+        self._end(rows, f)
         return found
 
-    def fused_on(self, rows: Rows) -> bool:
-        """Whether the graph's own engine runs, not call after call."""
-        forced = config.current().engine
-        if self.library == "numpy" and forced in ("", "numpy"):
-            return False
-        if self._fused is None:
-            if forced not in ("", self.library):
-                why = (forced == "cpu" and self.no_kernel) or self.no_graph
-                raise UnsupportedError(f"engine {forced!r} cannot run it: {why}")
-            return False
-        return not self._is_half or self.slower_than_half(rows) is None
+    def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
+        """What runs slices like these; `told` gets what plans say of what does not.
 
-    def slower_than_half(self, rows: Rows) -> Any:
-        """The graph's engine, if it would compute in float32 what `f` computes in 16 bits, and
-        take longer than its calls."""
-        if not self._is_half or config.current().engine:
-            return None
-        engine, _ = self.engine_for(rows)
-        return engine if engine is not None and engine.slower_than_half else None
-
-    def engine_for(self, rows: Rows) -> tuple[Any, tuple[str, ...]]:
-        """What the graph runs on for slices like these, and why not on others."""
-        assert self._fused is not None
-        bound = self._fused.bound
-        arr, axis = rows.like, rows.axis
-        now = config.current()
-        key = (axis, now.engine, now.precision, self.failed, *arrays.signature(arr))
-        found: tuple[Any, tuple[str, ...]] | None = self._chosen.get(key)
-        if found is None:
-            refused: list[str] = []
-            engine = engines.choose(bound, arr, axis, refused)
-            found = self._chosen[key] = engine, tuple(refused)
-        return found
-
-    def _by_graph(self, rows: Rows, f: Any) -> Any:
-        """By the graph, checked against real calls on the first and the last slice once."""
-        assert self._fused is not None
-        arr, axis = rows.like, rows.axis
-        out = self._fused(arr, axis)
-        if not self._graph_checked:
-            for end in (0, -1):
-                index = [end] * arr.ndim
-                index[axis] = slice(None)  # type: ignore[call-overload]
-                after = arr.ndim - axis - 1
-                at = (*(end,) * axis, ..., *(end,) * after)
-                self.check(f, arr[tuple(index)], out[at])
-            self._graph_checked = True
-        return out
-
-    def launch_for(self, rows: Rows) -> Any:
-        """What runs slices of several arrays as one function; None: something else does."""
-        return None if self._launch is None else self._launch.call_for(rows)
-
-    def _by_launch(self, call: Any, rows: Rows, f: Any) -> Any:
-        """As one function of slices, checked against real calls on the first and the last once."""
-        assert self._launch is not None
-        found = self._launch(call, rows)
-        out: Any = Block(found) if isinstance(self._blocks.result, tuple) else found[0]
-        if self._graph_checked:
-            return out
-        try:
-            for end in (0, -1):
-                at = (end,) * len(rows.batch)
-                mine = out[at]
-                self.check(f, rows[at], mine.arrays if isinstance(mine, Block) else mine)
-        except Differs as error:
-            self._launch, self._no_graph = None, str(error)
-            return self._blocks(rows, f)
-        self._graph_checked = True
-        return out
-
-    def kernel_for(self, rows: Rows) -> Any:
-        """The one kernel that runs on slices like these; None: something else does.
-
-        None is made of paths that turned out not to be all of them: it would take long, for
-        slices that may go further ways.
+        Raises
+        ------
+        UnsupportedError
+            If an engine is asked for that cannot.
         """
-        if self._kernel is None or self.record.lost:
-            return None
-        most = math.inf
-        if not config.current().engine:
+        run = chosen(self.ways, rows, told)
+        if run is None:
+            engine = config.current().engine
+            reasons = (w.why_not(rows) for w in self.ways if w.name in ("", engine))
+            why = next(filter(None, reasons), "")
+            raise UnsupportedError(f"engine {engine!r} cannot run it: {why}")
+        return run
+
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+        """What ran on slices like these, for further ones, as `Way.ran` gives it."""
+        return next(filter(None, (way.ran(rows) for way in self.ways)), None)
+
+    # --- beside runs ----------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph of a slice, if there is one."""
+        return self.by_graph.graph
+
+    @property
+    def looped(self) -> int:
+        """Slices that `f` was called for in the last run."""
+        return self.blocks.looped
+
+    @property
+    def why_left(self) -> str:
+        """Why slices were left to `f` in the last run, if it was for what else would take."""
+        return self.blocks.why_left
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """What the ways have made: where that has changed, something else may run."""
+        return tuple([way.state for way in self.ways])
+
+    @property
+    def seconds(self) -> float:
+        """What a call of `f` takes."""
+        return self.blocks.seconds
+
+    def timed(self, rows: Rows, f: Any, limit: float) -> float:
+        """Seconds of a call of `f` in a loop: measured once, by calls for so many seconds."""
+        if not self._is_timed:
+            self._is_timed = True
+            with self._tracing.scratch.kept():
+                self.blocks.seconds = self.blocks.timed(rows, f, limit)
+        return self.blocks.seconds
+
+    def _begin(self, rows: Rows) -> None:
+        """Note that a run begins; raise what it would give up by, where that was said."""
+        self.has_run = True
+        if self._gives_up is not None:  # which was said: the paths that are known now come next
+            (error, slices), self._gives_up = self._gives_up, None
+            if math.prod(rows.batch) <= slices and not config.current().engine:
+                raise error
+
+    def _end(self, rows: Rows, f: Any) -> None:
+        """Leave in attributes what the loop leaves: what `f` sets for the last slice."""
+        if self._tracing.scratch:
+            with np.errstate(all="ignore"), silent():
+                self.blocks.call(f, rows[(-1,) * len(rows.batch)])
+        self._tracing.settle()
+
+    def why_given_up(self, rows: Rows, f: Any) -> str:
+        """Why a call would give up, as far as some of the slices tell; "" if it would not."""
+        if not self.tree.branches and not self.tree.catches:
+            return ""
+        if self.record.given_up and self._gives_up is not None:
+            return str(self._gives_up[0])  # as was said, until the next run
+        known = self.tree.count
+        most = None
+        if self.library == "numpy":
             most = self.record.most(math.prod(rows.batch), self.seconds)
-        return self._kernel.call_for(rows, most)
-
-    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Sequence[Any] | None], bool] | None:
-        """What ran on slices like these, for further ones, and whether it takes any shapes that
-        broadcast; None: nothing that runs again as it is.
-
-        It gives the results, or None where the whole way has to be gone again.
-        """
-        call = None if self._kernel is None else self._kernel.ran
-        if call is not None and call.fits(rows) and self.still_runs(call):
-            return partial(self._again_by_kernel, call), call.addresses_only
-        call = self.launch_for(rows) if self._graph_checked else None
-        if call is None or self._tracing.scratch:
-            return None
-        return partial(self._again_by_launch, call), False
-
-    def _again_by_kernel(self, call: Any, rows: Rows) -> Sequence[Any] | None:
-        if not self.still_runs(call):
-            return None
-        found, marked = call.kernel(call, rows)
-        return None if np.count_nonzero(marked) else found  # type: ignore[no-any-return]
-
-    def _again_by_launch(self, call: Any, rows: Rows) -> Sequence[Any] | None:
-        return None if self._launch is None else self._launch(call, rows)  # type: ignore[no-any-return]
-
-    def still_runs(self, call: Any) -> bool:
-        """Whether a kernel that ran is still the one that runs."""
-        kernel = self._kernel
-        return kernel is not None and kernel.made is call.kernel and not kernel.is_due
+        error = self.blocks.gives_up(rows, f, most)
+        grew = self.tree.count > known and not self.blocks.tries_all(rows)
+        # so few slices still go ways that none of all went
+        if error is None and self.record.given_up and grew:
+            error = TooManyPaths(self.record.why)
+        self._gives_up = None if error is None else (error, math.prod(rows.batch))
+        return str(error or "")
 
     @property
-    def kernel_made(self) -> Any:
-        """The kernel that there is, if any; something else each time while that may change."""
-        if self._kernel is None:
-            return None
-        return object() if self._kernel.may_change else self._kernel.made
-
-    @property
-    def failed(self) -> int:
-        """How many engines' compilers refused the graph."""
-        return 0 if self._runs_graph is None else len(self._runs_graph.bound.failed)
-
-    @property
-    def not_compiled(self) -> str:
-        """What the compiler said of the one kernel, if it refused."""
-        made = None if self._kernel is None else self._kernel.made
-        return "" if made is None else made.not_compiled
-
-    @property
-    def no_kernel(self) -> str:
-        """Why it does not run as one kernel."""
-        return "" if self._kernel is None else self._kernel.why_not
+    def overhead(self) -> float:
+        """Seconds that a call takes, however few slices there are."""
+        return LIMITS.blocks_run + LIMITS.blocks_call * len(self.tree.calls)
 
 
 def _aval(v: Any) -> ShapeDtype:
     return ShapeDtype(tuple(map(int, v.shape)), arrays.dtype_name(v))
-
-
-def _to_graph(path: Path, aval: Any) -> Graph:
-    """The graph of a path, which short calls never need."""
-    from ...frontends.python.graphs.to_graph import to_graph
-
-    return _compact(to_graph(path, aval))
-
-
-def _torch_graph(f: Any, aval: ShapeDtype, args: tuple, kwargs: dict) -> Graph:
-    """The graph of a function of a tensor, which is known to be harmless."""
-    frontend: Any = registry.find("frontends", "torch")
-    return _compact(frontend.lift_function(f, aval, args, kwargs))
-
-
-def _compact(graph: Graph) -> Graph:
-    from ...ir.rewrite import compact, fold
-
-    return compact(fold(graph))

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....ir.typed import Array, Block, Instruction, Literal, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
-from ....limits import LIMITS
+from .notes import Notes
 
 INDEX = "i64"
 
@@ -82,10 +82,13 @@ FUNCTIONS, ARENA, ARENA_END = range(3)
 
 
 class FunctionWriter:
-    """Writes one typed function."""
+    """Writes one typed function; `operations`: what writes each instruction."""
 
-    def __init__(self, made: TypedFunction) -> None:
-        self.made, self.frame = made, Frame(made)
+    def __init__(
+        self, made: TypedFunction, notes: Notes, operations: Mapping[str, Callable[..., None]]
+    ) -> None:
+        self.made, self.frame, self._notes = made, Frame(made), notes
+        self._operations = operations
         self.declared: dict[str, str] = {}
         self._entry: list[str] = []
         self._lines: list[str] = []
@@ -95,12 +98,12 @@ class FunctionWriter:
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
-        self._scratch = ""
+        self._scratch = self._noted = ""
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
         made = self.made
-        given = ["ptr %frame", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
+        given = ["ptr %frame", "ptr %also", *(f"ptr %in{k}" for k in range(len(made.inputs)))]
         given += [f"ptr noalias %out{k}" for k in range(len(made.results))]
         for k, block in enumerate(made.blocks):
             self._lines.append(f"b{k}:")
@@ -163,6 +166,17 @@ class FunctionWriter:
         assert isinstance(x.type, str)
         return f"{machine(x.type)} {self.value(x)}"
 
+    def strict(self, name: str, kind: str, result: str, values: list[str]) -> str:
+        """An operation whose notes count: LLVM neither drops it, nor moves it, nor adds another."""
+        short = {"double": "f64", "float": "f32"}
+        of = short[kind] if result == kind else f"{short[result]}.{short[kind]}"
+        full = f"llvm.experimental.constrained.{name}.{of}"
+        kinds = ", ".join([*[kind] * len(values), "metadata", "metadata"])
+        self.declared[full] = f"declare {result} @{full}({kinds})"
+        given = ", ".join(f"{kind} {v}" for v in values)
+        how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
+        return self.emit(f"call {result} @{full}({given}, {how}) #2")
+
     def array(self, x: Value) -> InRegisters:
         """Where an array is."""
         assert isinstance(x, Register)
@@ -174,6 +188,13 @@ class FunctionWriter:
         on = self.label()
         self.line(f"br i1 {condition}, label %m{mark}, label %{on}, !prof !0")
         self.begin(on)
+
+    def keep_notes(self) -> None:
+        """Keep what the processor has noted so far: what is called next may forget it."""
+        if not self._noted:
+            self._noted = self._at_entry("alloca i64, align 8")
+            self._entry.append(f"  store i64 0, ptr {self._noted}")
+        self._lines += self._notes.kept(self._noted, "%also")
 
     def loop(self, count: str, body: Callable[[str], None]) -> None:
         """``body(index)`` for each index below a count."""
@@ -234,7 +255,7 @@ class FunctionWriter:
             if end is not None:
                 end(self, x, block)
             else:
-                _write(self, x)
+                self._operations[x.op](self, x)
 
     def slot(self, x: Slot) -> Any:
         """Where a slot is on the stack; several places for an array."""
@@ -319,10 +340,38 @@ def _leave(w: FunctionWriter, x: Instruction, block: Block) -> None:
 _ENDS = {"jump": _jump, "branch": _branch, "return": _return, "leave": _leave}
 
 
-def _write(w: FunctionWriter, x: Instruction) -> None:
-    from .operations import OPERATIONS
+def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
+    """A number in another type, as C does it."""
+    if from_ == to:
+        return value
+    a, b = np.dtype(from_), np.dtype(to)
+    old, new = machine(from_), machine(to)
+    if to == "bool":
+        zero = "0.0" if a.kind == "f" else "0"
+        return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
+    if a.kind == "f":
+        if b.kind == "f":
+            if b.itemsize < a.itemsize:  # as NumPy does alone, which warns of an overflow
+                return w.strict("fptrunc", old, new, [value])
+            return w.emit(f"fpext {old} {value} to {new}")
+        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
+    if b.kind == "f":
+        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
+    if old == new:
+        return value
+    if from_ != "bool" and b.itemsize < a.itemsize:
+        return w.emit(f"trunc {old} {value} to {new}")
+    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
 
-    OPERATIONS[x.op](w, x)
 
-
-ROUNDS = LIMITS.typed_rounds
+def over(
+    w: FunctionWriter,
+    dims: Sequence[str],
+    body: Callable[[list[str]], None],
+    at: tuple[str, ...] = (),
+) -> None:
+    """``body(indices)`` for all elements."""
+    if len(at) == len(dims):
+        body(list(at))
+    else:
+        w.loop(dims[len(at)], lambda i: over(w, dims, body, (*at, i)))

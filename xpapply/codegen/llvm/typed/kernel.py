@@ -6,11 +6,10 @@ NumPy warns of: such a slice is marked too.
 
 from __future__ import annotations
 
-import itertools
-
 from ....ir.typed import Array, TypedFunction
 from ..target import Target
 from .function import Frame, FunctionWriter
+from .notes import Notes
 from .operations import OPERATIONS
 
 NAME = "typed"
@@ -31,17 +30,11 @@ def kernel(made: TypedFunction, target: Target) -> str:
     and where their lengths lie; then for each input and result its address and where its strides
     along the batch axes lie, in bytes.
     """
-    writer = FunctionWriter(made)
+    notes = Notes(target)
+    writer = FunctionWriter(made, notes, OPERATIONS)
     one = writer.text()
     operands = [f"in{k}" for k in range(len(made.inputs))]
     operands += [f"out{k}" for k in range(len(made.results))]
-    arm = target.triple.startswith("aarch64")
-    numbered = itertools.count()
-    parts = _ARM if arm else _X86
-
-    def notes(which: int, of: str = "") -> list[str]:
-        return parts[which].format(n=next(numbered), of=of).splitlines()
-
     names = ["frame", "start", "stop", "noted", "marks", "ndim", "sizes"]
     names += [f"{o}.{what}" for o in operands for what in ("base", "strides")]
     lines = [f"define void @{NAME}(ptr %arguments) nounwind #0 {{", "entry:"]
@@ -52,9 +45,17 @@ def kernel(made: TypedFunction, target: Target) -> str:
     lines += [f"  %p.{n} = inttoptr i64 %{n} to ptr" for n in pointers]
     lines += [f"  %at.{o} = alloca i64, align 8" for o in operands]
     lines += ["  %s = alloca i64, align 8", "  %left = alloca i64, align 8"]
-    lines += ["  %d = alloca i64, align 8", "  %rest = alloca i64, align 8"]
-    lines += ["  %state = alloca i64, align 8", "  store i64 0, ptr %state, align 8", *notes(_GET)]
-    lines += ["  %before = load i32, ptr %state, align 8", *notes(_CLEAR, "%before")]
+    lines += [
+        "  %also = alloca i64, align 8",
+        "  %d = alloca i64, align 8",
+        "  %rest = alloca i64, align 8",
+    ]
+    lines += [
+        "  %state = alloca i64, align 8",
+        "  store i64 0, ptr %state, align 8",
+        *notes.read("%state"),
+    ]
+    lines += ["  %before = load i32, ptr %state, align 8", *notes.forget("%before", "%state")]
     lines += [
         "  store i64 %start, ptr %s",
         "  store i64 0, ptr %left",
@@ -116,15 +117,18 @@ def kernel(made: TypedFunction, target: Target) -> str:
     for o in operands:
         lines.append(f"  %{o}.now = load i64, ptr %at.{o}")
         lines.append(f"  %{o}.p = inttoptr i64 %{o}.now to ptr")
-    given = ", ".join(["ptr %p.frame", *(f"ptr %{o}.p" for o in operands)])
-    lines += [f"  %mark = call i32 @slice({given})", *notes(_GET)]
+    given = ", ".join(["ptr %p.frame", "ptr %also", *(f"ptr %{o}.p" for o in operands)])
+    lines += ["  store i64 0, ptr %also, align 8"]
+    lines += [f"  %mark = call i32 @slice({given})", *notes.read("%state")]
     lines += [
         "  %flags.all = load i64, ptr %state, align 8",
-        "  %flags = and i64 %flags.all, %noted",
+        "  %flags.also = load i64, ptr %also, align 8",
+        "  %flags.both = or i64 %flags.all, %flags.also",
+        "  %flags = and i64 %flags.both, %noted",
         "  %is.noted = icmp ne i64 %flags, 0",
         "  br i1 %is.noted, label %warned, label %noted.not, !prof !0",
         "warned:",
-        *notes(_CLEAR, "%before"),
+        *notes.forget("%before", "%state"),
         "  br label %noted.not",
         "noted.not:",
         "  %is.plain = icmp eq i32 %mark, 0",
@@ -145,11 +149,11 @@ def kernel(made: TypedFunction, target: Target) -> str:
         "  store i64 %k.next, ptr %s",
         "  br label %head",
         "done:",
-        *notes(_PUT, "%before"),
+        *notes.put("%before", "%state"),
         "  ret void",
         "}",
     ]
-    declared = [*writer.declared.values(), *(_DECLARED_ARM if arm else _DECLARED_X86)]
+    declared = [*writer.declared.values(), *notes.declared]
     tail = [
         'attributes #0 = { "no-builtins" "stackrealign" }',
         "attributes #1 = { nounwind }",
@@ -159,28 +163,5 @@ def kernel(made: TypedFunction, target: Target) -> str:
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
 
-
-_GET, _PUT, _CLEAR = range(3)
-_X86 = (
-    "  call void @llvm.x86.sse.stmxcsr(ptr %state)",
-    "  store i32 {of}, ptr %state, align 8\n  call void @llvm.x86.sse.ldmxcsr(ptr %state)",
-    "  %c{n} = and i32 {of}, -64\n  store i32 %c{n}, ptr %state, align 8\n"
-    "  call void @llvm.x86.sse.ldmxcsr(ptr %state)",
-)
-_ARM = (
-    "  %g{n} = call i64 @llvm.aarch64.get.fpsr()\n  store i64 %g{n}, ptr %state, align 8",
-    "  %q{n} = zext i32 {of} to i64\n  call void @llvm.aarch64.set.fpsr(i64 %q{n})",
-    "  %c{n} = and i32 {of}, -32\n  %q{n} = zext i32 %c{n} to i64\n"
-    "  call void @llvm.aarch64.set.fpsr(i64 %q{n})",
-)
-"""Reading what the processor has noted, setting it, and having it note anew."""
-_DECLARED_X86 = (
-    "declare void @llvm.x86.sse.stmxcsr(ptr)",
-    "declare void @llvm.x86.sse.ldmxcsr(ptr)",
-)
-_DECLARED_ARM = (
-    "declare i64 @llvm.aarch64.get.fpsr()",
-    "declare void @llvm.aarch64.set.fpsr(i64)",
-)
 
 __all__ = ["OPERATIONS", "Array"]

@@ -14,10 +14,13 @@ from .function import (
     FUNCTIONS,
     FunctionWriter,
     InRegisters,
+    converted,
     in_memory,
     machine,
+    over,
     size,
 )
+from .whole_arrays import as_type, call_loop, map_, new_axis, reduce_
 
 _INTEGERS = {"add": "add", "sub": "sub", "mul": "mul", "and": "and", "or": "or", "xor": "xor"}
 _FLOATS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
@@ -34,18 +37,7 @@ def _kind(x: Value) -> str:
 def _noted(w: FunctionWriter, name: str, x: Instruction) -> str:
     """An operation whose flags count: LLVM neither drops it nor moves or computes it beforehand."""
     kind = machine(str(x.args[0].type))
-    return _strict(w, name, kind, kind, [w.value(a) for a in x.args])
-
-
-def _strict(w: FunctionWriter, name: str, kind: str, result: str, values: list[str]) -> str:
-    short = {"double": "f64", "float": "f32"}
-    of = short[kind] if result == kind else f"{short[result]}.{short[kind]}"
-    full = f"llvm.experimental.constrained.{name}.{of}"
-    kinds = ", ".join([*[kind] * len(values), "metadata", "metadata"])
-    w.declared[full] = f"declare {result} @{full}({kinds})"
-    given = ", ".join(f"{kind} {v}" for v in values)
-    how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
-    return w.emit(f"call {result} @{full}({given}, {how}) #2")
+    return w.strict(name, kind, kind, [w.value(a) for a in x.args])
 
 
 def _two(op: str) -> Callable[[FunctionWriter, Instruction], None]:
@@ -114,30 +106,6 @@ def _overflows(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, w.emit(f"extractvalue {{{kind}, i1}} {both}, 1"))
 
 
-def converted(w: FunctionWriter, value: str, from_: str, to: str) -> str:
-    """A number in another type, as C does it."""
-    if from_ == to:
-        return value
-    a, b = np.dtype(from_), np.dtype(to)
-    old, new = machine(from_), machine(to)
-    if to == "bool":
-        zero = "0.0" if a.kind == "f" else "0"
-        return w.emit(f"{'fcmp une' if a.kind == 'f' else 'icmp ne'} {old} {value}, {zero}")
-    if a.kind == "f":
-        if b.kind == "f":
-            if b.itemsize < a.itemsize:  # as NumPy does alone, which warns of an overflow
-                return _strict(w, "fptrunc", old, new, [value])
-            return w.emit(f"fpext {old} {value} to {new}")
-        return w.emit(f"{'fptoui' if b.kind == 'u' else 'fptosi'} {old} {value} to {new}")
-    if b.kind == "f":
-        return w.emit(f"{'sitofp' if a.kind == 'i' else 'uitofp'} {old} {value} to {new}")
-    if old == new:
-        return value
-    if from_ != "bool" and b.itemsize < a.itemsize:
-        return w.emit(f"trunc {old} {value} to {new}")
-    return w.emit(f"{'sext' if a.kind == 'i' else 'zext'} {old} {value} to {new}")
-
-
 def _cast(w: FunctionWriter, x: Instruction) -> None:
     (a,) = x.args
     assert x.result is not None
@@ -175,25 +143,12 @@ def _call(w: FunctionWriter, x: Instruction) -> None:
 def _ufunc(w: FunctionWriter, x: Instruction) -> None:
     """NumPy's inner loop, for one number of each operand."""
     assert x.result is not None
-    f = _function(w, x.what)
-    table = w.pointer(FUNCTIONS)
-    at = w.emit(f"getelementptr ptr, ptr {table}, i64 {2 * x.what + 1}")
-    data = w.emit(f"load ptr, ptr {at}, align 8, !invariant.load !1")
     result = str(x.result.type)
     kinds = [*(str(a.type) for a in x.args), result]
     places = [w._at_entry("alloca i64, align 8") for _ in kinds]
-    given = w._at_entry(f"alloca [{len(kinds)} x ptr], align 8")
-    count = w._at_entry("alloca i64, align 8")
-    steps = w._at_entry(f"alloca [{len(kinds)} x i64], align 8")
     for a, place in zip(x.args, places, strict=False):
         w.store(w.value(a), place, str(a.type))
-    w.line(f"store i64 1, ptr {count}")
-    for k, (place, kind) in enumerate(zip(places, kinds, strict=True)):
-        here = w.emit(f"getelementptr ptr, ptr {given}, i64 {k}")
-        w.line(f"store ptr {place}, ptr {here}")
-        here = w.emit(f"getelementptr i64, ptr {steps}, i64 {k}")
-        w.line(f"store i64 {size(kind)}, ptr {here}")
-    w.line(f"call void {f}(ptr {given}, ptr {count}, ptr {steps}, ptr {data}) #1")
+    call_loop(w, x.what, places, [str(size(k)) for k in kinds], "1")
     w.set(x, w.load(places[-1], result))
 
 
@@ -278,23 +233,11 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
     w.set(x, InRegisters(at, tuple(dims), tuple(strides)))
 
 
-def _over(w: FunctionWriter, dims: tuple[str, ...], body: Callable[[list[str]], None]) -> None:
-    """``body(indices)`` for all elements."""
-
-    def level(k: int, at: list[str]) -> None:
-        if k == len(dims):
-            body(at)
-        else:
-            w.loop(dims[k], lambda i: level(k + 1, [*at, i]))
-
-    level(0, [])
-
-
 def _fill(w: FunctionWriter, x: Instruction) -> None:
     array, value = x.args
     a = w.array(array)
     text = w.value(value)
-    _over(w, a.dims, lambda at: w.store(text, w.place(a, at), str(value.type)))
+    over(w, a.dims, lambda at: w.store(text, w.place(a, at), str(value.type)))
 
 
 def _copy(w: FunctionWriter, x: Instruction) -> None:
@@ -313,7 +256,7 @@ def _copy(w: FunctionWriter, x: Instruction) -> None:
         def body(at: list[str], target: Any = target, source: Any = source) -> None:
             w.store(w.load(w.place(source, at), kind.dtype), w.place(target, at), kind.dtype)
 
-        _over(w, from_.dims, body)
+        over(w, from_.dims, body)
 
 
 # --- results ------------------------------------------------------------------------------------
@@ -346,7 +289,7 @@ def _put_array(w: FunctionWriter, x: Instruction) -> None:
         value = converted(w, w.load(w.place(array, at), dtype), dtype, to)
         w.store(value, w.place(result, at), to)
 
-    _over(w, array.dims, body)
+    over(w, array.dims, body)
 
 
 # --- lists --------------------------------------------------------------------------------------
@@ -527,6 +470,7 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "view": _view, "new": _new, "fill": _fill, "copy": _copy, "expected": _expected, "put": _put,
     "put array": _put_array, "new list": _new_list, "append": _append, "repeat": _repeat,
     "list length": _list_length, "list item": _list_item, "set list item": _set_list_item,
+    "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
     "pop": _pop, "clear": _clear, "put list": _put_list, "copy list": _copy_list,
 }  # fmt: skip
 

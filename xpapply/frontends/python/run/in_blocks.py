@@ -119,6 +119,11 @@ class InBlocks:
         names = (str(d).rpartition(".")[2] if self.library == "torch" else d.name for d in dtypes)
         return tuple(map(ShapeDtype, shapes, names))
 
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs, in words."""
+        return (self.tree.in_words(),)
+
     def _plain(self, result: Any) -> Any:
         if self.library == "torch" and isinstance(result, (list, tuple)):
             result = arrays.compat(self._like).stack([x + 0 for x in result])
@@ -214,6 +219,7 @@ class InBlocks:
     def check(self, f: Any, v: Any, mine: Any) -> None:
         """Compare what was found for a slice with a real call for it."""
         result = self.call(f, v)
+        mine = mine.arrays if isinstance(mine, Block) else mine
         if self._arguments.results:
             result = tuple(cast(x, y) for x, y in zip(result, mine, strict=True))
             self._same(tuple(map(host, mine)), result)

@@ -65,6 +65,11 @@ class Record:
         """Whether the loop runs for now: it has not taken as long yet as what was tried."""
         return self.given_up > 0 and not self.loops.is_over
 
+    @property
+    def does_well(self) -> bool:
+        """Whether no run was given up yet."""
+        return not (self.given_up or self.refused or self.slow)
+
     def in_vain(self, seconds: float) -> None:
         """Note a run that found too many paths: the loop runs for longer than it took."""
         self.loops.limit += LIMITS.loops_per_run * seconds

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from .values import (
     Along,
     Arr,
     Counted,
+    Inlined,
     Known,
+    Leaves,
     Lst,
     Method,
     Num,
@@ -26,12 +29,10 @@ from .values import (
     Span,
     Through,
     Tup,
+    Writes,
     Zipped,
     integer,
 )
-
-if TYPE_CHECKING:
-    from .typed import Typer
 
 ZERO = Literal(0, "int64")
 _ONE = Literal(1, "int64")
@@ -49,7 +50,7 @@ def described(x: Abstract) -> str:
     return {Lst: "a list", Tup: "a tuple", Method: "a method"}.get(type(x), "an iterator")
 
 
-def as_index(t: Typer, x: Abstract) -> Value:
+def as_index(t: Writes, x: Abstract) -> Value:
     """An integer, as 64 bits."""
     if not isinstance(x, Num) or numbers.kind_of(x.dtype) not in "iu":
         raise t.refuse(f"{described(x)} where an integer has to be")
@@ -58,7 +59,7 @@ def as_index(t: Typer, x: Abstract) -> Value:
     return numbers.cast(t, x.value, "int64")
 
 
-def within(t: Typer, index: Abstract, length: Value) -> Value:
+def within(t: Writes, index: Abstract, length: Value) -> Value:
     """An index from the beginning; a mark where it is outside."""
     i = as_index(t, index)
     why = "an index is out of bounds"
@@ -76,7 +77,7 @@ def within(t: Typer, index: Abstract, length: Value) -> Value:
     return i
 
 
-def length(t: Typer, x: Abstract, axis: int = 0) -> Value:
+def length(t: Writes, x: Abstract, axis: int = 0) -> Value:
     """How many elements there are, along an axis."""
     if isinstance(x, Arr):
         return t.op("length", "int64", x.value, what=axis)
@@ -89,7 +90,7 @@ def length(t: Typer, x: Abstract, axis: int = 0) -> Value:
     raise t.refuse(f"the length of {described(x)}")
 
 
-def _range_length(t: Typer, r: Range) -> Value:
+def _range_length(t: Writes, r: Range) -> Value:
     start, stop, step = (x.value for x in r)
     if not isinstance(step, Literal):
         raise t.refuse("the length of a range whose step is computed")
@@ -105,10 +106,23 @@ def _range_length(t: Typer, r: Range) -> Value:
     return t.op("select", "int64", t.op("gt", "bool", span, ZERO), count, ZERO)
 
 
+def truth(t: Writes, x: Abstract) -> Value:
+    """Whether a value is true."""
+    if isinstance(x, Num):
+        return numbers.truth(t, x)
+    if isinstance(x, Tup):
+        return Literal(bool(x.items), "bool")
+    if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, FunctionType))):
+        return Literal(bool(x.value), "bool")
+    if isinstance(x, Lst):
+        return t.op("ne", "bool", t.op("list length", "int64", x.value), Literal(0, "int64"))
+    raise t.refuse(f"the truth of {described(x)}")
+
+
 # --- elements and views ---------------------------------------------------------------------
 
 
-def span(t: Typer, start: Abstract, stop: Abstract, step: Abstract) -> Span:
+def span(t: Writes, start: Abstract, stop: Abstract, step: Abstract) -> Span:
     """``start:stop:step``."""
     return Span(start, stop, step)
 
@@ -117,7 +131,7 @@ def _is_none(x: Abstract) -> bool:
     return isinstance(x, Known) and x.value is None
 
 
-def _bounds(t: Typer, s: Span, n: Value) -> tuple[Value, Value, Value]:
+def _bounds(t: Writes, s: Span, n: Value) -> tuple[Value, Value, Value]:
     """Where a slice starts, its step, and how many elements it has."""
     step: Value = _ONE if _is_none(s.step) else as_index(t, s.step)
     if not isinstance(step, Literal):
@@ -150,15 +164,13 @@ def _bounds(t: Typer, s: Span, n: Value) -> tuple[Value, Value, Value]:
     return start, step, t.op("select", "int64", t.op("gt", "bool", far, ZERO), count, ZERO)
 
 
-def item(t: Typer, x: Abstract, index: Abstract) -> Abstract:
+def item(t: Writes, x: Abstract, index: Abstract) -> Abstract:
     """``x[index]``."""
     if isinstance(x, Tup):
         if isinstance(index, Num) and isinstance(index.value, Literal):
             try:
                 return x.items[index.value.value]
             except IndexError:
-                from .typed import Leaves
-
                 raise Leaves("an index is out of bounds") from None
         if isinstance(index, Span):
             parts = [_literal(t, b) for b in index]
@@ -169,15 +181,18 @@ def item(t: Typer, x: Abstract, index: Abstract) -> Abstract:
         if isinstance(index, Span):
             raise t.refuse("a part of a list")
         if not x.dtype:
-            from .typed import Leaves
-
             raise Leaves("an element of an empty list")
         i = within(t, index, length(t, x))
         return Num(x.dtype, x.kind, t.op("list item", x.dtype, x.value, i))
     if not isinstance(x, Arr):
         raise t.refuse(f"an element of {described(x)}")
+    if isinstance(index, Arr) and index.type.ndim == x.type.ndim == 1:
+        from ....library import of_numpy
+
+        which = of_numpy.chosen if index.type.dtype == "bool" else of_numpy.taken
+        return Inlined(which, [x, index], {})
     indices = list(index.items) if isinstance(index, Tup) else [index]
-    if len(indices) > x.type.ndim:
+    if len([i for i in indices if not _is_none(i)]) > x.type.ndim:
         raise t.refuse(f"{len(indices)} indices of {described(x)}")
     if len(indices) == x.type.ndim and all(isinstance(i, Num) for i in indices):
         at = [within(t, i, length(t, x, k)) for k, i in enumerate(indices)]
@@ -194,12 +209,16 @@ def item(t: Typer, x: Abstract, index: Abstract) -> Abstract:
                 value = t.op("view", x.type, x.value, start, step, count, what=axis)
                 x = Arr(x.type, x.own, value)
             axis += 1
+        elif _is_none(i) and x.type.ndim == 1:
+            kind = Array(x.type.dtype, 2)
+            x = Arr(kind, x.own, t.op("new axis", kind, x.value, what=axis))
+            axis += 1
         else:
             raise t.refuse(f"{described(i)} as an index")
     return x
 
 
-def _literal(t: Typer, x: Abstract) -> Any:
+def _literal(t: Writes, x: Abstract) -> Any:
     if _is_none(x):
         return None
     if isinstance(x, Num) and isinstance(x.value, Literal):
@@ -207,7 +226,7 @@ def _literal(t: Typer, x: Abstract) -> Any:
     raise t.refuse("a part of a tuple that is computed")
 
 
-def _as_list(t: Typer, x: Tup) -> Lst:
+def _as_list(t: Writes, x: Tup) -> Lst:
     """A tuple of numbers of one type as a list, to be read at any place."""
     found = new_list(t, x.items)
     if not isinstance(found, Lst):
@@ -215,7 +234,7 @@ def _as_list(t: Typer, x: Tup) -> Lst:
     return found
 
 
-def set_item(t: Typer, x: Abstract, index: Abstract, value: Abstract) -> None:
+def set_item(t: Writes, x: Abstract, index: Abstract, value: Abstract) -> None:
     """``x[index] = value``."""
     if isinstance(x, Lst):
         if not isinstance(value, Num):
@@ -246,10 +265,10 @@ def set_item(t: Typer, x: Abstract, index: Abstract, value: Abstract) -> None:
     for k in range(part.type.ndim):
         unlike = t.op("ne", "bool", length(t, part, k), length(t, value, k))
         t.mark(unlike, "arrays of different lengths")
-    t.do("copy", part.value, value.value, what=t._mark("its arrays need much memory"))
+    t.do("copy", part.value, value.value, what=t.mark_number("its arrays need much memory"))
 
 
-def attribute(t: Typer, x: Abstract, name: str) -> Abstract:
+def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     """An attribute of a value."""
     if isinstance(x, Arr):
         dims = range(x.type.ndim)
@@ -266,13 +285,26 @@ def attribute(t: Typer, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
+    classes = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
+    if not all(hasattr(c, name) for c in classes):
+        raise Leaves(f"{described(x)} has no attribute {name}")
     if isinstance(x, Num) and name == "real":
         return x
     return Method(x, name)
 
 
+_PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float}
+_CLASSES: dict[str, Any] = {
+    PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
+    NUMPY: lambda dtype: (np.dtype(dtype).type,),
+    EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
+}
+_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,)}
+"""The classes that a value may have."""
+
+
 def method(
-    t: Typer, x: Abstract, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
+    t: Writes, x: Abstract, name: str, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract:
     """``x.name(...)``."""
     if isinstance(x, Lst) and not kwargs:
@@ -288,57 +320,59 @@ def method(
             return Known(None)
     if isinstance(x, Num) and not args and not kwargs:
         if name == "item":
-            return x._replace(kind=PYTHON)
+            return numbers.as_python(t, x)
         if name == "conjugate":
             return x
-    if isinstance(x, Arr) and not args and not kwargs:
-        if name == "copy":
+    if isinstance(x, Arr):
+        if name == "copy" and not args and not kwargs:
             return copied(t, x)
     raise t.refuse(f"the method {name} of {described(x)}")
 
 
-def copied(t: Typer, x: Arr) -> Arr:
+def copied(t: Writes, x: Arr) -> Arr:
     """An array of the same numbers."""
     made = new(t, x.type.dtype, [length(t, x, k) for k in range(x.type.ndim)], "empty")
-    t.do("copy", made.value, x.value, what=t._mark("its arrays need much memory"))
+    t.do("copy", made.value, x.value, what=t.mark_number("its arrays need much memory"))
     return made
 
 
-def new(t: Typer, dtype: str, dims: Sequence[Value], how: str) -> Arr:
+def new(t: Writes, dtype: str, dims: Sequence[Value], how: str) -> Arr:
     """An array that the function makes."""
     for n in dims:
         if not isinstance(n, Literal) or n.value < 0:
             t.mark(t.op("lt", "bool", n, ZERO), "a negative length")
     kind = Array(dtype, len(dims))
-    mark = t._mark("its arrays need much memory")
+    mark = t.mark_number("its arrays need much memory")
     return Arr(kind, True, t.op("new", kind, *dims, what=(how, mark)))
 
 
 # --- lists ------------------------------------------------------------------------------------
 
 
-def new_list(t: Typer, items: tuple[Abstract, ...]) -> Abstract:
+def new_list(t: Writes, items: tuple[Abstract, ...]) -> Abstract:
     """A list; one of several types is a tuple, which nothing is put into."""
     if items and (not all(isinstance(x, Num) for x in items) or len({x.dtype for x in items}) > 1):
         return Tup(items)
-    made = Lst("", "", t.site(), t.op("new list", "list", what=t._mark("its lists grow long")))
+    made = Lst(
+        "", "", t.site(), t.op("new list", "list", what=t.mark_number("its lists grow long"))
+    )
     for x in items:
         made = append(t, made, x)
     return made
 
 
-def append(t: Typer, x: Abstract, value: Abstract) -> Lst:
+def append(t: Writes, x: Abstract, value: Abstract) -> Lst:
     """Put a number at the end of a list."""
     if not isinstance(x, Lst):
         raise t.refuse(f"{described(x)} gets a further element")
     if not isinstance(value, Num):
         raise t.refuse(f"a list of {described(value)}")
     x = _of_kind(t, x, value)
-    t.do("append", x.value, value.value, what=t._mark("its lists grow long"))
+    t.do("append", x.value, value.value, what=t.mark_number("its lists grow long"))
     return x
 
 
-def _of_kind(t: Typer, x: Lst, value: Num) -> Lst:
+def _of_kind(t: Writes, x: Lst, value: Num) -> Lst:
     """A list, known to have numbers of such a type."""
     if x.dtype and x.dtype != value.dtype:
         raise t.refuse("a list of numbers of several types")
@@ -347,32 +381,34 @@ def _of_kind(t: Typer, x: Lst, value: Num) -> Lst:
         return x
     found = x._replace(dtype=value.dtype, kind=kind)
 
-    def renewed(y: Abstract) -> Abstract:
-        if isinstance(y, Lst) and y.site == x.site:
-            return y._replace(dtype=found.dtype, kind=found.kind)
-        if isinstance(y, (Tup, Method, Along, Counted, Zipped, tuple)):
-            inner = [renewed(z) if isinstance(z, tuple) else z for z in y]
-            return tuple(inner) if type(y) is tuple else type(y)(*inner)
-        return y
-
     for at, y in t.state.items():
         if not isinstance(y, (Num, Arr, Known)):
-            t.state[at] = renewed(y)
+            t.state[at] = _renewed(y, found)
     return found
 
 
-def repeated(t: Typer, x: Abstract, count: Num) -> Abstract:
+def _renewed(y: Abstract, found: Lst) -> Abstract:
+    """A value in which lists of one site have the type that one of them has now."""
+    if isinstance(y, Lst) and y.site == found.site:
+        return y._replace(dtype=found.dtype, kind=found.kind)
+    if isinstance(y, (Tup, Method, Along, Counted, Zipped, tuple)):
+        inner = [_renewed(z, found) if isinstance(z, tuple) else z for z in y]
+        return tuple(inner) if type(y) is tuple else type(y)(*inner)
+    return y
+
+
+def repeated(t: Writes, x: Abstract, count: Num) -> Abstract:
     """``[...] * n``."""
     if isinstance(x, Tup):
         if isinstance(count.value, Literal):
             return Tup(x.items * count.value.value)
         raise t.refuse("a tuple as often as is computed")
     n = as_index(t, count)
-    made = t.op("repeat", "list", x.value, n, what=t._mark("its lists grow long"))
+    made = t.op("repeat", "list", x.value, n, what=t.mark_number("its lists grow long"))
     return x._replace(site=t.site(), value=made)
 
 
-def contains(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """``a in b``, of a few that are written in the source."""
     if not isinstance(a, Num) or not isinstance(b, Tup) or not b.items:
         raise t.refuse(f"{described(a)} {op} {described(b)}")
@@ -389,12 +425,10 @@ def contains(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
 # --- iterators ----------------------------------------------------------------------------------
 
 
-def unpacked(t: Typer, x: Abstract, count: int) -> Tup:
+def unpacked(t: Writes, x: Abstract, count: int) -> Tup:
     """The parts of a value that is given to several names."""
     if isinstance(x, Tup):
         if len(x.items) != count:
-            from .typed import Leaves
-
             raise Leaves("a tuple of another length is unpacked")
         return x
     if isinstance(x, (Arr, Lst)):
@@ -406,7 +440,7 @@ def unpacked(t: Typer, x: Abstract, count: int) -> Tup:
     raise t.refuse(f"it unpacks {described(x)}")
 
 
-def iterator(t: Typer, x: Abstract) -> Abstract:
+def iterator(t: Writes, x: Abstract) -> Abstract:
     """``iter(x)``."""
     if isinstance(x, (Arr, Lst)):
         return Along(x, integer(0))
@@ -417,7 +451,16 @@ def iterator(t: Typer, x: Abstract) -> Abstract:
     raise t.refuse(f"it goes through {described(x)}")
 
 
-def has_more(t: Typer, it: Abstract) -> Value:
+def is_fixed(it: Abstract) -> bool:
+    """Whether how often an iterator goes on is written in the source."""
+    if isinstance(it, Counted):
+        return is_fixed(it.inner)
+    if isinstance(it, Zipped):
+        return any(map(is_fixed, it.inner))
+    return isinstance(it, Through) or (isinstance(it, Range) and isinstance(it.stop.value, Literal))
+
+
+def has_more(t: Writes, it: Abstract) -> Value:
     """Whether an iterator has a further element."""
     if isinstance(it, Along):
         return t.op("lt", "bool", it.at.value, length(t, it.over))
@@ -445,14 +488,14 @@ def has_more(t: Typer, it: Abstract) -> Value:
     return found
 
 
-def advanced(t: Typer, name: str) -> Abstract:
+def advanced(t: Writes, name: str) -> Abstract:
     """The next element of the iterator in a variable, which goes on."""
     value, further = _next(t, t.value(name))
     t.put(name, further)
     return value
 
 
-def _next(t: Typer, it: Abstract) -> tuple[Abstract, Abstract]:
+def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
     if isinstance(it, Along):
         at = it.at.value
         further = it._replace(at=Num("int64", PYTHON, t.op("add", "int64", at, _ONE)))
@@ -489,8 +532,10 @@ def _next(t: Typer, it: Abstract) -> tuple[Abstract, Abstract]:
 # --- results ------------------------------------------------------------------------------------
 
 
-def returned(t: Typer, value: Abstract) -> None:
-    """Put what the function returns where its results are."""
+def returned(t: Writes, value: Abstract) -> None:
+    """Put what the function returns where its results are, if it is known what they are like."""
+    if t.expected is None:
+        return
     if len(t.expected) == 1:
         _put(t, 0, value)
         return
@@ -501,12 +546,11 @@ def returned(t: Typer, value: Abstract) -> None:
 
 
 def _other() -> Exception:
-    from .typed import Leaves
-
     return Leaves("a result of another kind than that of the first slice")
 
 
-def _put(t: Typer, k: int, value: Abstract) -> None:
+def _put(t: Writes, k: int, value: Abstract) -> None:
+    assert t.expected is not None
     dtype, shape = t.expected[k]
     if isinstance(value, Tup):
         numbers_ = _flat(value, shape)
@@ -549,14 +593,3 @@ def _flat(value: Tup, shape: tuple[int, ...]) -> list[Num]:
         else:
             raise _other()
     return found
-
-
-# --- whole arrays -------------------------------------------------------------------------------
-
-
-def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
-    """An operation of arrays."""
-    raise t.refuse(f"{described(a)} {op} {described(b)}")
-
-
-__all__ = ["Callable"]

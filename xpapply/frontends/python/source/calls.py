@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ....ir.typed import Literal
+from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
-from ....library import of_python
-from . import arrays, numbers
+from ....library import of_numpy, of_python
+from . import arrays, numbers, whole
 from .values import (
     EITHER,
     NUMPY,
@@ -21,17 +22,16 @@ from .values import (
     Abstract,
     Arr,
     Counted,
+    Inlined,
     Known,
     Lst,
     Num,
     Range,
     Tup,
+    Writes,
     Zipped,
     integer,
 )
-
-if TYPE_CHECKING:
-    from .typed import Typer
 
 LIBRARY = of_python.__name__.rpartition(".")[0]
 """Where functions of libraries are written in Python, for the compiler."""
@@ -47,13 +47,13 @@ def find(f: Any) -> Call | None:
         return None
 
 
-def _number(t: Typer, x: Abstract) -> Num:
+def _number(t: Writes, x: Abstract) -> Num:
     if not isinstance(x, Num):
         raise t.refuse(f"{arrays.described(x)} where a number has to be")
     return x
 
 
-def _exactly(t: Typer, args: list[Any], kwargs: dict[str, Any], *counts: int) -> None:
+def _exactly(t: Writes, args: list[Any], kwargs: dict[str, Any], *counts: int) -> None:
     if kwargs or len(args) not in counts:
         raise t.refuse("a call with further arguments")
 
@@ -61,17 +61,19 @@ def _exactly(t: Typer, args: list[Any], kwargs: dict[str, Any], *counts: int) ->
 # --- Python's own -----------------------------------------------------------------------------
 
 
-def _len(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _len(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     return Num("int64", PYTHON, arrays.length(t, args[0]))
 
 
-def _abs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1)
+    if whole.is_array(*args):
+        return whole.elementwise(t, np.absolute, args)
     return numbers.absolute(t, _number(t, args[0]))
 
 
-def _range(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Range:
+def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
     _exactly(t, args, kwargs, 1, 2, 3)
     given = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
     if len(given) == 1:
@@ -84,19 +86,19 @@ def _range(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Range:
     return Range(*given)
 
 
-def _enumerate(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Counted:
+def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
     start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
     _exactly(t, args[:1], kwargs, 1)
     return Counted(arrays.iterator(t, args[0]), Num("int64", PYTHON, arrays.as_index(t, start)))
 
 
-def _zip(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
+def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
     if kwargs or not args:
         raise t.refuse("zip with further arguments")
     return Zipped(tuple(arrays.iterator(t, x) for x in args))
 
 
-def _reversed(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
+def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     _exactly(t, args, kwargs, 1)
     (x,) = args
     if isinstance(x, Tup):
@@ -117,13 +119,13 @@ def _reversed(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     raise t.refuse(f"reversed of {arrays.described(x)}")
 
 
-def _int(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _number(t, args[0])
     return Num("int64", PYTHON, _as_int(t, x))
 
 
-def _as_int(t: Typer, x: Num) -> Value:
+def _as_int(t: Writes, x: Num) -> Value:
     if numbers.kind_of(x.dtype) == "f":
         return numbers.to_int(t, x.value, "int64", "a float that is no integer of 64 bits")
     if x.dtype == "uint64" and not isinstance(x.value, Literal):
@@ -132,7 +134,7 @@ def _as_int(t: Typer, x: Num) -> Value:
     return numbers.cast(t, x.value, "int64")
 
 
-def _float(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 0, 1)
     if args and isinstance(args[0], Known) and isinstance(args[0].value, str):
         return Num("float64", PYTHON, Literal(float(args[0].value), "float64"))
@@ -140,14 +142,12 @@ def _float(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("float64", PYTHON, numbers.cast(t, x.value, "float64"))
 
 
-def _bool(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
-    from .objects import truth
-
+def _bool(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
-    return Num("bool", PYTHON, truth(t, args[0]))
+    return Num("bool", PYTHON, arrays.truth(t, args[0]))
 
 
-def _round(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _number(t, args[0])
     if numbers.kind_of(x.dtype) != "f":
@@ -156,13 +156,13 @@ def _round(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
 
 
-def _divmod(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Tup:
+def _divmod(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Tup:
     _exactly(t, args, kwargs, 2)
     a, b = (_number(t, x) for x in args)
     return Tup((numbers.binary(t, "//", a, b), numbers.binary(t, "%", a, b)))
 
 
-def _pow(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _pow(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 2)
     return numbers.binary(t, "**", *(_number(t, x) for x in args))
 
@@ -170,24 +170,17 @@ def _pow(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _extreme(op: str, of_many: Any) -> Call:
     """Python's ``max`` or ``min``: the first one that no other is beyond."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if kwargs or not args:
             raise t.refuse("min or max with further arguments")
         if len(args) == 1:
             if not isinstance(args[0], Tup) or not args[0].items:
-                from .objects import Inlined
-
                 return Inlined(of_many, args, {})
             args = list(args[0].items)
         found, *others = (_number(t, x) for x in args)
         for x in others:
             if x.dtype != found.dtype:
-                from .objects import Inlined
-
-                inlined = of_python.larger if op == ">" else of_python.smaller
-                if len(args) == 2:
-                    return Inlined(inlined, args, {})
-                raise t.refuse("min or max of numbers of several types")
+                return Inlined(of_many, [Tup(tuple(args))], {})
             beyond = numbers.compare(t, op, x, found)
             kind = x.kind if x.kind == found.kind else EITHER
             value = t.op("select", x.dtype, beyond.value, x.value, found.value)
@@ -197,16 +190,14 @@ def _extreme(op: str, of_many: Any) -> Call:
     return call
 
 
-def _list(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 0, 1)
     if not args:
         return arrays.new_list(t, ())
-    from .objects import Inlined
-
     return Inlined(of_python.listed, args, {})
 
 
-def _tuple(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _tuple(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1)
     if isinstance(args[0], Tup):
         return args[0]
@@ -219,7 +210,7 @@ def _tuple(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _libm(name: str, count: int = 1) -> Call:
     """A function of the C library, which raises where it has no value."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, count)
         given = [_float(t, [x], {}).value for x in args]
         found = numbers.call(t, name, "float64", *given)
@@ -236,14 +227,14 @@ def _libm(name: str, count: int = 1) -> Call:
     return call
 
 
-def _and(t: Typer, a: Value, b: Value) -> Value:
+def _and(t: Writes, a: Value, b: Value) -> Value:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, Literal):
             return y if x.value else x
     return t.op("and", "bool", a, b)
 
 
-def _math_log(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _math_log(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1, 2)
     found: Num = _libm("log")(t, args[:1], {})
     if len(args) == 1:
@@ -251,7 +242,7 @@ def _math_log(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return numbers.binary(t, "/", found, _libm("log")(t, args[1:], {}))
 
 
-def _math_sqrt(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _float(t, args, {}).value
     t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value")
@@ -261,7 +252,7 @@ def _math_sqrt(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _math_whole(op: str) -> Call:
     """``math.floor`` and such: of a float an integer."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 1)
         x = _number(t, args[0])
         if numbers.kind_of(x.dtype) != "f":
@@ -272,11 +263,13 @@ def _math_whole(op: str) -> Call:
     return call
 
 
-def _asked(question: Callable[[Any, Value], Value], kind: str) -> Call:
+def _asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None) -> Call:
     """``isnan`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 1)
+        if ufunc is not None and whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
         x = _number(t, args[0])
         if numbers.kind_of(x.dtype) != "f":
             x = _float(t, args, {})
@@ -290,12 +283,21 @@ def _is_inf(t: Any, x: Value) -> Value:
     return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
 
 
-def _fabs(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _gcd(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 2)
+    return Inlined(of_python.gcd, [_python_int(t, x) for x in args], {})
+
+
+def _python_int(t: Writes, x: Abstract) -> Num:
+    return Num("int64", PYTHON, arrays.as_index(t, x))
+
+
+def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     return numbers.absolute(t, _float(t, args, {}))
 
 
-def _copysign(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _copysign(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 2)
     x, y = (_float(t, [a], {}).value for a in args)
     return Num("float64", PYTHON, t.op("copysign", "float64", x, y))
@@ -304,7 +306,7 @@ def _copysign(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _times(factor: float) -> Call:
     """``math.radians`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 1)
         x = _float(t, args, {}).value
         return Num("float64", PYTHON, t.op("mul", "float64", x, Literal(factor, "float64")))
@@ -315,29 +317,35 @@ def _times(factor: float) -> Call:
 # --- NumPy --------------------------------------------------------------------------------------
 
 
-def _operator(op: str) -> Call:
+def _operator(op: str, ufunc: Any) -> Call:
     """A ufunc that an operator stands for."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, 2)
-        a, b = (_numpy(t, x) for x in args)
-        return (numbers.compare if op in "<=>=!=" else numbers.binary)(t, op, a, b)
+        if whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
+        a, b = (_number(t, x) for x in args)
+        if a.kind != NUMPY and b.kind != NUMPY:  # Python's numbers are NumPy's here
+            a, b = a._replace(kind=NUMPY), b._replace(kind=NUMPY)
+        return (numbers.compare if op in _COMPARISONS else numbers.binary)(t, op, a, b)
 
     return call
 
 
-def _numpy(t: Typer, x: Abstract) -> Num:
-    """A number as an operand of a ufunc: Python's stays weak beside others, not alone."""
-    return _number(t, x)
+_COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
 def _ufunc(ufunc: Any) -> Call:
     """A ufunc of numbers: NumPy's own loop, for one of them."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         _exactly(t, args, kwargs, ufunc.nin)
+        if whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
         given = [_number(t, x) for x in args]
         types = _loop(t, ufunc, given)
+        if ufunc is np.power and numbers.kind_of(types[0]) != "f":  # whose loop may raise
+            return numbers.binary(t, "**", *(x._replace(kind=NUMPY) for x in given))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
         own = _NATIVE.get(ufunc.__name__)
         if own is not None and numbers.kind_of(types[0]) == "f":
@@ -348,32 +356,35 @@ def _ufunc(ufunc: Any) -> Call:
     return call
 
 
-def _loop(t: Typer, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
+def _loop(t: Writes, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
     """The dtypes of a ufunc's loop."""
     if all(x.kind == PYTHON for x in given):  # none is weak then
-        return numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])
-    if any(x.kind == EITHER for x in given) and len(given) > 1:
-        several = {
-            numbers.resolved(ufunc, *[numbers.as_type(x._replace(kind=k)) for x in given])
-            for k in (PYTHON, NUMPY)
-        }
-        if len(several) > 1:
-            raise t.refuse("a number that is Python's or NumPy's, as it comes")
-    found = numbers.resolved(ufunc, *map(numbers.as_type, given))
+        several = {numbers.resolved(ufunc, *[np.dtype(x.dtype) for x in given])}
+    else:
+        kinds = [(PYTHON, NUMPY) if x.kind == EITHER else (x.kind,) for x in given]
+        several = set()
+        for chosen in itertools.product(*kinds):
+            those = [x._replace(kind=k) for x, k in zip(given, chosen, strict=True)]
+            weak = {*chosen} != {PYTHON}
+            types = [numbers.as_type(x) if weak else np.dtype(x.dtype) for x in those]
+            several.add(numbers.resolved(ufunc, *types))
+    if len(several) > 1:
+        raise t.refuse("a number that is Python's or NumPy's, as it comes")
+    (found,) = several
     if not {*found} <= numbers.DTYPES:
-        raise t.refuse(f"numpy.{ufunc.__name__} of {found}")
+        raise t.refuse(f"numpy.{ufunc.__name__} of {', '.join(found)}")
     return found
 
 
 def _maximum(op: str) -> Callable[..., Value]:
-    def native(t: Typer, dtype: str, a: Value, b: Value) -> Value:
+    def native(t: Writes, dtype: str, a: Value, b: Value) -> Value:
         first = t.op("or", "bool", t.op(op, "bool", a, b), t.op("ne", "bool", a, a))
         return t.op("select", dtype, first, a, b)
 
     return native
 
 
-def _sign(t: Typer, dtype: str, x: Value) -> Value:
+def _sign(t: Writes, dtype: str, x: Value) -> Value:
     zero = Literal(0.0, dtype)
     below = t.op("select", dtype, t.op("lt", "bool", x, zero), Literal(-1.0, dtype), x)
     found = t.op("select", dtype, t.op("gt", "bool", x, zero), Literal(1.0, dtype), below)
@@ -401,7 +412,7 @@ _NATIVE: dict[str, Callable[..., Value]] = {
 def _made(how: str, value: Any = None) -> Call:
     """``numpy.zeros`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
         names = ["shape", "fill_value", "dtype"] if how == "full" else ["shape", "dtype"]
         given = dict(zip(names, args, strict=False)) | kwargs
         if not {*given} <= {*names} or len(args) > len(names) or "shape" not in given:
@@ -422,7 +433,7 @@ def _made(how: str, value: Any = None) -> Call:
 def _made_like(value: Any = None) -> Call:
     """``numpy.zeros_like`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Arr:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Arr:
         names = ["a", "fill_value", "dtype"] if value == "full" else ["a", "dtype"]
         given = dict(zip(names, args, strict=False)) | kwargs
         like = given.get("a")
@@ -435,7 +446,7 @@ def _made_like(value: Any = None) -> Call:
     return call
 
 
-def _filled(t: Typer, dtype: str, dims: list[Value], value: Any) -> Arr:
+def _filled(t: Writes, dtype: str, dims: list[Value], value: Any) -> Arr:
     if isinstance(value, int):
         value = integer(value)
     is_zero = isinstance(value, Num) and value.value == Literal(0, "int64")
@@ -445,7 +456,7 @@ def _filled(t: Typer, dtype: str, dims: list[Value], value: Any) -> Arr:
     return made
 
 
-def _dtype(t: Typer, x: Abstract | None, default: str) -> str:
+def _dtype(t: Writes, x: Abstract | None, default: str) -> str:
     """The name of a dtype that is said."""
     if x is None or (isinstance(x, Known) and x.value is None):
         return default
@@ -461,7 +472,7 @@ def _dtype(t: Typer, x: Abstract | None, default: str) -> str:
 def _as_dtype(dtype: str) -> Call:
     """``numpy.float32(x)`` and such."""
 
-    def call(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 0, 1)
         x = _number(t, args[0]) if args else integer(0)
         return Num(dtype, NUMPY, numbers.stored(t, x, dtype))
@@ -469,7 +480,7 @@ def _as_dtype(dtype: str) -> Call:
     return call
 
 
-def _array(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """``numpy.array`` of numbers: a new array of one axis."""
     given = dict(zip(["object", "dtype"], args, strict=False)) | kwargs
     given = {"object" if k == "a" else k: x for k, x in given.items()}
@@ -495,7 +506,7 @@ def _array(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Any:
     raise t.refuse(f"numpy.array of {arrays.described(x)}")
 
 
-def _where(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
+def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 3)
     condition, a, b = (_number(t, x) for x in args)
     if any(x.kind != NUMPY for x in (a, b)) and a.dtype != b.dtype:
@@ -503,6 +514,87 @@ def _where(t: Typer, args: list[Any], kwargs: dict[str, Any]) -> Num:
     dtype = np.result_type(np.dtype(a.dtype), np.dtype(b.dtype)).name
     x, y = numbers.cast(t, a.value, dtype), numbers.cast(t, b.value, dtype)
     return Num(dtype, NUMPY, t.op("select", dtype, numbers.truth(t, condition), x, y))
+
+
+# --- functions of arrays ------------------------------------------------------------------------
+
+
+def _of_floats(inlined: Any, *names: str) -> Call:
+    """A function of an array of floats that is written in Python; of others it is left to NumPy."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not args or not isinstance(args[0], Arr) or args[0].type.ndim != 1:
+            raise t.refuse(f"a function of {arrays.described(args[0]) if args else 'nothing'}")
+        if not {*kwargs} <= {*names} or len(args) > 1:
+            raise t.refuse("a function of an array with further arguments")
+        if numbers.kind_of(args[0].type.dtype) != "f":
+            raise t.refuse(f"a function of {arrays.described(args[0])}")
+        return Inlined(inlined, args, kwargs)
+
+    return call
+
+
+def _of_array(inlined: Any, count: int = 1) -> Call:
+    """A function of arrays of any numbers that is written in Python."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        _exactly(t, args, kwargs, count)
+        if not all(isinstance(x, Arr) and x.type.ndim == 1 for x in args[:1]):
+            raise t.refuse(f"a function of {arrays.described(args[0])}")
+        return Inlined(inlined, args, {})
+
+    return call
+
+
+def _reduction(ufunc: Any) -> Call:
+    """``numpy.sum`` and such, of an array of one axis."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        _exactly(t, args, kwargs, 1)
+        if isinstance(args[0], Lst):
+            args = [_array(t, args, {})]
+        if not isinstance(args[0], Arr):
+            raise t.refuse(f"a sum of {arrays.described(args[0])}")
+        return whole.reduced(t, ufunc, args[0])
+
+    return call
+
+
+def _arange(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 1, 2)
+    bounds = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
+    return Inlined(of_numpy.steps, [integer(0), *bounds][-2:], {})
+
+
+def _searchsorted(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    side = kwargs.pop("side", Known("left"))
+    _exactly(t, args, kwargs, 2)
+    if not isinstance(args[0], Arr) or not isinstance(args[1], Num) or not isinstance(side, Known):
+        raise t.refuse("numpy.searchsorted of several numbers")
+    right = Num("bool", PYTHON, Literal(side.value == "right", "bool"))
+    return Inlined(of_numpy.searched, [*args, right], {})
+
+
+def _interp(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 3)
+    x, xp, fp = args
+    if not isinstance(x, Num) or not all(
+        isinstance(a, Arr) and a.type == Array("float64", 1) for a in (xp, fp)
+    ):
+        raise t.refuse("numpy.interp of several numbers")
+    x = Num("float64", NUMPY, numbers.cast(t, x.value, "float64"))
+    return Inlined(of_numpy.interpolated, [x, xp, fp], {})
+
+
+METHODS: dict[str, Call] = {
+    "sum": _reduction(np.add), "prod": _reduction(np.multiply), "max": _reduction(np.maximum),
+    "min": _reduction(np.minimum), "mean": _of_floats(of_numpy.mean),
+    "var": _of_floats(of_numpy.variance, "ddof"), "std": _of_floats(of_numpy.deviation, "ddof"),
+    "argmax": _of_array(of_numpy.argmax), "argmin": _of_array(of_numpy.argmin),
+    "cumsum": _of_floats(of_numpy.cumulated), "any": _of_array(of_numpy.any_true),
+    "all": _of_array(of_numpy.all_true),
+}  # fmt: skip
+"""Methods of arrays."""
 
 
 @functools.cache
@@ -518,16 +610,23 @@ def _table() -> dict[Any, Call]:
         math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
         math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
         math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
-        math.degrees: _times(180 / math.pi), math.gcd: of_python.gcd,
+        math.degrees: _times(180 / math.pi), math.gcd: _gcd,
         math.isnan: _asked(numbers.is_nan, PYTHON), math.isinf: _asked(_is_inf, PYTHON),
         math.isfinite: _asked(numbers.is_finite, PYTHON),
-        np.isnan: _asked(numbers.is_nan, NUMPY), np.isinf: _asked(_is_inf, NUMPY),
-        np.isfinite: _asked(numbers.is_finite, NUMPY),
+        np.isnan: _asked(numbers.is_nan, NUMPY, np.isnan),
+        np.isinf: _asked(_is_inf, NUMPY, np.isinf),
+        np.isfinite: _asked(numbers.is_finite, NUMPY, np.isfinite),
         np.zeros: _made("zeros", 0), np.empty: _made("empty"), np.ones: _made("ones", 1),
         np.full: _made("full"), np.zeros_like: _made_like(0), np.empty_like: _made_like(),
         np.ones_like: _made_like(1), np.full_like: _made_like("full"),
-        np.array: _array, np.asarray: _array, np.where: _where,
+        np.array: _array, np.asarray: _array, np.where: _where, np.arange: _arange,
+        np.diff: _of_array(of_numpy.differences), np.sort: _of_floats(of_numpy.in_order),
+        np.median: _of_floats(of_numpy.median), np.flatnonzero: _of_array(of_numpy.places),
+        np.count_nonzero: _of_array(of_numpy.count), np.searchsorted: _searchsorted,
+        np.interp: _interp, np.add.reduce: _reduction(np.add), np.amax: METHODS["max"],
+        np.amin: METHODS["min"], np.clip: of_numpy.clipped,
     }  # fmt: skip
+    found |= {getattr(np, name): row for name, row in METHODS.items()}
     one = (
         "exp log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
         "erf erfc exp2 cbrt"
@@ -546,5 +645,5 @@ def _table() -> dict[Any, Call]:
         "sign copysign maximum minimum hypot arctan2 power float_power logaddexp fmod"
     ).split():
         found[getattr(np, name)] = _ufunc(getattr(np, name))
-    del operators
+    found |= {getattr(np, n): _operator(op, getattr(np, n)) for n, op in operators.items()}
     return found

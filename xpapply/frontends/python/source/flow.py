@@ -85,18 +85,14 @@ def flow_of(tree: ast.FunctionDef | ast.Lambda) -> Flow:
 
 
 def _reads(step: Step) -> list[str]:
-    found: list[str] = []
+    """The names that a step reads."""
+    return _names(step.args[_PLAIN.get(step.kind, 0) :])
 
-    def look(x: Any) -> None:
-        if isinstance(x, str):
-            found.append(x)
-        elif type(x) is tuple:
-            for y in x:
-                look(y)
 
-    for x in step.args[_PLAIN.get(step.kind, 0) :]:
-        look(x)
-    return found
+def _names(x: Any) -> list[str]:
+    if isinstance(x, str):
+        return [x]
+    return [name for y in x for name in _names(y)] if type(x) is tuple else []
 
 
 _PLAIN = {"global": 9, "attribute": 1, "binary": 1, "inplace": 1, "unary": 1, "compare": 1}

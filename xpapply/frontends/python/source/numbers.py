@@ -10,32 +10,19 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import Value
-from .values import EITHER, NUMPY, PYTHON, Num
+from .values import EITHER, NUMPY, PYTHON, Num, Writes
 
 NOTED = "noted"
 """Said of an instruction on floats: what the processor notes of it is what NumPy warns of."""
 _EXACT = 1 << 53
 """Integers up to which float64 has all."""
-
-
-class Writes(Protocol):
-    """What instructions are written to."""
-
-    def op(self, op: str, dtype: str, *args: Value, what: Any = None) -> Register:
-        """The register that an instruction writes."""
-
-    def mark(self, condition: Value, why: str) -> None:
-        """Leave the slice to the Python function where a condition holds."""
-
-    def external(self, *name: str) -> int:
-        """The number of a library's function."""
 
 
 def number(x: Any) -> Num | None:
@@ -155,6 +142,14 @@ def stored(w: Writes, x: Num, dtype: str) -> Value:
     if from_ in "iu" and dtype == "float32":
         _marked_beyond(w, x.value, 1 << 24)
     return cast(w, x.value, dtype)
+
+
+def as_python(w: Writes, x: Num) -> Num:
+    """A number as one of Python's: ``x.item()``."""
+    if x.dtype == "uint64" and not isinstance(x.value, Literal):
+        w.mark(w.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64")), _OVERFLOWS)
+    dtype = {"b": "bool", "f": "float64"}.get(kind_of(x.dtype), "int64")
+    return Num(dtype, PYTHON, cast(w, x.value, dtype))
 
 
 def truth(w: Writes, x: Num) -> Value:
@@ -404,7 +399,8 @@ def unary(w: Writes, op: str, a: Num) -> Num:
     if op == "~":
         if kind_of(a.dtype) == "f":
             raise TraceError("~ of a float")
-        return a._replace(value=w.op("xor", a.dtype, a.value, Literal(-1, a.dtype)))
+        ones = int(np.iinfo(a.dtype).max) if kind_of(a.dtype) == "u" else -1
+        return a._replace(value=w.op("xor", a.dtype, a.value, Literal(ones, a.dtype)))
     if isinstance(a.value, Literal):
         return a._replace(value=Literal(-a.value.value, a.dtype))
     if kind_of(a.dtype) == "f":

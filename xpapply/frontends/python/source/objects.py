@@ -6,21 +6,30 @@ import builtins
 import functools
 import sys
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ....functions.guards import MISSING
 from ....ir.typed import Literal
-from ....ir.typed.function import Value
-from . import arrays, calls, numbers
-from .values import PYTHON, Abstract, Arr, Known, Lst, Method, Num, Range, Tup
+from . import arrays, calls, numbers, whole
+from .values import (
+    PYTHON,
+    Abstract,
+    Arr,
+    Inlined,
+    Known,
+    Lst,
+    Method,
+    Num,
+    Range,
+    Span,
+    Tup,
+    Writes,
+)
 
-if TYPE_CHECKING:
-    from .typed import Typer
 
-
-def known(t: Typer, x: Any) -> Abstract:
+def known(t: Writes, x: Any) -> Abstract:
     """An object as a value: numbers as such, tuples of what is in them."""
     found = numbers.number(x)
     if found is not None:
@@ -37,7 +46,7 @@ def known(t: Typer, x: Any) -> Abstract:
     return Known(x)
 
 
-def module(t: Typer, name: str) -> Abstract:
+def module(t: Writes, name: str) -> Abstract:
     """A module that is imported within the function."""
     found = sys.modules.get(name)
     if found is None:
@@ -45,7 +54,7 @@ def module(t: Typer, name: str) -> Abstract:
     return Known(found)
 
 
-def global_value(t: Typer, f: types.FunctionType, name: str) -> Abstract:
+def global_value(t: Writes, f: types.FunctionType, name: str) -> Abstract:
     """The value of a name that is no variable of the function's own."""
     if name in f.__code__.co_freevars:
         found = t.watch.look(f, "cell", f.__code__.co_freevars.index(name))
@@ -58,13 +67,15 @@ def global_value(t: Typer, f: types.FunctionType, name: str) -> Abstract:
     return known(t, found)
 
 
-def attribute(t: Typer, x: Abstract, name: str) -> Abstract:
+def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
     """``x.name``."""
     if isinstance(x, (Arr, Lst, Num)):
         return arrays.attribute(t, x, name)
     if not isinstance(x, Known):
         raise t.refuse(f"the attribute {name} of a {type(x).__name__.lower()}")
     holder = x.value
+    if isinstance(holder, np.ufunc) and name in ("reduce", "accumulate"):
+        return Known(getattr(holder, name))
     if isinstance(holder, types.ModuleType):
         found = t.watch.look(holder, "attribute", name)
         if found is MISSING:
@@ -73,7 +84,7 @@ def attribute(t: Typer, x: Abstract, name: str) -> Abstract:
     return _of_object(t, holder, name)
 
 
-def _of_object(t: Typer, x: Any, name: str) -> Abstract:
+def _of_object(t: Writes, x: Any, name: str) -> Abstract:
     """An attribute of a user's object, if it is found where objects have them."""
     cls = type(x)
     own: Any = cls.__getattribute__
@@ -93,19 +104,14 @@ def _of_object(t: Typer, x: Any, name: str) -> Abstract:
     return known(t, found)
 
 
-class Inlined(NamedTuple):
-    """A call of a function that is written where it is called."""
-
-    function: Any
-    args: list[Abstract]
-    kwargs: dict[str, Abstract]
-
-
 def callee(
-    t: Typer, called: Abstract, args: list[Abstract], kwargs: dict[str, Abstract]
+    t: Writes, called: Abstract, args: list[Abstract], kwargs: dict[str, Abstract]
 ) -> Abstract | Inlined:
     """The result of a call, or the function of Python's that is to be written here."""
     if isinstance(called, Method):
+        row = calls.METHODS.get(called.name) if isinstance(called.owner, Arr) else None
+        if row is not None:
+            return row(t, [called.owner, *args], kwargs)
         return arrays.method(t, called.owner, called.name, args, kwargs)
     if not isinstance(called, Known):
         raise t.refuse(f"a {type(called).__name__.lower()} is called")
@@ -144,20 +150,7 @@ def _is_of_library(f: types.FunctionType) -> bool:
 # --- operators --------------------------------------------------------------------------------
 
 
-def truth(t: Typer, x: Abstract) -> Value:
-    """Whether a value is true."""
-    if isinstance(x, Num):
-        return numbers.truth(t, x)
-    if isinstance(x, Tup):
-        return Literal(bool(x.items), "bool")
-    if isinstance(x, Known) and (x.value is None or isinstance(x.value, (str, types.FunctionType))):
-        return Literal(bool(x.value), "bool")
-    if isinstance(x, Lst):
-        return t.op("ne", "bool", t.op("list length", "int64", x.value), Literal(0, "int64"))
-    raise t.refuse(f"the truth of {arrays.described(x)}")
-
-
-def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation of two values."""
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.binary(t, op, a, b)
@@ -165,24 +158,37 @@ def binary(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
         return Tup((*a.items, *b.items))
     if isinstance(a, (Tup, Lst)) and isinstance(b, Num) and op == "*":
         return arrays.repeated(t, a, b)
-    return arrays.binary(t, op, a, b)
+    if whole.is_array(a, b):
+        return whole.binary(t, op, a, b)
+    raise t.refuse(f"{arrays.described(a)} {op} {arrays.described(b)}")
 
 
-def inplace(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
-    if isinstance(a, (Arr, Lst)):
-        raise t.refuse(f"{op}= of {arrays.described(a)}")
-    return binary(t, op, a, b)
+    if isinstance(a, Lst):
+        raise t.refuse(f"{op}= of a list")
+    if not isinstance(a, Arr):
+        return binary(t, op, a, b)
+    if not a.own:
+        raise t.refuse("it writes into an array that it has not made")
+    found = whole.binary(t, op, a, b)
+    assert isinstance(found, Arr)
+    arrays.set_item(
+        t, a, Span(Known(None), Known(None), Known(None)), whole.as_type(t, found, a.type.dtype)
+    )
+    return a
 
 
-def unary(t: Typer, op: str, a: Abstract) -> Abstract:
+def unary(t: Writes, op: str, a: Abstract) -> Abstract:
     """An operation of one value."""
     if isinstance(a, Num):
         return numbers.unary(t, op, a)
+    if isinstance(a, Arr):
+        return whole.unary(t, op, a)
     raise t.refuse(f"{op} of {arrays.described(a)}")
 
 
-def compare(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+def compare(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """A comparison of two values."""
     if op in ("is", "is not"):
         return _is(t, op, a, b)
@@ -190,13 +196,15 @@ def compare(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
         return arrays.contains(t, op, a, b)
     if isinstance(a, Num) and isinstance(b, Num):
         return numbers.compare(t, op, a, b)
+    if whole.is_array(a, b):
+        return whole.binary(t, op, a, b)
     if isinstance(a, Known) and isinstance(b, Known) and op in ("==", "!="):
         if isinstance(a.value, str) and isinstance(b.value, str):
             return _answer((a.value == b.value) is (op == "=="))
     raise t.refuse(f"{arrays.described(a)} {op} {arrays.described(b)}")
 
 
-def _is(t: Typer, op: str, a: Abstract, b: Abstract) -> Abstract:
+def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """Of objects that are known, and of None, which nothing else is."""
     if isinstance(a, Known) and isinstance(b, Known):
         same = a.value is b.value

@@ -8,7 +8,8 @@ of the user's that it calls are written where they are called.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,12 +20,27 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, calls, numbers, objects
+from . import arrays, numbers, objects
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
-from .values import Abstract, Arr, Known, Lst, Num, Tup, built, integer, joined, taken_apart
+from .values import (
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Expected,
+    Inlined,
+    Known,
+    Leaves,
+    Lst,
+    Num,
+    Tup,
+    built,
+    joined,
+    taken_apart,
+)
 
-_flows: dict[types.CodeType, Flow] = {}
+_flows: weakref.WeakKeyDictionary[types.CodeType, Flow] = weakref.WeakKeyDictionary()
 
 
 class Code(NamedTuple):
@@ -71,32 +87,34 @@ class _Version:
     keys: dict[tuple[int, str], Any]
 
 
-class Expected(NamedTuple):
-    """A result: what the first slice gave."""
+class Input(NamedTuple):
+    """In the place of an argument: a slice, or an element as a number of Python's."""
 
-    dtype: str
-    shape: tuple[int, ...]
+    k: int
+    as_python: bool = False
 
 
 def typed(
-    f: types.FunctionType,
+    f: Any,
     arguments: Sequence[Abstract],
+    named: Mapping[str, Abstract],
     inputs: Sequence[Type],
-    expected: Sequence[Expected],
+    expected: Sequence[Expected] | None,
     watch: Guards,
 ) -> TypedFunction:
     """The typed function of a Python function.
 
     Parameters
     ----------
-    f : function
+    f : callable
         Of slices.
-    arguments : sequence
-        What it is called with; a type among `inputs` stands for a slice.
+    arguments, named : sequence, mapping
+        What it is called with; an `Input` stands for a slice.
     inputs : sequence of Array or dtype
         The slices.
-    expected : sequence of Expected
-        The results of the first slice.
+    expected : sequence of Expected or None
+        The results of the first slice. None: it is only looked at whether the function is compiled,
+        and does nothing else.
     watch : Guards
         What it reaches is looked at from now on.
 
@@ -105,7 +123,7 @@ def typed(
     TraceError
         If it does something that is not compiled, with the line.
     """
-    return Typer(f, inputs, expected, watch).run(arguments)
+    return Typer(f, inputs, expected, watch).run(arguments, named)
 
 
 class Typer:
@@ -113,13 +131,14 @@ class Typer:
 
     def __init__(
         self,
-        f: types.FunctionType,
+        f: Any,
         inputs: Sequence[Type],
-        expected: Sequence[Expected],
+        expected: Sequence[Expected] | None,
         watch: Guards,
     ) -> None:
-        results = tuple(Array(e.dtype, len(e.shape)) for e in expected)
-        self.made = TypedFunction(f.__name__, tuple(inputs), results)
+        results = tuple(Array(e.dtype, len(e.shape)) for e in expected or ())
+        name = getattr(f, "__name__", None) or type(f).__name__
+        self.made = TypedFunction(name, tuple(inputs), results)
         self.expected, self.watch = expected, watch
         self.line = 0
         self._f = f
@@ -132,6 +151,8 @@ class Typer:
         self._sites: dict[Any, int] = {}
         self.state: State = {}
         self.place: Place = None  # type: ignore[assignment]
+        self._step = 0
+        self._loaded: dict[Value, Slot] = {}
 
     # --- writing --------------------------------------------------------------------------
 
@@ -152,9 +173,10 @@ class Typer:
             if condition.value:
                 raise Leaves(why)
             return
-        self.do("mark", condition, what=self._mark(why))
+        self.do("mark", condition, what=self.mark_number(why))
 
-    def _mark(self, why: str) -> int:
+    def mark_number(self, why: str) -> int:
+        """The number of a mark on this line."""
         known = Mark(self.line, why)
         if known not in self.made.marks:
             self.made.marks.append(known)
@@ -173,7 +195,6 @@ class Typer:
         if type(x) is not np.ndarray:
             raise TraceError(f"it reads a {type(x).__name__}")
         if not any(x is c for c in self.made.constants):
-            self.watch.array(x)
             self.made.constants.append(x)
         k = next(k for k, c in enumerate(self.made.constants) if c is x)
         kind = Array(x.dtype.name, x.ndim)
@@ -189,21 +210,18 @@ class Typer:
 
     # --- blocks ---------------------------------------------------------------------------
 
-    def run(self, arguments: Sequence[Abstract]) -> TypedFunction:
+    def run(self, arguments: Sequence[Abstract], named: Mapping[str, Abstract]) -> TypedFunction:
         """Write all blocks."""
-        code = self._code(self._f)
-        place = Place((), code, 0, 0)
-        self.place, self._step = place, 0
-        entry = Block()
-        self.made.blocks.append(entry)
-        self._block = entry
-        state: State = {}
+        self.made.blocks.append(self._block)
         given = [self._argument(x) for x in arguments]
-        for name, value in zip(_parameters(code, self), given, strict=False):
-            state[0, name] = value
-        self.state = state
-        self._fill_defaults(code, 0, len(given), {})
-        self._go(place)
+        by_name = {name: self._argument(x) for name, x in named.items()}
+        found = objects.callee(self, Known(self._f), given, by_name)
+        if not isinstance(found, Inlined):
+            raise self.refuse("it is no function of Python's")
+        code = self._code(found.function)
+        self.place = Place((), code, 0, 0)
+        self._bind(code, 0, found)
+        self._go(self.place)
         while self._waiting:
             self._write(self._waiting.pop())
             if len(self.made.blocks) > LIMITS.typed_blocks:
@@ -211,13 +229,16 @@ class Typer:
         return self.made
 
     def _argument(self, x: Abstract) -> Abstract:
-        if isinstance(x, Array):
-            k = self._inputs_seen = getattr(self, "_inputs_seen", -1) + 1
-            return Arr(x, False, self.op("input", x, what=k))
-        if isinstance(x, Num) and x.value is None:
-            k = self._inputs_seen = getattr(self, "_inputs_seen", -1) + 1
-            return x._replace(value=self.op("input", x.dtype, what=k))
-        return x
+        if not isinstance(x, Input):
+            return objects.known(self, x)
+        kind = self.made.inputs[x.k]
+        value = self.op("input", kind, what=x.k)
+        if isinstance(kind, Array):
+            return Arr(kind, False, value)
+        if not x.as_python:
+            return Num(kind, NUMPY, value)
+        dtype = {"b": "bool", "f": "float64"}.get(numbers.kind_of(kind), "int64")
+        return Num(dtype, PYTHON, numbers.cast(self, value, dtype))
 
     def _code(self, f: types.FunctionType) -> Code:
         found = _flows.get(f.__code__)
@@ -249,6 +270,7 @@ class Typer:
                 slot = Slot(f"{at[1]}.{at[0]}.{k}", v.type)
                 if self._loaded.get(v) != slot:
                     self.do("store", v, what=slot)
+                    self._loaded[v] = slot
         return version.index
 
     def _version(self, place: Place, keys: dict[tuple[int, str], Any]) -> _Version:
@@ -279,11 +301,15 @@ class Typer:
 
     def _write(self, version: _Version) -> None:
         self._block = self.made.blocks[version.index]
-        self._loaded: dict[Value, Slot] = {}
+        self._loaded = {}
         self.state = {}
         for at, key in version.keys.items():
             self.state[at] = built(key, self._loads(at, key))
         self._go_on(version.place)
+        read = {a for x in self._block.instructions for a in x.args}
+        self._block.instructions = [
+            x for x in self._block.instructions if x.op != "load" or x.result in read
+        ]
 
     def _loads(self, at: tuple[int, str], key: Any) -> Any:
         for k, kind in enumerate(_types_of(key)):
@@ -294,7 +320,6 @@ class Typer:
 
     def _go(self, place: Place) -> None:
         """End this block: it goes on there."""
-        self._loaded = getattr(self, "_loaded", {})
         index = self._to(place)
         self.do("jump")
         self._block.targets = (index,)
@@ -310,7 +335,7 @@ class Typer:
                 if not self._take(step):
                     return
             except Leaves as leaves:
-                self.do("leave", what=self._mark(leaves.why))
+                self.do("leave", what=self.mark_number(leaves.why))
                 return
             except TraceError as error:
                 if "(line " in str(error):
@@ -344,7 +369,10 @@ class Typer:
             return False
         if kind == "call":
             return self._call(step)
-        self.put(result, _STEPS[kind](self, *args))
+        found = _STEPS[kind](self, *args)
+        if isinstance(found, Inlined):  # a function of ours does it
+            return self._inline(result, found)
+        self.put(result, found)
         return True
 
     def _place(self, part: int) -> Place:
@@ -358,17 +386,19 @@ class Typer:
         return self.place.code.flow.parts[self.place.part].targets
 
     def _branch(self, step: Step) -> None:
-        condition = objects.truth(self, self.value(step.args[0]))
+        condition = arrays.truth(self, self.value(step.args[0]))
         yes, no = self._targets
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
             return
+        self.made.decides = True
         targets = self._to(self._place(yes)), self._to(self._place(no))
         self.do("branch", condition)
         self._block.targets = targets
 
     def _more(self, step: Step) -> None:
         iterator = self.value(step.args[0])
+        self.made.walks |= not arrays.is_fixed(iterator)
         condition = arrays.has_more(self, iterator)
         yes, no = self._targets
         if isinstance(condition, Literal):
@@ -411,9 +441,13 @@ class Typer:
     ) -> bool:
         """Call something; whether the next step follows here."""
         found = objects.callee(self, called, args, kwargs)
-        if not isinstance(found, objects.Inlined):
+        if not isinstance(found, Inlined):
             self.put(result, found)
             return True
+        return self._inline(result, found)
+
+    def _inline(self, result: str | None, found: Inlined) -> bool:
+        """Write a function where it is called."""
         callers = self.place.callers
         if len(callers) >= LIMITS.typed_depth:
             raise self.refuse("functions call each other too deeply")
@@ -426,20 +460,24 @@ class Typer:
         depth = len(callers) + 1
         for at in [at for at in self.state if at[0] >= depth]:
             del self.state[at]
-        parameters = _parameters(code, self)
-        if len(found.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
-            raise Leaves("a call with too many arguments")
-        for name, value in zip(parameters, found.args, strict=False):
-            self.state[depth, name] = value
-        for name, value in found.kwargs.items():
-            if name not in parameters or (depth, name) in self.state:
-                raise Leaves("a call with wrong arguments")
-            self.state[depth, name] = value
-        self._fill_defaults(code, depth, len(found.args), found.kwargs)
+        self._bind(code, depth, found)
         self._go(inner)
         return False
 
-    def _fill_defaults(self, code: Code, depth: int, given: int, named: dict[str, Any]) -> None:
+    def _bind(self, code: Code, depth: int, call: Inlined) -> None:
+        """Give the parameters of a function their values."""
+        parameters = _parameters(code, self)
+        if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
+            raise Leaves("a call with too many arguments")
+        for name, value in zip(parameters, call.args, strict=False):
+            self.state[depth, name] = value
+        for name, value in call.kwargs.items():
+            if name not in parameters or (depth, name) in self.state:
+                raise Leaves("a call with wrong arguments")
+            self.state[depth, name] = value
+        self._fill_defaults(code, depth)
+
+    def _fill_defaults(self, code: Code, depth: int) -> None:
         f = code.function
         self.watch.function(f)
         a = code.flow.parameters
@@ -479,13 +517,6 @@ def _types_of(key: Any) -> list[Type]:
     return [t for p in parts for t in _types_of(p)]
 
 
-class Leaves(Exception):
-    """Here compiled code leaves the slice to the Python function, always."""
-
-    def __init__(self, why: str) -> None:
-        self.why = why
-
-
 def _binary(t: Typer, op: str, a: Any, b: Any) -> Abstract:
     return objects.binary(t, op, t.value(a), t.value(b))
 
@@ -495,7 +526,7 @@ def _compare(t: Typer, op: str, a: Any, b: Any) -> Abstract:
 
 
 def _not(t: Typer, a: Any) -> Abstract:
-    found = objects.truth(t, t.value(a))
+    found = arrays.truth(t, t.value(a))
     if isinstance(found, Literal):
         return Num("bool", "python", Literal(not found.value, "bool"))
     return Num("bool", "python", t.op("not", "bool", found))
@@ -525,7 +556,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "part": lambda t, x, k: t.value(x).items[k.value],
     "iterator": lambda t, x: arrays.iterator(t, t.value(x)),
     "next": lambda t, it: arrays.advanced(t, it),
-    "round": lambda t: t.do("round", what=t._mark("a loop of very many rounds")),
+    "round": lambda t: t.do("round", what=t.mark_number("a loop of very many rounds")),
 }
 _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "jump": Typer._jump,
@@ -535,4 +566,4 @@ _ENDS: dict[str, Callable[[Typer, Step], None]] = {
     "return": Typer._return,
 }
 
-__all__ = ["Expected", "Leaves", "Typer", "calls", "integer", "typed"]
+__all__ = ["Expected", "Input", "Leaves", "Typer", "typed"]

@@ -6,11 +6,15 @@ registers, which lie in slots; `built` puts it together again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from ....errors import TraceError
+from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, Register
-from ....ir.typed.function import Value
+from ....ir.typed.function import Type, Value
 
 PYTHON, NUMPY, EITHER = "python", "numpy", "either"
 """Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not."""
@@ -169,3 +173,73 @@ def joined(a: Any, b: Any) -> Any:
         return None
     parts = [joined(x, y) for x, y in zip(a[1:], b[1:], strict=True)]
     return None if None in parts else (a[0], *parts)
+
+
+class Leaves(Exception):
+    """Here compiled code leaves the slice to the Python function, always."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+
+class Inlined(NamedTuple):
+    """A call of a function that is written where it is called."""
+
+    function: Any
+    args: list[Abstract]
+    kwargs: dict[str, Abstract]
+
+
+class Expected(NamedTuple):
+    """A result: what the first slice gave."""
+
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Writes(Protocol):
+    """What instructions are written to, and what is known where they are.
+
+    Attributes
+    ----------
+    state : dict
+        Values by the depth of a function and a name.
+    expected : sequence of Expected or None
+        The results of the first slice; None: it has not run yet.
+    watch : Guards
+        What looks at all that the function reaches.
+    """
+
+    state: dict[tuple[int, str], Abstract]
+    expected: Sequence[Expected] | None
+    watch: Guards
+
+    def op(self, op: str, dtype: Type, *args: Value, what: Any = None) -> Register:
+        """The register that an instruction writes."""
+
+    def do(self, op: str, *args: Value, what: Any = None) -> None:
+        """An instruction without a result."""
+
+    def mark(self, condition: Value, why: str) -> None:
+        """Leave the slice to the Python function where a condition holds."""
+
+    def mark_number(self, why: str) -> int:
+        """The number of a mark on this line."""
+
+    def external(self, *name: str) -> int:
+        """The number of a library's function."""
+
+    def constant(self, x: np.ndarray) -> Arr:
+        """An array of the user's, which the function reads."""
+
+    def site(self) -> int:
+        """The number of this place in the source, where a list is made."""
+
+    def refuse(self, why: str) -> TraceError:
+        """An error for something that is not compiled, with the line."""
+
+    def value(self, x: Any) -> Abstract:
+        """The value of an operand."""
+
+    def put(self, name: str | None, value: Abstract) -> None:
+        """Give a name a value."""

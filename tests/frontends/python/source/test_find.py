@@ -1,0 +1,75 @@
+"""Source is found wherever a function stands, and is that of what runs."""
+
+import ast
+import functools
+import linecache
+
+import numpy as np
+import pytest
+
+from xpapply.errors import TraceError
+from xpapply.frontends.python.source.find import tree_of
+
+
+def decorated(f):
+    return f
+
+
+@decorated
+@functools.lru_cache
+def cached(v):
+    return v + 1
+
+
+def outer():
+    k = 3
+
+    def inner(v):
+        """With a docstring."""
+        return v + k  # of the outer one
+
+    return inner
+
+
+first, second = (lambda v: v + 1), (lambda v: v + 2)
+nested = [lambda v, k=k: v * k for k in (1, 2)]
+
+
+def text(f):
+    tree = tree_of(f)
+    return ast.unparse(tree.body if isinstance(tree, ast.Lambda) else tree.body[-1])
+
+
+def test_where_functions_stand():
+    assert text(cached.__wrapped__) == "return v + 1"
+    assert text(outer()) == "return v + k"
+    assert text(first) == "v + 1"
+    assert text(second) == "v + 2"
+    assert text(nested[1]) == "v * k"
+    assert text(lambda v: np.sqrt(v)) == "np.sqrt(v)"
+
+
+def test_lines_are_those_of_the_file():
+    tree = tree_of(outer())
+    assert tree.lineno == outer.__code__.co_firstlineno + 3
+
+
+def made(source, name, file):
+    space = {}
+    exec(compile(source, file, "exec"), space)
+    return space[name]
+
+
+def test_source_in_memory_such_as_that_of_a_notebook():
+    source = "def f(v):\n    return v * 2\n"
+    linecache.cache["<cell 7>"] = len(source), None, source.splitlines(True), "<cell 7>"
+    assert text(made(source, "f", "<cell 7>")) == "return v * 2"
+
+
+def test_source_that_is_not_there_or_another_one():
+    with pytest.raises(TraceError, match="there is no source"):
+        tree_of(made("def f(v):\n    return v\n", "f", "<nowhere>"))
+    source = "def f(v):\n    return v * 5\n"
+    linecache.cache["<cell 8>"] = len(source), None, source.splitlines(True), "<cell 8>"
+    with pytest.raises(TraceError, match="is not what runs"):
+        tree_of(made("def f(v):\n    return v * 7\n", "f", "<cell 8>"))

@@ -1,0 +1,100 @@
+"""Typed functions: their evaluator, which is their definition, and what is well formed."""
+
+import copy
+
+import loop_functions
+import numpy as np
+import pytest
+
+from xpapply.backends.cpu import typed as backend
+from xpapply.codegen.llvm.target import TARGETS
+from xpapply.codegen.llvm.typed import NAME, kernel
+from xpapply.errors import InputError
+from xpapply.frontends.python.source.typed import Expected, Input, typed
+from xpapply.functions.guards import Guards
+from xpapply.ir.typed import Array, Instruction, Literal, Register
+from xpapply.ir.typed.evaluate import evaluate
+from xpapply.ir.typed.verify import verify
+
+RNG = np.random.default_rng(0)
+
+
+def typed_function(f, first):
+    """The typed function of one array, for slices like the first."""
+    result = f(first)
+    parts = result if isinstance(result, tuple) and f is loop_functions.two_results else (result,)
+    parts = [np.asarray(p) for p in parts]
+    watch = Guards()
+    watch.start(f)
+    kind = Array(first.dtype.name, first.ndim)
+    expected = [Expected(p.dtype.name, p.shape) for p in parts]
+    return typed(f, [Input(0)], {}, [kind], expected, watch), parts
+
+
+@pytest.mark.parametrize("f", loop_functions.FUNCTIONS, ids=lambda f: f.__name__)
+def test_the_evaluator_gives_what_the_function_gives(f):
+    arr = np.abs(RNG.standard_normal((6, 12))) if f is loop_functions.logs else None
+    arr = RNG.standard_normal((6, 12)) if arr is None else arr
+    made, like = typed_function(f, arr[0])
+    verify(made)
+    compiled = None
+    if backend.why_not() is None:
+        compiled = backend.Compiled(made)
+        outs = [np.zeros((len(arr), *p.shape), p.dtype) for p in like]
+        marks = compiled.run([arr], outs, 1)
+    for k, v in enumerate(arr):
+        mine = [np.zeros(p.shape, p.dtype) for p in like]
+        mark = evaluate(made, [v], mine)
+        if compiled is not None:
+            assert mark == marks[k]
+        if mark:
+            continue
+        want = f(v)
+        want = want if len(like) > 1 else (want,)
+        for j, (a, b) in enumerate(zip(mine, want, strict=True)):
+            np.testing.assert_array_equal(a, b)
+            if compiled is not None:
+                np.testing.assert_array_equal(outs[j][k], b)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("name", ["AVX2", "AVX-512", "NEON"])
+@pytest.mark.parametrize("f", loop_functions.FUNCTIONS[::5], ids=lambda f: f.__name__)
+def test_texts_compile_for_other_cpus(f, name):
+    pytest.importorskip("llvmlite")
+    from xpapply.backends.cpu import compiler
+
+    made, _ = typed_function(f, np.abs(RNG.standard_normal(12)))
+    code = compiler.object_code(kernel(made, TARGETS[name]), TARGETS[name], passes=True)
+    assert NAME.encode() in code
+
+
+def test_it_is_shown():
+    made, _ = typed_function(loop_functions.longest_run, np.ones(3))
+    assert str(made).startswith("longest_run(float64[:]) -> int64[]\nblock 0:")
+    assert "to block" in str(made)
+
+
+def test_what_is_wrong_is_said():
+    made, _ = typed_function(loop_functions.longest_run, np.ones(3))
+    one = Literal(1.0, "float64")
+    wrong = [
+        (Instruction("leap", None, ()), "no such instruction"),
+        (Instruction("add", Register(999, "int64"), (one, Literal(1, "int64"))), "differ in type"),
+        (Instruction("neg", Register(999, "float64"), (Register(998, "float64"),)), "not written"),
+        (Instruction("mark", None, (Literal(True, "bool"),), 77), "no such mark"),
+        (Instruction("neg", Register(999, "float64"), (one, one)), "1 operands"),
+        (Instruction("call", Register(999, "float64"), (one,), 5), "no such function"),
+        (Instruction("length", Register(999, "int64"), (one,), 0), "wants an array"),
+        (Instruction("put", None, (Literal(0, "int64"), one), 0), "another type"),
+        (Instruction("return", None, ()), "with no other"),
+    ]
+    for x, why in wrong:
+        broken = copy.deepcopy(made)
+        broken.blocks[0].instructions.insert(0, x)
+        with pytest.raises(InputError, match=why):
+            verify(broken)
+    broken = copy.deepcopy(made)
+    broken.blocks[0].targets = (99,)
+    with pytest.raises(InputError, match="goes on at"):
+        verify(broken)

@@ -1,0 +1,326 @@
+"""Functions with loops over elements run compiled from their source, as the loop would run them."""
+
+import functools
+import math
+import warnings
+
+import loop_functions
+import numpy as np
+import pytest
+
+import xpapply
+from xpapply.backends.cpu import typed as backend
+from xpapply.limits import LIMITS
+
+RNG = np.random.default_rng(0)
+
+pytestmark = pytest.mark.skipif(backend.why_not() is not None, reason=str(backend.why_not()))
+
+
+@pytest.fixture(autouse=True)
+def _at_once():
+    """However quick the loop is, functions are compiled."""
+    with (
+        LIMITS.set(few_slices=0, plan_worth=0.0, typed_worth=0.0, vectorize_unknown=0),
+        xpapply.options(fallback="silent"),
+    ):
+        yield
+
+
+def numbers(*shape, dtype="float64"):
+    """Numbers of a dtype, some of which are special."""
+    x = RNG.standard_normal(shape) * 2
+    if np.dtype(dtype).kind == "f":
+        x[RNG.random(shape) < 0.01] = np.nan
+        x[RNG.random(shape) < 0.01] = -0.0
+        x[RNG.random(shape) < 0.005] = np.inf
+    else:
+        x = np.abs(x * 10) if np.dtype(dtype).kind == "u" else x * 10
+    return x.astype(dtype)
+
+
+def caught(call):
+    """What a call gives or raises, and what it warns of."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            found = call()
+        except Exception as error:
+            found = type(error), str(error)
+    return found, [str(w.message) for w in seen]
+
+
+def same(a, b):
+    """Whether two results are the same in each bit, but for NaN's."""
+    if isinstance(a, tuple):
+        return a == b if not isinstance(a[0], np.ndarray) else all(map(same, a, b))
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    signs = np.array_equal(np.signbit(a), np.signbit(b)) if a.dtype.kind == "f" else True
+    nan = a.dtype.kind == "f"
+    return np.array_equal(a, b, equal_nan=nan) and (signs or bool(np.isnan(a).any()))
+
+
+def check(f, arr, axis=-1, *args, compiled=True, **kwargs):
+    """Compare a function with NumPy's loop, twice; `compiled`: whether it has to be."""
+    want, warned = caught(lambda: np.apply_along_axis(f, axis, arr, *args, **kwargs))
+    for _ in range(2):
+        got, also = caught(lambda: xpapply.apply_along_axis(f, axis, arr, *args, **kwargs))
+        assert same(want, got), (want, got)
+        assert set(also) == set(warned)
+    if compiled and not isinstance(want, tuple):
+        with xpapply.options(engine="cpu"):  # functions of whole arrays may run in blocks else
+            got = xpapply.apply_along_axis(f, axis, arr, *args, **kwargs)
+            plan = xpapply.explain(f, axis, arr, *args, **kwargs)
+        assert same(want, got), (want, got)
+        assert "one compiled loop" in plan.kernels[0]
+
+
+@pytest.mark.parametrize("f", loop_functions.FUNCTIONS, ids=lambda f: f.__name__)
+def test_as_the_loop(f):
+    arr = RNG.standard_normal((7, 5, 12))
+    arr = np.abs(arr) if f is loop_functions.logs else arr
+    check(f, arr)
+    check(f, arr[:, ::-1].transpose(2, 0, 1)[:, ::2], 0)
+    check(f, numbers(40, 12), compiled=False)  # NaN's raise in some
+
+
+@pytest.mark.parametrize("dtype", "float32 int64 int32 int8 uint8 uint16".split())
+@pytest.mark.parametrize(
+    "f",
+    [
+        loop_functions.longest_run, loop_functions.spikes, loop_functions.drawdown,
+        loop_functions.mann_kendall, loop_functions.insertion_sort, loop_functions.rising,
+        loop_functions.positive_sum, loop_functions.helped, loop_functions.garch,
+    ],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_dtypes(f, dtype):
+    check(f, numbers(30, 12, dtype=dtype), compiled=False)
+
+
+def test_what_raises_is_raised_by_the_function():
+    def inverse(v):
+        s = 0.0
+        for x in v:
+            s += 1.0 / float(x)
+        return s
+
+    arr = np.ones((20, 4))
+    check(inverse, arr)
+    arr[13, 2] = 0.0
+    with pytest.raises(ZeroDivisionError) as error:
+        xpapply.apply_along_axis(inverse, 1, arr)
+    assert "[13, :]" in "".join(error.value.__notes__)
+
+
+def test_what_numpy_warns_of_is_warned_of():
+    def inverse(v):
+        s = 0.0
+        for x in v:
+            s += 1.0 / x
+        return s
+
+    arr = np.ones((20, 4))
+    arr[13, 2] = 0.0
+    check(inverse, arr, compiled=False)
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        xpapply.apply_along_axis(inverse, 1, arr)
+    with np.errstate(all="ignore"):
+        check(inverse, arr)
+
+
+def test_integers_grow_beyond_64_bits():
+    def product(v):
+        n = 1
+        for x in v:
+            n = n * int(x)
+        return n % 1000003
+
+    arr = RNG.integers(1, 9, (30, 10)).astype(float)
+    arr[4] = 1e5
+    check(product, arr)
+
+
+def test_results_of_other_shapes_and_types():
+    def some(v):
+        found = []
+        for x in v:
+            if x > 0:
+                found.append(x)
+        return found
+
+    check(some, np.ones((20, 3)))
+    arr = np.ones((20, 3))
+    arr[7, 1] = -1.0
+    check(some, arr, compiled=False)
+
+    def first(v):
+        for i, x in enumerate(v):
+            if x > 1:
+                return i
+        return 0.5
+
+    arr = RNG.standard_normal((30, 6))
+    arr[0, 0] = 5.0  # the first slice says that results are integers
+    check(first, arr)
+
+
+def test_many_marks_end_it():
+    def inverse(v):
+        s = 0.0
+        for x in v:
+            s += 1.0 / x
+        return s
+
+    arr = RNG.standard_normal((50, 40))
+    arr[5:, 0] = 0.0
+    with np.errstate(all="warn"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3):
+            want = np.apply_along_axis(inverse, 1, arr)
+            assert same(want, xpapply.apply_along_axis(inverse, 1, arr))
+        plan = xpapply.explain(inverse, 1, arr)
+    assert "left to the function itself" in " ".join(plan.reasons)
+
+
+def test_what_it_reaches_may_change():
+    limit = 1.0
+    table = np.array([1.0, 2.0])
+
+    def count(v, factor=1.0):
+        n = 0.0
+        for x in v:
+            if x > limit:
+                n += factor * table[0]
+        return n
+
+    arr = RNG.standard_normal((40, 9))
+    check(count, arr)
+    limit = 0.0
+    check(count, arr)
+    table[0] = 5.0
+    check(count, arr)
+    table = np.array([7.0])
+    check(count, arr)
+    count.__defaults__ = (3.0,)
+    check(count, arr)
+    check(count, arr, -1, 2.0)
+    check(count, arr, -1, factor=4.0)
+
+
+class Counter:
+    """Counts what is above a limit."""
+
+    def __init__(self, limit):
+        self.limit = limit
+
+    def above(self, v):
+        n = 0
+        for x in v:
+            n += self.is_above(x)
+        return n
+
+    def is_above(self, x):
+        return 1 if x > self.limit else 0
+
+    __call__ = above
+
+
+def test_methods_partials_and_objects():
+    arr = RNG.standard_normal((40, 9))
+    one = Counter(0.5)
+    check(one.above, arr)
+    check(one, arr)
+    one.limit = 1.0
+    check(one, arr)
+    check(one.above, arr)
+    check(functools.partial(loop_functions.kalman, q=0.1), arr)
+    first, second = (lambda v: sum(x for x in v if x > 0)), (lambda v: sum(x for x in v if x < 0))
+    check(first, arr)
+    check(second, arr)
+
+
+def test_it_is_left_alone_where_it_must_be():
+    def writes(v):
+        for k in range(len(v)):
+            v[k] = 0.0
+        return 1.0
+
+    arr, other = np.ones((20, 3)), np.ones((20, 3))
+    xpapply.apply_along_axis(writes, 1, arr)
+    np.apply_along_axis(writes, 1, other)
+    assert same(arr, other)
+
+    seen = []
+
+    def remembers(v):
+        for x in v:
+            seen.append(x)
+        return 1.0
+
+    xpapply.apply_along_axis(remembers, 1, np.ones((20, 3)))
+    assert len(seen) == 60
+
+
+def test_without_source():
+    space = {}
+    exec("def f(v):\n    n = 0\n    for x in v:\n        n += x > 0\n    return n", space)
+    check(space["f"], RNG.standard_normal((30, 5)), compiled=False)
+
+
+def fraction(a, b):
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def root(c, tolerance=1e-12):
+    x = c
+    for _ in range(100):
+        d = (x * x - c) / (2 * x)
+        x -= d
+        if abs(d) < tolerance:
+            break
+    return x
+
+
+def both(c, n):
+    s = 0.0
+    for k in range(n):
+        s += c * k
+    return s, n // 2
+
+
+def test_vectorize():
+    a, b = RNG.integers(1, 1000, (40, 1)), RNG.integers(1, 1000, 30)
+    for f, given in ((fraction, (a, b)), (root, (b / 7,)), (both, (b / 3, b % 11 + 1))):
+        want = np.vectorize(f)(*given)
+        call = xpapply.vectorize(f)
+        for _ in range(3):
+            assert same(want, call(*given))
+        if f is not both:  # which decides nothing: its trace is a kernel
+            assert "one compiled loop" in call.explain(*given).kernels[0]
+
+
+def test_the_plan_says_what_it_left():
+    def logs(v):
+        s = 0.0
+        for x in v:
+            s += math.log(x) if x > -1 else 0.0
+        return s
+
+    arr = np.abs(RNG.standard_normal((200, 5))) + 0.1
+    check(logs, arr)
+    arr[3, 3] = -0.5
+    with pytest.raises(ValueError, match=r"math domain|expected a positive"):
+        xpapply.apply_along_axis(logs, 1, arr)
+
+
+def test_long_slices_and_threads():
+    arr = RNG.standard_normal((3, 20000))
+    check(loop_functions.drawdown, arr)
+    many = RNG.standard_normal((30000, 6))
+    with xpapply.options(threads=3):
+        check(loop_functions.drawdown, many)

@@ -1,0 +1,64 @@
+"""What a processor notes of floats: invalid operations, divisions by zero, overflows.
+
+NumPy warns by these notes, so that those of a slice tell whether it would. Its own loops forget
+them at times: before such a call they are kept.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from ..target import Target
+
+_X86 = (
+    "  call void @llvm.x86.sse.stmxcsr(ptr {at})",
+    "  store i32 {of}, ptr {at}, align 8\n  call void @llvm.x86.sse.ldmxcsr(ptr {at})",
+    "  %c{n} = and i32 {of}, -64\n  store i32 %c{n}, ptr {at}, align 8\n"
+    "  call void @llvm.x86.sse.ldmxcsr(ptr {at})",
+)
+_ARM = (
+    "  %g{n} = call i64 @llvm.aarch64.get.fpsr()\n  store i64 %g{n}, ptr {at}, align 8",
+    "  %q{n} = zext i32 {of} to i64\n  call void @llvm.aarch64.set.fpsr(i64 %q{n})",
+    "  %c{n} = and i32 {of}, -32\n  %q{n} = zext i32 %c{n} to i64\n"
+    "  call void @llvm.aarch64.set.fpsr(i64 %q{n})",
+)
+_DECLARED = (
+    ("declare void @llvm.x86.sse.stmxcsr(ptr)", "declare void @llvm.x86.sse.ldmxcsr(ptr)"),
+    ("declare i64 @llvm.aarch64.get.fpsr()", "declare void @llvm.aarch64.set.fpsr(i64)"),
+)
+
+
+class Notes:
+    """Writes how they are read, put back and forgotten, for one CPU."""
+
+    def __init__(self, target: Target) -> None:
+        arm = target.triple.startswith("aarch64")
+        self._read, self._put, self._forget = _ARM if arm else _X86
+        self.declared = _DECLARED[arm]
+        self._numbers: Iterator[int] = itertools.count()
+
+    def read(self, at: str) -> list[str]:
+        """Write them to 64 bits of memory; those beyond 32 stay as they are."""
+        return self._read.format(n=next(self._numbers), at=at).splitlines()
+
+    def put(self, of: str, at: str) -> list[str]:
+        """Have the processor note what a number of 32 bits says; `at`: memory to do it with."""
+        return self._put.format(n=next(self._numbers), of=of, at=at).splitlines()
+
+    def forget(self, of: str, at: str) -> list[str]:
+        """The same, without any notes."""
+        return self._forget.format(n=next(self._numbers), of=of, at=at).splitlines()
+
+    def kept(self, at: str, to: str) -> list[str]:
+        """Add those of now to others in memory, and forget them."""
+        n = next(self._numbers)
+        return [
+            *self.read(at),
+            f"  %k{n} = load i64, ptr {at}, align 8",
+            f"  %o{n} = load i64, ptr {to}, align 8",
+            f"  %s{n} = or i64 %k{n}, %o{n}",
+            f"  store i64 %s{n}, ptr {to}, align 8",
+            f"  %w{n} = trunc i64 %k{n} to i32",
+            *self.forget(f"%w{n}", at),
+        ]

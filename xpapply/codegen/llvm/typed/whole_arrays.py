@@ -1,0 +1,159 @@
+"""NumPy's inner loops on whole arrays that a typed function has."""
+
+from __future__ import annotations
+
+from ....ir.typed import Array, Instruction, Literal, Register
+from .function import (
+    FUNCTIONS,
+    FunctionWriter,
+    InRegisters,
+    converted,
+    in_memory,
+    over,
+    size,
+)
+
+
+def loop_of(w: FunctionWriter, k: int) -> tuple[str, str]:
+    """An inner loop, and the data that it gets."""
+    table = w.pointer(FUNCTIONS)
+    found = []
+    for far in (2 * k, 2 * k + 1):
+        at = w.emit(f"getelementptr ptr, ptr {table}, i64 {far}")
+        found.append(w.emit(f"load ptr, ptr {at}, align 8, !invariant.load !1"))
+    return found[0], found[1]
+
+
+def call_loop(w: FunctionWriter, k: int, places: list[str], steps: list[str], count: str) -> None:
+    """Call an inner loop for so many elements of operands, the last of which is the result."""
+    f, data = loop_of(w, k)
+    given = w._at_entry(f"alloca [{len(places)} x ptr], align 8")
+    strides = w._at_entry(f"alloca [{len(places)} x i64], align 8")
+    number = w._at_entry("alloca i64, align 8")
+    w.line(f"store i64 {count}, ptr {number}")
+    for j, (place, step) in enumerate(zip(places, steps, strict=True)):
+        here = w.emit(f"getelementptr ptr, ptr {given}, i64 {j}")
+        w.line(f"store ptr {place}, ptr {here}")
+        here = w.emit(f"getelementptr i64, ptr {strides}, i64 {j}")
+        w.line(f"store i64 {step}, ptr {here}")
+    w.keep_notes()
+    w.line(f"call void {f}(ptr {given}, ptr {number}, ptr {strides}, ptr {data}) #1")
+
+
+def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
+    """A number, somewhere in memory."""
+    place = w._at_entry("alloca i64, align 8")
+    w.store(w.value(x), place, str(x.type))
+    return place
+
+
+def fresh(w: FunctionWriter, kind: Array, dims: list[str], mark: int) -> InRegisters:
+    """Memory for an array."""
+    bytes_ = str(size(kind.dtype))
+    strides: list[str] = []
+    for n in reversed(dims):
+        strides.insert(0, bytes_)
+        bytes_ = w.emit(f"mul i64 {n}, {bytes_}")
+    return InRegisters(w.allocated(bytes_, mark), tuple(dims), tuple(strides))
+
+
+def map_(w: FunctionWriter, x: Instruction) -> None:
+    """A ufunc; axes of length 1 are spread."""
+    k, unlike, memory = x.what
+    assert x.result is not None
+    kind = x.result.type
+    assert isinstance(kind, Array)
+    operands = [w.array(a) if isinstance(a.type, Array) else None for a in x.args]
+    arrays = [a for a in operands if a is not None]
+    dims: list[str] = []
+    for axis in range(kind.ndim):
+        found = ""
+        for one_of in arrays:
+            at = axis - kind.ndim + len(one_of.dims)
+            if at < 0:
+                continue
+            n = one_of.dims[at]
+            if not found:
+                found = n
+            elif found != n:
+                one = w.emit(f"icmp eq i64 {found}, 1")
+                found = w.emit(f"select i1 {one}, i64 {n}, i64 {found}")
+        dims.append(found)
+    steps: list[list[str]] = []
+    for a in operands:
+        if a is None:
+            steps.append(["0"] * kind.ndim)
+            continue
+        own = ["0"] * (kind.ndim - len(a.dims))
+        for axis, (n, stride) in enumerate(zip(a.dims, a.strides, strict=True), len(own)):
+            if n == dims[axis]:
+                own.append(stride)
+                continue
+            same = w.emit(f"icmp eq i64 {n}, {dims[axis]}")
+            one = w.emit(f"icmp eq i64 {n}, 1")
+            fits = w.emit(f"or i1 {same}, {one}")
+            w.mark_if(w.emit(f"xor i1 {fits}, true"), unlike)
+            own.append(w.emit(f"select i1 {same}, i64 {stride}, i64 0"))
+        steps.append(own)
+    result = fresh(w, kind, dims, memory)
+    bases = [_in_memory(w, x.args[j]) if a is None else a.base for j, a in enumerate(operands)]
+    bases.append(result.base)
+    steps.append(list(result.strides))
+    if kind.ndim == 1:
+        call_loop(w, k, bases, [s[0] for s in steps], dims[0])
+    else:
+
+        def row(i: str) -> None:
+            places = []
+            for base, own in zip(bases, steps, strict=True):
+                far = w.emit(f"mul i64 {i}, {own[0]}")
+                places.append(w.emit(f"getelementptr i8, ptr {base}, i64 {far}"))
+            call_loop(w, k, places, [s[1] for s in steps], dims[1])
+
+        w.loop(dims[0], row)
+    w.set(x, result)
+
+
+def as_type(w: FunctionWriter, x: Instruction) -> None:
+    """Numbers in another type, as C converts them."""
+    (a,) = x.args
+    assert x.result is not None
+    kind = x.result.type
+    assert isinstance(kind, Array)
+    assert isinstance(a.type, Array)
+    old, source = a.type.dtype, w.array(a)
+    result = fresh(w, kind, list(source.dims), x.what)
+
+    def body(at: list[str]) -> None:
+        value = converted(w, w.load(w.place(source, at), old), old, kind.dtype)
+        w.store(value, w.place(result, at), kind.dtype)
+
+    over(w, source.dims, body)
+    w.set(x, result)
+
+
+def reduce_(w: FunctionWriter, x: Instruction) -> None:
+    """A ufunc's reduction: its loop, whose result is its first operand too."""
+    array = w.array(x.args[0])
+    assert x.result is not None
+    dtype = str(x.result.type)
+    place = w._at_entry("alloca i64, align 8")
+    base, (count,), (step,) = array
+    if len(x.args) > 1:
+        w.store(w.value(x.args[1]), place, dtype)
+    else:
+        first = w.emit(f"load {in_memory(dtype)}, ptr {base}, align {size(dtype)}")
+        w.line(f"store {in_memory(dtype)} {first}, ptr {place}, align 8")
+        base = w.emit(f"getelementptr i8, ptr {base}, i64 {step}")
+        count = w.emit(f"sub i64 {count}, 1")
+    call_loop(w, x.what, [place, base, place], ["0", step, "0"], count)
+    w.set(x, w.load(place, dtype))
+
+
+def new_axis(w: FunctionWriter, x: Instruction) -> None:
+    """A view with a further axis of length 1."""
+    a, axis = w.array(x.args[0]), x.what
+    dims, strides = list(a.dims), list(a.strides)
+    dims.insert(axis, "1")
+    strides.insert(axis, "0")
+    w.set(x, InRegisters(a.base, tuple(dims), tuple(strides)))

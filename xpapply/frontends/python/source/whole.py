@@ -1,0 +1,170 @@
+"""Operations of whole arrays: NumPy's own inner loops, called where the function makes them.
+
+So results have NumPy's bits, and what it would warn of is noted as it does.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import TraceError
+from ....ir.typed import Array, Literal
+from ....ir.typed.function import Value
+from . import numbers
+from .values import (
+    NUMPY,
+    PYTHON,
+    Abstract,
+    Arr,
+    Num,
+    Writes,
+)
+
+_MEMORY = "its arrays need much memory"
+_BUFFERED = 8192
+"""Elements from which NumPy converts an array part by part."""
+
+
+def is_array(*args: Abstract) -> bool:
+    """Whether a call is of whole arrays."""
+    return any(isinstance(x, Arr) for x in args)
+
+
+def elementwise(t: Writes, ufunc: Any, args: Sequence[Abstract]) -> Arr:
+    """A ufunc of arrays and numbers."""
+    types = []
+    for x in args:
+        if isinstance(x, Arr):
+            types.append(np.dtype(x.type.dtype))
+        elif isinstance(x, Num):
+            types.append(_weak(t, x))
+        else:
+            raise t.refuse(f"numpy.{ufunc.__name__} of an array and something else")
+    names = numbers.resolved(ufunc, *types)
+    whole_power = ufunc is np.power and numbers.kind_of(names[0]) != "f"  # which may raise
+    if not {*names} <= numbers.DTYPES or whole_power:
+        raise t.refuse(f"numpy.{ufunc.__name__} of {names}")
+    values: list[Value] = []
+    for x, dtype in zip(args, names, strict=False):
+        if isinstance(x, Arr):
+            values.append(as_type(t, x, dtype).value)
+        else:
+            values.append(numbers.operand(t, x, dtype))
+    kind = Array(names[-1], max(x.type.ndim for x in args if isinstance(x, Arr)))
+    if names[-1] in ("int64", "int32", "uint64", "bool") and ufunc in (
+        np.floor_divide,
+        np.remainder,
+    ):
+        _no_zero(t, args[1], values[1])
+    what = (
+        t.external("ufunc", ufunc.__name__, *names),
+        t.mark_number("arrays of other lengths"),
+        t.mark_number(_MEMORY),
+    )
+    return Arr(kind, True, t.op("map", kind, *values, what=what))
+
+
+def _no_zero(t: Writes, x: Abstract, value: Value) -> None:
+    """NumPy notes a division of integers by zero in a way of its own: so it is a mark."""
+    if isinstance(x, Arr):
+        raise t.refuse("integers are divided by those of an array")
+    if not isinstance(value, Literal) or value.value == 0:
+        t.mark(t.op("eq", "bool", value, Literal(0, str(value.type))), "a division by zero")
+
+
+def _weak(t: Writes, x: Num) -> Any:
+    if x.kind == NUMPY:
+        return np.dtype(x.dtype)
+    if x.kind == PYTHON or x.dtype == "bool":
+        return numbers.as_type(x._replace(kind=PYTHON))
+    raise t.refuse("an array and a number that is Python's or NumPy's, as it comes")
+
+
+def as_type(t: Writes, x: Arr, dtype: str) -> Arr:
+    """An array in another dtype that has all its numbers."""
+    if x.type.dtype == dtype:
+        return x
+    if not np.can_cast(x.type.dtype, dtype, "same_kind") or (
+        numbers.kind_of(dtype) in "iub" and (not np.can_cast(x.type.dtype, dtype, "safe"))
+    ):
+        raise t.refuse(f"an array of {x.type.dtype} becomes one of {dtype}")
+    kind = Array(dtype, x.type.ndim)
+    return Arr(kind, True, t.op("as type", kind, x.value, what=t.mark_number(_MEMORY)))
+
+
+_OPERATORS = {
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide,
+    "%": np.remainder, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
+    "<<": np.left_shift, ">>": np.right_shift, "<": np.less, "<=": np.less_equal,
+    ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+
+
+def binary(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
+    """An operator of arrays."""
+    if op == "**":
+        return _power(t, a, b)
+    if op not in _OPERATORS:
+        raise t.refuse(f"{op} of arrays")
+    return elementwise(t, _OPERATORS[op], (a, b))
+
+
+def _power(t: Writes, a: Abstract, b: Abstract) -> Arr:
+    """A power: NumPy squares, and takes roots, where the exponent says so."""
+    is_float = isinstance(a, Arr) and numbers.kind_of(a.type.dtype) == "f"
+    if is_float and isinstance(b, Num) and isinstance(b.value, Literal):
+        special = {2: np.square, 0.5: np.sqrt}.get(b.value.value)
+        if special is not None and b.kind == PYTHON:
+            return elementwise(t, special, (a,))
+        if b.value.value not in (-1, 0, 1, -1.0, 0.0, 1.0):
+            return elementwise(t, np.power, (a, b))
+    if isinstance(a, Arr) and isinstance(b, Num) and b.value == Literal(2, "int64"):
+        return elementwise(t, np.multiply, (a, a))
+    raise t.refuse("an array to a power that is not written in the source")
+
+
+def unary(t: Writes, op: str, a: Arr) -> Arr:
+    """``-a``, ``~a``."""
+    if op == "+":
+        return elementwise(t, np.positive, (a,))
+    return elementwise(t, np.negative if op == "-" else np.invert, (a,))
+
+
+# --- reductions ---------------------------------------------------------------------------------
+
+
+@functools.cache
+def _begins_with() -> float:
+    """What NumPy's sums of floats begin with: a zero, of which the sign tells."""
+    return float(np.add.reduce(np.array([-0.0])))
+
+
+def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
+    """All numbers of an array of one axis as one; a mark where there are none."""
+    if x.type.ndim != 1:
+        raise t.refuse("an array of two axes is added up")
+    n = t.op("length", "int64", x.value, what=0)
+    own = x.type.dtype
+    if ufunc in (np.add, np.multiply) and not dtype:
+        dtype = {"i": "int64", "b": "int64", "u": "uint64"}.get(numbers.kind_of(own), own)
+    dtype = dtype or own
+    if dtype != own:
+        t.mark(t.op("gt", "bool", n, Literal(_BUFFERED, "int64")), "a long array is converted")
+        x = as_type(t, x, dtype)
+    begins: Value | None = None
+    if ufunc is np.add:
+        begins = Literal(_begins_with() if numbers.kind_of(dtype) == "f" else 0, dtype)
+    else:
+        t.mark(t.op("eq", "bool", n, Literal(0, "int64")), "an empty array is reduced")
+    out = "bool" if ufunc in (np.logical_or, np.logical_and) else dtype
+    name = t.external("ufunc", ufunc.__name__, dtype, dtype, dtype)
+    del out
+    args = (x.value,) if begins is None else (x.value, begins)
+    return Num(dtype, NUMPY, t.op("reduce", dtype, *args, what=name))
+
+
+__all__ = ["TraceError", "as_type", "binary", "elementwise", "is_array", "reduced", "unary"]

@@ -1,0 +1,233 @@
+"""NumPy's functions of arrays of one axis, for the compiler: their results have NumPy's bits.
+
+What is not covered raises, and is so left to NumPy's own function.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def mean(v: Any) -> Any:
+    """``v.mean()`` of floats."""
+    return np.add.reduce(v) / len(v)
+
+
+def variance(v: Any, ddof: int = 0) -> Any:
+    """``v.var(ddof=ddof)`` of floats."""
+    x = v - np.add.reduce(v) / len(v)
+    n = len(v) - ddof
+    if n <= 0:
+        raise ValueError
+    return np.add.reduce(x * x) / n
+
+
+def deviation(v: Any, ddof: int = 0) -> Any:
+    """``v.std(ddof=ddof)`` of floats."""
+    x = v - np.add.reduce(v) / len(v)
+    n = len(v) - ddof
+    if n <= 0:
+        raise ValueError
+    return np.sqrt(np.add.reduce(x * x) / n)
+
+
+def argmax(v: Any) -> Any:
+    """``v.argmax()``: the first NaN, or else the first that no other is beyond."""
+    at = 0
+    best = v[0]
+    if best == best:
+        for k in range(1, len(v)):
+            x = v[k]
+            if not x <= best:
+                at, best = k, x
+                if x != x:
+                    break
+    return np.int64(at)
+
+
+def argmin(v: Any) -> Any:
+    """``v.argmin()``."""
+    at = 0
+    best = v[0]
+    if best == best:
+        for k in range(1, len(v)):
+            x = v[k]
+            if not x >= best:
+                at, best = k, x
+                if x != x:
+                    break
+    return np.int64(at)
+
+
+def cumulated(v: Any) -> Any:
+    """``v.cumsum()`` of floats: one after the other."""
+    out = np.empty_like(v)
+    total = v[0]
+    out[0] = total
+    for k in range(1, len(v)):
+        total = total + v[k]
+        out[k] = total
+    return out
+
+
+def differences(v: Any) -> Any:
+    """``np.diff(v)``."""
+    return v[1:] - v[:-1]
+
+
+def chosen(v: Any, mask: Any) -> Any:
+    """``v[mask]``."""
+    if len(mask) != len(v):
+        raise IndexError
+    out = np.empty_like(v)
+    n = 0
+    for k in range(len(v)):
+        if mask[k]:
+            out[n] = v[k]
+            n += 1
+    return out[:n]
+
+
+def taken(v: Any, places: Any) -> Any:
+    """``v[places]``."""
+    out = np.empty(len(places), v.dtype)
+    for k in range(len(places)):
+        out[k] = v[places[k]]
+    return out
+
+
+def in_order(v: Any) -> Any:
+    """``np.sort(v)``, NaN last. Zeros of both signs, whose order NumPy does not say, raise."""
+    out = v.copy()
+    n = len(out)
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            x = out[i]
+            j = i
+            while j >= gap and (out[j - gap] > x or (out[j - gap] != out[j - gap] and x == x)):
+                out[j] = out[j - gap]
+                j -= gap
+            out[j] = x
+        gap //= 3
+    minus = False
+    plus = False
+    for x in out:
+        if x == 0:
+            if np.copysign(1.0, x) < 0:
+                minus = True
+            else:
+                plus = True
+    if minus and plus:
+        raise ValueError
+    return out
+
+
+def median(v: Any) -> Any:
+    """``np.median(v)`` of floats."""
+    x = in_order(v)
+    n = len(x)
+    if n == 0:
+        raise ValueError
+    last = x[n - 1]
+    if last != last:
+        return last
+    if n % 2 == 1:
+        return np.add.reduce(x[n // 2 : n // 2 + 1]) / 1
+    return np.add.reduce(x[n // 2 - 1 : n // 2 + 1]) / 2
+
+
+def any_true(v: Any) -> Any:
+    """``v.any()``."""
+    for x in v:
+        if x:
+            return np.bool_(True)
+    return np.bool_(False)
+
+
+def all_true(v: Any) -> Any:
+    """``v.all()``."""
+    for x in v:
+        if not x:
+            return np.bool_(False)
+    return np.bool_(True)
+
+
+def places(v: Any) -> Any:
+    """``np.flatnonzero(v)``."""
+    out = np.empty(len(v), np.int64)
+    n = 0
+    for k in range(len(v)):
+        if v[k]:
+            out[n] = k
+            n += 1
+    return out[:n]
+
+
+def count(v: Any) -> Any:
+    """``np.count_nonzero(v)``."""
+    n = 0
+    for x in v:
+        if x:
+            n += 1
+    return n
+
+
+def steps(start: int, stop: int) -> Any:
+    """``np.arange(start, stop)`` of integers."""
+    n = stop - start
+    if n < 0:
+        n = 0
+    out = np.empty(n, np.int64)
+    for k in range(n):
+        out[k] = start + k
+    return out
+
+
+def searched(a: Any, x: Any, right: bool) -> Any:
+    """``np.searchsorted(a, x)`` of one number, by halves; NaN raises."""
+    if x != x:
+        raise ValueError
+    low, high = 0, len(a)
+    while low < high:
+        middle = (low + high) // 2
+        if a[middle] < x or (right and a[middle] == x):
+            low = middle + 1
+        else:
+            high = middle
+    return np.int64(low)
+
+
+def interpolated(x: Any, xp: Any, fp: Any) -> Any:
+    """``np.interp(x, xp, fp)`` of one number, as NumPy computes it; NaN raises."""
+    n = len(xp)
+    if n < 2 or len(fp) != n or x != x:
+        raise ValueError
+    if x > xp[n - 1]:
+        return fp[n - 1] + 0.0
+    if x < xp[0]:
+        return fp[0] + 0.0
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if x >= xp[middle]:
+            low = middle + 1
+        else:
+            high = middle
+    j = low - 1
+    if j == n - 1 or xp[j] == x:
+        return fp[j] + 0.0
+    slope = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j])
+    found = slope * (x - xp[j]) + fp[j]
+    if found != found:
+        raise ValueError
+    return found
+
+
+def clipped(x: Any, low: Any, high: Any) -> Any:
+    """``np.clip(x, low, high)``."""
+    return np.minimum(np.maximum(x, low), high)

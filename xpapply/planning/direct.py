@@ -1,0 +1,46 @@
+"""Calls of which all is known but the numbers: they wait for nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import config, frontends
+from . import python
+
+
+def directly(f: Any, axis: Any, arr: Any, args: tuple, kwargs: dict) -> Any:
+    """The result of a call of which all is known but the numbers; None: there is more to do.
+
+    That is a Python function on an array of NumPy, or on lists, along one axis, which is planned by
+    `python`; and anything else on an array like one before.
+    """
+    kind = type(arr)
+    if (kind is list or kind is tuple) and type(axis) is int and callable(f):
+        arr = np.asanyarray(arr)
+    if not frontends.is_python(f):
+        return None if args or kwargs else _again(f, axis, arr)
+    if type(axis) is tuple and len(axis) == 1:
+        (axis,) = axis
+    if type(arr) is not np.ndarray or type(axis) is not int or not callable(f):
+        return None
+    now, ndim = config.current(), arr.ndim
+    if now.engine or now.device or (kwargs and not kwargs.keys().isdisjoint(_OWN)):
+        return None
+    if not -ndim <= axis < ndim or 0 in arr.shape:
+        return None
+    return python.call(f, axis % ndim, arr, args, kwargs)
+
+
+_OWN = ("out", "func1d")
+"""Keywords that need not be the function's."""
+
+
+def _again(f: Any, axis: Any, arr: Any) -> Any:
+    """The result of a repeated call of a network, None where there is more to do."""
+    global _again
+    from . import planner  # no Python function needs it
+
+    _again = planner.again
+    return _again(f, axis, arr)

@@ -1,0 +1,335 @@
+"""Functions with loops over elements, compiled from their source; what that cannot finish they do.
+
+Compiled code marks the slices for which the function would raise, or NumPy warn, or whose result is
+of another kind. The function itself runs for these, in order, after all others.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ...errors import CompilerError, TraceError, UnsupportedError
+from ...frontends.python.run.account import Account, Begun, per_call
+from ...frontends.python.run.comparison import cast
+from ...frontends.python.run.record import Record
+from ...frontends.python.run.rows import Block, Rows
+from ...frontends.python.trace.tree import Differs, Users
+from ...functions.cache import BoundedDict
+from ...functions.guards import Guards
+from ...ir.avals import ShapeDtype
+from ...ir.typed import TypedFunction
+from ...limits import LIMITS
+from ...loop.arguments import Arguments, Looped
+from ...runtime.warning_filters import silent
+from ..application import announce
+from ..ways import Run, Said, Way
+
+
+def price(f: Any) -> float:
+    """CPU seconds of reading a function and compiling it, about, before it is read."""
+    while isinstance(f, partial):
+        f = f.func
+    f = getattr(f, "__func__", f)
+    f = f if type(f) is FunctionType else vars(type(f)).get("__call__")
+    size = len(f.__code__.co_code) if type(f) is FunctionType else 400
+    loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
+    llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
+    return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm
+
+
+_BACKEND = f"{__name__.partition('.')[0]}.backends.cpu.typed"
+
+
+class TypedLoop:
+    """A function of slices, compiled from its source.
+
+    Call it as ``loop(rows, f)``: it holds on to no function.
+
+    Parameters
+    ----------
+    f : callable
+        The function.
+    arguments : Arguments
+        What it is called with.
+    slices : tuple of arrays
+        The first slice of each array.
+    first : object
+        What `f` gave for them.
+    seconds : float
+        What a call of `f` takes.
+
+    Attributes
+    ----------
+    results : tuple of ShapeDtype
+        Of each result.
+    plans : set of Plan
+        Those that run it, which shall say so if the loop does from now on.
+    is_best : bool
+        Whether no trace would do better: of a few whole arrays and numbers, a few times, it may.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be compiled; with the reason and the user's line.
+    """
+
+    library = "numpy"
+    graph = state = None
+    compiles = False
+    why_left = ""
+    overhead = 5e-5
+
+    def __init__(
+        self, f: Any, arguments: Arguments, slices: tuple[Any, ...], first: Any, seconds: float
+    ) -> None:
+        from ...backends.cpu import typed as backend
+
+        why = backend.why_not()
+        if why:
+            raise TraceError(why)
+        self._arguments, self.seconds = arguments, seconds
+        self.results = _results(arguments, first)
+        self.unchanged = Guards()
+        made = _typed(f, arguments, slices, self.results, self.unchanged)
+        if not any(b.instructions[-1].op == "return" for b in made.blocks):
+            raise TraceError(f"compiled, {made.marks[0].why if made.marks else 'it never returns'}")
+        self.compiled = backend.Compiled(made)
+        self.keeps = bool(made.constants)
+        whole = any(x.op in ("map", "reduce") for b in made.blocks for x in b.instructions)
+        long = sum(np.size(x) for x in slices) > LIMITS.typed_straight
+        self.is_best = made.walks if whole else made.decides or (made.walks and long)
+        self.record = Record()
+        self.plans: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.agreed = BoundedDict()
+        self.has_run = False
+        self.looped = 0
+        self._checked = False
+        self._marked: dict[int, int] = {}
+        self.tree = _OnePath()
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """What runs, in words."""
+        from ...backends.cpu import compiler
+
+        said = f"one compiled loop, {compiler.host().name}"
+        if not self._marked:
+            return (said,)
+        left = sum(self._marked.values())
+        return (
+            said,
+            f"{left:,} slices of the last call by the function itself: {self._why_marked()}",
+        )
+
+    def _why_marked(self) -> str:
+        """Why slices were left to the function, the commonest reason first."""
+        marks, found = self.compiled.made.marks, []
+        for mark, count in sorted(self._marked.items(), key=lambda x: -x[1])[:3]:
+            if mark > len(marks):
+                found.append(f"NumPy may warn ({count:,})")
+            else:
+                found.append(f"{marks[mark - 1].why} in line {marks[mark - 1].line} ({count:,})")
+        return ", ".join(found)
+
+    @property
+    def compiling(self) -> float:
+        """Seconds that compiling takes, if that has yet to be done."""
+        return self.compiled.seconds
+
+    def __call__(self, rows: Rows, f: Any, account: Account | None = None) -> Any:
+        """All slices through `f`; the result axes stand where the slices' axis was."""
+        self.has_run = True
+        outs, marks = self._compiled(rows)
+        left = np.flatnonzero(marks)
+        self.looped = left.size
+        numbers, counts = np.unique(marks.ravel()[left], return_counts=True)
+        self._marked = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        if not self._checked:
+            self._check(rows, f, outs, marks)
+        if left.size:
+            self._by_itself(rows, f, outs, left)
+            if left.size > LIMITS.typed_told * marks.size:
+                why = f"compiled, it leaves these slices to itself: {self._why_marked()}"
+                announce(f, left.size, why, rows.like)
+            if left.size > LIMITS.typed_marked * marks.size:
+                share = left.size / marks.size
+                self.record.refused = (
+                    f"compiled, {share:.0%} of its slices are left to the function itself: "
+                    f"{self._why_marked()}"
+                )
+        found: Any = Block(outs) if self._arguments.results else outs[0]
+        return rows.placed(found)
+
+    def _by_itself(self, rows: Rows, f: Any, outs: list[np.ndarray], left: np.ndarray) -> None:
+        """The function itself, for some slices in their order."""
+        call = self._arguments.caller(f)
+        places = np.unravel_index(left, rows.batch)
+        several = self._arguments.results
+        for at in zip(*(p.tolist() for p in places), strict=True):
+            v = rows[at]
+            try:
+                result = call(*v) if isinstance(v, tuple) else call(v)
+                parts = result if several else (result,)
+                for out, part in zip(outs, parts, strict=True):
+                    out[at] = np.asanyarray(part)
+            except Exception as error:
+                raise Users(error, at) from None
+
+    def _check(self, rows: Rows, f: Any, outs: list[np.ndarray], marks: np.ndarray) -> None:
+        """Compare some slices with real calls, once."""
+        whole = np.flatnonzero(marks == 0)
+        call = self._arguments.caller(f)
+        n = whole.size
+        for k in sorted({int(whole[p]) for p in (0, n // 3, 2 * n // 3, n - 1) if n}):
+            at = tuple(map(int, np.unravel_index(k, rows.batch)))
+            v = rows[at]
+            with np.errstate(all="ignore"), silent():
+                result = call(*v) if isinstance(v, tuple) else call(v)
+            parts = result if self._arguments.results else (result,)
+            for out, part in zip(outs, parts, strict=True):
+                mine = out[at]
+                real = cast(part, mine)
+                if not np.array_equal(mine, real, equal_nan=mine.dtype.kind == "f"):
+                    raise Differs(f"compiled it gives {mine}, a real call gives {real}")
+        self._checked = bool(n)
+
+    # --- what else a traced function is asked -------------------------------------------------
+
+    def run_for(self, rows: Rows, told: list[str] | None = None) -> Run:
+        """What runs slices like these: it does."""
+        return Run(Way(), Said("cpu", self.kernels))
+
+    def ran(self, rows: Rows) -> tuple[Callable[[Rows], Any], bool] | None:
+        """What ran on slices like these, for further ones, as `Way.ran` gives it."""
+        return (self._again, False) if self._checked and not self._marked else None
+
+    def _again(self, rows: Rows) -> list[np.ndarray] | None:
+        outs, marks = self._compiled(rows)
+        return None if marks.any() else outs
+
+    def _compiled(self, rows: Rows) -> tuple[list[np.ndarray], np.ndarray]:
+        """The results, and the marks of the slices that have none."""
+        outs = [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
+        try:
+            return outs, self.compiled.run(rows.views, outs, len(rows.batch))
+        except CompilerError as error:
+            raise UnsupportedError(str(error)) from None
+
+    def why_given_up(self, rows: Rows, f: Any) -> str:
+        """It is not."""
+        return ""
+
+
+class _OnePath:
+    """In the place of a tree of paths."""
+
+    count, branches, catches = 1, 0, False
+    singly: tuple[Any, ...] = ()
+
+
+def _type(x: Any, numbers: bool) -> Any:
+    """The type of a slice."""
+    from ...frontends.python.source.numbers import DTYPES
+    from ...ir.typed import Array
+
+    x = np.asarray(x)
+    name = x.dtype.name
+    if name not in DTYPES or not x.dtype.isnative:
+        raise TraceError(f"slices of {x.dtype}")
+    if x.ndim == 0 and numbers:
+        if name == "uint64":
+            raise TraceError("numbers of uint64 may have more than 63 bits")
+        return name
+    if not 1 <= x.ndim <= 2:
+        raise TraceError(f"slices of {x.ndim} axes")
+    return Array(name, x.ndim)
+
+
+def _given(x: Any, numbers: bool) -> Any:
+    from ...frontends.python.source.typed import Input
+
+    return Input(x.k, numbers) if type(x) is Looped else x
+
+
+def _results(arguments: Arguments, first: Any) -> tuple[ShapeDtype, ...]:
+    """The kinds of the results, by the first slice's."""
+    parts = first if arguments.results else (first,)
+    if arguments.results and (type(first) is not tuple or len(first) != arguments.results):
+        raise TraceError("its results are not as many as those of the first slice")
+    if arguments.leaves is not None or arguments.on_host:
+        raise TraceError("its results are containers")
+    found = []
+    for k, part in enumerate(parts):
+        x = np.asanyarray(part)
+        if type(x) is not np.ndarray or x.dtype.kind not in "biuf" or x.dtype.itemsize > 8:
+            raise TraceError(f"it returns {type(part).__name__}")
+        if x.dtype.name == "float16" or x.ndim > 2 or 0 in x.shape:
+            raise TraceError(f"it returns {x.dtype} of shape {x.shape}")
+        dtype = x.dtype if arguments.dtypes is None else arguments.dtypes[k]
+        if arguments.dtypes is not None and dtype != x.dtype:
+            raise TraceError(f"results of {dtype} are asked for")
+        found.append(ShapeDtype(x.shape, dtype.name))
+    return tuple(found)
+
+
+def tried(f: Any, arguments: Arguments, slices: Any) -> Begun:
+    """What a function gives for the first slices, and what that takes; it gets copies.
+
+    Raises
+    ------
+    TraceError
+        If it may do anything but compute: then it is not called.
+    """
+    several = slices if isinstance(slices, tuple) else (slices,)
+    _typed(f, arguments, several, None, Guards())
+    copies = [np.array(x) if np.ndim(x) else x for x in several]
+    called = arguments.caller(f)
+    with np.errstate(all="ignore"), silent():
+        first = called(*copies)
+        seconds = per_call(called, [copies] * 3, 1, 1e-3)
+    return Begun([first], seconds, 0.0)
+
+
+def _typed(
+    f: Any,
+    arguments: Arguments,
+    slices: tuple[Any, ...],
+    results: tuple[ShapeDtype, ...] | None,
+    watch: Guards,
+) -> TypedFunction:
+    """The typed function of a function; a `TraceError` knows what it has looked at."""
+    from ...frontends.python.source import typed as source
+
+    watch.start(f)
+    inputs = [_type(x, arguments.numbers) for x in slices]
+    given = [_given(x, arguments.numbers) for x in arguments.args]
+    named = {n: _given(x, arguments.numbers) for n, x in arguments.kwargs.items()}
+    expected = None if results is None else [source.Expected(r.dtype, r.shape) for r in results]
+    try:
+        return source.typed(f, given, named, inputs, expected, watch)
+    except source.Leaves as leaves:
+        error = TraceError(leaves.why)
+    except TraceError as refused:
+        error = refused
+    error.unchanged = watch
+    raise error
+
+
+def made(f: Any, arguments: Arguments, slices: Any, begun: Begun | None) -> TypedLoop:
+    """A function compiled from its source, for slices like the first.
+
+    `begun`: the first calls of the loop, if there were any.
+    """
+    begun = begun or tried(f, arguments, slices)
+    several = slices if isinstance(slices, tuple) else (slices,)
+    return TypedLoop(f, arguments, several, begun.results[0], begun.seconds)
+
+
+__all__ = ["TypedLoop", "made", "price", "tried"]
