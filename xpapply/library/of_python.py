@@ -21,19 +21,23 @@ def smaller(a: Any, b: Any) -> Any:
 
 def largest(values: Any) -> Any:
     """``max(values)``."""
-    found = values[0]
+    found = None
     for x in values:
-        if x > found:
+        if found is None or x > found:
             found = x
+    if found is None:
+        raise ValueError
     return found
 
 
 def smallest(values: Any) -> Any:
     """``min(values)``."""
-    found = values[0]
+    found = None
     for x in values:
-        if x < found:
+        if found is None or x < found:
             found = x
+    if found is None:
+        raise ValueError
     return found
 
 
@@ -70,9 +74,14 @@ def listed(values: Any) -> Any:
 
 
 def in_order(values: Any) -> Any:
-    """``sorted(values)``, by insertion: equal values stay in their order."""
+    """``sorted(values)``, by insertion: equal values stay in their order. NaN raises.
+
+    Where NaN ends up depends on how Python searches.
+    """
     found = []
     for x in values:
+        if x != x:
+            raise ValueError
         found.append(x)
         k = len(found) - 1
         while k > 0 and found[k - 1] > x:

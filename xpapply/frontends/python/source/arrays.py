@@ -13,6 +13,8 @@ from ....ir.typed.function import Value
 from . import numbers
 from .values import (
     EITHER,
+    ITERATORS,
+    NO_AXES,
     NUMPY,
     PYTHON,
     Abstract,
@@ -25,6 +27,7 @@ from .values import (
     Lst,
     Method,
     Num,
+    Once,
     Range,
     Span,
     Through,
@@ -285,22 +288,34 @@ def attribute(t: Writes, x: Abstract, name: str) -> Abstract:
             return Known(np.dtype(x.type.dtype))
         if name == "T" and x.type.ndim == 1:
             return x
-    classes = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
-    if not all(hasattr(c, name) for c in classes):
+    if not all(hasattr(c, name) for c in classes(x)):
         raise Leaves(f"{described(x)} has no attribute {name}")
     if isinstance(x, Num) and name == "real":
-        return x
+        return _itself(t, x)
     return Method(x, name)
+
+
+def classes(x: Abstract) -> tuple[type, ...]:
+    """The classes that a value may have."""
+    found = _CLASSES[x.kind](x.dtype) if isinstance(x, Num) else _HOLDERS[type(x)]
+    return found  # type: ignore[no-any-return]
+
+
+def _itself(t: Writes, x: Num) -> Num:
+    """``x.real``: of a truth value of Python's an integer."""
+    if x.kind == NO_AXES or (x.dtype == "bool" and x.kind == EITHER):
+        raise t.refuse(f"the real part of {described(x)}")
+    return numbers.unary(t, "+", x) if x.dtype == "bool" and x.kind == PYTHON else x
 
 
 _PYTHONS: dict[str, type] = {"b": bool, "i": int, "f": float}
 _CLASSES: dict[str, Any] = {
     PYTHON: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)],),
     NUMPY: lambda dtype: (np.dtype(dtype).type,),
+    NO_AXES: lambda _: (np.ndarray,),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
 _HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,)}
-"""The classes that a value may have."""
 
 
 def method(
@@ -311,7 +326,9 @@ def method(
         if name == "append" and len(args) == 1:
             append(t, x, args[0])
             return Known(None)
-        if name == "pop" and not args and x.dtype:
+        if name == "pop" and not args:
+            if not x.dtype:
+                raise Leaves("an empty list is popped")
             n = length(t, x)
             t.mark(t.op("le", "bool", n, ZERO), "an empty list is popped")
             return Num(x.dtype, x.kind, t.op("pop", x.dtype, x.value))
@@ -322,7 +339,7 @@ def method(
         if name == "item":
             return numbers.as_python(t, x)
         if name == "conjugate":
-            return x
+            return _itself(t, x)
     if isinstance(x, Arr):
         if name == "copy" and not args and not kwargs:
             return copied(t, x)
@@ -376,23 +393,27 @@ def _of_kind(t: Writes, x: Lst, value: Num) -> Lst:
     """A list, known to have numbers of such a type."""
     if x.dtype and x.dtype != value.dtype:
         raise t.refuse("a list of numbers of several types")
+    if value.kind == NO_AXES:
+        raise t.refuse("an array without axes is put into a list")
     kind = value.kind if x.kind in ("", value.kind) else EITHER
-    if (x.dtype, x.kind) == (value.dtype, kind):
-        return x
     found = x._replace(dtype=value.dtype, kind=kind)
 
     for at, y in t.state.items():
         if not isinstance(y, (Num, Arr, Known)):
-            t.state[at] = _renewed(y, found)
+            t.state[at] = _renewed(y, found, x.dtype)
     return found
 
 
-def _renewed(y: Abstract, found: Lst) -> Abstract:
-    """A value in which lists of one site have the type that one of them has now."""
-    if isinstance(y, Lst) and y.site == found.site:
-        return y._replace(dtype=found.dtype, kind=found.kind)
+def _renewed(y: Abstract, found: Lst, before: str) -> Abstract:
+    """A value in which what may be that list has the type that it has now.
+
+    Lists of one site that had another type before are others.
+    """
+    if isinstance(y, Lst) and y.site == found.site and y.dtype == before:
+        kind = found.kind if y.kind in ("", found.kind) else EITHER
+        return y._replace(dtype=found.dtype, kind=kind)
     if isinstance(y, (Tup, Method, Along, Counted, Zipped, tuple)):
-        inner = [_renewed(z, found) if isinstance(z, tuple) else z for z in y]
+        inner = [_renewed(z, found, before) if isinstance(z, tuple) else z for z in y]
         return tuple(inner) if type(y) is tuple else type(y)(*inner)
     return y
 
@@ -413,6 +434,8 @@ def contains(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     if not isinstance(a, Num) or not isinstance(b, Tup) or not b.items:
         raise t.refuse(f"{described(a)} {op} {described(b)}")
     found: Value | None = None
+    if numbers.kind_of(a.dtype) == "f" and not isinstance(a.value, Literal):
+        t.mark(numbers.is_nan(t, a.value), "a NaN may be the one that is looked for")
     for x in b.items:
         if not isinstance(x, Num):
             raise t.refuse(f"a number {op} a tuple of others")
@@ -448,6 +471,8 @@ def iterator(t: Writes, x: Abstract) -> Abstract:
         return Through(x, 0)
     if isinstance(x, (Range, Counted, Zipped, Along, Through)):
         return x
+    if isinstance(x, Once):
+        return x.inner
     raise t.refuse(f"it goes through {described(x)}")
 
 
@@ -527,6 +552,14 @@ def _next(t: Writes, it: Abstract) -> tuple[Abstract, Abstract]:
         return Tup((it.at, value)), Counted(inner, Num("int64", PYTHON, at))
     found = [_next(t, x) for x in it.inner]
     return Tup(tuple(v for v, _ in found)), Zipped(tuple(x for _, x in found))
+
+
+def kept(t: Writes, x: Abstract) -> Abstract:
+    """A value that gets a name, by which it may be gone through again."""
+    some = x.items if isinstance(x, Tup) else x if type(x) is tuple else (x,)
+    if any(isinstance(y, ITERATORS) for y in some):
+        raise t.refuse("an iterator that is kept")
+    return x
 
 
 # --- results ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ....library import of_numpy, of_python
 from . import arrays, numbers, whole
 from .values import (
     EITHER,
+    NO_AXES,
     NUMPY,
     PYTHON,
     Abstract,
@@ -24,9 +25,13 @@ from .values import (
     Counted,
     Inlined,
     Known,
+    Leaves,
     Lst,
     Num,
+    Once,
     Range,
+    Span,
+    Through,
     Tup,
     Writes,
     Zipped,
@@ -50,7 +55,7 @@ def find(f: Any) -> Call | None:
 def _number(t: Writes, x: Abstract) -> Num:
     if not isinstance(x, Num):
         raise t.refuse(f"{arrays.described(x)} where a number has to be")
-    return x
+    return numbers.scalar(x)
 
 
 def _exactly(t: Writes, args: list[Any], kwargs: dict[str, Any], *counts: int) -> None:
@@ -102,10 +107,8 @@ def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
     _exactly(t, args, kwargs, 1)
     (x,) = args
     if isinstance(x, Tup):
-        return Tup(x.items[::-1])
+        return Through(Tup(x.items[::-1]), 0)
     if isinstance(x, Arr):
-        from .values import Span
-
         back = Span(Known(None), Known(None), integer(-1))
         return arrays.iterator(t, arrays.item(t, x, back))
     if isinstance(x, Range) and isinstance(x.step.value, Literal):
@@ -115,7 +118,8 @@ def _reversed(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Abstract:
             "add", "int64", x.start.value, t.op("mul", "int64", less, Literal(step, "int64"))
         )
         stop = t.op("sub", "int64", x.start.value, Literal(step, "int64"))
-        return Range(Num("int64", PYTHON, last), Num("int64", PYTHON, stop), integer(-step))
+        first, end = (Num("int64", PYTHON, y) for y in (last, stop))
+        return Once(Range(first, end, integer(-step)))
     raise t.refuse(f"reversed of {arrays.described(x)}")
 
 
@@ -150,6 +154,7 @@ def _bool(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _round(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 1)
     x = _number(t, args[0])
+    _has(t, args[0], "__round__")
     if numbers.kind_of(x.dtype) != "f":
         return Num("int64", PYTHON, _as_int(t, x))
     whole = t.op("rint", x.dtype, x.value)
@@ -177,6 +182,8 @@ def _extreme(op: str, of_many: Any) -> Call:
             if not isinstance(args[0], Tup) or not args[0].items:
                 return Inlined(of_many, args, {})
             args = list(args[0].items)
+        if any(isinstance(x, Num) and x.kind == NO_AXES for x in args):
+            raise t.refuse("min or max of arrays without axes")
         found, *others = (_number(t, x) for x in args)
         for x in others:
             if x.dtype != found.dtype:
@@ -249,13 +256,26 @@ def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     return Num("float64", PYTHON, t.op("sqrt", "float64", x))
 
 
+def _has(t: Writes, x: Num, name: str) -> None:
+    """Leave, where a number has no such method, which a function calls."""
+    if all(hasattr(c, name) for c in arrays.classes(x)):
+        return
+    if x.kind == EITHER:
+        raise t.refuse(f"{name} of a number that is Python's or NumPy's, as it comes")
+    raise Leaves(f"{arrays.described(x)} has no {name}")
+
+
 def _math_whole(op: str) -> Call:
     """``math.floor`` and such: of a float an integer."""
 
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 1)
         x = _number(t, args[0])
+        if op == "trunc":
+            _has(t, args[0], "__trunc__")
         if numbers.kind_of(x.dtype) != "f":
+            if x.kind != PYTHON and x.dtype != "bool":  # it is made a float
+                numbers.marked_beyond(t, x.value, numbers.EXACT)
             return Num("int64", PYTHON, _as_int(t, x))
         whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
         return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
@@ -475,7 +495,7 @@ def _as_dtype(dtype: str) -> Call:
     def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
         _exactly(t, args, kwargs, 0, 1)
         x = _number(t, args[0]) if args else integer(0)
-        return Num(dtype, NUMPY, numbers.stored(t, x, dtype))
+        return Num(dtype, NUMPY, numbers.as_numpy(t, x, dtype))
 
     return call
 
@@ -489,7 +509,9 @@ def _array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
         raise t.refuse("numpy.array with further arguments")
     if isinstance(x, Arr) and "dtype" not in given:
         return arrays.copied(t, x)
-    if isinstance(x, Lst) and x.dtype:
+    if isinstance(x, Lst) and not x.dtype:  # a loop that has not been gone through
+        return arrays.new(t, _dtype(t, given.get("dtype"), "float64"), [arrays.ZERO], "empty")
+    if isinstance(x, Lst):
         dtype = _dtype(t, given.get("dtype"), x.dtype)
         if dtype != x.dtype:
             raise t.refuse("an array of another dtype than that of its list")
@@ -509,11 +531,19 @@ def _array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
     _exactly(t, args, kwargs, 3)
     condition, a, b = (_number(t, x) for x in args)
-    if any(x.kind != NUMPY for x in (a, b)) and a.dtype != b.dtype:
+    if any(x.kind == EITHER for x in (a, b)) and a.dtype != b.dtype:
         raise t.refuse("numpy.where of numbers of several types")
-    dtype = np.result_type(np.dtype(a.dtype), np.dtype(b.dtype)).name
-    x, y = numbers.cast(t, a.value, dtype), numbers.cast(t, b.value, dtype)
-    return Num(dtype, NUMPY, t.op("select", dtype, numbers.truth(t, condition), x, y))
+    weak = NUMPY in (a.kind, b.kind)
+    kinds = [_WEAK[x.dtype] if weak and x.kind == PYTHON else np.dtype(x.dtype) for x in (a, b)]
+    dtype = np.result_type(*kinds).name
+    if dtype not in numbers.DTYPES:
+        raise t.refuse(f"numpy.where of {a.dtype} and {b.dtype}")
+    x, y = (numbers.operand(t, z, dtype) for z in (a, b))
+    return Num(dtype, NO_AXES, t.op("select", dtype, numbers.truth(t, condition), x, y))
+
+
+_WEAK: dict[str, Any] = {"bool": False, "int64": 0, "float64": 0.0}
+"""What stands for a number of Python's where types are told."""
 
 
 # --- functions of arrays ------------------------------------------------------------------------

@@ -466,14 +466,23 @@ class _Reader:
             raise self._refuse("a call with * or **", e)
         names = tuple(k.arg for k in e.keywords)
         called = self.expression(e.func)
-        given = [self.expression(a) for a in (*e.args, *(k.value for k in e.keywords))]
+        values = (*e.args, *(k.value for k in e.keywords))
+        given = [self._argument(e.func, a) for a in values]
         return self._step("call", e.lineno, names, called, *given)
 
     def _ListComp(self, e: ast.ListComp) -> Operand:
         return self._comprehension(e)
 
     def _GeneratorExp(self, e: ast.GeneratorExp) -> Operand:
-        return self._comprehension(e)
+        # what happens until it is gone through would change what it gives
+        raise self._refuse("a generator that is kept", e)
+
+    def _argument(self, called: ast.expr, e: ast.expr) -> Operand:
+        """An argument of a call; a generator is gone through at once."""
+        if isinstance(e, ast.GeneratorExp):
+            if isinstance(called, ast.Name) and called.id in _AT_ONCE:
+                return self._step("iterator", e.lineno, self._comprehension(e))
+        return self.expression(e)
 
     def _comprehension(self, e: ast.ListComp | ast.GeneratorExp) -> Operand:
         """A list that grows in loops. (A generator is one: nothing else happens meanwhile.)"""
@@ -504,6 +513,7 @@ class _Reader:
         return made
 
 
+_AT_ONCE = frozenset("sum any all min max sorted list tuple".split())
 _STATEMENTS = {
     "With": "a with statement", "Delete": "it deletes something", "Global": "it writes a global",
     "Nonlocal": "it writes a variable of an enclosing function", "Match": "a match statement",
@@ -534,6 +544,8 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
                 continue
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
                 found.add(n.id)
+            elif isinstance(n, ast.ExceptHandler) and n.name is not None:
+                found.add(n.name)
             elif isinstance(n, (ast.Import, ast.ImportFrom)):
                 found |= {x.asname or x.name.partition(".")[0] for x in n.names}
             stack += ast.iter_child_nodes(n)

@@ -17,11 +17,11 @@ import numpy as np
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import Value
-from .values import EITHER, NUMPY, PYTHON, Num, Writes
+from .values import EITHER, NO_AXES, NUMPY, PYTHON, Num, Writes
 
 NOTED = "noted"
 """Said of an instruction on floats: what the processor notes of it is what NumPy warns of."""
-_EXACT = 1 << 53
+EXACT = 1 << 53
 """Integers up to which float64 has all."""
 
 
@@ -94,11 +94,11 @@ def operand(w: Writes, x: Num, dtype: str) -> Value:
                 above = w.op("gt", "bool", x.value, Literal(high, "int64"))
                 w.mark(above, f"an integer is no {dtype}")
     elif from_.kind in "iu" and dtype == "float32" and from_.itemsize > 2:
-        _marked_beyond(w, x.value, 1 << 24)
+        marked_beyond(w, x.value, 1 << 24)
     return cast(w, x.value, dtype)
 
 
-def _marked_beyond(w: Writes, x: Value, most: int) -> None:
+def marked_beyond(w: Writes, x: Value, most: int) -> None:
     """A mark where an integer is so large that a float may not have it."""
     if isinstance(x, Literal):
         if abs(x.value) > most:
@@ -131,17 +131,40 @@ def to_int(w: Writes, x: Value, dtype: str, why: str) -> Value:
 
 def stored(w: Writes, x: Num, dtype: str) -> Value:
     """A number as it is put into an array of a dtype."""
+    x = scalar(x)
     to, from_ = kind_of(dtype), kind_of(x.dtype)
     if from_ == "f" and to in "iu":
         return to_int(w, x.value, dtype, "a float that is no such integer is put into an array")
-    if from_ in "iu" and to in "iu" and dtype != x.dtype:
-        as_python = x._replace(kind=PYTHON) if x.dtype == "int64" else x
-        if x.kind == NUMPY and x.dtype == "int64":
-            return cast(w, x.value, dtype)  # as C does
-        return operand(w, as_python, dtype)
+    if from_ in "iu" and to in "iu":
+        _marked_outside(w, x.value, dtype)  # NumPy raises, but not of all types
+        return cast(w, x.value, dtype)
     if from_ in "iu" and dtype == "float32":
-        _marked_beyond(w, x.value, 1 << 24)
+        marked_beyond(w, x.value, 1 << 24)
     return cast(w, x.value, dtype)
+
+
+def as_numpy(w: Writes, x: Num, dtype: str) -> Value:
+    """A number as one of NumPy's: ``numpy.int8(x)``. Of NumPy's own integers bits are dropped."""
+    if x.kind == NUMPY and {kind_of(x.dtype), kind_of(dtype)} <= {"i", "u"}:
+        return cast(w, x.value, dtype)
+    return stored(w, x, dtype)
+
+
+def _marked_outside(w: Writes, x: Value, dtype: str) -> None:
+    """A mark where an integer is none of a type."""
+    own, to = np.iinfo(str(x.type)), np.iinfo(dtype)
+    why = "an integer that does not fit is put into an array"
+    if own.min < to.min:
+        w.mark(compared(w, "lt", x, int(to.min)), why)
+    if own.max > to.max:
+        w.mark(compared(w, "gt", x, int(to.max)), why)
+
+
+def compared(w: Writes, op: str, x: Value, limit: int) -> Value:
+    """Whether an integer is beyond a limit."""
+    if isinstance(x, Literal):
+        return Literal(x.value < limit if op == "lt" else x.value > limit, "bool")
+    return w.op(op, "bool", x, Literal(limit, str(x.type)))
 
 
 def as_python(w: Writes, x: Num) -> Num:
@@ -232,12 +255,15 @@ def _kinds(x: Num) -> list[Num]:
 
 def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
     """The result of an operation of two numbers."""
+    if op == "**" and a.kind == NO_AXES:
+        raise TraceError("a power of an array without axes")
+    a, b = scalar(a), scalar(b)
     loop, out, kind = _types(op, a, b)
     numpy_only = kind == NUMPY
     if loop == "float64" and not numpy_only and op == "/":
         for n in (a, b):
             if kind_of(n.dtype) == "i":
-                _marked_beyond(w, n.value, _EXACT)
+                marked_beyond(w, n.value, EXACT)
     x, y = operand(w, a, loop), operand(w, b, loop)
     letter = kind_of(loop)
     if letter == "f":
@@ -246,7 +272,10 @@ def binary(w: Writes, op: str, a: Num, b: Num) -> Num:
         if op in ("+", "*"):
             op = {"+": "|", "*": "&"}[op]
         return Num(out, kind, w.op(_BITS[op], "bool", x, y))
-    return Num(out, kind, _of_integers(w, op, x, y, loop))
+    if op == "<<" and numpy_only:  # which drops bits and says nothing
+        _marked_shift(w, y, loop)
+        return Num(out, kind, w.op("shl", loop, x, y))
+    return Num(out, kind, _of_integers(w, op, x, y, loop, says=op != "**" or not numpy_only))
 
 
 def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) -> Value:
@@ -279,13 +308,18 @@ def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) ->
     return w.op("select", dtype, w.op("ne", "bool", quotient, zero), whole, signed)
 
 
+def scalar(x: Num) -> Num:
+    """A number, also of an array without axes."""
+    return x._replace(kind=NUMPY) if x.kind == NO_AXES else x
+
+
 def _power(w: Writes, x: Value, y: Value, dtype: str, numpy_only: bool) -> Value:
     found = call(w, "pow" if dtype == "float64" else "powf", dtype, x, y)
     if not numpy_only:  # a complex number, or an error
         odd = w.op("not", "bool", is_finite(w, found))
         ends = w.op("and", "bool", is_finite(w, x), is_finite(w, y))
         w.mark(w.op("and", "bool", odd, ends), "a power that is no float")
-        if not isinstance(y, Literal) or y.value != int(y.value):  # of -inf
+        if not isinstance(y, Literal) or not float(y.value).is_integer():  # of -inf
             infinite = w.op("eq", "bool", x, Literal(-math.inf, dtype))
             w.mark(infinite, "a power of minus infinity")
     return found
@@ -313,10 +347,13 @@ def is_nan(w: Writes, x: Value) -> Value:
 _OVERFLOWS = "an integer leaves its type"
 
 
-def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
+def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str, *, says: bool = True) -> Value:
+    """Of two integers; `says`: whether NumPy warns, or Python goes on, beyond 64 bits."""
     zero, ones = Literal(0, dtype), Literal(-1, dtype)
     signed = kind_of(dtype) == "i"
     if op in _PLAIN:
+        if not says:
+            return w.op(_PLAIN[op], dtype, x, y)
         w.mark(w.op("overflows", "bool", x, y, what=_PLAIN[op]), _OVERFLOWS)
         return w.op(_PLAIN[op], dtype, x, y)
     if op in _BITS:
@@ -338,9 +375,7 @@ def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
         less = w.op("sub", dtype, quotient, Literal(1, dtype))
         return w.op("select", dtype, turned, less, quotient)
     if op in ("<<", ">>"):
-        outside = w.op("lt", "bool", y, zero) if signed else Literal(False, "bool")
-        far = w.op("ge", "bool", y, Literal(bits(dtype), dtype))
-        w.mark(w.op("or", "bool", outside, far), "a shift by less than none or more than all bits")
+        _marked_shift(w, y, dtype)
         if op == ">>":
             return w.op("shr", dtype, x, y)
         found = w.op("shl", dtype, x, y)
@@ -357,14 +392,25 @@ def _of_integers(w: Writes, op: str, x: Value, y: Value, dtype: str) -> Value:
     square, left = x, y.value
     while left:
         if left & 1:
-            power = square if power is None else _of_integers(w, "*", power, square, dtype)
+            if power is not None:
+                power = _of_integers(w, "*", power, square, dtype, says=says)
+            else:
+                power = square
         left >>= 1
-        square = _of_integers(w, "*", square, square, dtype) if left else square
+        square = _of_integers(w, "*", square, square, dtype, says=says) if left else square
     return Literal(1, dtype) if power is None else power
+
+
+def _marked_shift(w: Writes, y: Value, dtype: str) -> None:
+    signed = kind_of(dtype) == "i"
+    outside = w.op("lt", "bool", y, Literal(0, dtype)) if signed else Literal(False, "bool")
+    far = w.op("ge", "bool", y, Literal(bits(dtype), dtype))
+    w.mark(w.op("or", "bool", outside, far), "a shift by less than none or more than all bits")
 
 
 def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
     """A comparison of two numbers."""
+    a, b = scalar(a), scalar(b)
     whole = {kind_of(x.dtype) for x in (a, b)} <= {"i", "u", "b"}
     if whole:  # exactly, whatever their types
         names = {a.dtype, b.dtype}
@@ -377,7 +423,7 @@ def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
         loop, _, kind = _types(op, a, b)
         for n in (a, b):
             if kind_of(n.dtype) in "iu":
-                _marked_beyond(w, n.value, _EXACT if loop == "float64" else 1 << 24)
+                marked_beyond(w, n.value, EXACT if loop == "float64" else 1 << 24)
         x, y = cast(w, a.value, loop), cast(w, b.value, loop)
     return Num("bool", kind, w.op(_COMPARED[op], "bool", x, y))
 
@@ -387,6 +433,7 @@ def compare(w: Writes, op: str, a: Num, b: Num) -> Num:
 
 def unary(w: Writes, op: str, a: Num) -> Num:
     """``-a``, ``+a``, ``~a``."""
+    a = scalar(a)
     if a.dtype == "bool":
         if a.kind == PYTHON:
             a = Num("int64", PYTHON, cast(w, a.value, "int64"))
@@ -401,8 +448,9 @@ def unary(w: Writes, op: str, a: Num) -> Num:
             raise TraceError("~ of a float")
         ones = int(np.iinfo(a.dtype).max) if kind_of(a.dtype) == "u" else -1
         return a._replace(value=w.op("xor", a.dtype, a.value, Literal(ones, a.dtype)))
-    if isinstance(a.value, Literal):
-        return a._replace(value=Literal(-a.value.value, a.dtype))
+    if isinstance(a.value, Literal) and (a.dtype == "float64" or 0 <= a.value.value < 1 << 62):
+        if kind_of(a.dtype) != "u":
+            return a._replace(value=Literal(-a.value.value, a.dtype))
     if kind_of(a.dtype) == "f":
         return a._replace(value=w.op("neg", a.dtype, a.value))
     _marked_least(w, a)
@@ -418,7 +466,10 @@ def _marked_least(w: Writes, a: Num) -> None:
 
 def absolute(w: Writes, a: Num) -> Num:
     """``abs(a)``."""
+    a = scalar(a)
     if a.dtype == "bool":
+        if a.kind == EITHER:
+            raise TraceError("abs of a truth value")
         return unary(w, "+", a) if a.kind == PYTHON else a
     if kind_of(a.dtype) == "f":
         return a._replace(value=w.op("abs", a.dtype, a.value))

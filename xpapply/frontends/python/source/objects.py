@@ -14,6 +14,7 @@ from ....functions.guards import MISSING
 from ....ir.typed import Literal
 from . import arrays, calls, numbers, whole
 from .values import (
+    NO_AXES,
     PYTHON,
     Abstract,
     Arr,
@@ -167,6 +168,8 @@ def inplace(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
     """An operation that writes into its first operand, where that is an array."""
     if isinstance(a, Lst):
         raise t.refuse(f"{op}= of a list")
+    if isinstance(a, Num) and a.kind == NO_AXES:
+        raise t.refuse(f"{op}= of an array without axes")
     if not isinstance(a, Arr):
         return binary(t, op, a, b)
     if not a.own:

@@ -20,7 +20,7 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, numbers, objects
+from . import arrays, calls, numbers, objects
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .values import (
@@ -466,6 +466,8 @@ class Typer:
 
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
+        if not call.function.__module__.startswith(calls.LIBRARY):
+            arrays.kept(self, (*call.args, *call.kwargs.values()))
         parameters = _parameters(code, self)
         if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
             raise Leaves("a call with too many arguments")
@@ -537,7 +539,7 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
 
 
 _STEPS: dict[str, Callable[..., Abstract]] = {
-    "copy": lambda t, x: t.value(x),
+    "copy": lambda t, x: arrays.kept(t, t.value(x)),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
     "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
@@ -546,8 +548,8 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "unary": _unary,
     "compare": _compare,
     "not": _not,
-    "tuple": lambda t, items: Tup(t.value(items)),
-    "list": lambda t, items: arrays.new_list(t, t.value(items)),
+    "tuple": lambda t, items: Tup(arrays.kept(t, t.value(items))),
+    "list": lambda t, items: arrays.new_list(t, arrays.kept(t, t.value(items))),
     "append": lambda t, made, x: arrays.append(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: arrays.span(t, *map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),

@@ -16,8 +16,9 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Literal, Register
 from ....ir.typed.function import Type, Value
 
-PYTHON, NUMPY, EITHER = "python", "numpy", "either"
-"""Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not."""
+PYTHON, NUMPY, EITHER, NO_AXES = "python", "numpy", "either", "no axes"
+"""Whose number it is. Python's and NumPy's float64 compute the same; beside float32 they do not.
+An array without axes is NumPy's number, until something is done to it in place."""
 
 
 class Num(NamedTuple):
@@ -119,6 +120,14 @@ class Zipped(NamedTuple):
     inner: tuple[Any, ...]
 
 
+class Once(NamedTuple):
+    """Something that can be gone through, but once."""
+
+    inner: Any
+
+
+ITERATORS = (Along, Through, Counted, Zipped, Once)
+"""What is used up: with a name it would be another one each time."""
 Abstract = Any
 """One of the above."""
 
@@ -143,7 +152,7 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     return (None, x)
 
 
-_COMPOUND = (Tup, Method, Span, Range, Along, Through, Counted, Zipped)
+_COMPOUND = (Tup, Method, Span, Range, Along, Through, Counted, Zipped, Once)
 
 
 def built(key: Any, registers: Iterator[Value]) -> Abstract:
@@ -166,7 +175,7 @@ def joined(a: Any, b: Any) -> Any:
     if type(a) is not tuple or type(b) is not tuple or len(a) != len(b) or a[:1] != b[:1]:
         return None
     if a[0] is Num:
-        return (Num, a[1], EITHER) if a[1] == b[1] else None
+        return (Num, a[1], EITHER) if a[1] == b[1] and NO_AXES not in (a[2], b[2]) else None
     if a[0] is Lst:
         return (Lst, a[1], EITHER, a[3]) if a[1] == b[1] and a[3] == b[3] else None
     if a[0] in (Arr, Known, None):

@@ -1,0 +1,252 @@
+"""Short programs that random ones led to, or could: compiled code marks, refuses, or is exact."""
+
+import numpy as np
+import pytest
+from fuzz import loops
+
+from xpapply.errors import TraceError
+
+HEAD = "import math\nimport numpy as np\nNAN = float('nan')\nONE = np.uint8(1)\nLEAST = -(2**63)\n"
+PROGRAMS = {
+    "lists of one place in the source have types of their own": """
+def f(v):
+    before, found = None, 0.0
+    for k in range(2):
+        now = []
+        now.append(k + 7 if k == 0 else 1.5)
+        if before is not None:
+            found += before[0]
+        before = now
+    return found + v[0]
+""",
+    "what is put into one name of a list is in the other": """
+def f(v):
+    a = [1.5]
+    b = a
+    for x in v:
+        b.append(x)
+    a[0] = np.float64(2)
+    return a[0] + b[-1]
+""",
+    "sorted with NaN, as Python's own search places it": """
+def f(v):
+    x = sorted(v)
+    return x[0], x[-1], x[len(x) // 2]
+""",
+    "the largest of a generator": """
+def f(v):
+    return max(x * 2 for x in v) - min(abs(x) for x in v)
+""",
+    "a generator is used up": """
+def f(v):
+    g = (x for x in v)
+    return sum(g) + sum(g)
+""",
+    "a generator has no length": """
+def f(v):
+    return 1 if v[0] > 0 else len(x for x in v)
+""",
+    "a generator sees what changes meanwhile": """
+def f(v):
+    k, found = 1, 0.0
+    for x in (k * y for y in v):
+        k += 1
+        found += x
+    return found
+""",
+    "an enumeration is used up": """
+def f(v):
+    e, n = enumerate(v), 0
+    for i, x in e:
+        if i == 1:
+            break
+    for i, x in e:
+        n += 1
+    return n
+""",
+    "pairs that a function of one's own goes through": """
+def used(z):
+    n = 0
+    for a, b in z:
+        n += 1
+    for a, b in z:
+        n += 1
+    return n
+def f(v):
+    return used(zip(v, v))
+""",
+    "reversed is used up, and has no elements": """
+def f(v):
+    r, n = reversed(range(4)), 0
+    for i in r:
+        n += i
+    for i in r:
+        n += i
+    return n
+""",
+    "an element of reversed": """
+def f(v):
+    return 1 if v[0] > 0 else reversed((1, 2, 3))[0]
+""",
+    "an infinite exponent": """
+def f(v):
+    return float(v[0]) ** math.inf
+""",
+    "a NaN that is in a tuple by its identity": """
+def f(v):
+    n = 0
+    for x in v:
+        if x in (1.0, x):
+            n += 1
+    return n
+""",
+    "trunc is not defined of NumPy's integers and of float32": """
+def f(v):
+    return 1 if v[0] > 0 else math.trunc(np.float32(v[0])) + 1
+""",
+    "trunc of integers": """
+def f(v):
+    return 1 if v[0] > 0 else math.trunc(np.int64(3))
+""",
+    "floor goes by way of a float": """
+def f(v):
+    return math.floor(np.int64(2**53 + 1) + np.int64(len(v)) * 2)
+""",
+    "round of a truth value of NumPy's": """
+def f(v):
+    return 1 if v[0] > 0 else round(v[0] > 0)
+""",
+    "a truth value's real part is an integer": """
+def f(v):
+    t = float(v[0]) > 0
+    return np.maximum(t.real, np.int8(0)) * np.int8(100) + np.abs(t.conjugate())
+""",
+    "an array of no axes is written in place": """
+def f(v):
+    x = np.where(v[0] > 0, 1, 2)
+    y = x
+    y += 1
+    return int(x) + 0
+""",
+    "an array of no axes keeps its type": """
+def f(v):
+    x = np.where(v[0] > 0, 1, 2)
+    if v[1] > 0:
+        x += 0.5
+    return x
+""",
+    "round of an array of no axes": """
+def f(v):
+    return 1 if v[0] > 0 else round(np.where(v[1] > 0, 1.5, 2.5))
+""",
+    "a number's types in where": """
+def f(v):
+    return np.where(v[0] > 0, np.float32(1), 0.1) * 3
+""",
+    "minus of NumPy's constant": """
+def f(v):
+    return 1 if v[0] > 0 else -ONE
+""",
+    "not of NumPy's constant": """
+def f(v):
+    return ~ONE - np.uint8(len(v))
+""",
+    "minus of the least integer": """
+def f(v):
+    return -LEAST
+""",
+    "shifts of NumPy's integers drop bits": """
+def f(v):
+    h = np.uint32(2166136261)
+    for x in v:
+        h = (h ^ np.uint32(len(v))) << np.uint32(3)
+    return h
+""",
+    "powers of NumPy's integers wrap around": """
+def f(v):
+    return np.int8(len(v) + 100) ** 2
+""",
+    "a name of an exception hides a global": """
+def f(v):
+    n = 0.0
+    try:
+        n = float(v[0])
+    except ValueError as NAN:
+        pass
+    return n if v[0] > 0 else NAN
+""",
+    "a power by a ufunc of a negative exponent": """
+def f(v):
+    return np.power(np.int64(2), int(v[0]))
+""",
+    "a float into an array of truth values": """
+def f(v):
+    w = np.zeros(3, bool)
+    w[0] = v[0]
+    w[1] = float(v[1])
+    return w
+""",
+    "a power of two names": """
+def f(v):
+    return len(v) ** len(v)
+""",
+    "an integer beyond what a small type holds": """
+def f(v):
+    w = np.zeros(3, np.int8)
+    w[0] = len(v)
+    if not v[0] > 0:
+        w[1] = np.int64(len(v) * 100)
+    w[2] = np.int8(np.int64(len(v) * 100))
+    return w
+""",
+    "an array of a list that may be empty": """
+def f(v):
+    w = np.array([x for x in v if x > 0])
+    if len(w) == 0:
+        return 0.0
+    return w[0] + w[-1]
+""",
+    "an empty list is popped": """
+def f(v):
+    some = []
+    for x in v:
+        if x > 0:
+            some.append(x)
+    return some.pop() + len(some)
+""",
+    "a result of other types than the first": """
+def f(v):
+    if v[0] > 0:
+        return 1
+    return 2.5, 1
+""",
+}
+REFUSED = {
+    "a generator is used up": "a generator that is kept",
+    "a generator has no length": "a generator that is kept",
+    "a generator sees what changes meanwhile": "a generator that is kept",
+    "an enumeration is used up": "an iterator that is kept",
+    "pairs that a function of one's own goes through": "an iterator that is kept",
+    "reversed is used up, and has no elements": "an iterator that is kept",
+    "an element of reversed": "an element of an iterator",
+    "an array of no axes is written in place": "of an array without axes",
+    "an array of no axes keeps its type": "of an array without axes",
+    "a power of two names": "a power that is not written",
+}
+X = np.array(
+    [
+        *([1.5, -2.0, 0.25, 3.0], [np.nan, 1.0, 2.0, -0.0], [-1.5, np.nan, 3.0, 2.0]),
+        *([3.0, 2.0, np.nan, 1.0], [2.0, np.inf, -1.0, 0.5], [-2.0, -0.0, 0.0, 1.0]),
+    ]
+)
+
+
+@pytest.mark.skipif(loops.MAY_SKIP is not None, reason=str(loops.MAY_SKIP))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_python(name):
+    source, given = HEAD + PROGRAMS[name], loops.Given(X, False)
+    if name in REFUSED:
+        with pytest.raises(TraceError, match=REFUSED[name]):
+            loops.compared(source, given)
+    else:
+        assert loops.compared(source, given) is None
