@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+COMPENSATES = sum([1e16, 1.0, -1e16]) == 1.0
+"""Whether ``sum`` makes up for what adding floats loses."""
+OF_INTEGERS = sum([1e16, 1, -1e16]) == 1.0
+"""Whether it does so for integers among them."""
 
 
 def larger(a: Any, b: Any) -> Any:
@@ -46,6 +52,39 @@ def total(values: Any, start: Any = 0) -> Any:
     found = start
     for x in values:
         found = found + x
+    return found
+
+
+def is_float(x: Any) -> bool:
+    """Whether it is a float of Python's own; the compiler tells by types."""
+    return type(x) is float
+
+
+def is_int(x: Any) -> bool:
+    """Whether it is an integer of Python's own, or a truth value."""
+    return type(x) in (int, bool)
+
+
+def compensated_total(values: Any, start: Any = 0) -> Any:
+    """``sum(values)`` of a Python that adds in the end what floats have lost."""
+    found = start
+    lost = 0.0
+    for x in values:
+        if is_float(found) and (is_float(x) or (OF_INTEGERS and is_int(x))):
+            both = found + x
+            if abs(found) >= abs(x):
+                lost += (found - both) + x
+            else:
+                lost += (x - both) + found
+            found = both
+        else:
+            if is_float(found) and not is_int(x):
+                if lost != 0 and math.isfinite(lost):
+                    found += lost
+                lost = 0.0
+            found = found + x
+    if is_float(found) and lost != 0 and math.isfinite(lost):
+        found += lost
     return found
 
 

@@ -214,6 +214,11 @@ def f(v):
             some.append(x)
     return some.pop() + len(some)
 """,
+    "a sum of a Python that makes up for what is lost": """
+from xpapply.library.of_python import compensated_total as total
+def f(v):
+    return total([float(x) * 1e16 for x in v]), total(v), total((1, 1e16, 1.5, True, -1e16))
+""",
     "a result of other types than the first": """
 def f(v):
     if v[0] > 0:

@@ -197,6 +197,19 @@ def _extreme(op: str, of_many: Any) -> Call:
     return call
 
 
+def _is_python(letters: str) -> Call:
+    """Whether it is a number of Python's own, of such a kind."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        (x,) = args
+        if isinstance(x, Num) and x.kind == EITHER:
+            raise t.refuse("a sum of numbers that are Python's or NumPy's, as it comes")
+        found = isinstance(x, Num) and x.kind == PYTHON and numbers.kind_of(x.dtype) in letters
+        return Num("bool", PYTHON, Literal(found, "bool"))
+
+    return call
+
+
 def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 0, 1)
     if not args:
@@ -635,7 +648,9 @@ def _table() -> dict[Any, Call]:
         reversed: _reversed, int: _int, float: _float, bool: _bool, round: _round,
         divmod: _divmod, pow: _pow, list: _list, tuple: _tuple,
         max: _extreme(">", of_python.largest), min: _extreme("<", of_python.smallest),
-        builtins.sum: of_python.total, builtins.any: of_python.any_of,
+        builtins.sum: of_python.compensated_total if of_python.COMPENSATES else of_python.total,
+        of_python.is_float: _is_python("f"), of_python.is_int: _is_python("ib"),
+        builtins.any: of_python.any_of,
         builtins.all: of_python.all_of, builtins.sorted: of_python.in_order,
         math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
         math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
