@@ -219,6 +219,14 @@ from xpapply.library.of_python import compensated_total as total
 def f(v):
     return total([float(x) * 1e16 for x in v]), total(v), total((1, 1e16, 1.5, True, -1e16))
 """,
+    "a float in the source that is no such integer": """
+def f(v):
+    return 1 if v[0] > 0 else np.uint32(-1.5)
+""",
+    "infinity is no integer": """
+def f(v):
+    return 1 if v[0] > 0 else int(math.inf)
+""",
     "a result of other types than the first": """
 def f(v):
     if v[0] > 0:

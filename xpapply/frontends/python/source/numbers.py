@@ -115,11 +115,11 @@ def marked_beyond(w: Writes, x: Value, most: int) -> None:
 def to_int(w: Writes, x: Value, dtype: str, why: str) -> Value:
     """A float without its fraction as an integer; a mark where it has none."""
     assert isinstance(x.type, str)
-    if isinstance(x, Literal):
-        if not math.isfinite(x.value):
-            raise TraceError(why)
-        return Literal(int(x.value), dtype)
     info = np.iinfo(dtype)
+    if isinstance(x, Literal):
+        fits = math.isfinite(x.value) and info.min <= int(x.value) <= info.max
+        w.mark(Literal(not fits, "bool"), why)
+        return Literal(int(x.value), dtype)
     # of all types the limits are powers of two, or one less: that is a float's next one
     low = Literal(float(info.min) - (1.0 if bits(dtype) < bits(x.type) else 0.0), x.type)
     high = Literal(float(info.max) + (1.0 if bits(dtype) < 64 else 0.0), x.type)
