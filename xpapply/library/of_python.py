@@ -45,6 +45,27 @@ def total(values: Any, start: Any = 0) -> Any:
     return found
 
 
+def exact_total(values: Any) -> Any:
+    """``sum(values)`` of Python's floats since Python 3.12: Neumaier's sum, which CPython names.
+
+    A. Neumaier, Zeitschrift für angewandte Mathematik und Mechanik 54 (1974), 39.
+    """
+    if len(values) == 0:
+        return 0
+    found = 0.0
+    rest = 0.0
+    for x in values:
+        further = found + x
+        if abs(found) >= abs(x):
+            rest += (found - further) + x
+        else:
+            rest += (x - further) + found
+        found = further
+    if rest and abs(rest) < float("inf"):
+        found += rest
+    return found
+
+
 def any_of(values: Any) -> bool:
     """``any(values)``."""
     for x in values:  # noqa: SIM110  # this is what any is

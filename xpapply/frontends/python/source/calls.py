@@ -6,6 +6,7 @@ import builtins
 import functools
 import itertools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -188,6 +189,19 @@ def _extreme(op: str, of_many: Any) -> Call:
         return found
 
     return call
+
+
+def _sum(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    _exactly(t, args, kwargs, 1, 2)
+    x = args[0]
+    given = x.items if isinstance(x, Tup) else (x,)
+    floats = [y for y in given if isinstance(y, (Num, Lst)) and y.dtype == "float64"]
+    if sys.version_info < (3, 12) or all(y.kind == NUMPY for y in floats):
+        return Inlined(of_python.total, args, kwargs)
+    # of Python's own floats the rounding is made up for, since Python 3.12
+    if isinstance(x, Lst) and x.kind == PYTHON and len(args) == 1:
+        return Inlined(of_python.exact_total, args, kwargs)
+    raise t.refuse("a sum of numbers of several types")
 
 
 def _list(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -605,7 +619,7 @@ def _table() -> dict[Any, Call]:
         reversed: _reversed, int: _int, float: _float, bool: _bool, round: _round,
         divmod: _divmod, pow: _pow, list: _list, tuple: _tuple,
         max: _extreme(">", of_python.largest), min: _extreme("<", of_python.smallest),
-        builtins.sum: of_python.total, builtins.any: of_python.any_of,
+        builtins.sum: _sum, builtins.any: of_python.any_of,
         builtins.all: of_python.all_of, builtins.sorted: of_python.in_order,
         math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
         math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
