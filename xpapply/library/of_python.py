@@ -91,9 +91,14 @@ def listed(values: Any) -> Any:
 
 
 def in_order(values: Any) -> Any:
-    """``sorted(values)``, by insertion: equal values stay in their order."""
+    """``sorted(values)``, by insertion: equal values stay in their order. NaN raises.
+
+    Where NaN is, the order depends on how Python sorts.
+    """
     found = []
     for x in values:
+        if x != x:
+            raise ValueError
         found.append(x)
         k = len(found) - 1
         while k > 0 and found[k - 1] > x:
