@@ -267,7 +267,7 @@ def logs(v):
 
 
 def positive_sum(v):
-    return sum(max(0.0, x) for x in v)
+    return sum(x for x in v if x > 0)
 
 
 def any_low(v):

@@ -41,7 +41,7 @@ class Limits:
     typed_loading = 0.05  # to import what compiles typed functions
     typed_compiling = 0.02  # to compile a typed function: in any case ...
     typed_per_byte = 1.2e-4  # ... for each byte of its code, before it is read ...
-    typed_per_instruction = 1.2e-4  # ... and for each of its instructions
+    typed_per_instruction = 1.5e-4  # ... and for each of its instructions
     typed_instruction = 1e-9  # an instruction of a typed function, about
     module_loading = 0.15  # CPU seconds of the largest of our modules, with all that it imports
 

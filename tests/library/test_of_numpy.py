@@ -52,7 +52,6 @@ def test_places_and_tables():
             assert of_numpy.searched(xs, x, side == "right") == np.searchsorted(xs, x, side)
     assert same(of_numpy.steps(2, 7), np.arange(2, 7))
     assert same(of_numpy.steps(7, 2), np.arange(7, 2))
-    assert of_numpy.clipped(5.0, 0.0, 1.0) == 1.0
 
 
 def test_of_python():

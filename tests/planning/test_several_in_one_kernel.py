@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import xpapply
 
 pytest.importorskip("llvmlite")
-pytestmark = pytest.mark.usefixtures("by_trace")
 
 from xpapply.backends.cpu import slices
+
+pytestmark = pytest.mark.usefixtures("by_trace")
 
 
 def correlation(a, b):

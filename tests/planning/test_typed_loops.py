@@ -324,3 +324,51 @@ def test_long_slices_and_threads():
     many = RNG.standard_normal((30000, 6))
     with xpapply.options(threads=3):
         check(loop_functions.drawdown, many)
+
+
+def _until(step):
+    """A function that takes a step for each pair of neighbours, and may end early."""
+
+    def f(v):
+        s = 0.0
+        for k in range(len(v) - 1):
+            s = step(v[k], v[k + 1])
+            if s > 100:
+                break
+        return s
+
+    return f
+
+
+def _of_table(x, y):
+    return np.interp(x, np.array([-1.0, 0.0, 1.0]), np.array([-0.0, -0.0, y]))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x, y: np.maximum(x, y), lambda x, y: np.minimum(x, y), lambda x, y: max(x, y),
+        lambda x, y: min(x, y), lambda x, y: np.sign(x), lambda x, y: np.floor(x) + np.rint(y),
+        lambda x, y: sorted([x, y, x])[0], _of_table,
+        lambda x, y: np.sort(np.array([x, y]))[0], lambda x, y: np.median(np.array([x, y, x])),
+        lambda x, y: np.array([x, y]).max(), lambda x, y: np.array([x, y]).min(),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_zeros_of_both_signs_and_nan(step, dtype):
+    values = np.array([0.0, -0.0, 1.0, -1.0, np.nan, np.inf])
+    with np.errstate(all="ignore"):
+        check(_until(step), RNG.choice(values, (60, 4)).astype(dtype), compiled=False)
+
+
+def test_names_of_one_array():
+    def f(v):
+        out = np.zeros(len(v))
+        same, row = np.asarray(out), out[1:]
+        for k in range(len(v)):
+            same[k] += v[k]
+            if v[k] > 0 and k:
+                row[k - 1] = -1.0
+        return out
+
+    check(f, RNG.standard_normal((30, 6)))

@@ -208,9 +208,9 @@ def interpolated(x: Any, xp: Any, fp: Any) -> Any:
     if n < 2 or len(fp) != n or x != x:
         raise ValueError
     if x > xp[n - 1]:
-        return fp[n - 1] + 0.0
+        return fp[n - 1]
     if x < xp[0]:
-        return fp[0] + 0.0
+        return fp[0]
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -220,14 +220,9 @@ def interpolated(x: Any, xp: Any, fp: Any) -> Any:
             high = middle
     j = low - 1
     if j == n - 1 or xp[j] == x:
-        return fp[j] + 0.0
+        return fp[j]
     slope = (fp[j + 1] - fp[j]) / (xp[j + 1] - xp[j])
     found = slope * (x - xp[j]) + fp[j]
     if found != found:
         raise ValueError
     return found
-
-
-def clipped(x: Any, low: Any, high: Any) -> Any:
-    """``np.clip(x, low, high)``."""
-    return np.minimum(np.maximum(x, low), high)

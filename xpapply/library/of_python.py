@@ -66,7 +66,10 @@ def is_int(x: Any) -> bool:
 
 
 def compensated_total(values: Any, start: Any = 0) -> Any:
-    """``sum(values)`` of a Python that adds in the end what floats have lost."""
+    """``sum(values)`` since Python 3.12: Neumaier's sum, which CPython names.
+
+    A. Neumaier, Zeitschrift für angewandte Mathematik und Mechanik 54 (1974), 39.
+    """
     found = start
     lost = 0.0
     for x in values:
@@ -115,7 +118,7 @@ def listed(values: Any) -> Any:
 def in_order(values: Any) -> Any:
     """``sorted(values)``, by insertion: equal values stay in their order. NaN raises.
 
-    Where NaN ends up depends on how Python searches.
+    Where NaN is, the order depends on how Python sorts.
     """
     found = []
     for x in values:

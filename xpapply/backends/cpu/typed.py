@@ -23,6 +23,8 @@ from .host import loading
 
 WARNED = 0xFFFF
 """The mark of slices that NumPy may warn of."""
+_ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
+"""Instructions that make arrays and lists."""
 _NOTED = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
 """What a processor notes: the bits of x86, and of ARM."""
 
@@ -55,6 +57,8 @@ class Compiled:
         self._frame = text_of.fields(made)
         self._table: np.ndarray | None = None
         self._arenas: list[np.ndarray] = []
+        allocates = any(x.op in _ALLOCATE for b in made.blocks for x in b.instructions)
+        self._arena = LIMITS.typed_arena if allocates else 64
 
     @property
     def seconds(self) -> float:
@@ -149,7 +153,7 @@ class Compiled:
             try:
                 arena = self._arenas.pop()  # no other thread has it now
             except IndexError:
-                arena = np.empty(LIMITS.typed_arena, np.uint8)
+                arena = np.empty(self._arena, np.uint8)
             frame[1] = arena.ctypes.data + -arena.ctypes.data % 16
             frame[2] = arena.ctypes.data + arena.nbytes
             packed = compiler.packed(frame.ctypes.data, start, stop, noted, *arguments)
@@ -157,7 +161,8 @@ class Compiled:
             self._arenas.append(arena)
 
         # the first slices tell how many are done before an interruption is looked for
-        began, first = time.perf_counter(), min(count, 16)
+        numbers = sum(math.prod(x.shape[batch:]) for x in arrays)
+        began, first = time.perf_counter(), min(count, max(1, 4096 // max(1, numbers)))
         some(0, first)
         each = (time.perf_counter() - began) / max(1, first)
         if first == count:

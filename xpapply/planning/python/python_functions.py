@@ -232,11 +232,22 @@ def _compiled(
             raise
         known.traced[_SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
         return None
-    if not (found.is_best or engine) and (well or traced is None):
-        known.traced[_SOURCE, key] = found
+    cost = LIMITS.typed_worth * found.compiling
+    if not engine and what.slices * found.seconds < cost:  # it is longer than it looked
+        known.traced[_SOURCE, key] = Budget(cost, LIMITS.typed_waits)
         return None
-    known.traced[key] = found
+    if not (found.is_best or engine) and (well or traced is None):
+        _remember(known, (_SOURCE, key), found)
+        return None
+    _remember(known, key, found)
     return found
+
+
+def _remember(known: FunctionCache, key: Hashable, made: Any) -> None:
+    """Remember what runs a function, no longer than there is one if it keeps large arrays alive."""
+    known.traced[key] = made
+    if not isinstance(made, Refused) and made.keeps:
+        weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
 
 
 _SOURCE = "source"
@@ -284,9 +295,7 @@ def _trace(
         if begun is None:  # what it does for a real slice is not known
             return made
     if key is not None:
-        known.traced[key] = made
-        if isinstance(made, TracedFunction) and made.keeps:
-            weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
+        _remember(known, key, made)
     return made
 
 

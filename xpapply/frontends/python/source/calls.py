@@ -381,6 +381,8 @@ def _ufunc(ufunc: Any) -> Call:
             return numbers.binary(t, "**", *(x._replace(kind=NUMPY) for x in given))
         values = [numbers.operand(t, x, dtype) for x, dtype in zip(given, types, strict=False)]
         own = _NATIVE.get(ufunc.__name__)
+        if ufunc in (np.maximum, np.minimum) and not _second_of_zeros():
+            own = None
         if own is not None and numbers.kind_of(types[0]) == "f":
             return Num(types[-1], NUMPY, own(t, types[0], *values))
         name = "ufunc", ufunc.__name__, *types
@@ -409,6 +411,18 @@ def _loop(t: Writes, ufunc: Any, given: list[Num]) -> tuple[str, ...]:
     return found
 
 
+@functools.cache
+def _second_of_zeros() -> bool:
+    """Whether NumPy's maximum and minimum of both zeros is the second, as it is on x86."""
+    zeros = np.array([0.0, -0.0])
+    return all(
+        np.signbit(f(a, b)) == np.signbit(b)
+        for f in (np.maximum, np.minimum)
+        for a in zeros
+        for b in zeros
+    )
+
+
 def _maximum(op: str) -> Callable[..., Value]:
     def native(t: Writes, dtype: str, a: Value, b: Value) -> Value:
         first = t.op("or", "bool", t.op(op, "bool", a, b), t.op("ne", "bool", a, a))
@@ -435,8 +449,8 @@ _NATIVE: dict[str, Callable[..., Value]] = {
     "square": lambda t, d, x: t.op("mul", d, x, x, what=numbers.NOTED),
     "negative": lambda t, d, x: t.op("neg", d, x),
     "copysign": lambda t, d, x, y: t.op("copysign", d, x, y),
-    "maximum": _maximum("ge"),
-    "minimum": _maximum("le"),
+    "maximum": _maximum("gt"),
+    "minimum": _maximum("lt"),
     "sign": _sign,
 }
 """Ufuncs of floats that are a few instructions."""
@@ -539,6 +553,15 @@ def _array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
             t.do("set element", made.value, Literal(k, "int64"), numbers.stored(t, y, dtype))
         return made
     raise t.refuse(f"numpy.array of {arrays.described(x)}")
+
+
+def _as_array(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """``numpy.asarray``: of an array itself."""
+    if len(args) == 1 and not kwargs and isinstance(args[0], Arr):
+        return args[0]
+    if args and isinstance(args[0], Arr):
+        raise t.refuse("numpy.asarray with a dtype")
+    return _array(t, args, kwargs)
 
 
 def _where(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -664,12 +687,12 @@ def _table() -> dict[Any, Call]:
         np.zeros: _made("zeros", 0), np.empty: _made("empty"), np.ones: _made("ones", 1),
         np.full: _made("full"), np.zeros_like: _made_like(0), np.empty_like: _made_like(),
         np.ones_like: _made_like(1), np.full_like: _made_like("full"),
-        np.array: _array, np.asarray: _array, np.where: _where, np.arange: _arange,
+        np.array: _array, np.asarray: _as_array, np.where: _where, np.arange: _arange,
         np.diff: _of_array(of_numpy.differences), np.sort: _of_floats(of_numpy.in_order),
         np.median: _of_floats(of_numpy.median), np.flatnonzero: _of_array(of_numpy.places),
         np.count_nonzero: _of_array(of_numpy.count), np.searchsorted: _searchsorted,
         np.interp: _interp, np.add.reduce: _reduction(np.add), np.amax: METHODS["max"],
-        np.amin: METHODS["min"], np.clip: of_numpy.clipped,
+        np.amin: METHODS["min"],
     }  # fmt: skip
     found |= {getattr(np, name): row for name, row in METHODS.items()}
     one = (
