@@ -25,13 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from random_functions.loops import Program
 
-from xpapply.backends.cpu.typed import WARNED, Compiled, why_not
+from xpapply.backends.cpu.typed import Compiled, why_not
 from xpapply.errors import TraceError
 from xpapply.frontends.python.source.numbers import DTYPES
 from xpapply.frontends.python.source.typed import Expected, Input, typed
 from xpapply.functions.guards import Guards
 from xpapply.ir.typed import Array
 from xpapply.ir.typed.evaluate import evaluate
+from xpapply.ir.typed.function import WARNED
 from xpapply.ir.typed.verify import verify
 
 MAY_SKIP = why_not()

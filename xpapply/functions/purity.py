@@ -147,23 +147,29 @@ _BACK = {k for n, k in opcode.opmap.items() if n == "FOR_ITER" or "JUMP_BACKWARD
 _loops: weakref.WeakKeyDictionary[types.CodeType, bool] = weakref.WeakKeyDictionary()
 
 
-def has_loop(f: Any, depth: int = 3) -> bool:
-    """Whether a function goes through something, itself or in functions of the user's it calls."""
+def python_function(f: Any) -> types.FunctionType | None:
+    """The function of Python's that a call of `f` runs: of a partial, a method, an object."""
     while isinstance(f, functools.partial):
         f = f.func
     f = getattr(f, "__func__", f)
-    if type(f) is not types.FunctionType:
-        call = vars(type(f)).get("__call__")
-        return type(call) is types.FunctionType and depth > 0 and has_loop(call, depth - 1)
-    code = f.__code__
+    f = f if type(f) is types.FunctionType else vars(type(f)).get("__call__")
+    return f if type(f) is types.FunctionType else None
+
+
+def has_loop(f: Any, depth: int = 3) -> bool:
+    """Whether a function goes through something, itself or in functions of the user's it calls."""
+    own = python_function(f)
+    if own is None:
+        return False
+    code = own.__code__
     found = _loops.get(code)
     if found is None:
         found = _loops[code] = _goes_back(code)
     if found or depth == 0:
         return found
     return any(
-        type(g) is types.FunctionType and g.__module__ == f.__module__ and has_loop(g, depth - 1)
-        for g in map(f.__globals__.get, code.co_names)
+        type(g) is types.FunctionType and g.__module__ == own.__module__ and has_loop(g, depth - 1)
+        for g in map(own.__globals__.get, code.co_names)
     )
 
 

@@ -14,15 +14,13 @@ from ... import config
 from ...arrays.layout import merged
 from ...codegen.llvm import typed as text_of
 from ...errors import UnsupportedError
-from ...ir.typed import Array, TypedFunction
+from ...ir.typed import TypedFunction
 from ...limits import LIMITS
 from ...runtime import threads
 from . import compiler, externals
 from .addresses import of_array
 from .host import loading
 
-WARNED = 0xFFFF
-"""The mark of slices that NumPy may warn of."""
 _ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
 """Instructions that make arrays and lists."""
 _NOTED = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
@@ -44,11 +42,6 @@ class Compiled:
     ----------
     made : TypedFunction
         The function.
-
-    Attributes
-    ----------
-    marks : array of uint16
-        Of the last run of this thread: see `run`.
     """
 
     def __init__(self, made: TypedFunction) -> None:
@@ -191,6 +184,3 @@ def _noted() -> int:
     arm = compiler.host().triple.startswith("aarch64")
     state: dict[str, Any] = dict(np.geterr())
     return sum(bits[arm] for name, bits in _NOTED.items() if state[name] != "ignore")
-
-
-__all__ = ["WARNED", "Array", "Compiled", "why_not"]

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .function import Block, Instruction, Literal, Slot, TypedFunction
-
-WARNED = 0xFFFF
-"""The mark where NumPy may warn."""
+from .function import WARNED, Block, Instruction, Literal, Slot, TypedFunction
 
 
 def evaluate(

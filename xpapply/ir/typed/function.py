@@ -53,6 +53,8 @@ class Slot(NamedTuple):
 
 
 Value = Register | Literal
+WARNED = 0xFFFF
+"""The mark of slices that NumPy may warn of."""
 
 
 class Instruction(NamedTuple):

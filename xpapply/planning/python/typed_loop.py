@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from functools import partial
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -23,6 +21,7 @@ from ...frontends.python.run.rows import Block, Rows
 from ...frontends.python.trace.tree import Differs, Users
 from ...functions.cache import BoundedDict
 from ...functions.guards import Guards
+from ...functions.purity import python_function
 from ...ir.avals import ShapeDtype
 from ...ir.typed import TypedFunction
 from ...limits import LIMITS
@@ -34,11 +33,8 @@ from ..ways import Run, Said, Way
 
 def price(f: Any) -> float:
     """CPU seconds of reading a function and compiling it, about, before it is read."""
-    while isinstance(f, partial):
-        f = f.func
-    f = getattr(f, "__func__", f)
-    f = f if type(f) is FunctionType else vars(type(f)).get("__call__")
-    size = len(f.__code__.co_code) if type(f) is FunctionType else 400
+    own = python_function(f)
+    size = 400 if own is None else len(own.__code__.co_code)
     loads = 0.0 if _BACKEND in sys.modules else LIMITS.typed_loading
     llvm = 0.0 if "llvmlite.binding" in sys.modules else LIMITS.llvm_loading
     return LIMITS.typed_compiling + LIMITS.typed_per_byte * size + loads + llvm

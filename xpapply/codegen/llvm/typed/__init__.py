@@ -3,6 +3,6 @@
 `function` writes the typed function itself, for one slice; `kernel` what goes through all of them.
 """
 
-from .kernel import NAME, OPERATIONS, fields, kernel
+from .kernel import NAME, fields, kernel
 
-__all__ = ["NAME", "OPERATIONS", "fields", "kernel"]
+__all__ = ["NAME", "fields", "kernel"]

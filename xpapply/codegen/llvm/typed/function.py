@@ -98,7 +98,7 @@ class FunctionWriter:
         self._marks: set[int] = set()
         self._frame: dict[int, str] = {}
         self._arrays: dict[tuple[str, int], InRegisters] = {}
-        self._scratch = self._noted = ""
+        self._scratch = self._noted = self._rounds = ""
 
     def text(self) -> str:
         """The function: it gives 0, or the number of a mark."""
@@ -189,6 +189,13 @@ class FunctionWriter:
         self.line(f"br i1 {condition}, label %m{mark}, label %{on}, !prof !0")
         self.begin(on)
 
+    def rounds(self) -> str:
+        """Where the rounds of loops are counted."""
+        if not self._rounds:
+            self._rounds = self._at_entry("alloca i64, align 8")
+            self._entry.append(f"  store i64 0, ptr {self._rounds}")
+        return self._rounds
+
     def keep_notes(self) -> None:
         """Keep what the processor has noted so far: what is called next may forget it."""
         if not self._noted:
@@ -246,6 +253,14 @@ class FunctionWriter:
         self.mark_if(self.emit(f"icmp ugt i64 {after}, {self.word(ARENA_END)}"), mark)
         self.line(f"store i64 {after}, ptr {self._scratch}")
         return self.emit(f"inttoptr i64 {at} to ptr")
+
+    def fresh(self, dtype: str, dims: Sequence[str], mark: int) -> InRegisters:
+        """Memory for an array, its elements side by side."""
+        bytes_, strides = str(size(dtype)), [""] * len(dims)
+        for k in reversed(range(len(dims))):
+            strides[k] = bytes_
+            bytes_ = self.emit(f"mul i64 {dims[k]}, {bytes_}")
+        return InRegisters(self.allocated(bytes_, mark), tuple(dims), tuple(strides))
 
     # --- instructions ---------------------------------------------------------------------
 

@@ -6,15 +6,14 @@ NumPy warns of: such a slice is marked too.
 
 from __future__ import annotations
 
-from ....ir.typed import Array, TypedFunction
+from ....ir.typed import TypedFunction
+from ....ir.typed.function import WARNED
 from ..target import Target
 from .function import Frame, FunctionWriter
 from .notes import Notes
 from .operations import OPERATIONS
 
 NAME = "typed"
-WARNED = 0xFFFF
-"""The mark of slices that NumPy may warn of."""
 
 
 def fields(made: TypedFunction) -> Frame:
@@ -162,6 +161,3 @@ def kernel(made: TypedFunction, target: Target) -> str:
         "!1 = !{}",
     ]
     return "\n".join([*declared, one, *lines, *tail, ""])
-
-
-__all__ = ["OPERATIONS", "Array"]

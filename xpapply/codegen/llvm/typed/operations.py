@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ir.typed import Array, Instruction, Literal
+from ....ir.typed import Array, Instruction
 from ....ir.typed.function import Value
 from ....limits import LIMITS
 from .function import (
@@ -15,7 +15,6 @@ from .function import (
     FunctionWriter,
     InRegisters,
     converted,
-    in_memory,
     machine,
     over,
     size,
@@ -117,10 +116,7 @@ def _mark(w: FunctionWriter, x: Instruction) -> None:
 
 
 def _round(w: FunctionWriter, x: Instruction) -> None:
-    if not getattr(w, "rounds", ""):
-        w.rounds = w._at_entry("alloca i64, align 8")  # type: ignore[attr-defined]
-        w._entry.append(f"  store i64 0, ptr {w.rounds}")  # type: ignore[attr-defined]
-    rounds = w.rounds  # type: ignore[attr-defined]
+    rounds = w.rounds()
     count = w.emit(f"load i64, ptr {rounds}")
     count = w.emit(f"add i64 {count}, 1")
     w.line(f"store i64 {count}, ptr {rounds}")
@@ -213,24 +209,21 @@ def _new(w: FunctionWriter, x: Instruction) -> None:
     how, mark = x.what
     assert x.result is not None
     assert isinstance(x.result.type, Array)
-    bytes_ = str(size(x.result.type.dtype))
-    strides: list[str] = []
     dims = [w.value(n) for n in x.args]
-    for n in reversed(dims):
-        strides.insert(0, bytes_)
+    for n in dims:
         w.mark_if(w.emit(f"icmp ugt i64 {n}, {1 << 28}"), mark)
-        bytes_ = w.emit(f"mul i64 {n}, {bytes_}")
-    at = w.allocated(bytes_, mark)
+    made = w.fresh(x.result.type.dtype, dims, mark)
     if how == "zeros":
+        bytes_ = w.emit(f"mul i64 {dims[0]}, {made.strides[0]}")
         words = w.emit(f"add i64 {bytes_}, 7")
         words = w.emit(f"lshr i64 {words}, 3")
 
         def body(k: str) -> None:
-            here = w.emit(f"getelementptr i64, ptr {at}, i64 {k}")
+            here = w.emit(f"getelementptr i64, ptr {made.base}, i64 {k}")
             w.line(f"store i64 0, ptr {here}, align 8")
 
         w.loop(words, body)
-    w.set(x, InRegisters(at, tuple(dims), tuple(strides)))
+    w.set(x, made)
 
 
 def _fill(w: FunctionWriter, x: Instruction) -> None:
@@ -245,12 +238,7 @@ def _copy(w: FunctionWriter, x: Instruction) -> None:
     to, from_ = (w.array(y) for y in x.args)
     kind = x.args[0].type
     assert isinstance(kind, Array)
-    strides: list[str] = []
-    bytes_ = str(size(kind.dtype))
-    for n in reversed(from_.dims):
-        strides.insert(0, bytes_)
-        bytes_ = w.emit(f"mul i64 {n}, {bytes_}")
-    between = InRegisters(w.allocated(bytes_, x.what), from_.dims, tuple(strides))
+    between = w.fresh(kind.dtype, from_.dims, x.what)
     for target, source in ((between, from_), (to, between)):
 
         def body(at: list[str], target: Any = target, source: Any = source) -> None:
@@ -473,5 +461,3 @@ OPERATIONS: dict[str, Callable[[FunctionWriter, Instruction], None]] = {
     "map": map_, "as type": as_type, "reduce": reduce_, "new axis": new_axis,
     "pop": _pop, "clear": _clear, "put list": _put_list, "copy list": _copy_list,
 }  # fmt: skip
-
-__all__ = ["OPERATIONS", "Literal", "in_memory"]

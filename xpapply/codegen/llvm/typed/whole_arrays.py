@@ -47,16 +47,6 @@ def _in_memory(w: FunctionWriter, x: Register | Literal) -> str:
     return place
 
 
-def fresh(w: FunctionWriter, kind: Array, dims: list[str], mark: int) -> InRegisters:
-    """Memory for an array."""
-    bytes_ = str(size(kind.dtype))
-    strides: list[str] = []
-    for n in reversed(dims):
-        strides.insert(0, bytes_)
-        bytes_ = w.emit(f"mul i64 {n}, {bytes_}")
-    return InRegisters(w.allocated(bytes_, mark), tuple(dims), tuple(strides))
-
-
 def map_(w: FunctionWriter, x: Instruction) -> None:
     """A ufunc; axes of length 1 are spread."""
     k, unlike, memory = x.what
@@ -95,7 +85,7 @@ def map_(w: FunctionWriter, x: Instruction) -> None:
             w.mark_if(w.emit(f"xor i1 {fits}, true"), unlike)
             own.append(w.emit(f"select i1 {same}, i64 {stride}, i64 0"))
         steps.append(own)
-    result = fresh(w, kind, dims, memory)
+    result = w.fresh(kind.dtype, dims, memory)
     bases = [_in_memory(w, x.args[j]) if a is None else a.base for j, a in enumerate(operands)]
     bases.append(result.base)
     steps.append(list(result.strides))
@@ -122,7 +112,7 @@ def as_type(w: FunctionWriter, x: Instruction) -> None:
     assert isinstance(kind, Array)
     assert isinstance(a.type, Array)
     old, source = a.type.dtype, w.array(a)
-    result = fresh(w, kind, list(source.dims), x.what)
+    result = w.fresh(kind.dtype, list(source.dims), x.what)
 
     def body(at: list[str]) -> None:
         value = converted(w, w.load(w.place(source, at), old), old, kind.dtype)

@@ -125,11 +125,6 @@ def truth(t: Writes, x: Abstract) -> Value:
 # --- elements and views ---------------------------------------------------------------------
 
 
-def span(t: Writes, start: Abstract, stop: Abstract, step: Abstract) -> Span:
-    """``start:stop:step``."""
-    return Span(start, stop, step)
-
-
 def _is_none(x: Abstract) -> bool:
     return isinstance(x, Known) and x.value is None
 

@@ -80,7 +80,7 @@ def _abs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
     _exactly(t, args, kwargs, 1, 2, 3)
-    given = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
+    given = [_python_int(t, x) for x in args]
     if len(given) == 1:
         given = [integer(0), *given]
     if len(given) == 2:
@@ -94,7 +94,7 @@ def _range(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Range:
 def _enumerate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Counted:
     start = kwargs.pop("start", None) or (args[1] if len(args) == 2 else integer(0))
     _exactly(t, args[:1], kwargs, 1)
-    return Counted(arrays.iterator(t, args[0]), Num("int64", PYTHON, arrays.as_index(t, start)))
+    return Counted(arrays.iterator(t, args[0]), _python_int(t, start))
 
 
 def _zip(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Zipped:
@@ -132,10 +132,7 @@ def _int(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
 def _as_int(t: Writes, x: Num) -> Value:
     if numbers.kind_of(x.dtype) == "f":
         return numbers.to_int(t, x.value, "int64", "a float that is no integer of 64 bits")
-    if x.dtype == "uint64" and not isinstance(x.value, Literal):
-        beyond = t.op("gt", "bool", x.value, Literal((1 << 63) - 1, "uint64"))
-        t.mark(beyond, "an integer leaves its type")
-    return numbers.cast(t, x.value, "int64")
+    return numbers.cast(t, numbers.as_python(t, x).value, "int64")
 
 
 def _float(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
@@ -628,7 +625,7 @@ def _reduction(ufunc: Any) -> Call:
 
 def _arange(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
     _exactly(t, args, kwargs, 1, 2)
-    bounds = [Num("int64", PYTHON, arrays.as_index(t, x)) for x in args]
+    bounds = [_python_int(t, x) for x in args]
     return Inlined(of_numpy.steps, [integer(0), *bounds][-2:], {})
 
 

@@ -23,7 +23,6 @@ from .values import (
     Lst,
     Method,
     Num,
-    Range,
     Span,
     Tup,
     Writes,
@@ -95,7 +94,6 @@ def _of_object(t: Writes, x: Any, name: str) -> Abstract:
     t.watch.kind(x)
     t.watch.attribute_of_class(cls, name)
     if isinstance(in_class, types.FunctionType) and name not in getattr(x, "__dict__", {}):
-        t.watch.look(x, "attribute", "__dict__") if not hasattr(x, "__dict__") else None
         return Known(types.MethodType(in_class, x))
     if in_class is not MISSING and hasattr(type(in_class), "__get__"):
         raise t.refuse(f"the attribute {name} of a {cls.__name__}, which is computed")
@@ -123,7 +121,7 @@ def callee(
             return Inlined(found, args, kwargs)
         return found(t, args, kwargs)  # type: ignore[no-any-return]
     if isinstance(f, types.FunctionType):
-        if numbers.number(f.__defaults__) is None and _is_of_library(f):
+        if _is_of_library(f):
             raise t.refuse(f"it calls {f.__module__}.{f.__name__}")
         return Inlined(f, args, kwargs)
     if isinstance(f, types.MethodType) and isinstance(f.__func__, types.FunctionType):
@@ -222,6 +220,3 @@ def _is(t: Writes, op: str, a: Abstract, b: Abstract) -> Abstract:
 
 def _answer(x: bool) -> Num:
     return Num("bool", PYTHON, Literal(x, "bool"))
-
-
-__all__ = ["Range"]

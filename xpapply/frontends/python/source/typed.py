@@ -34,6 +34,7 @@ from .values import (
     Leaves,
     Lst,
     Num,
+    Span,
     Tup,
     built,
     joined,
@@ -147,7 +148,6 @@ class Typer:
         self._block = Block()
         self._registers = 0
         self._kept: list[Any] = []
-        self._constants: dict[int, Register] = {}
         self._sites: dict[Any, int] = {}
         self.state: State = {}
         self.place: Place = None  # type: ignore[assignment]
@@ -551,7 +551,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "tuple": lambda t, items: Tup(arrays.kept(t, t.value(items))),
     "list": lambda t, items: arrays.new_list(t, arrays.kept(t, t.value(items))),
     "append": lambda t, made, x: arrays.append(t, t.value(made), t.value(x)),
-    "slice": lambda t, *bounds: arrays.span(t, *map(t.value, bounds)),
+    "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
     "unpack": lambda t, x, n: arrays.unpacked(t, t.value(x), n.value),

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ....errors import TraceError
 from ....ir.typed import Array, Literal
 from ....ir.typed.function import Value
 from . import numbers
@@ -165,6 +164,3 @@ def reduced(t: Writes, ufunc: Any, x: Arr, dtype: str = "") -> Num:
     del out
     args = (x.value,) if begins is None else (x.value, begins)
     return Num(dtype, NUMPY, t.op("reduce", dtype, *args, what=name))
-
-
-__all__ = ["TraceError", "as_type", "binary", "elementwise", "is_array", "reduced", "unary"]
