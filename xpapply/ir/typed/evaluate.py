@@ -131,9 +131,9 @@ def _call(run: _Run, x: Instruction, *args: Any) -> Any:
     f.restype, f.argtypes = kind, [kind] * len(args)
     found = np.dtype(dtype).type(f(*map(float, args)))
     ends = all(math.isfinite(a) for a in args)
-    run.warned |= (ends and not math.isfinite(found)) or (
-        found != found and not any(a != a for a in args)
-    )
+    odd = ends and not math.isfinite(found)
+    odd |= found != found and not any(a != a for a in args)
+    run.warned |= odd and np.geterr()["invalid"] != "ignore"
     return found
 
 

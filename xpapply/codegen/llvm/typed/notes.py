@@ -68,11 +68,11 @@ class Notes:
         else:
             lines += [
                 f"  %i{n} = load i64, ptr {errors[0]}, align 8",
-                f"  %m{n} = load i64, ptr {errors[1]}, align 8",
+                f"  %y{n} = load i64, ptr {errors[1]}, align 8",
                 f"  %not{n} = xor i64 %i{n}, -1",
                 f"  %a{n} = and i64 %k{n}, %not{n}",
-                f"  %b{n} = and i64 %k{n}, %m{n}",
-                f"  %h{n} = shl i64 %b{n}, 32",
+                f"  %x{n} = and i64 %k{n}, %y{n}",
+                f"  %h{n} = shl i64 %x{n}, 32",
                 f"  %u{n} = or i64 %a{n}, %h{n}",
                 f"  %s{n} = or i64 %u{n}, %o{n}",
             ]

@@ -17,7 +17,7 @@ import numpy as np
 from ....errors import TraceError
 from ....ir.typed import Literal, Register
 from ....ir.typed.function import Value
-from .values import EITHER, NO_AXES, NUMPY, PYTHON, Num, Writes
+from .values import EITHER, ERRORS, NO_AXES, NUMPY, PYTHON, Errors, Num, Writes
 
 NOTED = "noted"
 """Said of an instruction on floats: what the processor notes of it is what NumPy warns of."""
@@ -296,6 +296,7 @@ def _of_floats(w: Writes, op: str, x: Value, y: Value, dtype: str, kind: str) ->
     zero = Literal(0.0, dtype)
     if op in _PLAIN:
         return w.op(_PLAIN[op], dtype, x, y, what=noted)
+    noted = NOTED if w.handles else noted  # never before it was asked whether y is zero
     if op == "**":
         return _power(w, x, y, dtype, kind)
     if not isinstance(y, Literal) or y.value == 0:
@@ -328,7 +329,8 @@ def scalar(x: Num) -> Num:
 
 
 def _power(w: Writes, x: Value, y: Value, dtype: str, kind: str) -> Value:
-    found = call(w, "pow" if dtype == "float64" else "powf", dtype, x, y)
+    name = "pow" if dtype == "float64" else "powf"
+    found = quiet_call(w, name, dtype, x, y, loud=kind != PYTHON)
     if kind != NUMPY:  # a complex number, or an error
         odd = w.op("not", "bool", is_finite(w, found))
         ends = w.op("and", "bool", is_finite(w, x), is_finite(w, y))
@@ -349,6 +351,21 @@ def _power(w: Writes, x: Value, y: Value, dtype: str, kind: str) -> Value:
 def call(w: Writes, name: str, dtype: str, *args: Value) -> Register:
     """A function of the C library."""
     return w.op("call", dtype, *args, what=w.external("libm", name, dtype, str(len(args))))
+
+
+def quiet_call(w: Writes, name: str, dtype: str, *args: Value, loud: bool = False) -> Register:
+    """The same for Python, which looks at results: nothing is noted where that is handled.
+
+    `loud`: nothing has to be kept quiet.
+    """
+    before = w.errors
+    quiet = w.handles and not loud
+    if quiet:
+        w.set_errors(Errors(("ignore",) * len(ERRORS)))
+    found = call(w, name, dtype, *args)
+    if quiet:
+        w.set_errors(before)
+    return found
 
 
 def is_finite(w: Writes, x: Value) -> Value:
