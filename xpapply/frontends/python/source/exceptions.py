@@ -66,7 +66,7 @@ def errstate(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Errors:
     """``numpy.errstate(...)``."""
     if args or not {*kwargs} <= {"all", *ERRORS}:
         raise t.refuse("numpy.errstate with further arguments")
-    said = {}
+    said: dict[str, str] = {}
     for name in sorted(kwargs):  # what is said of all comes first
         how = kwargs[name]
         if not isinstance(how, Known) or how.value not in ("ignore", "warn", "raise", None):
