@@ -199,7 +199,7 @@ _CLASSES: dict[str, Any] = {
     NO_AXES: lambda _: (np.ndarray,),
     EITHER: lambda dtype: (_PYTHONS[numbers.kind_of(dtype)], np.dtype(dtype).type),
 }
-_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,)}
+_HOLDERS: dict[type, tuple[type, ...]] = {Arr: (np.ndarray,), Lst: (list,), Tup: (tuple, list)}
 
 
 def method(

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import ast
 
+from ....errors import TraceError
 from .statements import BINARY, Statements
 from .steps import Const, Flow, Operand, Step, find_live
 
 
-def flow_of(tree: ast.FunctionDef | ast.Lambda) -> Flow:
-    """The parts of a function.
+def flow_of(tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None = None) -> Flow:
+    """The parts of a function; `outer`: what reads the one that defines it.
 
     Raises
     ------
     TraceError
         If it has statements that are not read; with the line.
     """
-    reader = _Reader(tree)
-    flow = Flow(getattr(tree, "name", "<lambda>"), tree.args, reader.parts)
-    find_live(flow.parts)
-    return flow
+    reader = _Reader(tree, outer)
+    find_live(reader.parts)
+    name = getattr(tree, "name", "<lambda>")
+    return Flow(name, tree.args, reader.parts, frozenset(reader.shared))
 
 
 _COMPARE = {
@@ -37,11 +38,13 @@ _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
 class _Reader(Statements):
     """Reads one function."""
 
-    def __init__(self, tree: ast.FunctionDef | ast.Lambda) -> None:
+    def __init__(self, tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None) -> None:
         super().__init__()
+        self._outer = outer
+        self.shared: set[str] = set()
         self._renamed: list[dict[str, str]] = []
         self._locals = _assigned(tree)
-        self._walrus = any(isinstance(n, ast.NamedExpr) for n in ast.walk(tree))
+        self._walrus = any(isinstance(n, (ast.NamedExpr, ast.Nonlocal)) for n in ast.walk(tree))
         if isinstance(tree, ast.Lambda):
             self._end("return", tree.body.lineno, self.expression(tree.body))
         else:
@@ -95,7 +98,46 @@ class _Reader(Statements):
         own = self._renamed_name(name)
         if own != name or name in self._locals:
             return own
+        found = None if self._outer is None else self._outer.found(name)
+        if found is not None:
+            return self._step("outer", line, *found)
         return self._step("global", line, name)
+
+    def found(self, name: str) -> tuple[int, str] | None:
+        """Whose variable a name is, for a function that is defined here: 1 is this one."""
+        own = self._renamed_name(name)
+        if own != name or name in self._locals:
+            self.shared.add(own)
+            return 1, own
+        found = None if self._outer is None else self._outer.found(name)
+        return None if found is None else (found[0] + 1, found[1])
+
+    def set_name(self, name: str, value: Operand, line: int) -> None:
+        """Give a name a value, also one of a function around this one."""
+        own = self._renamed_name(name)
+        if own != name or name in self._locals:
+            self._step("copy", line, value, to=own)
+            return
+        found = None if self._outer is None else self._outer.found(name)
+        if found is None:
+            raise TraceError(f"it writes a global (line {line})")
+        self._do("set outer", line, *found, value)
+
+    def function(self, tree: ast.FunctionDef | ast.Lambda) -> Operand:
+        """A function that is defined here."""
+        a = tree.args
+        defaults = tuple(map(self.expression, a.defaults))
+        named = [
+            (k.arg, self.expression(x))
+            for k, x in zip(a.kwonlyargs, a.kw_defaults, strict=True)
+            if x is not None
+        ]
+        names, values = tuple(n for n, _ in named), tuple(x for _, x in named)
+        inner = Const((flow_of(tree, self), names))
+        return self._step("function", tree.lineno, inner, defaults, values)
+
+    def _Lambda(self, e: ast.Lambda) -> Operand:
+        return self.function(e)
 
     def _Name(self, e: ast.Name) -> Operand:
         found = self._name(e.id, e.lineno)
@@ -183,15 +225,15 @@ class _Reader(Statements):
         return self.expression(e)
 
     def _Call(self, e: ast.Call) -> Operand:
-        if any(isinstance(a, ast.Starred) for a in e.args) or any(
-            k.arg is None for k in e.keywords
-        ):
-            raise self._refuse("a call with * or **", e)
+        if any(k.arg is None for k in e.keywords):
+            raise self._refuse("a call with **", e)
         names = tuple(k.arg for k in e.keywords)
+        spread = tuple(k for k, a in enumerate(e.args) if isinstance(a, ast.Starred))
         called = self.expression(e.func)
-        values = (*e.args, *(k.value for k in e.keywords))
+        args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
+        values = (*args, *(k.value for k in e.keywords))
         given = [self._argument(e.func, a) for a in values]
-        return self._step("call", e.lineno, names, called, *given)
+        return self._step("call", e.lineno, (names, spread), called, *given)
 
     def _ListComp(self, e: ast.ListComp) -> Operand:
         return self._comprehension(e)
@@ -238,7 +280,7 @@ class _Reader(Statements):
 
 _AT_ONCE = frozenset("sum any all min max sorted list tuple".split())
 _EXPRESSIONS = {
-    "Lambda": "it defines a function", "Dict": "a dict", "Set": "a set", "Yield": "a generator",
+    "Dict": "a dict", "Set": "a set", "Yield": "a generator",
     "DictComp": "a dict", "SetComp": "a set", "JoinedStr": "a formatted text", "Await": "await",
     "YieldFrom": "a generator", "Starred": "a starred value",
 }  # fmt: skip
@@ -249,6 +291,7 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
     a = tree.args
     found = {x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
     found |= {x.arg for x in (a.vararg, a.kwarg) if x is not None}
+    others: set[str] = set()
     if isinstance(tree, ast.FunctionDef):
         stack: list[ast.AST] = list(tree.body)
         while stack:
@@ -259,14 +302,18 @@ def _assigned(tree: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
             if isinstance(n, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
                 stack += [x for x in ast.walk(n) if isinstance(x, ast.NamedExpr)]
                 continue
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            if isinstance(n, ast.Nonlocal):
+                others |= {*n.names}
+            elif isinstance(n, (ast.MatchAs, ast.MatchStar)) and n.name is not None:
+                found.add(n.name)
+            elif isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
                 found.add(n.id)
             elif isinstance(n, ast.ExceptHandler) and n.name is not None:
                 found.add(n.name)
             elif isinstance(n, (ast.Import, ast.ImportFrom)):
                 found |= {x.asname or x.name.partition(".")[0] for x in n.names}
             stack += ast.iter_child_nodes(n)
-    return frozenset(found)
+    return frozenset(found - others)
 
 
 __all__ = ["Const", "Flow", "Step", "flow_of"]

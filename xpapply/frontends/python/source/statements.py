@@ -52,6 +52,14 @@ class Statements(Writer):
         """An index: with slices."""
         raise NotImplementedError
 
+    def set_name(self, name: str, value: Operand, line: int) -> None:
+        """Give a name a value."""
+        raise NotImplementedError
+
+    def function(self, tree: ast.FunctionDef | ast.Lambda) -> Operand:
+        """A function that is defined here."""
+        raise NotImplementedError
+
     def _name(self, name: str, line: int) -> Operand:
         raise NotImplementedError
 
@@ -102,7 +110,7 @@ class Statements(Writer):
         """Give a value to a name, to several, or to an element."""
         line = target.lineno
         if isinstance(target, ast.Name):
-            self._step("copy", line, value, to=self._renamed_name(target.id))
+            self.set_name(target.id, value, line)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if any(isinstance(t, ast.Starred) for t in target.elts):
                 raise self._refuse("it unpacks into a starred name", target)
@@ -214,6 +222,87 @@ class Statements(Writer):
         else:
             self._end("leave", s.lineno, "an assertion fails")
         self._here = good
+
+    def _Nonlocal(self, s: ast.Nonlocal) -> None:
+        pass
+
+    def _FunctionDef(self, s: ast.FunctionDef) -> None:
+        if s.decorator_list:
+            raise self._refuse("it defines a function with a decorator", s)
+        self.set_name(s.name, self.function(s), s.lineno)
+
+    # --- match ----------------------------------------------------------------------------
+
+    def _Match(self, s: ast.Match) -> None:
+        subject = self._step("copy", s.lineno, self.expression(s.subject))
+        after = self._part()
+        for case in s.cases:
+            other, named = self._part(), {}
+            self._pattern(case.pattern, subject, other, named)
+            for name, value in named.items():
+                self.set_name(name, value, case.pattern.lineno)
+            if case.guard is not None:
+                inside = self._part()
+                self.branch(case.guard, inside, other)
+                self._here = inside
+            self.body(case.body)
+            self._jump(after)
+            self._here = other
+        self._jump(after)
+        self._here = after
+
+    def _pattern(self, p: ast.pattern, x: str, other: int, named: dict[str, str]) -> None:
+        """Go on where a value is like a pattern, and elsewhere where it is not.
+
+        `named`: gets names, and where their values are.
+        """
+        if isinstance(p, ast.MatchValue):
+            self._tested(
+                self._step("compare", p.lineno, "==", x, self.expression(p.value)), p, other
+            )
+        elif isinstance(p, ast.MatchSingleton):
+            self._tested(self._step("compare", p.lineno, "is", x, Const(p.value)), p, other)
+        elif isinstance(p, ast.MatchAs):
+            if p.pattern is not None:
+                self._pattern(p.pattern, x, other, named)
+            if p.name is not None:
+                named[p.name] = x
+        elif isinstance(p, ast.MatchOr):
+            self._one_of(p, x, other, named)
+        elif isinstance(p, ast.MatchClass) and not (p.patterns or p.kwd_attrs):
+            given = (), Const(isinstance), x, self.expression(p.cls)
+            self._tested(self._step("call", p.lineno, ((), given[0]), *given[1:]), p, other)
+        elif isinstance(p, ast.MatchSequence):
+            if any(isinstance(q, ast.MatchStar) for q in p.patterns):
+                raise self._refuse("a pattern with *", p)
+            count = Const(len(p.patterns))
+            self._tested(self._step("has parts", p.lineno, x, count), p, other)
+            held = self._step("unpack", p.lineno, x, count)
+            for k, q in enumerate(p.patterns):
+                self._pattern(q, self._step("part", p.lineno, held, Const(k)), other, named)
+        else:
+            raise self._refuse("a pattern of a mapping or an object", p)
+
+    def _tested(self, answer: str, p: ast.pattern, other: int) -> None:
+        further = self._part()
+        self._end("branch", p.lineno, answer, to=(further, other))
+        self._here = further
+
+    def _one_of(self, p: ast.MatchOr, x: str, other: int, named: dict[str, str]) -> None:
+        after = self._part()
+        held: dict[str, str] = {}
+        for q in p.patterns:
+            last = q is p.patterns[-1]
+            none = other if last else self._part()
+            own: dict[str, str] = {}
+            self._pattern(q, x, none, own)
+            for name, value in own.items():
+                at = held.setdefault(name, self._new_name())
+                self._step("copy", q.lineno, value, to=at)
+            self._jump(after)
+            self._here = none
+        named |= held
+        self._here = after
 
     # --- exceptions -----------------------------------------------------------------------
 
@@ -337,7 +426,6 @@ def _is_plain(e: ast.expr) -> bool:
 
 _STATEMENTS = {
     "Delete": "it deletes something", "Global": "it writes a global",
-    "Nonlocal": "it writes a variable of an enclosing function", "Match": "a match statement",
-    "FunctionDef": "it defines a function", "ClassDef": "it defines a class",
+    "ClassDef": "it defines a class",
     "AsyncFor": "an asynchronous loop", "TryStar": "except*",
 }  # fmt: skip

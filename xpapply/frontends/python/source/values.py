@@ -77,6 +77,25 @@ class Method(NamedTuple):
     name: str
 
 
+class Function(NamedTuple):
+    """A function that is defined while the slice is computed.
+
+    Attributes
+    ----------
+    number : int
+        Which of those that are defined.
+    depth : int
+        Of the function that has defined it, whose names it reads.
+    defaults, named : tuple
+        Of its last arguments, and of those by name that have one.
+    """
+
+    number: int
+    depth: int
+    defaults: tuple[Any, ...]
+    named: tuple[Any, ...]
+
+
 class Span(NamedTuple):
     """A slice: the bounds of an index."""
 
@@ -181,7 +200,7 @@ def taken_apart(x: Abstract, registers: list[Value]) -> Any:
     return (None, x)
 
 
-_COMPOUND = (Tup, Method, Span, Range, Along, Through, Counted, Zipped, Once)
+_COMPOUND = (Tup, Method, Function, Span, Range, Along, Through, Counted, Zipped, Once)
 
 
 def built(key: Any, registers: Iterator[Value]) -> Abstract:
