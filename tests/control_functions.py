@@ -334,7 +334,32 @@ def spreads(v):
     return add(*pair) + add(*pair, 3.0) + add(1.0, *(2.0,), c=v[2]) + max(*pair)
 
 
+def stops_early(v):
+    n = 0
+
+    def see(x):
+        nonlocal n
+        n += 1
+        return x > 0.5
+
+    found = any(see(x) for x in v)
+    s = 0
+    try:
+        s += all(1.0 / float(x) > -1 for x in v if x == x)
+    except ZeroDivisionError:
+        s = -3
+    return s + n * 10 + found
+
+
+def names_generators(v):
+    squares = (x * x for x in v)
+    a = sum(squares)
+    large = (i for i, x in enumerate(v) if x > 0)
+    return a + max(large, default=-1)
+
+
 DEFINED = [
+    stops_early, names_generators,
     matches, matches_kinds, counts_by_nonlocal, closures, newton, keys, orders, spreads,
 ]  # fmt: skip
 """Those that match, and define functions."""

@@ -8,6 +8,7 @@ raise is the Python function's own to raise and to catch: so of ``try`` only its
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from ....errors import TraceError
 from .statements import BINARY, Statements
@@ -39,7 +40,7 @@ class _Reader(Statements):
     """Reads one function."""
 
     def __init__(self, tree: ast.FunctionDef | ast.Lambda, outer: _Reader | None) -> None:
-        super().__init__()
+        super().__init__(tree)
         self._outer = outer
         self.shared: set[str] = set()
         self._renamed: list[dict[str, str]] = []
@@ -230,9 +231,12 @@ class _Reader(Statements):
         names = tuple(k.arg for k in e.keywords)
         spread = tuple(k for k, a in enumerate(e.args) if isinstance(a, ast.Starred))
         called = self.expression(e.func)
+        if len(e.args) == 1 and isinstance(e.args[0], ast.GeneratorExp) and not names:
+            if isinstance(e.func, ast.Name) and e.func.id in ("any", "all"):
+                return self._until(e.func.id == "any", called, e.args[0])
         args = [a.value if isinstance(a, ast.Starred) else a for a in e.args]
         values = (*args, *(k.value for k in e.keywords))
-        given = [self._argument(e.func, a) for a in values]
+        given = [self._argument(e.func, a, "key" in names) for a in values]
         return self._step("call", e.lineno, (names, spread), called, *given)
 
     def _ListComp(self, e: ast.ListComp) -> Operand:
@@ -242,16 +246,42 @@ class _Reader(Statements):
         # what happens until it is gone through would change what it gives
         raise self._refuse("a generator that is kept", e)
 
-    def _argument(self, called: ast.expr, e: ast.expr) -> Operand:
+    def _until(self, is_any: bool, called: Operand, e: ast.GeneratorExp) -> Operand:
+        """``any`` or ``all`` of a generator, which goes no further than it is asked to."""
+        self._do("is", e.lineno, called, Const(any if is_any else all))
+        held, done = self._new_name(), self._part()
+        self._step("copy", e.lineno, Const(not is_any), to=held)
+
+        def each() -> None:
+            ends, further = self._part(), self._part()
+            self.branch(e.elt, *((ends, further) if is_any else (further, ends)))
+            self._here = ends
+            self._step("copy", e.lineno, Const(is_any), to=held)
+            self._jump(done)
+            self._here = further
+
+        self._through(e, each)
+        self._jump(done)
+        self._here = done
+        return held
+
+    def _argument(self, called: ast.expr, e: ast.expr, keyed: bool) -> Operand:
         """An argument of a call; a generator is gone through at once."""
         if isinstance(e, ast.GeneratorExp):
             if isinstance(called, ast.Name) and called.id in _AT_ONCE:
+                if keyed and called.id != "sorted" and not _is_calm(e):  # it goes with the keys
+                    raise self._refuse("a generator beside a key", e)
                 return self._step("iterator", e.lineno, self._comprehension(e))
         return self.expression(e)
 
     def _comprehension(self, e: ast.ListComp | ast.GeneratorExp) -> Operand:
         """A list that grows in loops. (A generator is one: nothing else happens meanwhile.)"""
         made = self._step("list", e.lineno, ())
+        self._through(e, lambda: self._do("append", e.lineno, made, self.expression(e.elt)))
+        return made
+
+    def _through(self, e: ast.ListComp | ast.GeneratorExp, each: Callable[[], None]) -> None:
+        """The loops of a comprehension."""
         afters = []
         for g in e.generators:
             if g.is_async:
@@ -270,15 +300,25 @@ class _Reader(Statements):
                 self.branch(test, further, head)
                 self._here = further
             afters.append((head, after))
-        self._do("append", e.lineno, made, self.expression(e.elt))
+        each()
         for head, after in reversed(afters):
             self._jump(head)
             self._here = after
             self._renamed.pop()
-        return made
 
 
 _AT_ONCE = frozenset("sum any all min max sorted list tuple".split())
+
+
+def _is_calm(e: ast.GeneratorExp) -> bool:
+    """Whether a generator of numbers cannot raise, and does nothing else."""
+    kinds = (
+        ast.GeneratorExp, ast.comprehension, ast.Name, ast.Constant, ast.Compare, ast.BoolOp,
+        ast.expr_context, ast.boolop, ast.cmpop,
+    )  # fmt: skip
+    return all(isinstance(n, kinds) for n in ast.walk(e))
+
+
 _EXPRESSIONS = {
     "Dict": "a dict", "Set": "a set", "Yield": "a generator",
     "DictComp": "a dict", "SetComp": "a set", "JoinedStr": "a formatted text", "Await": "await",

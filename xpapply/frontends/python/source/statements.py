@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -34,8 +35,9 @@ class _Around(NamedTuple):
 class Statements(Writer):
     """Writes statements; a class that extends it has what writes expressions."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: ast.FunctionDef | ast.Lambda) -> None:
         super().__init__()
+        self._tree = tree
         self._loops: list[_Loop] = []
         self._around: list[_Around] = []
         self._exceptions: list[str] = []
@@ -67,13 +69,39 @@ class Statements(Writer):
         raise NotImplementedError
 
     def body(self, statements: Sequence[ast.stmt]) -> None:
-        for s in statements:
+        some = list(statements)
+        for k, s in enumerate(some):
             if not self._open:  # what is never reached
                 return
+            if k + 1 < len(some) and (joined := self._used_at_once(s, some[k + 1])) is not None:
+                some[k + 1] = joined
+                continue
             method = getattr(self, f"_{type(s).__name__}", None)
             if method is None:
                 raise self._refuse(_STATEMENTS.get(type(s).__name__, type(s).__name__), s)
             method(s)
+
+    def _used_at_once(self, s: ast.stmt, after: ast.stmt) -> ast.stmt | None:
+        """The statement after one that names a generator, with that in it, if it uses it up."""
+        if not isinstance(s, ast.Assign) or not isinstance(s.value, ast.GeneratorExp):
+            return None
+        (target, *others), inside = s.targets, {id(n) for n in ast.walk(s)}
+        if others or not isinstance(target, ast.Name):
+            return None
+        uses = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.id == target.id]
+        uses = [n for n in uses if id(n) not in inside]
+        plain = isinstance(after, (ast.Assign, ast.AugAssign, ast.Return, ast.Expr))
+        calls = [n for n in ast.walk(after) if isinstance(n, ast.Call)]
+        if len(uses) != 1 or not plain or len(calls) != 1:
+            return None
+        (call,) = calls
+        if not any(a is uses[0] for a in call.args):
+            return None
+        joined = copy.deepcopy(after)
+        for call in (n for n in ast.walk(joined) if isinstance(n, ast.Call)):
+            is_use = [isinstance(a, ast.Name) and a.id == target.id for a in call.args]
+            call.args = [s.value if u else a for u, a in zip(is_use, call.args, strict=True)]
+        return joined
 
     def _Pass(self, s: ast.Pass) -> None:
         pass

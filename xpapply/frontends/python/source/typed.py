@@ -707,6 +707,7 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "part": lambda t, x, k: t.value(x).items[k.value],
     "iterator": lambda t, x: iterators.iterator(t, t.value(x)),
     "next": lambda t, it: iterators.advanced(t, it),
+    "is": lambda t, x, of: exceptions.is_own(t, t.value(x), of.value),
     "function": lambda t, inner, defaults, named: t.function(inner, defaults, named),
     "outer": lambda t, level, name: t.outer(level, name),
     "set outer": lambda t, level, name, x: t.set_outer(level, name, t.value(x)),
