@@ -265,7 +265,8 @@ class Statements(Writer):
         subject = self._step("copy", s.lineno, self.expression(s.subject))
         after = self._part()
         for case in s.cases:
-            other, named = self._part(), {}
+            other = self._part()
+            named: dict[str, str] = {}
             self._pattern(case.pattern, subject, other, named)
             for name, value in named.items():
                 self.set_name(name, value, case.pattern.lineno)
