@@ -372,3 +372,31 @@ def test_names_of_one_array():
         return out
 
     check(f, RNG.standard_normal((30, 6)))
+
+
+@pytest.mark.parametrize("name", ["bisection", "cusum", "drawdown", "helped", "warping"])
+def test_comparisons_with_nan_are_no_marks(name):
+    """LLVM makes one instruction of a comparison and what it chooses, which notes NaN."""
+    f, arr = getattr(loop_functions, name), RNG.standard_normal((40, 30))
+    arr[:, ::7] = np.nan
+    check(f, arr)
+    plan = xpapply.explain(f, -1, arr)
+    plan(arr)
+    assert "of the last call" not in str(plan)
+
+
+def test_nan_among_what_is_warned_of():
+    """What NumPy warns of stays a mark, in slices with NaN too."""
+
+    def f(v):
+        best = v[0]
+        for x in v:
+            best = max(best, x)
+            if x > 4:
+                best = x - x * np.float64(np.inf) - v[0] * np.float64(np.inf)
+        return best
+
+    arr = RNG.standard_normal((200, 30))
+    arr[::3, 5] = np.nan
+    arr[::7, 9] = 5.0
+    check(f, arr, compiled=False)

@@ -151,10 +151,10 @@ class TypedLoop:
             self._check(rows, f, outs, marks)
         if left.size:
             self._by_itself(rows, f, outs, left)
-            if left.size > LIMITS.typed_told * marks.size:
+            if left.size > LIMITS.typed_told * marks.size and not self.compiled.waits:
                 why = f"compiled, it leaves these slices to itself: {self._why_marked()}"
                 announce(f, left.size, why, rows.like)
-            if left.size > LIMITS.typed_marked * marks.size:
+            if left.size > LIMITS.typed_marked * marks.size and not self.compiled.waits:
                 share = left.size / marks.size
                 self.record.refused = (
                     f"compiled, {share:.0%} of its slices are left to the function itself: "
@@ -214,7 +214,7 @@ class TypedLoop:
         """The results, and the marks of the slices that have none."""
         outs = [np.empty((*rows.batch, *r.shape), r.dtype) for r in self.results]
         try:
-            return outs, self.compiled.run(rows.views, outs, len(rows.batch))
+            return outs, self.compiled.run(rows.views, outs, len(rows.batch), self.seconds)
         except CompilerError as error:
             raise UnsupportedError(str(error)) from None
 
