@@ -17,10 +17,10 @@ from ...errors import TraceError, UnsupportedError
 from ...frontends.python.run.account import Begun
 from ...frontends.python.run.record import Record
 from ...frontends.python.trace.tree import TooManyPaths, Users
-from ...functions.cache import cache_of
+from ...functions.cache import FunctionCache, cache_of
 from ...limits import LIMITS
 from ...runtime import error_state
-from ...runtime.budget import Quick
+from ...runtime.budget import Budget, Quick
 from .applied import Along, Applied, plain
 
 
@@ -107,7 +107,7 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
         what.announce(record.refused)
         return what.loop(known)
     if record.rests and not config.current().engine:
-        what.announce(record.why)
+        _announce(what, record.why)
         return _timed(record, what, known)
     error, result = _tried(traced, what, known)
     # here no exception is handled, which would become the context of what f raises
@@ -135,8 +135,23 @@ def at_once(traced: Any, what: Applied, begun: Begun | None = None) -> Any:
     may_come = lost or isinstance(error, error_state.Handled)
     if not may_come or record.given_up > LIMITS.path_tries:
         _refused(traced, what, why)
-    what.announce(why)
+    _announce(what, why)
     return result
+
+
+SOURCE = "source"
+"""With a key: why a function is not compiled from its source, or what loops may take before."""
+
+
+def waits(known: FunctionCache, key: Any) -> bool:
+    """Whether a function is compiled from its source once its loop has taken long enough."""
+    return key is not None and isinstance(known.traced.get((SOURCE, key)), Budget)
+
+
+def _announce(what: Applied, why: str) -> None:
+    """Say that the loop runs, unless that ends soon."""
+    if config.current().fallback == "raise" or not waits(cache_of(what.f)[0], what.key):
+        what.announce(why)
 
 
 def _timed(record: Record, what: Applied, known: Sequence[Any]) -> Any:
