@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
-import weakref
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +12,6 @@ from ... import config
 from ...errors import TraceError
 from ...frontends.python.run.account import Begun
 from ...functions.cache import FunctionCache
-from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...runtime.budget import Budget
 from . import running
@@ -24,6 +21,7 @@ from .traced import TracedFunction
 
 if TYPE_CHECKING:
     from .typed_loop import TypedLoop
+
 
 def compiled(
     what: Applied,
@@ -40,7 +38,7 @@ def compiled(
     """
     now = config.current()
     engine = now.engine
-    if key is None or engine not in ("", "cpu") or not has_loop(what.f) or why_off():
+    if key is None or engine not in ("", "cpu") or running.why_not_compiled():
         return None
     from . import typed_loop
 
@@ -91,24 +89,17 @@ def compiled(
         known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
         return None
     if not (found.is_best or engine) and (well or traced is None):
-        remember(known, (SOURCE, key), found)
+        running.remember(known, (SOURCE, key), found)
         return None
-    remember(known, key, found)
+    running.remember(known, key, found)
     return found
-
-
-def remember(known: FunctionCache, key: Hashable, made: Any) -> None:
-    """Remember what runs a function, no longer than there is one if it keeps large arrays alive."""
-    known.traced[key] = made
-    if not isinstance(made, Refused) and made.keeps:
-        weakref.finalize(known.function(), known.traced.pop, key, None).atexit = False
 
 
 def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
     """Why a function that has loops is not compiled, or not yet; "": there is nothing to say."""
-    if key is None or not has_loop(what.f) or not isinstance(what.rows().like, np.ndarray):
+    if key is None or not isinstance(what.rows().like, np.ndarray):
         return ""
-    if off := why_off():
+    if off := running.why_not_compiled():
         return f"not compiled: {off}"
     tried = known.traced.get((SOURCE, key))
     if isinstance(tried, Budget):
@@ -120,25 +111,7 @@ def why_not(what: Applied, known: FunctionCache, key: Hashable) -> str:
             tried = Refused(str(error), error.unchanged or running.always)
             known.traced[SOURCE, key] = tried
         else:
-            left = max(0.0, tried.limit - tried.spent)
-            return f"compiled from its source once loops have taken {left:.2g} s more"
+            return running.awaited(known, key).replace(", if it can be,", "")
     if isinstance(tried, Refused) and tried.unchanged(what.f):
         return f"not compiled: {tried.why}"
     return ""
-
-
-def why_off() -> str:
-    """Why no function is compiled from its source now; "": they are."""
-    if not config.current().compile:
-        return f"compile=False is in force{config.origin('compile')}"
-    if sys.gettrace() is not None or _is_monitored():
-        return "a debugger or a report of coverage follows its lines"
-    return ""
-
-
-def _is_monitored() -> bool:
-    """Whether one of `sys.monitoring` does (Python 3.12)."""
-    if sys.version_info < (3, 12):
-        return False
-    tools = sys.monitoring
-    return any(tools.get_tool(t) for t in (tools.DEBUGGER_ID, tools.COVERAGE_ID))

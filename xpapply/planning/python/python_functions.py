@@ -23,13 +23,14 @@ from ...frontends.python.trace.tree import TooLong, Users
 from ...functions import samples
 from ...functions.batch_of_one import BatchOfOne
 from ...functions.cache import FunctionCache, cache_of
+from ...functions.purity import has_loop
 from ...limits import LIMITS
 from ...loop import reference
 from ...runtime import error_state
 from ...runtime.budget import Quick
 from ..application import Application
 from ..plan import Plan
-from . import from_source, running
+from . import running
 from .applied import Along, Applied, OnHost, plain, slices, trace_key
 from .running import Refused
 from .traced import TracedFunction
@@ -104,7 +105,7 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
         if config.current().engine or saved:
             found = None
     if isinstance(found, (TracedFunction, Refused)) and found.seconds and not why:
-        found = from_source.compiled(what, known, key, None, found.seconds, found) or found
+        found = _compiled(what, known, key, None, found.seconds, found) or found
     if found is None or not calls:  # a trace that runs sees that itself
         why = why or error_state.why_per_slice()
     if why:
@@ -135,18 +136,17 @@ def decide(what: Applied, *, calls: bool = False, limited: bool = False) -> Deci
                     known.traced[key] = quick
                 return Decision(what, why=_QUICK, quick=True, begun=begun, loops=quick)
         seconds = None if begun is None else begun.seconds
-        found = from_source.compiled(what, known, key, begun, seconds)
+        found = _compiled(what, known, key, begun, seconds)
         if found is None:
             found = _trace(what, known, key, begun, saved, limited)
-            found = from_source.compiled(what, known, key, begun, seconds, found) or found
+            found = _compiled(what, known, key, begun, seconds, found) or found
     if found is not None and not isinstance(found, Refused):
         why = found.record.refused or _sooner_in_loop(found, what.slices, key is not None)
         return Decision(what, found, why, not found.record.refused, begun)
-    if calls and running.waits(known, key):  # until the loop has taken longer
-        return Decision(what, why=found.why, quick=True, begun=begun)
-    why = found.why
-    if said := from_source.why_not(what, known, key):
-        why = f"{why}; {said}"
+    if calls and (until := running.awaited(known, key)):
+        why = f"{found.why}; {until}"
+    else:
+        why = "; ".join(_and_compiled(what, found.why))
     if begun is not None:  # it takes a slice
         return Decision(what, why=why, begun=begun)
     return _refusal(what, why, calls)
@@ -172,6 +172,15 @@ def _sooner_in_loop(found: TracedFunction | TypedLoop, slices: int, kept: bool) 
     if seconds < overhead or found.record.loops_instead(slices, found.seconds):
         return f"{slices:,} slices take less time in the loop, about {seconds * 1e3:.2g} ms"
     return None
+
+
+def _compiled(what: Applied, *given: Any) -> TypedLoop | None:
+    """`f` compiled from its source, if it has loops and that pays now."""
+    if not has_loop(what.f):
+        return None
+    from . import from_source
+
+    return from_source.compiled(what, *given)
 
 
 # --- tracing --------------------------------------------------------------------------
@@ -215,7 +224,7 @@ def _trace(
         if begun is None:  # what it does for a real slice is not known
             return made
     if key is not None:
-        from_source.remember(known, key, made)
+        running.remember(known, key, made)
     return made
 
 
@@ -316,6 +325,10 @@ def plan(app: Application) -> tuple[Plan, Callable[[], bool] | None]:
 
 def _and_compiled(what: Applied, *reasons: str) -> tuple[str, ...]:
     """Why the loop runs, and what there is to say of compiling."""
+    if not has_loop(what.f):
+        return reasons
+    from . import from_source
+
     said = from_source.why_not(what, cache_of(what.f)[0], what.key)
     return (*reasons, said) if said else reasons
 

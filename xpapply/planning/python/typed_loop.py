@@ -29,7 +29,7 @@ from ...loop.arguments import Arguments, Looped
 from ...runtime.warning_filters import silent
 from ..application import announce
 from ..ways import Run, Said, Way
-from . import from_source
+from . import running
 
 
 def price(f: Any) -> float:
@@ -113,7 +113,7 @@ class TypedLoop:
 
     def unchanged(self, f: Any) -> bool:
         """Whether it still is what `f` is, and compiled functions are wanted."""
-        return not from_source.why_off() and self._guards(f)
+        return not running.why_not_compiled() and self._guards(f)
 
     @property
     def kernels(self) -> tuple[str, ...]:
