@@ -473,7 +473,7 @@ def test_explain_says_what_compiling_waits_for():
         return s
 
     arr = RNG.standard_normal((2000, 100))
-    with LIMITS.set(plan_worth=2e-3, typed_worth=1.0):
+    with LIMITS.set(plan_worth=2e-3, typed_worth=100.0):
         with xpapply.options(fallback="warn"):
             with pytest.warns(xpapply.FallbackWarning, match="once loops have taken"):
                 xpapply.apply_along_axis(slow, -1, arr)
