@@ -414,7 +414,7 @@ def _halved(v):
 
 
 def test_an_option_turns_it_off():
-    arr = RNG.standard_normal((200, 300))
+    arr = RNG.standard_normal((100, 6))
     check(_halved, arr)
     with xpapply.options(compile=False):
         plan = xpapply.explain(_halved, -1, arr)
@@ -472,8 +472,8 @@ def test_explain_says_what_compiling_waits_for():
             s = 0.5 * s + x if x > 0 else s
         return s
 
-    arr = RNG.standard_normal((2000, 100))
-    with LIMITS.set(plan_worth=2e-3, typed_worth=100.0):
+    arr = RNG.standard_normal((6000, 14))
+    with LIMITS.set(plan_worth=2e-3, typed_worth=100.0, paths=8):
         with xpapply.options(fallback="warn"):
             with pytest.warns(xpapply.FallbackWarning, match="once loops have taken"):
                 xpapply.apply_along_axis(slow, -1, arr)

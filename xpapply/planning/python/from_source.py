@@ -58,7 +58,8 @@ def compiled(
     cost = LIMITS.typed_worth * typed_loop.price(what.f)
     if cost == math.inf:
         return None
-    if engine or now.fallback == "raise":  # nobody wants the loop, however short it is
+    wanted = bool(engine) or now.fallback == "raise"  # nobody wants the loop, however short it is
+    if wanted:
         cost = 0.0
     if seconds is not None and what.slices * seconds < cost:
         if not isinstance(tried, Budget):
@@ -85,7 +86,7 @@ def compiled(
         known.traced[SOURCE, key] = Refused(f"it raises {type(error).__name__}: {error}")
         return None
     cost = LIMITS.typed_worth * found.compiling
-    if not engine and what.slices * found.seconds < cost:  # it is longer than it looked
+    if not wanted and what.slices * found.seconds < cost:  # it is longer than it looked
         known.traced[SOURCE, key] = Budget(cost, LIMITS.typed_waits)
         return None
     if not (found.is_best or engine) and (well or traced is None):

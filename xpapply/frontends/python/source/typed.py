@@ -20,7 +20,7 @@ from ....functions.guards import Guards
 from ....ir.typed import Array, Block, Instruction, Literal, Mark, Register, Slot, TypedFunction
 from ....ir.typed.function import Type, Value
 from ....limits import LIMITS
-from . import arrays, calls, numbers, objects
+from . import arrays, calls, iterators, lists, numbers, objects, places, results
 from .find import tree_of
 from .flow import Const, Flow, Step, flow_of
 from .values import (
@@ -386,7 +386,7 @@ class Typer:
         return self.place.code.flow.parts[self.place.part].targets
 
     def _branch(self, step: Step) -> None:
-        condition = arrays.truth(self, self.value(step.args[0]))
+        condition = places.truth(self, self.value(step.args[0]))
         yes, no = self._targets
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
@@ -398,8 +398,8 @@ class Typer:
 
     def _more(self, step: Step) -> None:
         iterator = self.value(step.args[0])
-        self.made.walks |= not arrays.is_fixed(iterator)
-        condition = arrays.has_more(self, iterator)
+        self.made.walks |= not iterators.is_fixed(iterator)
+        condition = iterators.has_more(self, iterator)
         yes, no = self._targets
         if isinstance(condition, Literal):
             self._go(self._place(yes if condition.value else no))
@@ -414,7 +414,7 @@ class Typer:
     def _return(self, step: Step) -> None:
         value = self.value(step.args[0])
         if not self.place.callers:
-            arrays.returned(self, value)
+            results.returned(self, value)
             self.do("return")
             return
         *callers, last = self.place.callers
@@ -467,7 +467,7 @@ class Typer:
     def _bind(self, code: Code, depth: int, call: Inlined) -> None:
         """Give the parameters of a function their values."""
         if not call.function.__module__.startswith(calls.LIBRARY):
-            arrays.kept(self, (*call.args, *call.kwargs.values()))
+            iterators.kept(self, (*call.args, *call.kwargs.values()))
         parameters = _parameters(code, self)
         if len(call.args) > len(code.flow.parameters.posonlyargs + code.flow.parameters.args):
             raise Leaves("a call with too many arguments")
@@ -528,7 +528,7 @@ def _compare(t: Typer, op: str, a: Any, b: Any) -> Abstract:
 
 
 def _not(t: Typer, a: Any) -> Abstract:
-    found = arrays.truth(t, t.value(a))
+    found = places.truth(t, t.value(a))
     if isinstance(found, Literal):
         return Num("bool", "python", Literal(not found.value, "bool"))
     return Num("bool", "python", t.op("not", "bool", found))
@@ -539,7 +539,7 @@ def _unary(t: Typer, op: str, a: Any) -> Abstract:
 
 
 _STEPS: dict[str, Callable[..., Abstract]] = {
-    "copy": lambda t, x: arrays.kept(t, t.value(x)),
+    "copy": lambda t, x: iterators.kept(t, t.value(x)),
     "global": lambda t, name: objects.global_value(t, t.place.code.function, name),
     "module": lambda t, name: objects.module(t, name.value),
     "attribute": lambda t, name, x: objects.attribute(t, t.value(x), name),
@@ -548,16 +548,16 @@ _STEPS: dict[str, Callable[..., Abstract]] = {
     "unary": _unary,
     "compare": _compare,
     "not": _not,
-    "tuple": lambda t, items: Tup(arrays.kept(t, t.value(items))),
-    "list": lambda t, items: arrays.new_list(t, arrays.kept(t, t.value(items))),
-    "append": lambda t, made, x: arrays.append(t, t.value(made), t.value(x)),
+    "tuple": lambda t, items: Tup(iterators.kept(t, t.value(items))),
+    "list": lambda t, items: lists.new_list(t, iterators.kept(t, t.value(items))),
+    "append": lambda t, made, x: lists.append(t, t.value(made), t.value(x)),
     "slice": lambda t, *bounds: Span(*map(t.value, bounds)),
     "item": lambda t, x, index: arrays.item(t, t.value(x), t.value(index)),
     "set item": lambda t, x, i, v: arrays.set_item(t, t.value(x), t.value(i), t.value(v)),
-    "unpack": lambda t, x, n: arrays.unpacked(t, t.value(x), n.value),
+    "unpack": lambda t, x, n: iterators.unpacked(t, t.value(x), n.value),
     "part": lambda t, x, k: t.value(x).items[k.value],
-    "iterator": lambda t, x: arrays.iterator(t, t.value(x)),
-    "next": lambda t, it: arrays.advanced(t, it),
+    "iterator": lambda t, x: iterators.iterator(t, t.value(x)),
+    "next": lambda t, it: iterators.advanced(t, it),
     "round": lambda t: t.do("round", what=t.mark_number("a loop of very many rounds")),
 }
 _ENDS: dict[str, Callable[[Typer, Step], None]] = {

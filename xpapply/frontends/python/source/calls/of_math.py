@@ -1,0 +1,148 @@
+"""Functions of ``math`` that are compiled."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from .....ir.typed import Literal
+from .....ir.typed.function import Value
+from .....library import of_python
+from .. import arrays, numbers, places, whole
+from ..values import EITHER, PYTHON, Inlined, Leaves, Num, Writes
+from .common import Call, as_float, as_int, exactly, number, python_int
+
+
+def _libm(name: str, count: int = 1) -> Call:
+    """A function of the C library, which raises where it has no value."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, count)
+        given = [as_float(t, [x], {}).value for x in args]
+        found = numbers.call(t, name, "float64", *given)
+        ends: Value = Literal(True, "bool")
+        whole: Value = Literal(True, "bool")
+        for x in given:
+            ends = _and(t, ends, numbers.is_finite(t, x))
+            whole = _and(t, whole, t.op("not", "bool", numbers.is_nan(t, x)))
+        odd = t.op("not", "bool", numbers.is_finite(t, found))
+        t.mark(_and(t, odd, ends), f"math.{name} has no value")
+        t.mark(_and(t, numbers.is_nan(t, found), whole), f"math.{name} has no value")
+        return Num("float64", PYTHON, found)
+
+    return call
+
+
+def _and(t: Writes, a: Value, b: Value) -> Value:
+    for x, y in ((a, b), (b, a)):
+        if isinstance(x, Literal):
+            return y if x.value else x
+    return t.op("and", "bool", a, b)
+
+
+def _math_log(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1, 2)
+    found: Num = _libm("log")(t, args[:1], {})
+    if len(args) == 1:
+        return found
+    return numbers.binary(t, "/", found, _libm("log")(t, args[1:], {}))
+
+
+def _math_sqrt(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    x = as_float(t, args, {}).value
+    t.mark(t.op("lt", "bool", x, Literal(0.0, "float64")), "math.sqrt has no value")
+    return Num("float64", PYTHON, t.op("sqrt", "float64", x))
+
+
+def has_method(t: Writes, x: Num, name: str) -> None:
+    """Leave, where a number has no such method, which a function calls."""
+    if all(hasattr(c, name) for c in arrays.classes(x)):
+        return
+    if x.kind == EITHER:
+        raise t.refuse(f"{name} of a number that is Python's or NumPy's, as it comes")
+    raise Leaves(f"{places.described(x)} has no {name}")
+
+
+def _math_whole(op: str) -> Call:
+    """``math.floor`` and such: of a float an integer."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, 1)
+        x = number(t, args[0])
+        if op == "trunc":
+            has_method(t, args[0], "__trunc__")
+        if numbers.kind_of(x.dtype) != "f":
+            if x.kind != PYTHON and x.dtype != "bool":  # it is made a float
+                numbers.marked_beyond(t, x.value, numbers.EXACT)
+            return Num("int64", PYTHON, as_int(t, x))
+        whole = x.value if op == "trunc" else t.op(op, x.dtype, x.value)
+        return Num("int64", PYTHON, numbers.to_int(t, whole, "int64", "a float that is no integer"))
+
+    return call
+
+
+def asked(question: Callable[[Any, Value], Value], kind: str, ufunc: Any = None) -> Call:
+    """``isnan`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        exactly(t, args, kwargs, 1)
+        if ufunc is not None and whole.is_array(*args):
+            return whole.elementwise(t, ufunc, args)
+        x = number(t, args[0])
+        if numbers.kind_of(x.dtype) != "f":
+            x = as_float(t, args, {})
+        return Num("bool", kind, question(t, x.value))
+
+    return call
+
+
+def is_inf(t: Any, x: Value) -> Value:
+    """Whether a float is infinite."""
+    dtype = str(x.type)
+    return t.op("eq", "bool", t.op("abs", dtype, x), Literal(math.inf, dtype))  # type: ignore[no-any-return]
+
+
+def _gcd(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    exactly(t, args, kwargs, 2)
+    return Inlined(of_python.gcd, [python_int(t, x) for x in args], {})
+
+
+def _fabs(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 1)
+    return numbers.absolute(t, as_float(t, args, {}))
+
+
+def _copysign(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+    exactly(t, args, kwargs, 2)
+    x, y = (as_float(t, [a], {}).value for a in args)
+    return Num("float64", PYTHON, t.op("copysign", "float64", x, y))
+
+
+def _times(factor: float) -> Call:
+    """``math.radians`` and such."""
+
+    def call(t: Writes, args: list[Any], kwargs: dict[str, Any]) -> Num:
+        exactly(t, args, kwargs, 1)
+        x = as_float(t, args, {}).value
+        return Num("float64", PYTHON, t.op("mul", "float64", x, Literal(factor, "float64")))
+
+    return call
+
+
+ROWS: dict[Any, Call] = {
+    math.log: _math_log, math.sqrt: _math_sqrt, math.fabs: _fabs, math.copysign: _copysign,
+    math.floor: _math_whole("floor"), math.ceil: _math_whole("ceil"),
+    math.trunc: _math_whole("trunc"), math.radians: _times(math.pi / 180),
+    math.degrees: _times(180 / math.pi), math.gcd: _gcd,
+    math.isnan: asked(numbers.is_nan, PYTHON), math.isinf: asked(is_inf, PYTHON),
+    math.isfinite: asked(numbers.is_finite, PYTHON),
+}  # fmt: skip
+"""A row each."""
+_ONE = (
+    "exp log2 log10 log1p expm1 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh "
+    "erf erfc exp2 cbrt"
+).split()
+ROWS |= {getattr(math, n): _libm(n) for n in _ONE}
+ROWS |= {getattr(math, n): _libm(n, 2) for n in ("pow", "atan2", "fmod")}
