@@ -27,8 +27,6 @@ _ALLOCATE = frozenset("new,map,as type,copy,new list,append,repeat".split(","))
 _WARN = frozenset("call,ufunc,map,reduce,as type,put array,put list".split(","))
 """Instructions of which NumPy may warn, besides those that say so."""
 _COMPARE = frozenset("lt le gt ge eq ne".split())
-_NOTED = {"invalid": (1, 1), "divide": (4, 2), "over": (8, 4), "under": (16, 8)}
-"""What a processor notes: the bits of x86, and of ARM."""
 
 
 def why_not() -> str | None:
@@ -133,7 +131,7 @@ class Compiled:
         noted = _noted() if self._may_warn else 0
         self._go(function, arrays, outs, batch, count, [noted, 0, *arguments])
         # a comparison may have noted NaN, of which NumPy says nothing
-        left = noted & _noted_as("invalid") and self._compares and (marks == WARNED).sum()
+        left = noted and self._compares and (marks == WARNED).sum()
         if left:
             self._waited += left * seconds
             if not self.waits:
@@ -213,9 +211,7 @@ class Compiled:
 
 def _noted() -> int:
     """What the processor notes that NumPy would warn of, or raise, now."""
+    arm = compiler.host().triple.startswith("aarch64")
     state: dict[str, Any] = dict(np.geterr())
-    return sum(_noted_as(name) for name in _NOTED if state[name] != "ignore")
-
-
-def _noted_as(name: str) -> int:
-    return _NOTED[name][compiler.host().triple.startswith("aarch64")]
+    said = sum(bits[arm] for name, bits in text_of.BITS.items() if state[name] != "ignore")
+    return said | text_of.ALWAYS

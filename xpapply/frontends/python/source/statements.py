@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from .steps import Const, Operand, Writer
+from .steps import RAISED, Const, Operand, Writer
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -15,12 +16,29 @@ BINARY = {
 """Operators of two operands."""
 
 
+class _Loop(NamedTuple):
+    """Where a loop goes on, where it ends, and what has to be left until then."""
+
+    head: int
+    after: int
+    around: int
+
+
+class _Around(NamedTuple):
+    """What is done however statements are left, and what handles an exception of that."""
+
+    leave: Callable[[], None]
+    handler: int | None
+
+
 class Statements(Writer):
     """Writes statements; a class that extends it has what writes expressions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._loops: list[tuple[int, int]] = []
+        self._loops: list[_Loop] = []
+        self._around: list[_Around] = []
+        self._exceptions: list[str] = []
 
     def expression(self, e: ast.expr) -> Operand:
         """Where the value of an expression is."""
@@ -100,7 +118,9 @@ class Statements(Writer):
 
     def _Return(self, s: ast.Return) -> None:
         value = Const(None) if s.value is None else self.expression(s.value)
-        self._end("return", s.lineno, value)
+        if self._around and not isinstance(value, Const):
+            value = self._step("copy", s.lineno, value)
+        self._left(0, lambda: self._end("return", s.lineno, value))
 
     def _If(self, s: ast.If) -> None:
         yes, no, after = self._part(), self._part(), self._part()
@@ -133,7 +153,7 @@ class Statements(Writer):
         self, s: ast.While | ast.For, inside: int, head: int, done: int, after: int
     ) -> None:
         self._here = inside
-        self._loops.append((head, after))
+        self._loops.append(_Loop(head, after, len(self._around)))
         self.body(s.body)
         self._loops.pop()
         self._jump(head)
@@ -143,26 +163,151 @@ class Statements(Writer):
         self._here = after
 
     def _Break(self, s: ast.Break) -> None:
-        self._jump(self._loops[-1][1])
+        loop = self._loops[-1]
+        self._left(loop.around, lambda: self._jump(loop.after))
 
     def _Continue(self, s: ast.Continue) -> None:
-        self._jump(self._loops[-1][0])
+        loop = self._loops[-1]
+        self._left(loop.around, lambda: self._jump(loop.head))
 
     def _Raise(self, s: ast.Raise) -> None:
-        self._end("leave", s.lineno, "it raises")
+        if s.exc is None:
+            self._raised_again(s.lineno)
+        elif isinstance(s.exc, ast.Call):
+            self._raised(s.exc.func, s.exc.args, s.exc.keywords, s.cause, s)
+        else:
+            self._raised(s.exc, [], [], s.cause, s)
+
+    def _raised_again(self, line: int) -> None:
+        if self._exceptions:
+            self._end("raise", line, self._exceptions[-1])
+        else:  # what its caller handles
+            self._end("leave", line, "it raises what is handled elsewhere")
+
+    def _raised(
+        self,
+        what: ast.expr,
+        args: Sequence[ast.expr],
+        keywords: Sequence[ast.keyword],
+        cause: ast.expr | None,
+        s: ast.stmt,
+    ) -> None:
+        """An exception: what is said of it is not computed, where that does nothing else."""
+        said = [*args, *([] if cause is None else [cause])]
+        if keywords or not all(map(_is_plain, said)):
+            self._end("leave", s.lineno, "it raises")
+            return
+        raised = self.expression(what)
+        for n in (n for x in said for n in ast.walk(x)):
+            if isinstance(n, ast.Name):  # that it has a value
+                self._step("copy", s.lineno, self._name(n.id, s.lineno))
+        self._end("raise", s.lineno, raised)
 
     def _Assert(self, s: ast.Assert) -> None:
+        if not __debug__:
+            return
         good, bad = self._part(), self._part()
         self.branch(s.test, good, bad)
         self._here = bad
-        self._end("leave", s.lineno, "an assertion fails")
+        if s.msg is None or _is_plain(s.msg):
+            self._end("raise", s.lineno, Const(AssertionError))
+        else:
+            self._end("leave", s.lineno, "an assertion fails")
         self._here = good
 
+    # --- exceptions -----------------------------------------------------------------------
+
+    def _under(self, handler: int | None) -> None:
+        """Go on in a part of which a handler catches the exceptions."""
+        self._handler = handler
+        part = self._part()
+        self._jump(part)
+        self._here = part
+
+    def _left(self, depth: int, go: Callable[[], None]) -> None:
+        """Do what is around the statements, down to a depth, and go on elsewhere."""
+        around, handler = list(self._around), self._handler
+        while len(self._around) > depth:
+            last = self._around.pop()
+            self._under(last.handler)
+            last.leave()
+        go()
+        self._around, self._handler = around, handler
+
+    def _guarded(self, inside: Callable[[], None], leave: Callable[[], None], line: int) -> None:
+        """``try: inside() finally: leave()``."""
+        outer = self._handler
+        failed = self._part()
+        self._around.append(_Around(leave, outer))
+        self._under(failed)
+        inside()
+        self._around.pop()
+        self._under(outer)
+        leave()
+        after = self._part()
+        self._jump(after)
+        self._here = failed
+        self._exceptions.append(self._step("copy", line, RAISED))
+        leave()
+        self._end("raise", line, self._exceptions.pop())
+        self._here = after
+
     def _Try(self, s: ast.Try) -> None:
-        leaves = ast.Return, ast.Break, ast.Continue
-        if s.finalbody and any(isinstance(n, leaves) for n in ast.walk(s)):
-            raise self._refuse("it leaves a try statement that has a finally", s)
-        self.body([*s.body, *s.orelse, *s.finalbody])
+        if s.finalbody:
+            self._guarded(lambda: self._handled(s), lambda: self.body(s.finalbody), s.lineno)
+        else:
+            self._handled(s)
+
+    def _handled(self, s: ast.Try) -> None:
+        """A try statement, but for its finally."""
+        if not s.handlers:
+            self.body(s.body)
+            return
+        outer, after, caught = self._handler, self._part(), self._part()
+        self._under(caught)
+        self.body(s.body)
+        self._under(outer)
+        self.body(s.orelse)
+        self._jump(after)
+        self._here = caught
+        held = self._step("copy", s.lineno, RAISED)
+        for h in s.handlers:
+            this, other = self._part(), self._part()
+            if h.type is None:
+                self._jump(this)
+            else:
+                kind = self.expression(h.type)
+                answer = self._step("catches", h.lineno, held, kind)
+                self._end("branch", h.lineno, answer, to=(this, other))
+            self._here = this
+            self._exceptions.append(held)
+            if h.name is not None:
+                self._step("copy", h.lineno, held, to=self._renamed_name(h.name))
+            self.body(h.body)
+            if h.name is not None:
+                self._do("forget", h.lineno, Const(self._renamed_name(h.name)))
+            self._exceptions.pop()
+            self._jump(after)
+            self._here = other
+        self._end("raise", s.lineno, held)
+        self._here = after
+
+    def _With(self, s: ast.With) -> None:
+        self._within(list(s.items), s)
+
+    def _within(self, items: list[ast.withitem], s: ast.With) -> None:
+        if not items:
+            self.body(s.body)
+            return
+        if items[0].optional_vars is not None:
+            raise self._refuse("a with statement that names something", s)
+        manager = self.expression(items[0].context_expr)
+        before = self._step("enter", s.lineno, manager)
+        self._guarded(
+            lambda: self._within(items[1:], s),
+            lambda: self._do("exit", s.lineno, before),
+            s.lineno,
+        )
 
     def _ImportFrom(self, s: ast.ImportFrom) -> None:
         if s.level or s.module is None:
@@ -181,8 +326,17 @@ class Statements(Writer):
             self._step("module", s.lineno, Const(name), to=self._renamed_name(known))
 
 
+def _is_plain(e: ast.expr) -> bool:
+    """Whether a value that nobody looks at need not be computed."""
+    if isinstance(e, ast.JoinedStr):
+        return all(map(_is_plain, e.values))
+    if isinstance(e, ast.FormattedValue):
+        return e.format_spec is None and _is_plain(e.value)
+    return isinstance(e, (ast.Constant, ast.Name))
+
+
 _STATEMENTS = {
-    "With": "a with statement", "Delete": "it deletes something", "Global": "it writes a global",
+    "Delete": "it deletes something", "Global": "it writes a global",
     "Nonlocal": "it writes a variable of an enclosing function", "Match": "a match statement",
     "FunctionDef": "it defines a function", "ClassDef": "it defines a class",
     "AsyncFor": "an asynchronous loop", "TryStar": "except*",

@@ -31,6 +31,10 @@ class Step(NamedTuple):
     line: int
 
 
+RAISED = ".raised"
+"""The name of an exception where a handler begins."""
+
+
 @dataclass(slots=True)
 class Part:
     """Steps without branches; the last one says where it goes on: see `Flow`.
@@ -39,11 +43,15 @@ class Part:
     ----------
     live : frozenset of str
         Names that are read before they are written, here or in what follows.
+    handler : int or None
+        The part that goes on where a step raises an exception, which is then in `RAISED`; None:
+        the caller's.
     """
 
     steps: list[Step] = field(default_factory=list)
     targets: tuple[int, ...] = ()
     live: frozenset[str] = frozenset()
+    handler: int | None = None
 
 
 @dataclass(slots=True)
@@ -51,7 +59,8 @@ class Flow:
     """A function as parts that follow each other.
 
     The last step of a part is of kind ``jump``, ``branch`` (to the first target if its operand is
-    true), ``more`` (to the first if an iterator has a further element), ``return`` or ``leave``.
+    true), ``more`` (to the first if an iterator has a further element), ``return``, ``raise`` or
+    ``leave``.
     """
 
     name: str
@@ -61,10 +70,7 @@ class Flow:
     def live_after(self, part: int, step: int) -> frozenset[str]:
         """Names that are read before they are written, from a step of a part on."""
         p = self.parts[part]
-        found = set().union(*(self.parts[t].live for t in p.targets))
-        for s in reversed(p.steps[step:]):
-            found = _before(s, found)
-        return frozenset(found)
+        return _live_before(self.parts, p, p.steps[step:])
 
 
 def _reads(step: Step) -> list[str]:
@@ -92,17 +98,26 @@ def _before(step: Step, live: set[str]) -> set[str]:
     return live
 
 
+def _live_before(parts: list[Part], p: Part, steps: list[Step]) -> frozenset[str]:
+    """The names that are read before they are written, from the first of the last steps on."""
+    handler: frozenset[str] = frozenset()
+    if p.handler is not None:  # any step may raise
+        handler = parts[p.handler].live - {RAISED}
+    found = set(handler).union(*(parts[t].live for t in p.targets))
+    for s in reversed(steps):
+        found = _before(s, found) | handler
+    return frozenset(found)
+
+
 def find_live(parts: list[Part]) -> None:
     """Find the names that are still read at the beginning of each part."""
     changed = True
     while changed:
         changed = False
         for p in reversed(parts):
-            found = set().union(*(parts[t].live for t in p.targets))
-            for s in reversed(p.steps):
-                found = _before(s, found)
+            found = _live_before(parts, p, p.steps)
             if found != p.live:
-                p.live, changed = frozenset(found), True
+                p.live, changed = found, True
 
 
 class Writer:
@@ -111,17 +126,28 @@ class Writer:
     def __init__(self) -> None:
         self.parts: list[Part] = []
         self._counter = itertools.count()
+        self._handler: int | None = None
         self._here = self._part()
 
     def _part(self) -> int:
-        self.parts.append(Part())
+        self.parts.append(Part(handler=self._handler))
         return len(self.parts) - 1
+
+    def _new_name(self) -> str:
+        return f".{next(self._counter)}"
 
     @property
     def _open(self) -> bool:
         """Whether something may still come here."""
         steps = self.parts[self._here].steps
-        return not steps or steps[-1].kind not in ("jump", "branch", "more", "return", "leave")
+        return not steps or steps[-1].kind not in (
+            "jump",
+            "branch",
+            "more",
+            "return",
+            "raise",
+            "leave",
+        )
 
     def _step(self, kind: str, line: int, *args: Any, to: str | None = None) -> str:
         result = to or f".{next(self._counter)}"
