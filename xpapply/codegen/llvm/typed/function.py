@@ -177,6 +177,17 @@ class FunctionWriter:
         how = 'metadata !"round.tonearest", metadata !"fpexcept.strict"'
         return self.emit(f"call {result} @{full}({given}, {how}) #2")
 
+    def widened(self, value: str) -> str:
+        """A float as a double.
+
+        Not by ``fpext``: LLVM looks through it and takes ``x < 0 ? 0 : x`` for a maximum, so that
+        minus zero loses its sign.
+        """
+        name = "llvm.experimental.constrained.fpext.f64.f32"
+        self.declared[name] = f"declare double @{name}(float, metadata)"
+        how = 'metadata !"fpexcept.ignore"'
+        return self.emit(f"call double @{name}(float {value}, {how}) #2")
+
     def array(self, x: Value) -> InRegisters:
         """Where an array is."""
         assert isinstance(x, Register)
@@ -202,6 +213,10 @@ class FunctionWriter:
             self._noted = self._at_entry("alloca i64, align 8")
             self._entry.append(f"  store i64 0, ptr {self._noted}")
         self._lines += self._notes.kept(self._noted, "%also")
+
+    def forget_notes(self) -> None:
+        """Forget what the processor has noted since `keep_notes`."""
+        self._lines += self._notes.forgotten(self._noted)
 
     def loop(self, count: str, body: Callable[[str], None]) -> None:
         """``body(index)`` for each index below a count."""
